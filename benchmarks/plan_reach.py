@@ -11,7 +11,7 @@ mixed-integer program, one thread) S seconds on the same instance, where the pro
     equal       1,000 x 100,000, float32: no capacity; equal loads with kappa 0.1 and 0
     large       1,000 x 100,000, float32, kappa 0.1; 60 s
     assignment  generalised assignment problem, types C, D and E in the fifteen published sizes; 60 s
-    warm        100 x 5,000, kappa 0.1, 0.2, 0.5, 1, after the capacity of one host changed, at most 50 moves
+    reoptimise  100 x 5,000, kappa 0.1, 0.2, 0.5, 1, after the capacity of one host changed, at most 50 moves
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def generalised(seeds: int, rival_s: float) -> None:
     )
 
 
-def warm(seeds: int, rival_s: float) -> None:
+def reoptimise(seeds: int, rival_s: float) -> None:
     """100 x 5,000 after one host changed, from the plan before; then how many have a worse gap, or take long."""
     found = []
     for family, make in FAMILIES.items():
@@ -177,7 +177,7 @@ def _changed(problem: CheckpointAllocation, plan: CheckpointPlan, share: float) 
 
 SECTIONS: dict[str, Callable[[int, float], None]] = {
     "tiny": tiny, "small": small, "middle": middle, "equal": equal, "large": large,
-    "assignment": generalised, "warm": warm,
+    "assignment": generalised, "reoptimise": reoptimise,
 }  # fmt: skip
 
 

@@ -220,7 +220,7 @@ def proofs(scale: float, repeats: int) -> None:
 def size(scale: float, repeats: int) -> None:
     """The cheapest system, beside 400 intervals tried with every plan."""
     from optimizer.sizing import solve  # noqa: PLC0415
-    from optimizer.sizing.judge import figures  # noqa: PLC0415
+    from optimizer.sizing.feasible_interval import figures  # noqa: PLC0415
     from scenarios.planning.sizing import read_sizing  # noqa: PLC0415
 
     posed = read_sizing(EXAMPLE)[0]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import nasty_problems as nasty
+import degenerate_instances as degenerate
 import numpy as np
 from replication_cases import every_plan
 
@@ -47,7 +47,7 @@ def _amounts(draw: np.random.Generator, *shape: int) -> np.ndarray:
 
 
 def best_selection(problem: OperatorSelection) -> float:
-    return float(nasty.true_selection(problem).best or 0)
+    return float(degenerate.true_selection(problem).best or 0)
 
 
 def selections(problem: OperatorSelection, draw: np.random.Generator) -> Iterator[Answer]:
@@ -69,7 +69,7 @@ def queries(seed: int, m: int | None = None) -> QuerySelection:
 
 
 def best_queries(problem: QuerySelection) -> float:
-    return float(nasty.true_queries(problem).best or 0)
+    return float(degenerate.true_queries(problem).best or 0)
 
 
 def query_sets(problem: QuerySelection, draw: np.random.Generator) -> Iterator[Answer]:
@@ -94,7 +94,7 @@ def steps(seed: int, most: int | None = None) -> MigrationSteps:
 
 
 def best_steps(problem: MigrationSteps) -> float:
-    return float(nasty.true_steps(problem).best or 0)
+    return float(degenerate.true_steps(problem).best or 0)
 
 
 def schedules(problem: MigrationSteps, draw: np.random.Generator) -> Iterator[Answer]:
@@ -111,7 +111,7 @@ def schedules(problem: MigrationSteps, draw: np.random.Generator) -> Iterator[An
 
 
 def allocation(seed: int, j: int | None = None, n: int | None = None) -> CheckpointAllocation:
-    """Checkpoints with capacities, some with minima, moves, and copies that are apart."""
+    """Checkpoints with capacities, some with minima, moves, and copies with anti-affinity."""
     draw = np.random.default_rng([seed, 14])
     j, n = j or int(draw.integers(2, 7)), n or int(draw.integers(2, 4))
     load = draw.integers(1, 5, j).astype(float)
@@ -123,12 +123,12 @@ def allocation(seed: int, j: int | None = None, n: int | None = None) -> Checkpo
     if draw.random() < 0.3:
         fields |= {"current": draw.integers(0, n, j), "max_moves": int(draw.integers(0, j + 1))}
     if draw.random() < 0.3:
-        fields["apart"] = [(a, b) for a in range(j) for b in range(a) if draw.random() < 0.1]
+        fields["anti_affinity"] = [(a, b) for a in range(j) for b in range(a) if draw.random() < 0.1]
     return CheckpointAllocation(cost=_amounts(draw, j, n), load=load, **fields)
 
 
 def best_allocation(problem: CheckpointAllocation) -> float | None:
-    best = nasty.true_allocation(problem).best
+    best = degenerate.true_allocation(problem).best
     return None if best is None else float(best)
 
 
@@ -137,8 +137,8 @@ def allocations(problem: CheckpointAllocation, draw: np.random.Generator) -> Ite
         node = draw.integers(0, problem.n_nodes, problem.n_checkpoints)
         loads = problem.node_loads(node)
         fits = (loads <= problem.upper).all() and (loads >= problem.lower).all()
-        apart = (node[problem.apart[:, 0]] != node[problem.apart[:, 1]]).all()
-        if fits and apart and (problem.max_moves is None or problem.moves(node) <= problem.max_moves):
+        separate = (node[problem.anti_affinity[:, 0]] != node[problem.anti_affinity[:, 1]]).all()
+        if fits and separate and (problem.max_moves is None or problem.moves(node) <= problem.max_moves):
             yield Answer(problem.objective(node), {"assignment": node})
 
 

@@ -21,7 +21,7 @@ def placements(draw, most=8, hosts=4, **fields):
         "operator": many(0, 4, n),
         "colour": many(-1, 3, n),
         "failure_domain": many(0, 2, n_hosts),
-        "apart": draw(st.sampled_from(["host", "domain"])),
+        "anti_affinity": draw(st.sampled_from(["host", "domain"])),
         "max_colours": draw(st.sampled_from([None, 1, 2])),
         "value": many(0, 9, n),
         "fixed": draw(st.none() | st.lists(st.sampled_from([-1, -1, -1, n_hosts - 1]), min_size=n, max_size=n)),

@@ -97,8 +97,8 @@ def _show(
     shown = {name: document[name] for name in _SHOWN if document[name] is not None}
     width = max(map(len, shown))
     terminal.show(*(f"{name:<{width}}  {_text(value)}" for name, value in shown.items()))
-    if plan.conflict is not None:
-        terminal.show(f"instances: {_listed(plan.conflict.tolist())}")
+    if plan.infeasible_set is not None:
+        terminal.show(f"instances: {_listed(plan.infeasible_set.tolist())}")
     if plan.host is None:
         return
     if rows is None:

@@ -13,7 +13,7 @@ from models.reliability.times import downtime_s
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from models.planning.sizing.answer import CurvePoint, Judged, PlanFigures
+    from models.planning.sizing.answer import CurvePoint, EvaluatedPlan, PlanFigures
     from models.planning.sizing.problem import SizingProblem, SystemPlan
     from scenarios.planning.sizing import SizingAnswer
 
@@ -70,9 +70,9 @@ def _parts(found: SizingAnswer) -> list[Table | str]:
     return [*parts, *found.notes]
 
 
-def _less(judged: tuple[Judged, ...]) -> str:
+def _less(evaluated: tuple[EvaluatedPlan, ...]) -> str:
     said = "One unit less, and why each fails"
-    return said if all(one.verdict == "fails" for one in judged) else said + " or may fail"
+    return said if all(one.verdict == "fails" for one in evaluated) else said + " or may fail"
 
 
 def _chosen(found: SizingAnswer) -> list[str]:
@@ -141,12 +141,12 @@ def _possible(found: SizingAnswer) -> list[Table | str]:
     return lines
 
 
-def _rows(found: SizingAnswer, title: str, judged: tuple[Judged, ...]) -> Table:
+def _rows(found: SizingAnswer, title: str, evaluated: tuple[EvaluatedPlan, ...]) -> Table:
     from holdfast.terminal import table  # noqa: PLC0415
     from scenarios.planning.sizing import cost_text  # noqa: PLC0415
 
     heads = ("plan", "why it fails", _cost_head(found), "a month, at best")
-    rows = [(one.plan.text, one.why, cost_text(found.problem, one.cost), _down_in_row(one.at)) for one in judged]
+    rows = [(one.plan.text, one.why, cost_text(found.problem, one.cost), _down_in_row(one.at)) for one in evaluated]
     return table(title, heads, rows, text_columns=2, whole_columns=1)
 
 

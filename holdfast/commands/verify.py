@@ -97,9 +97,9 @@ def _of_replicas(plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
     from optimizer.verify.stated import with_stated  # noqa: PLC0415
     from scenarios.planning.files import read_fields  # noqa: PLC0415
     from scenarios.queries.replicas import (  # noqa: PLC0415
-        believed_of_replicas,
         figures_of_replicas,
         read_plan_of_replicas,
+        unverified_of_replicas,
     )
 
     problem, plan, gap = read_plan_of_replicas(plan_file, problem_file)
@@ -107,8 +107,8 @@ def _of_replicas(plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
     verdict = with_stated(
         verify_replicas(problem, plan, gap=gap), stated, figures_of_replicas(problem, plan, problem_file)
     )
-    believed = believed_of_replicas(stated, problem, problem_file)
-    return replace(verdict, assumed=tuple(believed)), plan.status
+    unverified = unverified_of_replicas(stated, problem, problem_file)
+    return replace(verdict, assumed=tuple(unverified)), plan.status
 
 
 def _document(verdict: Verdict) -> dict[str, Any]:

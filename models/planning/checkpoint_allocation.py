@@ -3,12 +3,12 @@
 Checkpoint j (0 .. J-1) goes to one node n (0 .. N-1) at cost c[j, n] and puts load l[j, n] there:
 
     minimise   sum c[j, n] x[j, n]
-    subject to sum_n x[j, n] = 1;  x[j, n] = 0 for forbidden pairs;  x[a, n] + x[b, n] <= 1 for apart pairs
+    subject to sum_n x[j, n] = 1;  x[j, n] = 0 for forbidden pairs;  x[a, n] + x[b, n] <= 1 for anti-affinity pairs
                capacity_min[n] <= sum_j l[j, n] x[j, n] <= capacity[n]
                at most max_moves checkpoints leave their current node
 
 Source: spec page "Checkpoint-assisted migration and checkpoint allocation", section "Checkpoint
-allocation". Several copies of one checkpoint are several rows that are pairwise `apart`.
+allocation". Several copies of one checkpoint are several rows, pairwise in `anti_affinity`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CheckpointAllocation:
     """One allocation problem, checked on construction; arrays are read-only.
 
     cost (J, N); load (J,) or (J, N), not negative; capacity and capacity_min (N,) or None; forbidden (F, 2)
-    pairs [checkpoint, node]; apart (A, 2) pairs of checkpoints never on one node; group: the operator of
+    pairs [checkpoint, node]; anti_affinity (A, 2) pairs of checkpoints never on one node; group: the operator of
     each checkpoint (for `even`) or None; current (J,) node of each checkpoint or None; max_moves: how many
     may leave it, or None.
 
@@ -52,7 +52,7 @@ class CheckpointAllocation:
     capacity: FloatArray | None = None
     capacity_min: FloatArray | None = None
     forbidden: IntArray = field(default_factory=_no_pairs)
-    apart: IntArray = field(default_factory=_no_pairs)
+    anti_affinity: IntArray = field(default_factory=_no_pairs)
     group: tuple[str | int, ...] | None = None
     current: IntArray | None = None
     max_moves: int | None = None
@@ -80,10 +80,12 @@ class CheckpointAllocation:
                 f"capacity_min[{at}]", float(low[at]), f"must not exceed capacity[{at}] = {display.number(high[at], 6)}"
             )
         found["forbidden"] = check.indices("forbidden", self.forbidden, (None, 2), (j, n))
-        found["apart"] = check.indices("apart", self.apart, (None, 2), (j, j))
-        if found["apart"] is not None and (found["apart"][:, 0] == found["apart"][:, 1]).any():
-            at = int(np.argmax(found["apart"][:, 0] == found["apart"][:, 1]))
-            check.add(f"apart[{at}]", found["apart"][at].tolist(), "must name two different checkpoints")
+        found["anti_affinity"] = check.indices("anti_affinity", self.anti_affinity, (None, 2), (j, j))
+        if found["anti_affinity"] is not None and (found["anti_affinity"][:, 0] == found["anti_affinity"][:, 1]).any():
+            at = int(np.argmax(found["anti_affinity"][:, 0] == found["anti_affinity"][:, 1]))
+            check.add(
+                f"anti_affinity[{at}]", found["anti_affinity"][at].tolist(), "must name two different checkpoints"
+            )
         found["group"] = _labels(check, self.group, j)
         found["current"] = None if self.current is None else check.indices("current", self.current, (j,), (n,))
         found["max_moves"] = self._checked_moves(check)
@@ -104,7 +106,7 @@ class CheckpointAllocation:
 
     @property
     def n_checkpoints(self) -> int:
-        """J, the number of checkpoints (copies counted apart)."""
+        """J, the number of checkpoints (each copy counts)."""
         return int(self.cost.shape[0])
 
     @property
@@ -146,9 +148,9 @@ class CheckpointAllocation:
 
     @cached_property
     def neighbours(self) -> dict[int, tuple[int, ...]]:
-        """For each checkpoint with an apart pair: the checkpoints it must not share a node with."""
+        """For each checkpoint with an anti-affinity pair: the checkpoints it must not share a node with."""
         found: dict[int, set[int]] = {}
-        for a, b in self.apart.tolist():
+        for a, b in self.anti_affinity.tolist():
             found.setdefault(a, set()).add(b)
             found.setdefault(b, set()).add(a)
         return {j: tuple(sorted(found[j])) for j in sorted(found)}

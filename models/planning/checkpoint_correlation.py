@@ -90,7 +90,7 @@ def allocation_from_correlation(
         load=loads[row],
         capacity=capacity if math.isfinite(kappa) else None,
         forbidden=np.column_stack([np.arange(len(row)), homes]),
-        apart=_copies_apart(len(rho), copies),
+        anti_affinity=_pairs_of_copies(len(rho), copies),
         group=None if group is None else tuple(np.asarray(group)[row].tolist()),
     )
 
@@ -102,7 +102,7 @@ def _tied(rho: FloatArray, home: Any, band: float) -> FloatArray:
     return np.where(away <= best + band, best, rho)
 
 
-def _copies_apart(groups: int, copies: int) -> Any:
+def _pairs_of_copies(groups: int, copies: int) -> Any:
     a, b = np.triu_indices(copies, k=1)
     first = np.arange(groups)[:, None] * copies
     return np.stack([(first + a).ravel(), (first + b).ravel()], axis=1)

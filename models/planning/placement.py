@@ -4,7 +4,8 @@ Instances i = 0 .. n-1 (primaries and replicas) have an operator, a colour, and 
 h = 0 .. H-1, which has host_cpu[h] and host_network[h]:
 
     each instance on one host;  sums of cpu and of network of a host at most what it has
-    no two instances of an operator on one host (apart = "host") or in one failure domain (apart = "domain")
+    no two instances of an operator on one host (anti_affinity = "host") or in one
+        failure domain (anti_affinity = "domain")
     at most `max_colours` different colours on a host
 
     goal "colours":  minimise (most colours of any host, hosts used), lexicographically
@@ -30,7 +31,7 @@ from models.errors import raise_if_any
 from models.planning.solution import Solution
 
 GOALS = ("colours", "hosts", "value")
-APART = ("host", "domain")
+ANTI_AFFINITY = ("host", "domain")
 MOST_IDS = 10_000_000  # ids of operators, colours and failure domains are below it
 _BITS = 44  # a capacity has at most 2^44 units, so that sums of 2^18 loads have less than 2^63
 _PLACES = 9  # decimal places up to which loads are summed as decimal numbers
@@ -78,7 +79,7 @@ class Placement:
     colour: IntArray | None = None
     neighbours: IntArray | None = None
     failure_domain: IntArray | None = None
-    apart: str = "host"
+    anti_affinity: str = "host"
     goal: str = "colours"
     max_colours: int | None = None
     value: FloatArray | None = None
@@ -140,10 +141,10 @@ class Placement:
         return found
 
     def _check_choices(self, check: CheckedArrays) -> None:
-        for name, value, choices in (("goal", self.goal, GOALS), ("apart", self.apart, APART)):
+        for name, value, choices in (("goal", self.goal, GOALS), ("anti_affinity", self.anti_affinity, ANTI_AFFINITY)):
             if value not in choices:
                 check.add(name, value, "must be one of " + ", ".join(choices))
-        if self.apart == "domain" and self.failure_domain is None:
+        if self.anti_affinity == "domain" and self.failure_domain is None:
             check.add("failure_domain", None, "is needed to keep instances of an operator in different domains")
         for name, number in (("max_colours", self.max_colours), ("max_moves", self.max_moves)):
             if number is not None and not _is_whole(number):
@@ -217,7 +218,7 @@ class Placement:
     @cached_property
     def zones(self) -> IntArray:
         """What no two instances of an operator share, of each host: the host, or its failure domain, (H,)."""
-        if self.apart == "host" or self.failure_domain is None:
+        if self.anti_affinity == "host" or self.failure_domain is None:
             return frozen(np.arange(self.n_hosts))
         return frozen(np.unique(self.failure_domain, return_inverse=True)[1].astype(np.int64))
 
@@ -276,7 +277,7 @@ class PlacementPlan(Solution):
     `objective` and `bound` are of the goal: colours, hosts, or value. `hosts` are those in use; `hosts_bound` is a
     lower bound for placements of as many colours (None where hosts do not count): with goal "colours" a plan is optimal
     when both are proven. `moves` leave the running placement; `unplaced` instances are without a host. `reason` says
-    what proves the bound, or why there is no placement; `conflict` are the instances that it is about.
+    what proves the bound, or why there is no placement; `infeasible_set` are the instances that it is about.
     """
 
     host: IntArray | None = None
@@ -286,10 +287,10 @@ class PlacementPlan(Solution):
     moves: int | None = None
     unplaced: int | None = None
     reason: str = ""
-    conflict: IntArray | None = None
+    infeasible_set: IntArray | None = None
 
     def __post_init__(self) -> None:
-        for name in ("host", "conflict"):
+        for name in ("host", "infeasible_set"):
             found: BoolArray | IntArray | None = getattr(self, name)
             if found is not None:
                 object.__setattr__(self, name, frozen(np.asarray(found, dtype=np.int64)))

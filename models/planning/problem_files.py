@@ -50,7 +50,7 @@ class CheckpointsFile(Description):
     """The least load of each node; else 0."""
     forbidden: Pairs | None = None
     """Pairs [checkpoint, node] that must not be; else all may be."""
-    apart: Pairs | None = None
+    anti_affinity: Pairs | None = None
     """Pairs of checkpoints that must not share a node; else none."""
     group: tuple[Label, ...] | None = None
     """The operator of each checkpoint, for the method `even`."""
@@ -146,7 +146,7 @@ class PlacementFile(Description):
     """Pairs of operators with a stream between them; else none."""
     failure_domain: tuple[Id, ...] | None = None
     """The failure domain of each host, such as its rack."""
-    apart: Literal["host", "domain"] | None = "host"
+    anti_affinity: Literal["host", "domain"] | None = "host"
     """What no two instances of an operator share: a host, or a failure domain."""
     goal: Literal["colours", "hosts", "value"] | None = "colours"
     """What is best: few colours on a host and then few hosts, few hosts, or much value of what is placed."""

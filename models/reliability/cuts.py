@@ -81,14 +81,14 @@ def components(cuts: Cuts) -> list[Cuts]:
     parts: list[tuple[int, list[int]]] = []
     for cut in cuts:
         joined, members = cut, []
-        apart = []
+        disjoint = []
         for mask, inside in parts:
             if mask & cut:
                 joined |= mask
                 members += inside
             else:
-                apart.append((mask, inside))
-        parts = [*apart, (joined, [*members, cut])]
+                disjoint.append((mask, inside))
+        parts = [*disjoint, (joined, [*members, cut])]
     return [tuple(inside) for _, inside in parts]
 
 

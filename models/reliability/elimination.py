@@ -65,8 +65,8 @@ def eliminated(cuts: Cuts, chances: FloatArray, most_width: int = MOST_WIDTH) ->
     for element in order:
         touched = [table for table in waiting if element in table[0]]
         waiting = [table for table in waiting if element not in table[0]]
-        waiting.append(_summed_out(_joined(touched), element, chances[:, element]))
-    found = _joined(waiting)[1]
+        waiting.append(_summed_out(_product(touched), element, chances[:, element]))
+    found = _product(waiting)[1]
     return np.minimum(np.broadcast_to(found, len(chances)), 1.0)
 
 
@@ -77,7 +77,7 @@ def _table_of(cut: int) -> _Table:
     return scope, table
 
 
-def _joined(tables: list[_Table]) -> _Table:
+def _product(tables: list[_Table]) -> _Table:
     scope = tuple(sorted({element for one, _ in tables for element in one}))
     found = np.zeros((1, *[1] * len(scope)))
     for own, table in tables:

@@ -45,13 +45,13 @@ def sandwich(cuts: Cuts, chances: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     single = cut_chances(cuts, chances)
     high = one_of(single)
-    used, apart = 0, []
+    used, disjoint = 0, []
     for index in np.argsort(-single.max(axis=1), kind="stable").tolist():
         if not cuts[index] & used:
             used |= cuts[index]
-            apart.append(index)
-    low = one_of(single[sorted(apart)])
-    if len(apart) < len(cuts):
+            disjoint.append(index)
+    low = one_of(single[sorted(disjoint)])
+    if len(disjoint) < len(cuts):
         paired = _bonferroni(cuts, single, chances)
         low = low if paired is None else np.maximum(low, paired)
     return np.minimum(low, high), high
@@ -73,6 +73,6 @@ def _bonferroni(cuts: Cuts, single: FloatArray, chances: FloatArray) -> FloatArr
             return None
     first, second = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2).T
     both = cut_chances(tuple(cuts[i] | cuts[j] for i, j in zip(first.tolist(), second.tolist(), strict=True)), chances)
-    apart = (single.sum(axis=0) ** 2 - (single**2).sum(axis=0)) / 2 - (single[first] * single[second]).sum(axis=0)
-    found: FloatArray = single.sum(axis=0) - both.sum(axis=0) - apart
+    disjoint = (single.sum(axis=0) ** 2 - (single**2).sum(axis=0)) / 2 - (single[first] * single[second]).sum(axis=0)
+    found: FloatArray = single.sum(axis=0) - both.sum(axis=0) - disjoint
     return found

@@ -240,7 +240,7 @@ def _least_hosts(job: _Job, operators: Sequence[str]) -> tuple[tuple[str, ...], 
     best = min([*every, tuple(_all_in_order(job))], key=len)
     least, paths, chosen = 2, list[frozenset[str]](), tuple[str, ...]()  # a single host would have been found before
     while job.steps < _MOST_STEPS:
-        found = list(_paths_apart(job, chosen))
+        found = list(_disjoint_paths(job, chosen))
         if not found:
             return chosen, len(chosen)
         paths += found
@@ -254,7 +254,7 @@ def _least_hosts(job: _Job, operators: Sequence[str]) -> tuple[tuple[str, ...], 
     return best, min(least, len(best))
 
 
-def _paths_apart(job: _Job, dead: Collection[str]) -> Iterator[frozenset[str]]:
+def _disjoint_paths(job: _Job, dead: Collection[str]) -> Iterator[frozenset[str]]:
     """Yield the hosts of paths of which no two share one, without the dead ones, as long as there are steps left."""
     gone = set(dead)
     while job.steps < _MOST_STEPS and (path := job.path(gone)) is not None:
@@ -269,11 +269,11 @@ def _hitting(sets: Sequence[frozenset[str]], order: Mapping[str, int]) -> tuple[
     def search(left: list[frozenset[str]], chosen: tuple[str, ...]) -> None:
         nonlocal tried, best
         tried += 1
-        apart: list[frozenset[str]] = []
+        disjoint: list[frozenset[str]] = []
         for one in left:
-            if all(one.isdisjoint(other) for other in apart):
-                apart.append(one)
-        if len(chosen) + len(apart) >= len(best) or tried > _MOST_TRIED:
+            if all(one.isdisjoint(other) for other in disjoint):
+                disjoint.append(one)
+        if len(chosen) + len(disjoint) >= len(best) or tried > _MOST_TRIED:
             return
         if not left:
             best = chosen

@@ -7,7 +7,7 @@ and l[j, n] the load of that; x is binary.
 
     subject to  sum_n x[j, n] = 1                                      for each j
                 x[j, n] = 0                                            for (j, n) forbidden: node of j's key group
-                x[a, n] + x[b, n] <= 1                                 for each n and (a, b) apart: copies of one
+                x[a, n] + x[b, n] <= 1                                 for each n and anti-affinity pair (a, b): copies
                 capacity_min[n] <= sum_j l[j, n] x[j, n] <= capacity[n]    for each n
                 sum_j (1 - x[j, current[j]]) <= max_moves
 
@@ -33,13 +33,13 @@ from models.planning.solution import Status, is_proven
 from optimizer.checkpoint_allocation import random_methods
 from optimizer.checkpoint_allocation.exact import exact
 from optimizer.checkpoint_allocation.infeasibility.explain import explained, why_infeasible
-from optimizer.checkpoint_allocation.lagrangian import bound as prices
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.reoptimise.search import Former
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.checkpoint_allocation.units import LARGEST_PRICE, are_prices, units_of
 from optimizer.common.arguments import checked_limits
-from optimizer.common.granularity import no_value_between
+from optimizer.common.granularity import closed_by_granularity
 from optimizer.verify.constraints import constraint_violations
 
 __all__ = ["METHODS", "solve"]
@@ -154,7 +154,7 @@ def _drawn_by_program(
         cost=costs,
         load=np.ones(problem.n_checkpoints),
         forbidden=problem.forbidden,
-        apart=problem.apart,
+        anti_affinity=problem.anti_affinity,
         group=problem.group,
     )
     nothing = Known(None, math.inf, np.zeros(problem.n_nodes), -math.inf)
@@ -166,8 +166,8 @@ def _drawn_by_program(
 
 
 def _quick_bound(problem: CheckpointAllocation) -> float:
-    zero = prices.price_bound(problem, np.zeros(problem.n_nodes))
-    return zero if problem.capacity is None else max(zero, prices.price_bound(problem, prices.node_prices(problem)))
+    zero = lagrangian_bound(problem, np.zeros(problem.n_nodes))
+    return zero if problem.capacity is None else max(zero, lagrangian_bound(problem, dual_prices(problem)))
 
 
 def _plan(problem: CheckpointAllocation, method: str, outcome: Outcome, began: float) -> CheckpointPlan:
@@ -215,7 +215,7 @@ def _closed(problem: CheckpointAllocation, assignment: IntArray, objective: floa
         return objective if objective - bound <= rounding else bound
     bound = min(bound, objective - rounding) if bound > objective else bound
     hair = objective - bound <= rounding
-    return objective if hair and no_value_between(problem, bound, objective) else bound
+    return objective if hair and closed_by_granularity(problem, bound, objective) else bound
 
 
 def _checked(

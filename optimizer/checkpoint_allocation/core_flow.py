@@ -21,7 +21,7 @@ from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import flow
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
-from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices, smoothed_prices
+from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices, smoothed_dual_prices
 
 _KEPT = 12
 _ROUNDS = 40
@@ -43,7 +43,7 @@ def core_flow(
     prices = first_prices(problem, scale)
     found = candidates(problem, prices, _KEPT)
     for temperature in _FALL:
-        prices = smoothed_prices(problem, found, prices, temperature * scale, steps=_STEPS)
+        prices = smoothed_dual_prices(problem, found, prices, temperature * scale, steps=_STEPS)
     p = prices * problem.weights[0]
     core = _Core(problem, limit, found, p, _MARGIN * scale * float(problem.weights[0].mean()))
     best: IntArray | None = None

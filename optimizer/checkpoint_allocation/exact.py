@@ -5,9 +5,9 @@
 | nothing couples the checkpoints | their minima, a small assignment per set of copies |
 | the minima happen to keep everything | they are the answer |
 | capacities only count | minimum-cost flow, proved by its potentials |
-| load capacities alone | node prices, whole packings and a program in turn (`uncoupled`) |
+| load capacities alone | Lagrangian heuristic, column generation and a program in turn (`solve_capacitated`) |
 | J * N up to MIXED_INTEGER_PAIRS | mixed-integer program |
-| larger | node prices: a feasible answer with a proven bound |
+| larger | Lagrangian heuristic: a feasible answer with a proven bound |
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import is_proven
 from optimizer.checkpoint_allocation import flow
-from optimizer.checkpoint_allocation.capacitated import MIXED_INTEGER_PAIRS, uncoupled
+from optimizer.checkpoint_allocation.capacitated import MIXED_INTEGER_PAIRS, solve_capacitated
 from optimizer.checkpoint_allocation.core_flow import core_flow
-from optimizer.checkpoint_allocation.infeasibility.irreducible_set import is_divisible
-from optimizer.checkpoint_allocation.lagrangian import bound as prices
+from optimizer.checkpoint_allocation.infeasibility.irreducible_set import lp_is_feasible
 from optimizer.checkpoint_allocation.lagrangian import separable
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound, reduced_minima
 from optimizer.checkpoint_allocation.local_search.search import Search
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.reoptimise.move_bound import move_bound
@@ -139,25 +139,25 @@ def _coupled(
             return Outcome(moved.assignment, moved.bound, note=note, prices=moved.prices)
     alone = not problem.neighbours and problem.max_moves is None and problem.capacity is not None
     if alone and problem.cost.size > _TINY_PAIRS:
-        answered = uncoupled(problem, time_limit_s=time_limit_s, start=_start(problem, hint))
+        answered = solve_capacitated(problem, time_limit_s=time_limit_s, start=_start(problem, hint))
         if answered is not None:
             return answered
-    price = prices.node_prices(problem)
-    bound = max(prices.price_bound(problem, price), prices.price_bound(problem, np.zeros(problem.n_nodes)))
+    price = dual_prices(problem)
+    bound = max(lagrangian_bound(problem, price), lagrangian_bound(problem, np.zeros(problem.n_nodes)))
     bound = max(bound, _bound_of_moves(problem, price))
     best = _best_known(problem, price, hint)
     value = math.inf if best is None else problem.objective(best)
     if problem.max_moves is not None and best is not None and is_proven(value, bound):
-        return Outcome(best, bound, note="node prices and few moves", prices=price)
+        return Outcome(best, bound, note="Lagrangian bound and few moves", prices=price)
     small = problem.cost.size <= MIXED_INTEGER_PAIRS
     if not small and (best is not None or problem.cost.size > _FALLBACK_PAIRS):
         struck = "; time limit struck" if time.perf_counter() - began > time_limit_s else ""
-        note = f"node prices and local search, too large for a proof{struck}"
+        note = f"Lagrangian heuristic and local search, too large for a proof{struck}"
         return Outcome(best, bound, note=note, prices=price)
     left = max(time_limit_s - (time.perf_counter() - began), 0.0)
-    if best is None and is_divisible(problem, time_limit_s=left) is False:
+    if best is None and lp_is_feasible(problem, time_limit_s=left) is False:
         return Outcome(None, None, infeasible=True, note="the linear relaxation has no solution")
-    own_bound = prices.price_bound(problem, price)
+    own_bound = lagrangian_bound(problem, price)
     for _ in range(_ROUNDS):  # a better known answer leaves out more pairs, which makes the proof sharper
         left = max(time_limit_s - (time.perf_counter() - began), 0.0)
         found = branch_and_bound(problem, Known(best, value, price, own_bound), time_limit_s=left)
@@ -193,7 +193,7 @@ def _start(problem: CheckpointAllocation, hint: IntArray | None) -> IntArray | N
 
 def _best_known(problem: CheckpointAllocation, price: FloatArray, hint: IntArray | None) -> IntArray | None:
     """The best feasible answer of the cheap methods, the first of equals; None when all of them fail."""
-    starts = [prices.reduced_minima(problem, price)[1]]
+    starts = [reduced_minima(problem, price)[1]]
     if problem.cost.size <= _SENSITIVE_PAIRS:
         starts.append(sensitive_first(problem))
     starts += [start for start in (problem.current, hint) if start is not None]

@@ -19,7 +19,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.lagrangian import bound as node_price
+from optimizer.checkpoint_allocation.lagrangian.bound import fitting, lagrangian_bound, reduced_minima
 from optimizer.checkpoint_allocation.lagrangian.separable import cliques, is_clique
 from optimizer.common.quiet import quiet_stdout
 
@@ -177,11 +177,11 @@ def scaled_costs(shifted: FloatArray, given: float) -> ScaledCosts:
 
 def pairs_left(problem: CheckpointAllocation, known: Known) -> tuple[IntArray, IntArray]:
     """The pairs (checkpoint, node) that an answer better than the known one may use."""
-    fits = node_price.fitting(problem)
+    fits = fitting(problem)
     if known.assignment is not None:
         for prices in (known.prices, np.zeros(problem.n_nodes)):
-            bound = node_price.price_bound(problem, prices, fits)
-            minima, _ = node_price.reduced_minima(problem, prices, fits)
+            bound = lagrangian_bound(problem, prices, fits)
+            minima, _ = reduced_minima(problem, prices, fits)
             if not math.isfinite(bound):
                 return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
             extra = problem.cost + prices * problem.weights - minima[:, None]
@@ -217,13 +217,13 @@ def _program(problem: CheckpointAllocation, j: IntArray, n: IntArray) -> _Rows:
         if problem.lower[node] > 0:  # min(load / least, 1): the same rule for 0-1 variables, without huge numbers
             share = np.minimum(load, problem.lower[node]) / problem.lower[node]
             rows.add(columns, share, 1 - _WIDER - 1e-9 * len(columns), np.inf)
-    _add_apart(rows, problem, j, n)
+    _add_anti_affinity(rows, problem, j, n)
     if problem.max_moves is not None and problem.current is not None:
         rows.ones(np.flatnonzero(problem.current[j] != n), -np.inf, problem.max_moves)
     return rows
 
 
-def _add_apart(rows: _Rows, problem: CheckpointAllocation, j: IntArray, n: IntArray) -> None:
+def _add_anti_affinity(rows: _Rows, problem: CheckpointAllocation, j: IntArray, n: IntArray) -> None:
     if not problem.neighbours:
         return
     column = np.full(problem.cost.shape, -1, dtype=np.int64)

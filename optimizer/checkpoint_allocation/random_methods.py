@@ -1,8 +1,8 @@
 """Allocations by chance: `baseline` (anywhere allowed) and `even` (at most ceil(#checkpoints / #nodes) each).
 
-Both keep constraint 1 (forbidden and apart pairs) and know nothing of costs and capacities. Checkpoints are
-taken in random order, each goes to a random node that still takes it. When none does, an augmenting path
-makes room (complete: without apart pairs it fails only when no such allocation exists); with apart pairs,
+Both keep constraint 1 (forbidden and anti-affinity pairs) and know nothing of costs and capacities. Checkpoints are
+taken in random order, each goes to a random node that still takes it. When none does, an augmenting path makes room
+(complete: without anti-affinity pairs it fails only when no such allocation exists); with anti-affinity pairs,
 evictions along a random walk.
 """
 
@@ -25,7 +25,7 @@ def even_room(problem: CheckpointAllocation) -> IntArray:
 
 
 def baseline(problem: CheckpointAllocation, seed: int) -> IntArray | None:
-    """A random assignment (J,) that keeps forbidden and apart pairs; None when the walk found none."""
+    """A random assignment (J,) that keeps forbidden and anti-affinity pairs; None when the walk found none."""
     room = np.bincount(problem.group_codes)
     return _Draw(problem, room, _stream(seed, "baseline")).assignment()
 
@@ -34,7 +34,7 @@ def even(problem: CheckpointAllocation, seed: int) -> IntArray | None:
     """As `baseline`, with at most `even_room` checkpoints of one operator per node; None when not found.
 
     Where forbidden pairs leave no such allocation, the operator's limit rises to the least that does (without
-    apart pairs; with them the walk may give up).
+    anti-affinity pairs; with them the walk may give up).
     """
     return _Draw(problem, even_room(problem), _stream(seed, "even")).assignment()
 

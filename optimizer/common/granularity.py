@@ -17,7 +17,7 @@ _EXACT_BITS = 53
 _LEAST_EXPONENT = -1022
 
 
-def no_value_between(problem: CheckpointAllocation, bound: float, value: float) -> bool:
+def closed_by_granularity(problem: CheckpointAllocation, bound: float, value: float) -> bool:
     """Whether no assignment can cost at least the bound and less than the value.
 
     The power of two above their difference is the unit that all costs are tried with.

@@ -11,7 +11,7 @@ from models.checked_arrays import BoolArray
 _FREE = "free"
 
 
-def crowded(may: BoolArray) -> list[int]:
+def violating_rows(may: BoolArray) -> list[int]:
     """Return rows that have one choice less together than they are; none where each row can have one of its own.
 
     `may` (rows, choices). Rows are matched one after the other along shortest paths; the first that finds no way to a

@@ -80,7 +80,7 @@ def _rule_against(problem: CheckpointAllocation, assignment: IntArray, loads: Fl
         return "forbidden"
     for other in problem.neighbours.get(j, ()):
         if assignment[other] == n:
-            return f"apart from checkpoint {other}, which is there"
+            return f"anti-affinity with checkpoint {other}, which is there"
     with_it = float(loads[n] + problem.weights[j, n])
     if problem.capacity is not None and with_it > problem.upper[n]:
         return f"would overload: {display.number(with_it, 6)} of capacity {display.number(problem.capacity[n], 6)}"

@@ -18,16 +18,16 @@ from optimizer.placement.bounds import Bound, colour_bound, host_bound, impossib
 from optimizer.placement.budget import Budget
 from optimizer.placement.columns import Columns, column_bound
 from optimizer.placement.first_fit import best_fit
-from optimizer.placement.one_colour import falls_apart, one_colour
+from optimizer.placement.one_colour import one_colour, splits_by_colour
 from optimizer.placement.rounding import from_columns
 from optimizer.placement.search import Search
-from optimizer.placement.small import decide, smallest_conflict, whole
+from optimizer.placement.small import decide, irreducible_infeasible_set, whole
 from optimizer.placement.starts import sent_home, start
 
 _SMALL = 3_000  # instances times hosts up to which an exact model is asked about the whole problem
 _MODEL_FIRST = 300  # instances times hosts up to which it is asked before any search
-_CONFLICT_SIZE = 60  # instances up to which a smallest conflict is looked for
-_CONFLICT_S = 0.05  # deterministic seconds for each question about it
+_IIS_SIZE = 60  # instances up to which an irreducible infeasible set is looked for
+_IIS_S = 0.05  # deterministic seconds for each question about it
 _FIRST = 0.4  # of the work that is left, for the number of colours that counting proves to be least
 _AGAIN = 3  # searches for one colour less than is known, at the end
 _TRY = 0.1  # of the work that is left, for each try to reach a number of colours or hosts
@@ -59,17 +59,17 @@ class AllPlaced:
 
     def solve(self) -> PlacementPlan:
         """The plan, with what was proven of it."""
-        conflict = impossible(self.problem)
-        if conflict is not None:
-            return infeasible_plan(conflict, self.budget)
+        infeasible_set = impossible(self.problem)
+        if infeasible_set is not None:
+            return infeasible_plan(infeasible_set, self.budget)
         known = self.known
         known.colours = colour_bound(self.problem)
-        apart = self._by_colour()
-        if apart is not None:
-            return apart
+        by_colour = self._by_colour()
+        if by_colour is not None:
+            return by_colour
         self._find_any()
         if known.nothing:
-            return infeasible_plan(self._conflict(), self.budget)
+            return infeasible_plan(self._infeasible_set(), self.budget)
         if known.host is None:
             return self._unknown()
         if self.by_colours:
@@ -84,7 +84,7 @@ class AllPlaced:
         problem, known = self.problem, self.known
         assert known.colours is not None
         asked = problem.max_colours == 1 or (self.by_colours and known.colours.value == 1)
-        if not asked or not falls_apart(problem):
+        if not asked or not splits_by_colour(problem):
             return None
         host, least = one_colour(problem, self.budget, self.seed)
         if least.value > problem.n_hosts:
@@ -259,12 +259,12 @@ class AllPlaced:
         chosen[np.lexsort((-full, -size, ~fixed))[:count]] = True
         return chosen
 
-    def _conflict(self) -> Bound:
+    def _infeasible_set(self) -> Bound:
         """Why an exact model found nothing."""
         problem = self.problem
         who = np.arange(problem.n_instances)
-        if problem.n_instances <= _CONFLICT_SIZE:
-            who = smallest_conflict(problem, most_s=_CONFLICT_S, deadline=self.budget.deadline)
+        if problem.n_instances <= _IIS_SIZE:
+            who = irreducible_infeasible_set(problem, most_s=_IIS_S, deadline=self.budget.deadline)
         return Bound(
             0, f"{len(who)} instances cannot be placed together, an exact model of the whole problem says", who
         )

@@ -71,7 +71,7 @@ class _Search:
         self._by_density = [self._densest(r) for r in range(len(problem.resources))]
         self._place_of = {i: at for at, i in enumerate(self._order)}
         named = set() if problem.max_moves is None else set(self._current)
-        one_domain = problem.apart == "host"
+        one_domain = problem.anti_affinity == "host"
         self._names = [(h if h in named else -1, -1 if one_domain else self._zones[h]) for h in hosts]
         rest = [self._order[at:] for at in range(n + 1)]
         self._later_colours = [{self._colours[i] for i in each} for each in rest]

@@ -17,7 +17,7 @@ import numpy as np
 from models.checked_arrays import BoolArray, IntArray
 from models.planning.placement import Placement, PlacementPlan
 from models.planning.solution import Status
-from optimizer.common.hall_violators import crowded
+from optimizer.common.hall_violators import violating_rows
 from optimizer.placement.budget import Budget
 
 _ROOMIEST = 64  # hosts with most room that are looked at first
@@ -33,14 +33,14 @@ class Bound:
     instances: IntArray
 
 
-def infeasible_plan(conflict: Bound, budget: Budget) -> PlacementPlan:
+def infeasible_plan(infeasible_set: Bound, budget: Budget) -> PlacementPlan:
     """The plan that says why nothing keeps the rules."""
     return PlacementPlan(
         status=Status.INFEASIBLE,
-        reason=conflict.reason,
-        conflict=conflict.instances,
+        reason=infeasible_set.reason,
+        infeasible_set=infeasible_set.instances,
         wall_s=budget.wall_s,
-        note=conflict.reason,
+        note=infeasible_set.reason,
     )
 
 
@@ -168,7 +168,7 @@ def _faults_of_fixed(problem: Placement) -> list[Bound]:
     for i in np.flatnonzero(fixed >= 0).tolist():
         key = (int(problem.operators[i]), int(problem.zones[fixed[i]]))
         if key in first:
-            where = "host" if problem.apart == "host" else "failure domain"
+            where = "host" if problem.anti_affinity == "host" else "failure domain"
             text = f"instances {first[key]} and {i} of operator {key[0]} are fixed in one {where}"
             found.append(Bound(0, text, np.array([first[key], i])))
         first.setdefault(key, i)
@@ -252,7 +252,7 @@ def _operators_without_zones(problem: Placement) -> list[Bound]:
     """Operators whose instances have too few zones between them (Hall)."""
     found = []
     possible, n_zones = Possible(problem), int(problem.zones.max()) + 1
-    where = "hosts" if problem.apart == "host" else "failure domains"
+    where = "hosts" if problem.anti_affinity == "host" else "failure domains"
     operators, codes, counts = np.unique(problem.operators, return_inverse=True, return_counts=True)
     largest = np.zeros((len(operators), problem.loads.shape[1]), dtype=np.int64)
     np.maximum.at(largest, codes, problem.loads)
@@ -269,7 +269,7 @@ def _operators_without_zones(problem: Placement) -> list[Bound]:
         zones = np.zeros((count, n_zones), dtype=np.bool_)
         for row, i in enumerate(here):
             zones[row, problem.zones[possible.hosts(i)]] = True
-        stuck = [here[row] for row in crowded(zones)]
+        stuck = [here[row] for row in violating_rows(zones)]
         if stuck:
             text = f"{len(stuck)} instances of operator {operator} have {len(stuck) - 1} {where} between them"
             found.append(Bound(0, text, np.array(stuck)))

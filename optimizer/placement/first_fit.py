@@ -65,7 +65,7 @@ class Hosts:
         allowed: BoolArray = self.open & (self.free >= problem.loads[i]).all(axis=1)
         taken = self._zones_of.get(int(problem.operators[i]))
         if taken:
-            if problem.apart == "host":
+            if problem.anti_affinity == "host":
                 allowed[list(taken)] = False
             else:
                 allowed &= ~np.isin(problem.zones, list(taken))

@@ -22,9 +22,13 @@ def fitted(problem: Placement, method: str) -> PlacementPlan:
     moves, unplaced = problem.moves(host), int((host < 0).sum())
     few = problem.max_moves is None or moves <= problem.max_moves
     counts: dict[str, Any] = {"colours": problem.most_colours(host), "hosts": problem.hosts_used(host), "moves": moves}
-    conflict = impossible(problem)
-    if conflict is not None:
-        found: dict[str, Any] = {"reason": conflict.reason, "note": conflict.reason, "conflict": conflict.instances}
+    infeasible_set = impossible(problem)
+    if infeasible_set is not None:
+        found: dict[str, Any] = {
+            "reason": infeasible_set.reason,
+            "note": infeasible_set.reason,
+            "infeasible_set": infeasible_set.instances,
+        }
         return PlacementPlan(status=Status.INFEASIBLE, wall_s=time.monotonic() - began, **found)
     if not few or (unplaced and problem.goal != "value"):
         note = f"{method} leaves {unplaced} out" if unplaced else f"{method} moves {moves}"

@@ -8,8 +8,8 @@ instances prove
     hosts >= sum_i y[i] / Z,    Z the price of the dearest set,
 
 whatever the prices are (Farley, 1990): they are rounded to whole numbers, and so are the sums. This linear relaxation
-knows all resources and which operators are apart, and is mostly the number of hosts itself when it is rounded up. The
-branch and bound that finds the sets proves nothing.
+knows all resources and the anti-affinity of operators, and is mostly the number of hosts itself when it is rounded up.
+The branch and bound that finds the sets proves nothing.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def covered(sets: BoolArray, *, deadline: float) -> Covered:
     rows: Any = sparse.csc_array(sets.T.astype(np.float64))
     with quiet_stdout():
         relaxed: Any = linprog(np.ones(count), A_ub=-rows, b_ub=-np.ones(n), method="highs-ds")
-        bound = price_bound(sets, -np.asarray(relaxed.ineqlin.marginals)) if relaxed.status == 0 else 1
+        bound = dual_bound(sets, -np.asarray(relaxed.ineqlin.marginals)) if relaxed.status == 0 else 1
         answer = milp(
             np.ones(count),
             constraints=LinearConstraint(rows, 1, np.inf),
@@ -100,7 +100,7 @@ def covered(sets: BoolArray, *, deadline: float) -> Covered:
     return Covered(None if (host < 0).any() else host.astype(np.int64), bound)
 
 
-def price_bound(sets: BoolArray, prices: FloatArray) -> int:
+def dual_bound(sets: BoolArray, prices: FloatArray) -> int:
     """The least number of sets that cover all instances, as prices (n,) prove it in whole numbers."""
     whole = np.floor(np.clip(np.nan_to_num(prices), 0.0, 1.0) * _UNIT).astype(np.int64)
     dearest = int((sets.astype(np.int64) @ whole).max(initial=0))

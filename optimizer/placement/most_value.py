@@ -1,4 +1,4 @@
-"""Placing what is worth most, the rest is left out: multiple knapsack, with colours and operators apart.
+"""Placing what is worth most, the rest is left out: multiple knapsack, with colours and anti-affinity.
 
 Greedy by value for its largest share, then single exchanges with what is left out, then parts are decided again by an
 exact model: some hosts, what they have, and some of what is left out. All hosts as one knapsack of each resource give
@@ -57,9 +57,9 @@ class MostValue:
 
     def solve(self) -> PlacementPlan:
         """The plan, with what was proven of it."""
-        conflict = impossible(self.problem)
-        if conflict is not None:
-            return infeasible_plan(conflict, self.budget)
+        infeasible_set = impossible(self.problem)
+        if infeasible_set is not None:
+            return infeasible_plan(infeasible_set, self.budget)
         self._bound_by_knapsacks()
         self.host = self._greedy()
         if self.host is not None:

@@ -46,7 +46,7 @@ class _Colour:
         return self.hosts > self.bound
 
 
-def falls_apart(problem: Placement) -> bool:
+def splits_by_colour(problem: Placement) -> bool:
     """Whether a placement of one colour on each host is a packing of each colour."""
     alike = bool((problem.rooms == problem.rooms[0]).all()) and len(np.unique(problem.zones)) == problem.n_hosts
     free = problem.current is None and bool((problem.fixed_hosts < 0).all())

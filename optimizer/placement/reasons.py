@@ -71,7 +71,7 @@ def _why_not(
     same = np.flatnonzero((problem.operators == problem.operators[i]) & (host >= 0))
     near = [int(j) for j in same if j != i and problem.zones[host[j]] == problem.zones[h]]
     if near:
-        where = "host" if problem.apart == "host" else "failure domain"
+        where = "host" if problem.anti_affinity == "host" else "failure domain"
         return f"instance {near[0]} of its operator is on that {where}"
     for r, name in enumerate(problem.resources):
         if problem.loads[i, r] > hosts.free[h, r]:

@@ -25,7 +25,7 @@ _SAMPLED = 160  # hosts that are looked at in a step: of more, some drawn at ran
 _TABU = (2, 8)  # steps for which an instance stays after an exchange
 _COLOUR = 1.0  # what a colour too much weighs against a whole host's load too much
 _STEP = 2_000  # what a step costs besides, in exchanges looked at
-_TRIED = 64  # exchanges that are tried, the best first, until one keeps operators apart
+_TRIED = 64  # exchanges that are tried, the best first, until one keeps anti-affinity
 _PATIENCE = 30  # steps for each instance without a new minimum after which a search gives up
 _HEAVIER = 0.1  # by how much a host that stays bad gains weight
 
@@ -43,7 +43,7 @@ class Pieces:
 
 
 class Search:
-    """One placement under repair; `host` (n,) must have a host for every instance that keeps operators apart."""
+    """One placement under repair; `host` (n,) must have a host for every instance that keeps anti-affinity."""
 
     def __init__(
         self, problem: Placement, host: IntArray, most_colours: int, is_open: BoolArray, seed: list[int]
@@ -124,7 +124,7 @@ class Search:
         for cell in _least_first(change.ravel()):
             row, column = divmod(cell, change.shape[1])
             out, back, b = self._members(mine, row), self._members(others, column), int(others.host[column])
-            if self._apart(out, back, a, b):
+            if self._keeps_anti_affinity(out, back, a, b):
                 if change[row, column] >= 0:
                     self.weight[bad] += _HEAVIER
                 self._exchange(out, back, a, b)
@@ -215,7 +215,7 @@ class Search:
         change[self.moved + more > most] = np.inf
         return change
 
-    def _apart(self, out: tuple[int, ...], back: tuple[int, ...], a: int, b: int) -> bool:
+    def _keeps_anti_affinity(self, out: tuple[int, ...], back: tuple[int, ...], a: int, b: int) -> bool:
         """Whether no operator comes twice into a zone by the exchange."""
         zones, operators = self.problem.zones, self.problem.operators
         to, home = int(zones[b]), int(zones[a])

@@ -87,9 +87,9 @@ class _Model:
         for i in part.instances.tolist():
             mine = []
             for h in part.hosts.tolist():
-                apart = (int(problem.operators[i]), int(problem.zones[h])) not in taken
+                free_zone = (int(problem.operators[i]), int(problem.zones[h])) not in taken
                 at_home = problem.fixed_hosts[i] in (-1, h)
-                if apart and at_home and (problem.loads[i] <= self.free[h]).all():
+                if free_zone and at_home and (problem.loads[i] <= self.free[h]).all():
                     self.x[i, h] = self.model.new_bool_var("")
                     mine.append(self.x[i, h])
             needed = part.goal != "value" or problem.fixed_hosts[i] >= 0
@@ -165,7 +165,7 @@ class _Model:
     def _alike(self) -> None:
         """Of hosts that are alike in all, the first are in use."""
         problem = self.problem
-        if problem.apart != "host" or problem.max_moves is not None or self.part.goal == "moves":
+        if problem.anti_affinity != "host" or problem.max_moves is not None or self.part.goal == "moves":
             return
         last: dict[tuple[int, ...], int] = {}
         kept = set(self.rest[self.rest >= 0].tolist()) | set(problem.fixed_hosts.tolist())
@@ -227,7 +227,7 @@ def whole(problem: Placement, goal: str, most_colours: int | None, host: IntArra
     return Part(hint, np.arange(problem.n_instances), np.arange(problem.n_hosts), goal, most_colours)
 
 
-def smallest_conflict(problem: Placement, *, most_s: float, deadline: float) -> IntArray:
+def irreducible_infeasible_set(problem: Placement, *, most_s: float, deadline: float) -> IntArray:
     """Instances that do not fit together, though they do without any one of them: as far as the limit lets it be seen.
 
     Instances are left out one by one, while what remains is still proven to be impossible; `most_s` is for each.

@@ -1,4 +1,4 @@
-"""Where a search starts: every instance on a host, operators apart, though hosts may have too much."""
+"""Where a search starts: every instance on a host, with anti-affinity, though hosts may have too much."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def start(
 
 
 def staying(problem: Placement, is_open: BoolArray, running: IntArray) -> IntArray:
-    """What runs on open hosts, fixed instances where they must be; of two that must be apart, the first."""
+    """What runs on open hosts, fixed instances where they must be; of two with anti-affinity, the first."""
     host = np.where((running >= 0) & is_open[running], running, -1)
     host = np.where(problem.fixed_hosts >= 0, problem.fixed_hosts, host)
     placed = np.flatnonzero(host >= 0)
@@ -74,9 +74,9 @@ def sent_home(problem: Placement, host: IntArray, most_colours: int, deadline: f
         home, zones = int(problem.current[i]), problem.zones
         there = np.flatnonzero(host == home)
         same = np.flatnonzero((problem.operators == problem.operators[i]) & (host >= 0))
-        apart = all(zones[host[j]] != zones[home] for j in same.tolist() if j != i)
+        separate = all(zones[host[j]] != zones[home] for j in same.tolist() if j != i)
         has_room = (problem.loads[there].sum(axis=0) + problem.loads[i] <= problem.rooms[home]).all()
         colours = set(problem.colours[there].tolist()) | {int(problem.colours[i])}
-        if len(there) and apart and has_room and len(colours - {-1}) <= most_colours:
+        if len(there) and separate and has_room and len(colours - {-1}) <= most_colours:
             host[i] = home
     return host

@@ -28,7 +28,7 @@ from models.checked_arrays import BoolArray, FloatArray
 from models.planning.replicas.problem import Replication
 from models.planning.selection import QuerySelection
 from optimizer.replicas.heuristic import most_levels
-from optimizer.selection.queries import select_by_prices
+from optimizer.selection.queries import select_by_lagrangian
 
 _CERTAIN = 1 - 1e-12  # chances above it count as it: a bound may be too low
 _DOWN = 1 - 1e-12  # bounds are rounded down by as much
@@ -104,7 +104,7 @@ class Bounds:
     def _best_covers(self, weight: FloatArray, capacity: float) -> tuple[list[Cover], float]:
         """Return good covers of operators that weigh no more than the capacity, and the most that any are worth."""
         pairs = np.array([(k, o) for k, cover in enumerate(self.covers) for o in sorted(cover)], dtype=np.int64)
-        chosen, most = select_by_prices(QuerySelection(self.worths, weight, pairs, capacity))
+        chosen, most = select_by_lagrangian(QuerySelection(self.worths, weight, pairs, capacity))
         return [self.covers[k] for k in np.flatnonzero(chosen).tolist()], most
 
 
@@ -123,7 +123,9 @@ def _query(problem: Replication, needed: tuple[int, ...]) -> QueryBound:
     hosts = sorted(set(primaries.tolist()))
     times = [-math.log1p(-float(down[host])) for host in hosts]
     covers = tuple(frozenset(o for o in needed if problem.primaries[o] == host) for host in hosts)
-    base, slope = _line(times, [float(down[h]) for h in hosts], together, apart=not problem.replica_hosts[hosts].any())
+    base, slope = _line(
+        times, [float(down[h]) for h in hosts], together, distinct_hosts=not problem.replica_hosts[hosts].any()
+    )
     return QueryBound(base, covers, tuple(slope * t for t in times), tuple(times))
 
 
@@ -132,12 +134,12 @@ def _together(down: FloatArray, levels: int) -> float:
     return float(np.prod(np.sort(down)[:levels]))
 
 
-def _line(times: list[float], chances: list[float], together: float, *, apart: bool) -> tuple[float, float]:
+def _line(times: list[float], chances: list[float], together: float, *, distinct_hosts: bool) -> tuple[float, float]:
     """(base, slope over t) of a line below the chance that the query is broken."""
     total = math.fsum(times)
     if total == 0.0:
         return 0.0, 0.0
-    if apart:
+    if distinct_hosts:
         most = -math.expm1(-total)
         return together * most, (1 - together) * most / total
     base = together * max(chances)

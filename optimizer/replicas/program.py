@@ -61,7 +61,7 @@ _NEVER = -1  # the column of a pair that never shares a host
 class Program:
     """minimise constant + cost x, rows A x >= b as lists of (row, column, value), 0 <= x <= 1.
 
-    pairs: the columns of operators that share a host; apart: by query, the columns of operators on two hosts at least.
+    pairs: the columns of operators that share a host; spread: by query, the column of operators on two hosts at least.
     """
 
     constant: float
@@ -71,7 +71,7 @@ class Program:
     values: list[float] = field(default_factory=list)
     right: list[float] = field(default_factory=list)
     pairs: dict[tuple[int, int], int] = field(default_factory=dict)
-    apart: dict[int, int] = field(default_factory=dict)
+    spread: dict[int, int] = field(default_factory=dict)
 
     def add(self, terms: dict[int, float], right: float) -> None:
         """One more row: sum of value x[column] >= right."""
@@ -204,7 +204,7 @@ class _Spread:
             share, most = float(problem.shares[q]), len(problem.operators[q])
             self.hosts[q] = [made.variable(share * step) for step in steps[: max(0, most - 1)]]
             if self.hosts[q]:
-                made.apart[q] = self.hosts[q][0]
+                made.spread[q] = self.hosts[q][0]
         self.pairs: dict[tuple[int, int], int] = {}
         self.rooms = _kinds_of_sizes(problem, problem.primary_hosts)
 
@@ -253,7 +253,7 @@ class _Spread:
         """Return the column of two operators on one host, None where no host has room for both."""
         pair = (min(h, o), max(h, o))
         if pair not in self.pairs:
-            column = _NEVER if self._apart(h, o) else self.made.variable(0.0)
+            column = _NEVER if self._incompatible(h, o) else self.made.variable(0.0)
             self.pairs[pair] = column
             if column != _NEVER:
                 self.made.pairs[pair] = column
@@ -262,7 +262,7 @@ class _Spread:
                 self.made.add({**shared, self.hosts[q][0]: 1.0, h: 1.0, o: 1.0}, 1.0)
         return None if self.pairs[pair] == _NEVER else self.pairs[pair]
 
-    def _apart(self, h: int, o: int) -> bool:
+    def _incompatible(self, h: int, o: int) -> bool:
         return any(sizes[0, h] + sizes[0, o] > 1 for sizes in self.rooms)
 
     def _add_partition(self, q: int) -> None:

@@ -49,7 +49,7 @@ def _groups(problem: Replication, program: Program, columns: FloatArray) -> list
         return o
 
     together = [pair for pair, column in program.pairs.items() if columns[column] > _HALF]
-    for q, column in program.apart.items():
+    for q, column in program.spread.items():
         if columns[column] <= _HALF:
             together += pairwise(o for o in problem.operators[q] if o not in replicated)
     for one, other in together:

@@ -15,8 +15,8 @@ from optimizer.common.enumeration import better_queries, exact_sum
 from optimizer.selection import neighbourhoods
 from optimizer.selection.closure import Closures, Cut
 from optimizer.selection.filling import Filling
+from optimizer.selection.lagrangian import best_cuts, real_split, whole_numbers
 from optimizer.selection.operators import real_price, select_operators
-from optimizer.selection.prices import best_cuts, real_split, whole_numbers
 from optimizer.selection.query_program import Fixed, Found, fixed, searched
 from optimizer.selection.query_tree import Tree
 from optimizer.selection.scaling import Scaled
@@ -105,7 +105,7 @@ def _all_tried(problem: QuerySelection, best: _Best) -> _Best:
     return _Best(queries, objective if exact <= objective else math.nextafter(objective, math.inf))
 
 
-def select_by_prices(problem: QuerySelection) -> tuple[BoolArray, float]:
+def select_by_lagrangian(problem: QuerySelection) -> tuple[BoolArray, float]:
     """Good queries (m,), and an upper bound of the best value: minimum cuts and filling, without any search.
 
     Takes a small part of the time of `select_queries`, and no limit decides what comes out.

@@ -45,9 +45,9 @@ class Found:
 
 def fixed(problem: QuerySelection, root: Cut, possible: BoolArray, goal: int) -> Fixed:
     """What must be so in every set that is worth at least `goal`, as the cut at the root proves it."""
-    spare = root.bound - goal
-    query_in = possible & (root.query_loss > spare)
-    operator_out = np.asarray(root.operator_loss > spare, dtype=np.bool_)
+    slack = root.bound - goal
+    query_in = possible & (root.query_loss > slack)
+    operator_out = np.asarray(root.operator_loss > slack, dtype=np.bool_)
     query, operator = problem.uses[:, 0], problem.uses[:, 1]
     query_out = ~possible
     query_out[query[operator_out[operator]]] = True

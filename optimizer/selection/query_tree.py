@@ -194,10 +194,10 @@ class Tree:
         bound = min(node.bound, cut.bound - cut.bound % self._numbers.grain)
         if bound < self._goal:
             return None
-        spare = cut.bound - self._goal
-        certain = cuts.queries & (cut.query_loss > spare)
+        slack = cut.bound - self._goal
+        certain = cuts.queries & (cut.query_loss > slack)
         taken = node.taken | self._problem.union(certain)
-        left_out = node.left_out | (cut.operator_loss > spare)
+        left_out = node.left_out | (cut.operator_loss > slack)
         if (taken & left_out).any():
             return None
         only, depends = cuts.between(heavy.queries, light.queries)

@@ -4,8 +4,8 @@
                                              P(not serving; N, r, c, T) <= 1 - availability   for some interval T
 
 There are few plans (N, r, c): all are gone through by rising cost, each with a verdict that holds for every interval
-(`judge`). The first that meets the target is the cheapest, as all before it were shown to fail: that list is the proof.
-More hosts are not always better (each one more fails too), so nothing is skipped by monotony.
+(`evaluate_plan`). The first that meets the target is the cheapest, as all before it were shown to fail: that list is
+the proof. More hosts are not always better (each one more fails too), so nothing is skipped by monotony.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from models import display
-from models.planning.sizing.answer import CurvePoint, Judged, SizingPlan, Verdict
+from models.planning.sizing.answer import CurvePoint, EvaluatedPlan, SizingPlan, Verdict
 from models.planning.sizing.problem import SizingProblem
 from models.planning.solution import Status
-from optimizer.sizing.judge import in_use, judge, tightened
+from optimizer.sizing.feasible_interval import evaluate_plan, in_use, tightened
 
 NINES = tuple(
     round(10 ** (-half / 2), 2 + (half + 1) // 2) for half in range(2, 13)
@@ -35,24 +35,24 @@ def solve(
     `curve`: also the cheapest plan for other availabilities. `on_plan` hears of each plan that is looked at.
     """
     began = time.perf_counter()
-    judged: list[Judged] = []
-    chosen: Judged | None = None
+    evaluated: list[EvaluatedPlan] = []
+    chosen: EvaluatedPlan | None = None
     for number, plan in enumerate(problem.plans()):
         on_plan(number)
         if _too_dear(problem, problem.cost(plan)):
             break  # and all that follow
-        judged.append(judge(problem, plan))
-        if judged[-1].verdict is Verdict.MEETS:
-            chosen = judged[-1]
+        evaluated.append(evaluate_plan(problem, plan))
+        if evaluated[-1].verdict is Verdict.MEETS:
+            chosen = evaluated[-1]
             break
-    line = _curve(problem, judged) if curve else ()
+    line = _curve(problem, evaluated) if curve else ()
     spent = time.perf_counter() - began
     if chosen is None:
-        return _without(problem, judged, line, spent)
+        return _without(problem, evaluated, line, spent)
     at, note = in_use(problem, chosen, problem.allowed)
     chosen = replace(chosen, at=at)
-    before = _closest_tightened(problem, judged[:-1])
-    bound = next((one.cost for one in judged if one.verdict is not Verdict.FAILS), chosen.cost)
+    before = _closest_tightened(problem, evaluated[:-1])
+    bound = next((one.cost for one in evaluated if one.verdict is not Verdict.FAILS), chosen.cost)
     return SizingPlan(
         status=Status.OPTIMAL if bound == chosen.cost else Status.FEASIBLE,
         objective=chosen.cost,
@@ -61,13 +61,13 @@ def solve(
         note=_note(before),
         chosen=chosen,
         next_cheaper=tuple(sorted(_closest(problem, before), key=lambda one: (-one.cost, one.plan))),
-        judged=(*before, chosen),
+        evaluated=(*before, chosen),
         curve=line,
         interval_note=note,
     )
 
 
-def _note(before: Sequence[Judged]) -> str:
+def _note(before: Sequence[EvaluatedPlan]) -> str:
     open_ = sum(one.verdict is Verdict.OPEN for one in before)
     said = f"{display.count(len(before) - open_, 'cheaper plan')} fail{'s' * (len(before) - open_ == 1)}"
     return f"{said}, {display.number(open_)} may meet it" if open_ else said
@@ -85,34 +85,34 @@ def _too_dear(problem: SizingProblem, cost: float) -> bool:
 
 
 def _without(
-    problem: SizingProblem, judged: Sequence[Judged], line: tuple[CurvePoint, ...], spent: float
+    problem: SizingProblem, evaluated: Sequence[EvaluatedPlan], line: tuple[CurvePoint, ...], spent: float
 ) -> SizingPlan:
     """No plan meets the target: the best that is possible within the limits."""
-    judged = _with_best(problem, judged)
-    open_ = [one for one in judged if one.verdict is Verdict.OPEN]
-    there = [one for one in judged if one.at is not None]
-    late = [one for one in judged if one.shortest_recovery_s is not None]
-    possible: Judged | None = None
+    evaluated = _with_best(problem, evaluated)
+    open_ = [one for one in evaluated if one.verdict is Verdict.OPEN]
+    there = [one for one in evaluated if one.at is not None]
+    late = [one for one in evaluated if one.shortest_recovery_s is not None]
+    possible: EvaluatedPlan | None = None
     if there:
         possible = min(there, key=lambda one: (one.at.unavailability if one.at else 1.0, one.cost))
     elif late:
         possible = min(late, key=lambda one: (one.shortest_recovery_s or 0.0, one.cost))
-    elif judged:  # the work fits nowhere: the plan that comes nearest
-        possible = min(judged, key=lambda one: (one.plan.copies, -one.plan.hosts, one.cost))
+    elif evaluated:  # the work fits nowhere: the plan that comes nearest
+        possible = min(evaluated, key=lambda one: (one.plan.copies, -one.plan.hosts, one.cost))
     return SizingPlan(
         status=Status.UNKNOWN if open_ else Status.INFEASIBLE,
         bound=min((one.cost for one in open_), default=None),
         wall_s=spent,
-        note=_none(len(judged), len(open_)),
-        judged=tuple(judged),
+        note=_none(len(evaluated), len(open_)),
+        evaluated=tuple(evaluated),
         curve=line,
         possible=possible,
     )
 
 
-def _with_best(problem: SizingProblem, judged: Sequence[Judged]) -> list[Judged]:
+def _with_best(problem: SizingProblem, evaluated: Sequence[EvaluatedPlan]) -> list[EvaluatedPlan]:
     """The verdicts with the least unavailability of all found to its last digits: no other plan's bound is below it."""
-    found = list(judged)
+    found = list(evaluated)
     least = math.inf
     for index in sorted(range(len(found)), key=lambda k: math.inf if found[k].least is None else found[k].least or 0.0):
         one = found[index]
@@ -123,29 +123,29 @@ def _with_best(problem: SizingProblem, judged: Sequence[Judged]) -> list[Judged]
     return found
 
 
-def _closest(problem: SizingProblem, cheaper: Sequence[Judged]) -> Collection[Judged]:
+def _closest(problem: SizingProblem, cheaper: Sequence[EvaluatedPlan]) -> Collection[EvaluatedPlan]:
     """Return, for each number of copies and crews, the most expensive plan before the chosen one."""
     asked = [crews or 0 for crews in problem.asked.crews]
-    found: dict[tuple[int, int], Judged] = {}
+    found: dict[tuple[int, int], EvaluatedPlan] = {}
     for one in cheaper:
         if one.plan.crews in asked:
             found[one.plan.copies, one.plan.crews] = one  # by rising cost: the last one stays
     return found.values()
 
 
-def _closest_tightened(problem: SizingProblem, cheaper: Sequence[Judged]) -> list[Judged]:
+def _closest_tightened(problem: SizingProblem, cheaper: Sequence[EvaluatedPlan]) -> list[EvaluatedPlan]:
     """Return the verdicts with those that readers look at first, the closest ones, at their best interval."""
     plans = {one.plan for one in _closest(problem, cheaper)}
     return [tightened(problem, one) if one.plan in plans else one for one in cheaper]
 
 
-def _curve(problem: SizingProblem, judged: Sequence[Judged]) -> tuple[CurvePoint, ...]:
-    """Return the cheapest plan for each of NINES and the target; plans beyond those judged are judged when needed.
+def _curve(problem: SizingProblem, evaluated: Sequence[EvaluatedPlan]) -> tuple[CurvePoint, ...]:
+    """Return the cheapest plan for each of NINES and the target; further plans are evaluated when needed.
 
     The budget does not count: the curve says what more would cost.
     """
-    known = {one.plan: one for one in judged}
-    seen: list[Judged] = []
+    known = {one.plan: one for one in evaluated}
+    seen: list[EvaluatedPlan] = []
     wanted = sorted({*NINES, problem.allowed}, reverse=True)
     points: list[CurvePoint] = []
     for plan in problem.plans():
@@ -154,7 +154,7 @@ def _curve(problem: SizingProblem, judged: Sequence[Judged]) -> tuple[CurvePoint
         while len(points) < len(wanted):
             allowed = wanted[len(points)]
             if one is None or not _settles(one, allowed):
-                one = judge(problem, plan, allowed)
+                one = evaluate_plan(problem, plan, allowed)
                 seen.append(one)
             if one.at is None or one.at.unavailability > allowed * (1 + _ROUNDING):
                 break
@@ -169,16 +169,16 @@ def _curve(problem: SizingProblem, judged: Sequence[Judged]) -> tuple[CurvePoint
     return (*points, *ends)
 
 
-def _not_excluded(seen: Sequence[Judged], allowed: float) -> float | None:
+def _not_excluded(seen: Sequence[EvaluatedPlan], allowed: float) -> float | None:
     """The least cost of the plans that were not shown to miss an unavailability; None: all were."""
 
-    def out(one: Judged) -> bool:
+    def out(one: EvaluatedPlan) -> bool:
         return one.verdict is Verdict.FAILS if one.least is None else one.least > allowed
 
     return min((one.cost for one in seen if not out(one)), default=None)
 
 
-def _settles(one: Judged, allowed: float) -> bool:
+def _settles(one: EvaluatedPlan, allowed: float) -> bool:
     """Whether what is known of the plan says if it meets another target."""
     if one.at is None:
         return True

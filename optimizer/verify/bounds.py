@@ -4,10 +4,10 @@ Each value is at most what any assignment that keeps the constraints costs:
 
 - the cheapest nodes that may store each checkpoint and have room for it alone;
 - with a limit on moves, staying and the moves that save most, also at the prices of the plan;
-- of copies that are apart, as many different nodes as there are copies, each at its cheapest;
-- prices of the nodes (`prices.price_bound`), of either sign; where capacities only count, in numbers of checkpoints
+- of copies with anti-affinity, as many different nodes as there are copies, each at its cheapest;
+- prices of the nodes (`lagrangian.bound`), of either sign; where capacities only count, in numbers of checkpoints
   (`flow.potential_bound`);
-- multipliers of the checkpoints, with one knapsack problem per node (`packings.bound`);
+- multipliers of the checkpoints, with one knapsack problem per node (`column_generation.bound`);
 - for small problems, that nothing is found below the bound when all is tried (`better_assignment`).
 
 All is summed over all pairs, some rows at a time in float64, less what rounding may add.
@@ -23,7 +23,7 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from optimizer.common.granularity import no_value_between
+from optimizer.common.granularity import closed_by_granularity
 from optimizer.verify.better_assignment import better_assignment, good_prices
 
 _TRIED_PAIRS = 2_000
@@ -71,12 +71,12 @@ def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, toleranc
 def _is_rounding(problem: CheckpointAllocation, proven: float, bound: float, minima: FloatArray) -> bool:
     """Whether a bound is above what is proven by a hair that no assignment can be in."""
     hair = _ROUNDING * math.fsum(np.abs(minima).tolist())
-    return bound - proven <= hair and no_value_between(problem, proven, bound)
+    return bound - proven <= hair and closed_by_granularity(problem, proven, bound)
 
 
 def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatArray) -> Iterator[Proof]:
     from optimizer.checkpoint_allocation.column_generation.certificate import multiplier_bound  # noqa: PLC0415
-    from optimizer.checkpoint_allocation.lagrangian.bound import price_bound  # noqa: PLC0415
+    from optimizer.checkpoint_allocation.lagrangian.bound import lagrangian_bound  # noqa: PLC0415
     from optimizer.checkpoint_allocation.reoptimise.move_bound import move_bound  # noqa: PLC0415
 
     yield Proof(math.fsum(minima.tolist()), "the cheapest allowed nodes")
@@ -89,9 +89,9 @@ def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatAr
         yield Proof(packed, "the multipliers of the plan")
     prices = plan.prices
     if prices is not None and prices.shape == (problem.n_nodes,) and _computable(problem, prices):
-        yield Proof(price_bound(problem, prices), "the node prices of the plan")
+        yield Proof(lagrangian_bound(problem, prices), "the dual prices of the plan")
         if problem.max_moves is not None:
-            yield Proof(move_bound(problem, prices), "the node prices of the plan, and the moves that save most")
+            yield Proof(move_bound(problem, prices), "the dual prices of the plan, and the moves that save most")
         yield from _counted(problem, prices)
 
 
@@ -108,11 +108,11 @@ def _counted(problem: CheckpointAllocation, prices: FloatArray) -> Iterator[Proo
 
     if is_count_problem(problem):
         value, rounding = potential_bound(problem, counts(problem), prices * problem.weights[0])
-        yield Proof(value - rounding, "the node prices of the plan")
+        yield Proof(value - rounding, "the dual prices of the plan")
 
 
 def _different_nodes(problem: CheckpointAllocation, minima: FloatArray) -> float:
-    """The cheapest nodes, but of copies that are all apart as many different ones as there are copies."""
+    """The cheapest nodes, but of copies with pairwise anti-affinity as many different ones as there are copies."""
     from optimizer.checkpoint_allocation.lagrangian.bound import fits_in  # noqa: PLC0415
     from optimizer.checkpoint_allocation.lagrangian.separable import cliques, is_clique  # noqa: PLC0415
 

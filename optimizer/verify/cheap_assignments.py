@@ -93,5 +93,5 @@ def _ascending(row: FloatArray, below: float = math.inf) -> list[int]:
 
 
 def _fits(problem: CheckpointAllocation, found: IntArray, loads: FloatArray, j: int, n: int) -> bool:
-    apart = all(found[k] != n for k in problem.neighbours.get(j, ()))
-    return apart and bool(loads[n] + problem.weights[j, n] <= problem.upper[n])
+    separate = all(found[k] != n for k in problem.neighbours.get(j, ()))
+    return separate and bool(loads[n] + problem.weights[j, n] <= problem.upper[n])

@@ -54,10 +54,11 @@ def _pair_violations(problem: CheckpointAllocation, assignment: IntArray) -> lis
     j, n = problem.forbidden[:, 0], problem.forbidden[:, 1]
     wrong = np.unique(j[assignment[j] == n])[:MOST_LISTED].tolist()
     found = [Violation("forbidden", f"checkpoint {c} must not be on node {assignment[c]}") for c in wrong]
-    a, b = problem.apart[:, 0], problem.apart[:, 1]
+    a, b = problem.anti_affinity[:, 0], problem.anti_affinity[:, 1]
     together = np.flatnonzero((assignment[a] == assignment[b]) & (assignment[a] >= 0))[:MOST_LISTED]
     return found + [
-        Violation("apart", f"checkpoints {a[k]} and {b[k]} are both on node {assignment[a[k]]}") for k in together
+        Violation("anti_affinity", f"checkpoints {a[k]} and {b[k]} are both on node {assignment[a[k]]}")
+        for k in together
     ]
 
 

@@ -63,7 +63,7 @@ def base_levels(problem: OperatorSelection, price: float) -> IntArray:
     return np.asarray(reduced.argmax(axis=1), dtype=np.int64)
 
 
-def price_bound(problem: OperatorSelection, price: float) -> float:
+def lagrangian_bound(problem: OperatorSelection, price: float) -> float:
     """Return the bound of a price of weight: price * limit + what every operator gains at it, rounded up.
 
     Of many operators in float64, with an allowance for rounding; of fewer in fractions.
@@ -131,7 +131,7 @@ def better_by_core(problem: OperatorSelection, than: float, price: float, most: 
     What is worth more by less than the value's last binary digit is not looked for. `decided` is False where the states
     are too many, or where rounding leaves open whether something is better.
     """
-    bound, goal = price_bound(problem, price), _goal(problem, than)
+    bound, goal = lagrangian_bound(problem, price), _goal(problem, than)
     if not math.isfinite(bound):
         return Tried(None, False)
     if bound < goal:

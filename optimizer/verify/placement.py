@@ -38,17 +38,17 @@ def verify_placement(problem: Placement, plan: PlacementPlan, *, gap: float | No
         objective = problem.objective(host) if problem.goal == "value" or bool((host >= 0).all()) else None
     broken = bool(found)
     found += [Violation("claim", text) for text in _claims(problem, plan, objective, gap)]
-    judged = _bounds(problem, plan, None if broken else objective)
-    found += [Violation("claim", text) for text in judged.refuted]
+    claims = _bounds(problem, plan, None if broken else objective)
+    found += [Violation("claim", text) for text in claims.refuted]
     checked = ["every rule", "the objective and what is counted"] if host is not None else []
     checked += ["the gap"] if host is not None and gap is not None else []
     return Verdict(
         objective,
         tuple(found),
-        tuple(checked + judged.proven),
-        tuple(judged.left),
-        judged.example,
-        tuple(judged.assumed),
+        tuple(checked + claims.proven),
+        tuple(claims.left),
+        claims.example,
+        tuple(claims.assumed),
     )
 
 
@@ -86,8 +86,8 @@ def _operators(problem: Placement, host: IntArray) -> Iterator[Violation]:
     for i in np.flatnonzero(host >= 0).tolist():
         key = (int(problem.operators[i]), int(problem.zones[host[i]]))
         if key in first:
-            where = "host" if problem.apart == "host" else "failure domain"
-            yield Violation("apart", f"instances {first[key]} and {i} of operator {key[0]} share a {where}")
+            where = "host" if problem.anti_affinity == "host" else "failure domain"
+            yield Violation("anti_affinity", f"instances {first[key]} and {i} of operator {key[0]} share a {where}")
         first.setdefault(key, i)
 
 
@@ -130,7 +130,7 @@ def _claims(problem: Placement, plan: PlacementPlan, objective: float | None, ga
 
 
 @dataclass
-class _Judged:
+class _CheckedClaims:
     """What of the claims is proven, what is not, what is refuted, and by which placement; and what is only said."""
 
     proven: list[str] = field(default_factory=list)
@@ -139,9 +139,9 @@ class _Judged:
     example: tuple[int, ...] | None = None
     assumed: list[str] = field(default_factory=list)
 
-    def refute(self, text: str, host: IntArray | None = None) -> _Judged:
+    def refute(self, text: str, host: IntArray | None = None) -> _CheckedClaims:
         """Return that a claim is false, and nothing else."""
-        return _Judged(refuted=[text], example=None if host is None else tuple(host.tolist()))
+        return _CheckedClaims(refuted=[text], example=None if host is None else tuple(host.tolist()))
 
     def tried(self, what: str, tried: Tried) -> None:
         """Add a claim that trying all placements proves, or leaves open."""
@@ -150,11 +150,11 @@ class _Judged:
         )
 
 
-def _bounds(problem: Placement, plan: PlacementPlan, objective: float | None) -> _Judged:
+def _bounds(problem: Placement, plan: PlacementPlan, objective: float | None) -> _CheckedClaims:
     """Return what becomes of the bounds, or of the infeasibility."""
-    judged = _Judged()
+    claims = _CheckedClaims()
     if plan.bound is None and plan.status is not Status.INFEASIBLE:
-        return judged
+        return claims
     examples = list(_examples(problem, plan))
     if plan.status is Status.INFEASIBLE:
         return _infeasible(problem, plan, examples)
@@ -164,20 +164,20 @@ def _bounds(problem: Placement, plan: PlacementPlan, objective: float | None) ->
     values = [problem.objective(each) for each in examples]
     for value, host in zip(values, examples, strict=True):
         if sign * (value - plan.bound) > slack:
-            return judged.refute(f"says bound {plan.bound!r}, a placement reaches {value!r}", host)
+            return claims.refute(f"says bound {plan.bound!r}, a placement reaches {value!r}", host)
     if objective is not None and sign * (objective - plan.bound) > slack:
-        return judged.refute(f"says bound {plan.bound!r}, which its own objective {objective!r} passes")
+        return claims.refute(f"says bound {plan.bound!r}, which its own objective {objective!r} passes")
     if sign * (plan.bound - counted_bound(problem)) >= -slack:
-        judged.proven.append("the bound, which counting proves")
+        claims.proven.append("the bound, which counting proves")
     else:
         tried = _better_than(problem, plan.bound, slack)
         if tried.best is not None:
             value = problem.objective(tried.best)
-            return judged.refute(f"says bound {plan.bound!r}, a placement reaches {value!r}", tried.best)
-        judged.tried("the bound" if tried.decided else "the bound" + and_so(plan), tried)
+            return claims.refute(f"says bound {plan.bound!r}, a placement reaches {value!r}", tried.best)
+        claims.tried("the bound" if tried.decided else "the bound" + and_so(plan), tried)
     if problem.goal == "colours" and plan.hosts_bound is not None:
-        return _bound_of_hosts(problem, plan, None if objective is None else plan.host, examples, judged)
-    return judged
+        return _bound_of_hosts(problem, plan, None if objective is None else plan.host, examples, claims)
+    return claims
 
 
 def _better_than(problem: Placement, bound: float, slack: float) -> Tried:
@@ -191,42 +191,46 @@ def _better_than(problem: Placement, bound: float, slack: float) -> Tried:
 
 
 def _bound_of_hosts(
-    problem: Placement, plan: PlacementPlan, host: IntArray | None, examples: list[IntArray], judged: _Judged
-) -> _Judged:
+    problem: Placement, plan: PlacementPlan, host: IntArray | None, examples: list[IntArray], claims: _CheckedClaims
+) -> _CheckedClaims:
     """Return what becomes of the bound of hosts too: the fewest for as few colours as the plan has."""
     assert plan.hosts_bound is not None
     if host is None:
-        judged.left.append("the bound of hosts, which is of no answer")
-        return judged
+        claims.left.append("the bound of hosts, which is of no answer")
+        return claims
     colours = problem.most_colours(host)
     if plan.hosts_bound <= host_bound(problem, colours).value:
-        judged.proven.append("the bound of hosts, which counting proves")
-        return judged
+        claims.proven.append("the bound of hosts, which counting proves")
+        return claims
     used, example = _fewer_hosts(problem, plan, examples)
     tried = placement_within(problem, most_colours=colours, most_hosts=plan.hosts_bound - 1)
     if example is None and tried.best is not None:
         used, example = problem.hosts_used(tried.best), tried.best
     if example is not None:
         text = f"says at least {plan.hosts_bound} hosts, a placement of as few colours uses {used}"
-        return judged.refute(text, example)
-    judged.tried("the bound of hosts" if tried.decided else "the bound of hosts" + and_so(plan), tried)
-    return judged
+        return claims.refute(text, example)
+    claims.tried("the bound of hosts" if tried.decided else "the bound of hosts" + and_so(plan), tried)
+    return claims
 
 
-def _infeasible(problem: Placement, plan: PlacementPlan, examples: list[IntArray]) -> _Judged:
-    """Return what becomes of an infeasibility, perhaps because of some instances (`conflict`)."""
-    judged, counted = _Judged(), impossible(problem)
+def _infeasible(problem: Placement, plan: PlacementPlan, examples: list[IntArray]) -> _CheckedClaims:
+    """Return what becomes of an infeasibility, perhaps because of some instances (`infeasible_set`)."""
+    claims, counted = _CheckedClaims(), impossible(problem)
     tried = Tried(None, False) if examples or counted is not None else _any_placement(problem)
     examples = examples if tried.best is None else [tried.best]
     if examples:
-        return judged.refute("says infeasible, and there is a placement", examples[0])
+        return claims.refute("says infeasible, and there is a placement", examples[0])
     if counted is not None:
-        judged.proven.append(f"that there is no placement, which counting proves: {counted.reason}")
+        claims.proven.append(f"that there is no placement, which counting proves: {counted.reason}")
     else:
-        judged.tried("that there is no placement", tried)
+        claims.tried("that there is no placement", tried)
     if counted is not None and plan.reason not in ("", counted.reason):
-        judged.assumed.append("the reason, which is in other words than counting has")
-    return judged if plan.conflict is None else _with_conflict(problem, plan, plan.conflict.tolist(), judged)
+        claims.assumed.append("the reason, which is in other words than counting has")
+    return (
+        claims
+        if plan.infeasible_set is None
+        else _with_infeasible_set(problem, plan, plan.infeasible_set.tolist(), claims)
+    )
 
 
 def _any_placement(problem: Placement) -> Tried:
@@ -234,28 +238,30 @@ def _any_placement(problem: Placement) -> Tried:
     return placement_within(problem, more_than=-1.0 if problem.goal == "value" else None)
 
 
-def _with_conflict(problem: Placement, plan: PlacementPlan, who: list[int], judged: _Judged) -> _Judged:
+def _with_infeasible_set(
+    problem: Placement, plan: PlacementPlan, who: list[int], claims: _CheckedClaims
+) -> _CheckedClaims:
     """Return what becomes of the claim that some instances have no placement by themselves, too."""
     if not who or min(who) < 0 or max(who) >= problem.n_instances or len(set(who)) < len(who):
         rule = f"must be different instances, 0 .. {problem.n_instances - 1}"
-        return judged.refute(f"says that the conflict is of instances {who[:_MOST_LISTED]}, {rule}")
+        return claims.refute(f"says that the infeasible set is instances {who[:_MOST_LISTED]}, {rule}")
     alone = only(problem, np.array(who))
     said = f"instances {', '.join(map(str, who[:_MOST_LISTED]))}{' ...' if len(who) > _MOST_LISTED else ''}"
     beside = " beside what is fixed" if alone.n_instances > len(who) else ""
     if impossible(alone) is not None:
-        judged.proven.append(f"that {said} have no placement{beside} by themselves, which counting proves")
-        return judged
+        claims.proven.append(f"that {said} have no placement{beside} by themselves, which counting proves")
+        return claims
     tried = _any_placement(alone)
     if tried.best is not None or next(_examples(alone, replace(plan, host=None)), None) is not None:
-        return judged.refute(f"says that the conflict is of {said}, which can be placed{beside} by themselves")
-    judged.tried(f"that {said} have no placement{beside} by themselves", tried)
-    return judged
+        return claims.refute(f"says that the infeasible set is {said}, which can be placed{beside} by themselves")
+    claims.tried(f"that {said} have no placement{beside} by themselves", tried)
+    return claims
 
 
 def only(problem: Placement, instances: IntArray) -> Placement:
     """The problem with only some instances (k,) in the same whole units; where some of them are free, with all fixed.
 
-    What is fixed takes room that the free ones lack; fixed ones must be in conflict with each other.
+    What is fixed takes room that the free ones lack; fixed ones must be infeasible with each other.
     """
     free = (problem.fixed_hosts[instances] < 0).any()
     kept = np.union1d(instances, np.flatnonzero(problem.fixed_hosts >= 0) if free else instances)

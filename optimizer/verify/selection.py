@@ -17,7 +17,13 @@ from models.planning.selection import OperatorSelection, QueryPlan, QuerySelecti
 from optimizer.common.enumeration import Tried, better_levels, better_queries
 from optimizer.verify.claims import Better, Evidence, Recomputed, as_answer, slack
 from optimizer.verify.constraints import Violation
-from optimizer.verify.knapsack_core import better_by_core, filled_levels, price_bound, price_of_capacity, rounded_up
+from optimizer.verify.knapsack_core import (
+    better_by_core,
+    filled_levels,
+    lagrangian_bound,
+    price_of_capacity,
+    rounded_up,
+)
 
 _MOST_LISTED = 20
 _TRIED = 200  # levels, or queries, of which all may be tried
@@ -53,11 +59,11 @@ def evidence_of_levels(problem: OperatorSelection, bound: float | None, price: f
     """Return what is known about the bound: from the price, from a good selection, from all that could be better."""
     known = Evidence()
     if price is not None:
-        known = Evidence(price_bound(problem, price), "the price of capacity")
+        known = Evidence(lagrangian_bound(problem, price), "the price of capacity")
     if bound is None or _is_enough(bound, known):
         return known
     own = price_of_capacity(problem)
-    priced = Evidence(price_bound(problem, own), "the price of capacity")
+    priced = Evidence(lagrangian_bound(problem, own), "the price of capacity")
     known = priced if known.bound is None or (priced.bound or 0.0) < known.bound else known
     filled = filled_levels(problem, own)
     if _is_enough(bound, known) or problem.objective(filled) > bound + slack(bound):

@@ -157,7 +157,7 @@ def _of_placement(problem: Placement, plan: PlacementPlan) -> dict[str, Callable
     host = plan.host
     if plan.status is Status.INFEASIBLE:
         return _none("colours", "hosts", "hosts_bound", "moves", "unplaced") if host is None else {}
-    figures = _none("conflict", *(("objective", "gap") if host is None else ()))
+    figures = _none("infeasible_set", *(("objective", "gap") if host is None else ()))
     if problem.goal == "value":
         figures |= _none("hosts_bound")
     elif problem.goal == "hosts":

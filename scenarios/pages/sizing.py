@@ -14,7 +14,7 @@ from analysis.report.section import Section
 from analysis.report.tables import Table
 from analysis.report.text import NONE, plain
 from models import display
-from models.planning.sizing.answer import CurvePoint, Judged
+from models.planning.sizing.answer import CurvePoint, EvaluatedPlan
 from models.planning.sizing.problem import SizingProblem, SystemPlan
 from models.planning.solution import Status
 from models.reliability.times import downtime_s
@@ -223,11 +223,13 @@ def _tables(found: SizingAnswer) -> tuple[Table, ...]:
     tables = [_table(found, "one-less", "One unit less", plan.next_cheaper)] if plan.next_cheaper else []
     if plan.possible is not None:
         tables.append(_table(found, "possible", "The best that is possible", (plan.possible,)))
-    judged = _table(found, "judged", "Every plan that was judged", plan.judged[::-1])  # the closest ones first
-    return (*tables, judged if plan.chosen is None else replace(judged, marked=0))
+    evaluated = _table(
+        found, "evaluated", "Every plan that was evaluated", plan.evaluated[::-1]
+    )  # the closest ones first
+    return (*tables, evaluated if plan.chosen is None else replace(evaluated, marked=0))
 
 
-def _table(found: SizingAnswer, name: str, title: str, judged: Sequence[Judged]) -> Table:
+def _table(found: SizingAnswer, name: str, title: str, evaluated: Sequence[EvaluatedPlan]) -> Table:
     heads = ("plan", "verdict", "why", "cost", "checkpoint every", "down a month", "at any interval")
     rows = tuple(
         (
@@ -239,13 +241,13 @@ def _table(found: SizingAnswer, name: str, title: str, judged: Sequence[Judged])
             NONE if one.at is None else down_text(one.at),
             display.at_least(one.least_down_s),
         )
-        for one in judged[:_MOST_ROWS]
+        for one in evaluated[:_MOST_ROWS]
     )
-    note = _INTERVALS if name == "judged" else ""
+    note = _INTERVALS if name == "evaluated" else ""
     note += (
-        f" The first {display.count(_MOST_ROWS)} of {display.count(len(judged), 'row')}."
-        if len(judged) > _MOST_ROWS
+        f" The first {display.count(_MOST_ROWS)} of {display.count(len(evaluated), 'row')}."
+        if len(evaluated) > _MOST_ROWS
         else ""
     )
     return Table(name, title, heads, rows, (False, False, False, True, True, True, True), note=note.strip(), prose=2,
-                 facet="verdict", facets=tuple(one.verdict.value for one in judged[:_MOST_ROWS]))  # fmt: skip
+                 facet="verdict", facets=tuple(one.verdict.value for one in evaluated[:_MOST_ROWS]))  # fmt: skip

@@ -32,13 +32,13 @@ PROBLEM_KEYS = (
     "capacity",
     "capacity_min",
     "forbidden",
-    "apart",
+    "anti_affinity",
     "group",
     "current",
     "max_moves",
 )
 _REQUIRED = ("cost", "load")
-_PAIRS = ("forbidden", "apart")
+_PAIRS = ("forbidden", "anti_affinity")
 _SUFFIXES = (".json", ".npz")
 _COMPRESSED = 50_000_000  # bytes of costs up to which an archive is compressed
 _VALUES = ("objective", "bound", "gap")

@@ -145,7 +145,7 @@ def _read(check: CheckedArrays, name: str, value: Any) -> Any:
             return value
         check.add(name, value, "must be text or null")
         return None
-    if name in ("level", "step", "host", "conflict"):
+    if name in ("level", "step", "host", "infeasible_set"):
         return check.indices(name, value, (None,), (None,))
     if name in ("queries", "operators"):
         if isinstance(value, list) and all(isinstance(one, bool) for one in value):

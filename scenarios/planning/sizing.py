@@ -10,7 +10,7 @@ from typing import Any
 
 from models import display
 from models.errors import InputError, named
-from models.planning.sizing.answer import Judged, PlanFigures, SizingPlan
+from models.planning.sizing.answer import EvaluatedPlan, PlanFigures, SizingPlan
 from models.planning.sizing.description import Sizing, sizing_from
 from models.planning.sizing.problem import SizingProblem, SystemPlan
 from models.planning.solution import Status
@@ -100,9 +100,9 @@ def document(found: SizingAnswer) -> dict[str, Any]:
         "plan": None if plan.chosen is None else asdict(plan.chosen.plan),
         "at": _figures(plan.figures),
         "interval_decided_by": plan.interval_note or None,
-        "next_cheaper": [_judged(problem, one) for one in plan.next_cheaper],
-        "possible": None if plan.possible is None else _judged(problem, plan.possible),
-        "judged": [_judged(problem, one) for one in plan.judged],
+        "next_cheaper": [_evaluated(problem, one) for one in plan.next_cheaper],
+        "possible": None if plan.possible is None else _evaluated(problem, plan.possible),
+        "evaluated": [_evaluated(problem, one) for one in plan.evaluated],
         "curve": [
             {
                 "allowed_unavailability": point.allowed,
@@ -129,7 +129,7 @@ def _figures(at: PlanFigures | None) -> dict[str, Any] | None:
     }
 
 
-def _judged(problem: SizingProblem, one: Judged) -> dict[str, Any]:
+def _evaluated(problem: SizingProblem, one: EvaluatedPlan) -> dict[str, Any]:
     return {
         "plan": asdict(one.plan),
         "cost": amount(problem, one.cost),

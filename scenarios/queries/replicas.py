@@ -387,7 +387,7 @@ def figures_of_replicas(
     }
 
 
-def believed_of_replicas(stated: Mapping[str, Any], problem: Replication, problem_file: str | Path) -> list[str]:
+def unverified_of_replicas(stated: Mapping[str, Any], problem: Replication, problem_file: str | Path) -> list[str]:
     """What a plan's document states and nothing recomputes, in words: a question other than that of the problem alone,
     and keys that are no part of a plan."""
     found = read_queries(problem_file)

@@ -64,7 +64,7 @@ def test_what_cannot_be_placed_exits_three_and_names_the_instances(tmp_path):
     path = written(tmp_path, cpu=[1, 4, 1, 4, 4], host_cpu=[5, 5], goal="hosts")
     done = run("plan", "placement", path, "--json")
     plan = json.loads(done.stdout)
-    assert (done.exit_code, plan["status"], plan["conflict"]) == (3, "infeasible", [1, 3, 4])
+    assert (done.exit_code, plan["status"], plan["infeasible_set"]) == (3, "infeasible", [1, 3, 4])
 
 
 def test_first_fit_that_leaves_something_out_exits_four_and_says_so(tmp_path):

@@ -216,7 +216,7 @@ def test_a_target_that_cannot_be_met_exits_three_and_says_what_can(run):
         ("placement", {"fixed": [0, 0, 7, 0]}, "fixed[2] = 7: must be between -1 and 2"),
         ("placement", {"host_cpu": []}, "host_cpu = []: must have at least one host"),
         ("placement", {"colour": [0, 0, -2, 0]}, "colour[2] = -2: must be between -1 and"),
-        ("placement", {"apart": "domain"}, "failure_domain = None: is needed"),
+        ("placement", {"anti_affinity": "domain"}, "failure_domain = None: is needed"),
         ("placement", {"max_moves": 1}, "current = None: is needed to count moves"),
         ("placement", {"max_colours": 1.5}, "max_colours = 1.5: must be a whole number"),
     ],

@@ -62,7 +62,7 @@ def test_json_is_one_document(capsys, small: Path) -> None:  # type: ignore[no-u
     assert found["status"] == "optimal"
     assert found["cost"] == found["bound"] == found["plan"]["hosts"] == 3
     assert found["cost_unit"] == "hosts"
-    assert [one["verdict"] for one in found["judged"]] == ["fails", "fails", "meets"]
+    assert [one["verdict"] for one in found["evaluated"]] == ["fails", "fails", "meets"]
     assert found["at"]["unavailability"] <= 0.001
     assert {point["allowed_unavailability"] for point in found["curve"]} >= {0.1, 0.001}
 
@@ -97,7 +97,7 @@ def test_the_page_has_the_curve_and_every_plan(capsys, monkeypatch, small: Path,
     code, _, _ = called(capsys, small, "--report", tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
     assert code == 0
-    for wanted in ("Cost of an availability", "Every plan that was judged", "3 hosts, 1 copy"):
+    for wanted in ("Cost of an availability", "Every plan that was evaluated", "3 hosts, 1 copy"):
         assert wanted in text
     assert called(capsys, small, "--report", tmp_path / "page.html")[0] == 2
 

@@ -101,7 +101,7 @@ def stated(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """(plan, figures at an interval), wherever the document has them."""
     if document["plan"] is not None:
         yield plan_text(document["plan"]), document["at"]
-    rows = [*document["judged"], *document["next_cheaper"], *document["curve"]]
+    rows = [*document["evaluated"], *document["next_cheaper"], *document["curve"]]
     rows += [document["possible"]] if document["possible"] else []
     for row in rows:
         if row["at"] is not None:
@@ -143,7 +143,7 @@ def test_the_chosen_plan_has_the_interval_to_use_in_every_list(views: Views) -> 
     if document["plan"] is None:
         assert document["at"] is None
         return
-    assert [one["at"] for one in document["judged"] if one["plan"] == document["plan"]] == [document["at"]]
+    assert [one["at"] for one in document["evaluated"] if one["plan"] == document["plan"]] == [document["at"]]
     assert (asked[0]["plan"], asked[0]["at"], asked[0]["cost"]) == (document["plan"], document["at"], document["cost"])
 
 
@@ -167,7 +167,7 @@ def test_what_is_said_to_meet_a_target_has_figures_that_meet_it(views: Views) ->
         assert at["unavailability"] <= allowed * (1 + 1e-6)
         if target["recovery_s"] is not None:
             assert at["promised_recovery_s"] <= target["recovery_s"] * (1 + 1e-9)
-    for row in (*document["judged"], *document["next_cheaper"]):
+    for row in (*document["evaluated"], *document["next_cheaper"]):
         if row["least"] is not None and row["at"] is not None:
             assert row["least"] <= row["at"]["unavailability"]
             assert row["least_s_per_month"] == row["least"] * MONTH_S
@@ -201,7 +201,7 @@ def test_the_terminal_states_the_figures_of_the_document(views: Views) -> None:
 
 def test_headline_and_tables_of_the_page_state_the_figures_of_the_document(views: Views) -> None:
     document, at = views.document, views.document["at"]
-    for name, key in (("table-judged", "judged"), ("table-one-less", "next_cheaper")):
+    for name, key in (("table-evaluated", "evaluated"), ("table-one-less", "next_cheaper")):
         rows = {row[0]: row for row in views.tables.get(name, [])[1:]}
         assert len(rows) == len(document[key])
         for one in document[key]:

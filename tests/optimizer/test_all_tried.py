@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import nasty_problems as nasty
+import degenerate_instances as degenerate
 import numpy as np
 import ordinary_problems as ordinary
 import pytest
@@ -23,7 +23,7 @@ from optimizer.placement.all_tried import placement_within
 from optimizer.replicas.bounds import bounds_of, most_cost
 from optimizer.verify.better_assignment import better_assignment, good_prices
 from optimizer.verify.constraints import constraint_violations
-from optimizer.verify.knapsack_core import better_by_core, filled_levels, price_bound, price_of_capacity
+from optimizer.verify.knapsack_core import better_by_core, filled_levels, lagrangian_bound, price_of_capacity
 from optimizer.verify.replicas import least_of_subsets
 from optimizer.verify.selection import filled_queries
 
@@ -51,8 +51,8 @@ def test_levels_that_are_better_are_found_whatever_the_numbers_and_the_price(fir
     decided = 0
     for seed in range(30 * first, 30 * first + 30):
         draw = np.random.default_rng(seed)
-        problem = (nasty.selection if seed % 2 else ordinary.selection)(seed)
-        best = nasty.true_selection(problem).best
+        problem = (degenerate.selection if seed % 2 else ordinary.selection)(seed)
+        best = degenerate.true_selection(problem).best
         assert best is not None
         than, price = shifted(best, draw), price_of_capacity(problem)
 
@@ -63,7 +63,7 @@ def test_levels_that_are_better_are_found_whatever_the_numbers_and_the_price(fir
         decided += check(better_by_core(problem, than, price), worth, best, than)
         decided += check(better_by_core(problem, than, price * float(draw.random() * 2)), worth, best, than)
         assert check(better_levels(problem, than), worth, best, than)
-        assert Fraction(price_bound(problem, price)) >= best
+        assert Fraction(lagrangian_bound(problem, price)) >= best
         assert worth(filled_levels(problem, price)) <= best
     assert decided > 45
 
@@ -71,8 +71,8 @@ def test_levels_that_are_better_are_found_whatever_the_numbers_and_the_price(fir
 @pytest.mark.parametrize("first", sample(1, 10))
 def test_queries_that_are_better_are_found_whatever_the_numbers(first: int) -> None:
     for seed in range(30 * first, 30 * first + 30):
-        problem = (nasty.queries if seed % 2 else ordinary.queries)(seed)
-        best = nasty.true_queries(problem).best
+        problem = (degenerate.queries if seed % 2 else ordinary.queries)(seed)
+        best = degenerate.true_queries(problem).best
         assert best is not None
         than = shifted(best, np.random.default_rng(seed))
 
@@ -88,8 +88,8 @@ def test_queries_that_are_better_are_found_whatever_the_numbers(first: int) -> N
 def test_assignments_that_are_cheaper_are_found_at_any_prices(first: int) -> None:
     for seed in range(60 * first, 60 * first + 60):
         draw = np.random.default_rng(seed)
-        problem = (nasty.allocation if seed % 2 else ordinary.allocation)(seed)
-        best = nasty.true_allocation(problem).best
+        problem = (degenerate.allocation if seed % 2 else ordinary.allocation)(seed)
+        best = degenerate.true_allocation(problem).best
         than = 1.0 if best is None else shifted(best, draw)
         drawn = 10.0 ** draw.integers(-3, 3) * draw.random(problem.n_nodes)
         for prices in (None, good_prices(problem, than), drawn if problem.capacity is not None else None):

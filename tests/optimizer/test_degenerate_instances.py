@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-import nasty_problems as nasty
+import degenerate_instances as degenerate
 import numpy as np
 import pytest
 
@@ -20,10 +20,10 @@ from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.plans import verify_plan
 
 KINDS: dict[str, tuple[Any, Any, Any, Any, int]] = {
-    "allocation": (nasty.allocation, nasty.true_allocation, solve_checkpoints, verify_checkpoints, 1),
-    "selection": (nasty.selection, nasty.true_selection, solve_selection, verify_plan, -1),
-    "queries": (nasty.queries, nasty.true_queries, solve_selection, verify_plan, -1),
-    "steps": (nasty.steps, nasty.true_steps, solve_steps, verify_plan, 1),
+    "allocation": (degenerate.allocation, degenerate.true_allocation, solve_checkpoints, verify_checkpoints, 1),
+    "selection": (degenerate.selection, degenerate.true_selection, solve_selection, verify_plan, -1),
+    "queries": (degenerate.queries, degenerate.true_queries, solve_selection, verify_plan, -1),
+    "steps": (degenerate.steps, degenerate.true_steps, solve_steps, verify_plan, 1),
 }
 
 
@@ -54,7 +54,7 @@ def campaign(kind: str, seeds: range) -> Counter[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_nasty_problems_every_claim_is_true_and_verified(kind):
+def test_of_degenerate_instances_every_claim_is_true_and_verified(kind):
     met = campaign(kind, range(40))
     assert met[Status.OPTIMAL] >= 10
     assert kind != "allocation" or met[Status.INFEASIBLE] >= 10
@@ -62,12 +62,12 @@ def test_of_nasty_problems_every_claim_is_true_and_verified(kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_very_many_nasty_problems_every_claim_is_true_and_verified(kind):
+def test_of_very_many_degenerate_instances_every_claim_is_true_and_verified(kind):
     assert sum(campaign(kind, range(1_000, 11_000)).values()) == 10_000
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_false_claim_about_a_nasty_problem_is_refuted(kind):
+def test_a_false_claim_about_a_degenerate_instance_is_refuted(kind):
     """Of a better bound, of a worse answer that is called optimal: the verifier finds it or says it did not look."""
     make, truth, solve, verify, sign = KINDS[kind]
     refuted = 0
@@ -88,9 +88,9 @@ def _fields(plan: Solution) -> dict[str, Any]:
     return {name: getattr(plan, name) for name in plan.__dataclass_fields__}
 
 
-def test_the_nasty_problems_are_what_they_are_said_to_be():
+def test_the_degenerate_instances_are_what_they_are_said_to_be():
     """The oracles meet equal values, capacities that some weights meet to the last bit, and numbers far apart."""
-    problems = [nasty.selection(seed) for seed in range(300)]
+    problems = [degenerate.selection(seed) for seed in range(300)]
     ties = sum(len(np.unique(p.value)) < p.value.size for p in problems)
     met = sum(p.capacity in p.weight or p.capacity == p.weight.sum() for p in problems)
     far = sum(p.weight.max() > 1e20 * max(p.weight[p.weight > 0].min(initial=np.inf), 1e-300) for p in problems)

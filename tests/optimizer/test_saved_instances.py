@@ -24,7 +24,7 @@ from models.planning.selection import OperatorSelection, QuerySelection
 from models.planning.solution import OPTIMAL_GAP, Status
 from optimizer.checkpoint_allocation import METHODS
 from optimizer.checkpoint_allocation import solve as solve_checkpoints
-from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
 from optimizer.checkpoint_interval import solve as solve_interval
 from optimizer.migration_steps import solve as solve_steps
 from optimizer.selection import solve as solve_selection
@@ -91,10 +91,10 @@ def test_prices_bound_every_instance_in_fractions_too(path):
     """L(lambda) in fractions is at least what is claimed of it in float64, and at most the best value."""
     _, problem, known = read(path)
     draw = np.random.default_rng(1)
-    prices = node_prices(problem)
+    prices = dual_prices(problem)
     signed = draw.normal(0.0, 3.0, problem.n_nodes) if problem.capacity_min is not None else prices * 0.5
     for tried in (prices, np.zeros(problem.n_nodes), draw.uniform(0.0, 20.0, problem.n_nodes), signed):
-        claimed = price_bound(problem, tried)
+        claimed = lagrangian_bound(problem, tried)
         exact = lagrangian(problem, tried)
         assert Fraction(claimed) <= exact
         assert claimed == pytest.approx(float(exact), rel=1e-9, abs=1e-6)

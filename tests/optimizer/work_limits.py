@@ -17,7 +17,7 @@ from optimizer.selection import queries, query_program
 _TIMES = 1000.0
 _START, _YEARS = 1e6, 1e9
 _PER_SECOND = (
-    (capacitated, ("_PACKING_WORK", "_SMALL_WORK", "_LAST_NODES")),
+    (capacitated, ("_COLUMN_WORK", "_SMALL_WORK", "_LAST_NODES")),
     (heuristic, ("_DIVES_PER_S",)),
     (mixed_integer, ("_NODES_PER_SECOND",)),
     (irreducible_set, ("_WORK_PER_SECOND", "_PAIRS_PER_SECOND")),

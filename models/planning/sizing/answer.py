@@ -59,11 +59,11 @@ class PlanFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged:
+class EvaluatedPlan:
     """A plan with its cost, verdict, and the reason; `least` bounds its unavailability from below for every interval.
 
     `at` has the interval that is to be used if the plan is chosen, else that of the least unavailability found. It is
-    None where the plan cannot be judged at any interval.
+    None where the plan cannot be evaluated at any interval.
     """
 
     plan: SystemPlan
@@ -103,15 +103,16 @@ class CurvePoint:
 class SizingPlan(Solution):
     """The cheapest system: `objective` is its cost, `bound` that of the first plan that was not shown to fail.
 
-    `chosen` is judged at the interval that is to be used. `next_cheaper` say why one unit less fails. When infeasible,
-    `possible` is the best that there is: least unavailability, or shortest recovery where no plan recovers in time.
+    `chosen` is evaluated at the interval that is to be used. `next_cheaper` say why one unit less fails. When
+    infeasible, `possible` is the best that there is: least unavailability, or shortest recovery where no plan recovers
+    in time.
     """
 
-    chosen: Judged | None = None
-    next_cheaper: tuple[Judged, ...] = ()
-    judged: tuple[Judged, ...] = ()
+    chosen: EvaluatedPlan | None = None
+    next_cheaper: tuple[EvaluatedPlan, ...] = ()
+    evaluated: tuple[EvaluatedPlan, ...] = ()
     curve: tuple[CurvePoint, ...] = ()
-    possible: Judged | None = None
+    possible: EvaluatedPlan | None = None
     interval_note: str = ""
 
     @property

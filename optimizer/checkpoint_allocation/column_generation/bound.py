@@ -1,4 +1,4 @@
-"""The bound of whole packings, from one multiplier per checkpoint: what proves it, and a plain way to check it.
+"""The bound of column generation, from one multiplier per checkpoint: what proves it, and a plain way to check it.
 
 For multipliers u[j] of any sign, with S any set of checkpoints that node n may store together,
 
@@ -23,7 +23,7 @@ from optimizer.checkpoint_allocation.column_generation.numbers import WholeNumbe
 LARGEST_SUM = 2.0**52  # of the absolute multipliers: with the costs still below 2**53
 
 
-def packing_bound(problem: CheckpointAllocation, multipliers: FloatArray) -> float:
+def column_generation_bound(problem: CheckpointAllocation, multipliers: FloatArray) -> float:
     """The lower bound of every feasible allocation that multipliers (J,) prove; -inf when they are too large."""
     numbers = whole_numbers(problem)
     u = np.rint(multipliers * numbers.scale)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from models.checked_arrays import FloatArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.column_generation.bound import packing_bound
+from optimizer.checkpoint_allocation.column_generation.bound import column_generation_bound
 
 LARGEST_CHECKED = 2_000_000  # J * N above which tables of all loads would take too long; no plan has multipliers there
 
@@ -13,4 +13,4 @@ def multiplier_bound(problem: CheckpointAllocation, multipliers: FloatArray | No
     """The bound of multipliers (J,), one knapsack problem per node; None for any that cannot be used."""
     if multipliers is None or multipliers.shape != (problem.n_checkpoints,) or problem.cost.size > LARGEST_CHECKED:
         return None
-    return float(packing_bound(problem, multipliers))
+    return float(column_generation_bound(problem, multipliers))

@@ -1,4 +1,4 @@
-"""Allocations of whole packings: a dive into all nodes, then dives into groups of nodes and small programs.
+"""Allocations by column generation: a dive into all nodes, then dives into groups of nodes and small programs.
 
 At multipliers u an allocation x is above the bound by the sum over nodes of
 
@@ -18,7 +18,7 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.column_generation.dive import Depth, Dive, dive
 from optimizer.checkpoint_allocation.column_generation.groups import TrueLoads, pack
 from optimizer.checkpoint_allocation.column_generation.knapsack import best_set, priced
-from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import joined
+from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import meet_in_the_middle
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, raised
 from optimizer.checkpoint_allocation.column_generation.numbers import WholeNumbers, search_room, whole_numbers
 from optimizer.checkpoint_allocation.column_generation.work import Work
@@ -51,8 +51,8 @@ class Improvement:
         self.random = np.random.default_rng(0)
         self.wanted, self.drawn = _wanted(numbers, u), 0
         self.unions = int(np.clip(_UNIONS * work.limit, 200_000, 2_000_000))
-        self.cut: dict[int, bool] = {}  # whether `joined` had too many sets the last time, by the number of nodes
-        self.margins: dict[int, float] = {}  # of `joined`, by the number of nodes, where it had too many sets
+        self.cut: dict[int, bool] = {}  # whether there were too many sets the last time, by the number of nodes
+        self.margins: dict[int, float] = {}  # by the number of nodes, where there were too many sets
 
     def part(self, nodes: IntArray, items: IntArray, *, near: bool = False) -> Part:
         """Some nodes and checkpoints."""
@@ -116,7 +116,7 @@ class Improvement:
             return False
         return self._ended(found, items, target)
 
-    def rejoined(self, size: int) -> bool:
+    def repacked(self, size: int) -> bool:
         """Whether all sets of some nodes, that could be in a better packing, made the allocation better."""
         nodes = self.group(size)
         assert self.best is not None
@@ -131,7 +131,7 @@ class Improvement:
         )
         if better.bound >= target:
             return False
-        found = joined(
+        found = meet_in_the_middle(
             part, better.u, better.bound, target, fits=self._sets_fit(part), most=self.unions, work=self.work,
             margin=self._margin(size),
         )  # fmt: skip

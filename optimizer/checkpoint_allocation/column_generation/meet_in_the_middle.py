@@ -1,4 +1,4 @@
-"""A few nodes packed again, by all sets that can be in a better packing, joined from both sides.
+"""A few nodes packed again, by all sets that can be in a better packing: meet in the middle.
 
 With multipliers u of the group and its bound L(u), a packing costs L(u) plus, for each node, what its set S is below
 the best one: K_n(u) - sum_{j in S} (u[j] - c[j,n]). So in a packing below `target` no set loses as much as
@@ -27,7 +27,7 @@ _ATTEMPTS = 30
 
 
 @dataclass(frozen=True)
-class Joined:
+class MeetInTheMiddle:
     """The node (position) of each checkpoint, or None; the margin, and whether it was the full one."""
 
     node: IntArray | None
@@ -58,7 +58,7 @@ class _Half:
             node[unpacked(sets[part : part + 1], len(node))[0]] = at
 
 
-def joined(
+def meet_in_the_middle(
     part: Part,
     u: FloatArray,
     bound: float,
@@ -68,7 +68,7 @@ def joined(
     margin: float,
     most: int,
     work: Work,
-) -> Joined:
+) -> MeetInTheMiddle:
     """The cheapest packing below `target` of all that lose at most `margin`, with at most so many unions at a time.
 
     `fits` says which of some sets (m, j) keep the true capacity of a node (position).
@@ -78,9 +78,9 @@ def joined(
     for _ in range(_ATTEMPTS):
         halves = _halves(part, u, margin, fits, most, work)
         if halves is not None:
-            return Joined(_met(*halves, len(u), full), margin, margin >= full)
+            return MeetInTheMiddle(_met(*halves, len(u), full), margin, margin >= full)
         margin *= _LESS
-    return Joined(None, margin, False)
+    return MeetInTheMiddle(None, margin, False)
 
 
 def sets_within(
@@ -158,10 +158,10 @@ def _longer(unions: _Unions, sets: _Unions, margin: float, most: int, work: Work
     work.states(total)
     first = np.repeat(np.arange(len(count)), count)
     second = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
-    apart = np.ones(total, dtype=np.bool_)
+    disjoint = np.ones(total, dtype=np.bool_)
     for word in range(unions.bits.shape[1]):
-        apart &= (unions.bits[first, word] & sets.bits[second, word]) == 0
-    first, second = first[apart], second[apart]
+        disjoint &= (unions.bits[first, word] & sets.bits[second, word]) == 0
+    first, second = first[disjoint], second[disjoint]
     parts = np.column_stack([unions.parts[first], second])
     return _Unions(unions.bits[first] | sets.bits[second], unions.lost[first] + sets.lost[second], parts)
 

@@ -1,4 +1,4 @@
-"""Whole packings from beginning to end: multipliers, their bound, dives, and the pairs that no better answer uses."""
+"""Column generation from beginning to end: multipliers, bound, dives, and the pairs that no better answer uses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import is_proven
-from optimizer.checkpoint_allocation.column_generation.bound import LARGEST_SUM, packing_bound
+from optimizer.checkpoint_allocation.column_generation.bound import LARGEST_SUM, column_generation_bound
 from optimizer.checkpoint_allocation.column_generation.groups import pair_bounds
 from optimizer.checkpoint_allocation.column_generation.improve import Improvement
 from optimizer.checkpoint_allocation.column_generation.master import boxed
@@ -30,8 +30,8 @@ _CLOSE = 1e-5  # relative to the bound, where linear programs end
 _STEPS_SHARE = 0.35  # of the work
 _PATIENCE = 10
 _NOISE = 0.5
-_JOINED = (3, 4, 6, 8, 10, 12)  # nodes that are packed from all sets,
-_JOINED_ITEMS = 64  # while about so many checkpoints are on them
+_MEETING = (3, 4, 6, 8, 10, 12)  # nodes that are packed from all sets,
+_MEETING_ITEMS = 64  # while about so many checkpoints are on them
 _DIVED = (4, 6, 10)  # nodes that are dived into, beside half of them and all
 _GOOD, _IDLE, _PATIENT = 0.25, 3.0, 0.05  # how work counts that brought something, and after a share that did not
 _POOR = 0.01  # gap of a start from which a dive into all nodes comes first
@@ -45,7 +45,7 @@ _NODES_AT_ONCE = 20  # one in so many of the nodes of a large dive
 
 
 @dataclass(frozen=True)
-class Packings:
+class ColumnGenerationResult:
     """The best allocation (None: not found), multipliers (J,), the bound that they prove, and what pairs are left.
 
     `pairs` (J, N) is False where no allocation better than the best one has the pair.
@@ -58,8 +58,8 @@ class Packings:
     struck: bool
 
 
-class PackedSearch:
-    """Multipliers with their bound, then better and better allocations; no apart pairs, no limit on moves.
+class ColumnGeneration:
+    """Multipliers with their bound, then better and better allocations; no anti-affinity pairs, no limit on moves.
 
     `prices` (N,) are where the multipliers start, `start` is a feasible allocation. The limit is `work`; the clock is
     the last resort.
@@ -79,7 +79,7 @@ class PackedSearch:
         numbers = whole_numbers(problem, search_room(problem))
         u = _multipliers(problem, numbers, prices, effort)
         self.multipliers = u / numbers.scale
-        self.bound = packing_bound(problem, self.multipliers)
+        self.bound = column_generation_bound(problem, self.multipliers)
         self._state = Improvement(problem, numbers, u, None, effort)
         self._start = start
         self._poor = start is None or problem.objective(start) - self.bound > _POOR * abs(self.bound)
@@ -126,19 +126,19 @@ class PackedSearch:
         if node is not None:
             self._state.offer(node)
 
-    def found(self) -> Packings:
+    def found(self) -> ColumnGenerationResult:
         """What is known now."""
         if self._start is not None:
             self._state.offer(self._start)
         state = self._state
-        return Packings(state.best, self.multipliers, self.bound, _open_pairs(state), state.work.struck)
+        return ColumnGenerationResult(state.best, self.multipliers, self.bound, _open_pairs(state), state.work.struck)
 
 
-def packed_search(
+def generate_columns(
     problem: CheckpointAllocation, prices: FloatArray, start: IntArray | None, *, work: float, time_limit_s: float
-) -> Packings:
-    """The bound of whole packings, and allocations from them, without any program on all nodes."""
-    search = PackedSearch(problem, prices, start, work=work, time_limit_s=time_limit_s)
+) -> ColumnGenerationResult:
+    """The bound of column generation, and allocations from them, without any program on all nodes."""
+    search = ColumnGeneration(problem, prices, start, work=work, time_limit_s=time_limit_s)
     search.improve(1.0)
     return search.found()
 
@@ -179,8 +179,8 @@ def _improve(state: Improvement, bound: float, start: IntArray | None, *, poor: 
     if start is not None:
         state.offer(start)
     per_node = state.problem.n_checkpoints / n
-    sizes = [size for size in _JOINED if size == _JOINED[0] or size * per_node <= _JOINED_ITEMS]
-    ways = [("joined", size) for size in sorted({min(size, n) for size in sizes if n > 1})]
+    sizes = [size for size in _MEETING if size == _MEETING[0] or size * per_node <= _MEETING_ITEMS]
+    ways = [("meet_in_the_middle", size) for size in sorted({min(size, n) for size in sizes if n > 1})]
     dived = _DIVED if n <= _MANY else _DIVED[1:]  # with many checkpoints on a node, the last program takes seconds
     ways += [("dive", size) for size in sorted({min(size, n) for size in (*dived, n // 2, n) if size > 1})]
     spent = {way: min(_LATER * way[1] ** 2, _LATEST * state.work.limit) for way in ways}
@@ -190,8 +190,8 @@ def _improve(state: Improvement, bound: float, start: IntArray | None, *, poor: 
         way = min((way for way in ways if _useful(state, way)), key=spent.__getitem__)
         before, value = state.work.done, state.value
         state.work.linear(0, 0, 0)  # a try counts for something even when there is nothing to do
-        if way[0] == "joined":
-            state.rejoined(way[1])
+        if way[0] == "meet_in_the_middle":
+            state.repacked(way[1])
         else:
             _dive(state, np.arange(n) if state.best is None else state.group(way[1]), noise=noise)
             noise = _NOISE
@@ -205,7 +205,7 @@ def _useful(state: Improvement, way: tuple[str, int]) -> bool:
     kind, size = way
     if state.best is None:
         return kind == "dive"
-    return kind == "joined" or all(cut for of, cut in state.cut.items() if of >= size)
+    return kind == "meet_in_the_middle" or all(cut for of, cut in state.cut.items() if of >= size)
 
 
 def _dive(state: Improvement, nodes: IntArray, *, noise: float) -> None:

@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-Part = tuple[str, int]  # ("store", checkpoint), ("capacity", node), ("minimum", node), ("apart", set), ("moves", 0)
+Part = tuple[
+    str, int
+]  # ("store", checkpoint), ("capacity", node), ("minimum", node), ("anti_affinity", set), ("moves", 0)
 Parts = tuple[Part, ...]
 
 
@@ -51,7 +53,7 @@ class Budget:
         self.struck = self.struck or (limited and self.left_s <= 0)
 
 
-def filtered(
+def deletion_filter(
     parts: Parts,
     refuted: Callable[[Parts], Parts | None],
     budget: Budget,

@@ -1,8 +1,8 @@
 """Why no allocation can keep all constraints: the smallest reason that is found, in words.
 
 Looked for are, in this order: a checkpoint that no node may store; copies that find too few nodes; nodes that cannot
-hold what only they may store, or cannot reach their minimum (`hall`), in load or in numbers of heavy checkpoints; parts
-that not even divided checkpoints can keep, then parts that whole ones cannot (`conflict`).
+hold what only they may store, or cannot reach their minimum (`hall_violator`), in load or in numbers of heavy
+checkpoints; parts that not even divided checkpoints can keep, then parts that whole ones cannot (`irreducible_set`).
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.flow import counts, is_count_problem
 from optimizer.checkpoint_allocation.infeasibility.deletion_filter import Part
-from optimizer.checkpoint_allocation.infeasibility.hall_violator import SURE, HallSet, hall_set
-from optimizer.checkpoint_allocation.infeasibility.irreducible_set import Conflict, Parts, divided, fewer, undivided
+from optimizer.checkpoint_allocation.infeasibility.hall_violator import SURE, HallViolator, hall_violator
+from optimizer.checkpoint_allocation.infeasibility.irreducible_set import (
+    InfeasibleSet,
+    Parts,
+    lp_infeasible_set,
+    mip_infeasible_set,
+    smaller_infeasible_set,
+)
 from optimizer.checkpoint_allocation.lagrangian.bound import fits_in, fitting
 from optimizer.checkpoint_allocation.lagrangian.separable import cliques, is_clique
-from optimizer.common.hall_violators import crowded
+from optimizer.common.hall_violators import violating_rows
 
 _MOST_NAMED = 8
 _MOST_SHARES = 8  # heavy is what takes at least such a share of the largest capacity
@@ -41,7 +47,7 @@ class Reason:
 def why_infeasible(problem: CheckpointAllocation) -> Reason | None:
     """The reason; None when none of the cheap ones applies (it may still be infeasible)."""
     fits = fitting(problem)
-    for reason in (_nowhere, _crowded, _too_much, _too_little, _too_many_moves, _narrow):
+    for reason in (_nowhere, _too_few_nodes, _too_much, _too_little, _too_many_moves, _narrow):
         found = reason(problem, fits)
         if found is not None:
             return found
@@ -57,20 +63,22 @@ def explained(problem: CheckpointAllocation, *, proven: bool, time_limit_s: floa
     began = time.perf_counter()
     found = known or _hall_reason(problem) or _heavy_reason(problem)
     if found is not None:
-        less = fewer(problem, found.parts, time_limit_s=time_limit_s) if len(found.parts) > 1 else None
-        return found.text if less is None or len(less.parts) == len(found.parts) else _conflict_text(problem, less)
-    conflict = divided(problem, time_limit_s=time_limit_s)
+        less = smaller_infeasible_set(problem, found.parts, time_limit_s=time_limit_s) if len(found.parts) > 1 else None
+        return (
+            found.text if less is None or len(less.parts) == len(found.parts) else _infeasible_set_text(problem, less)
+        )
+    iis = lp_infeasible_set(problem, time_limit_s=time_limit_s)
     left = max(time_limit_s - (time.perf_counter() - began), 0.0)
-    if conflict is not None:
-        less = fewer(problem, conflict.parts, time_limit_s=left) if conflict.smallest else None
-        return _conflict_text(problem, conflict if less is None or len(less.parts) == len(conflict.parts) else less)
-    whole = undivided(problem, time_limit_s=left) if proven else None
-    return "" if whole is None else _conflict_text(problem, whole)
+    if iis is not None:
+        less = smaller_infeasible_set(problem, iis.parts, time_limit_s=left) if iis.irreducible else None
+        return _infeasible_set_text(problem, iis if less is None or len(less.parts) == len(iis.parts) else less)
+    whole = mip_infeasible_set(problem, time_limit_s=left) if proven else None
+    return "" if whole is None else _infeasible_set_text(problem, whole)
 
 
 def _hall_reason(problem: CheckpointAllocation) -> Reason | None:
     """What a set of nodes cannot hold or reach, in load or in numbers of checkpoints."""
-    found = hall_set(problem)
+    found = hall_violator(problem)
     if found is not None:
         return Reason(_of_loads(problem, found), _parts_of(found))
     if not is_count_problem(problem) or problem.cost.size == 0:
@@ -87,11 +95,11 @@ def _hall_reason(problem: CheckpointAllocation) -> Reason | None:
     if len(narrow):
         n = int(narrow[0])
         return Reason(f"node {n} asks for at least {limit.least[n]} checkpoints and has room for {limit.most[n]}")
-    found = hall_set(counted)
+    found = hall_violator(counted)
     return None if found is None else Reason(_of_counts(found), _parts_of(found))
 
 
-def _parts_of(found: HallSet) -> tuple[Part, ...]:
+def _parts_of(found: HallViolator) -> tuple[Part, ...]:
     limits: list[Part] = [("minimum" if found.least else "capacity", n) for n in found.nodes.tolist()]
     return (*limits, *(() if found.least else (("store", j) for j in found.checkpoints.tolist())))
 
@@ -101,7 +109,7 @@ def _heavy_reason(problem: CheckpointAllocation) -> Reason | None:
     if problem.load.ndim != 1 or problem.capacity is None:
         return None
     loads = np.unique(problem.load)
-    best: tuple[HallSet, float] | None = None
+    best: tuple[HallViolator, float] | None = None
     for share in range(2, _MOST_SHARES + 1):
         at = int(np.searchsorted(loads, float(problem.upper.max()) / share, side="right"))
         if at == len(loads):
@@ -110,7 +118,7 @@ def _heavy_reason(problem: CheckpointAllocation) -> Reason | None:
         heavy = np.flatnonzero(problem.load >= least)
         if len(heavy) * problem.n_nodes > _HEAVY_PAIRS:
             break
-        found = hall_set(_counted(problem, heavy, np.floor(problem.upper / least)))
+        found = hall_violator(_counted(problem, heavy, np.floor(problem.upper / least)))
         if found is not None and (best is None or found.size < best[0].size):
             best = replace(found, checkpoints=heavy[found.checkpoints]), least
     if best is None:
@@ -130,7 +138,7 @@ def _counted(problem: CheckpointAllocation, rows: IntArray, most: FloatArray) ->
     )
 
 
-def _of_loads(problem: CheckpointAllocation, found: HallSet) -> str:
+def _of_loads(problem: CheckpointAllocation, found: HallViolator) -> str:
     if len(found.nodes) == problem.n_nodes and not (found.least and problem.n_nodes == 1):
         if found.least:
             asked, load = display.apart(found.room, found.load, form=display.number)
@@ -147,7 +155,7 @@ def _of_loads(problem: CheckpointAllocation, found: HallSet) -> str:
     return f"{who} with load {display.number(found.load, 6)} may only go to {which} {display.number(found.room, 6)}"
 
 
-def _of_counts(found: HallSet) -> str:
+def _of_counts(found: HallViolator) -> str:
     nodes, single = _named("node", found.nodes), len(found.nodes) == 1
     room = round(found.room)
     if found.least:
@@ -159,10 +167,10 @@ def _of_counts(found: HallSet) -> str:
     )
 
 
-def _conflict_text(problem: CheckpointAllocation, conflict: Conflict) -> str:
-    """The parts of a conflict as a sentence."""
+def _infeasible_set_text(problem: CheckpointAllocation, iis: InfeasibleSet) -> str:
+    """The infeasible set as a sentence."""
     parts = Parts(problem)
-    stored, capacity, minimum = conflict.of("store"), conflict.of("capacity"), conflict.of("minimum")
+    stored, capacity, minimum = iis.of("store"), iis.of("capacity"), iis.of("minimum")
     said = []
     if len(stored):
         where = np.flatnonzero(parts.fits[stored].any(axis=0))
@@ -175,16 +183,17 @@ def _conflict_text(problem: CheckpointAllocation, conflict: Conflict) -> str:
         verb = "asks" if len(minimum) == 1 else "ask"
         said.append(f"{_named('node', minimum)} {verb} for at least {_amounts(problem.lower[minimum])}")
     said += [
-        f"{_named('checkpoint', parts.apart[k])} must be apart" for k in conflict.of("apart").tolist()[:_MOST_NAMED]
+        f"{_named('checkpoint', parts.anti_affinity[k])} must be on different nodes"
+        for k in iis.of("anti_affinity").tolist()[:_MOST_NAMED]
     ]
-    if len(conflict.of("moves")):
+    if len(iis.of("moves")):
         said.append(f"only {problem.max_moves} may move")
     text = "these cannot all hold: " + "; ".join(said)
-    if conflict.whole:
+    if iis.whole:
         text += ". Parts of checkpoints could be stored so, whole ones cannot"
-    if conflict.smallest:
+    if iis.irreducible:
         return text
-    return f"{text} (may be more than needed: {'time limit struck' if conflict.struck else 'the search was cut short'})"
+    return f"{text} (may be more than needed: {'time limit struck' if iis.struck else 'the search was cut short'})"
 
 
 def _named(noun: str, indices: IntArray) -> str:
@@ -246,16 +255,16 @@ def _too_little(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None
     return _hall_reason(problem) or Reason(text, _all("minimum", problem.n_nodes))
 
 
-def _crowded(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
-    """Copies, each apart from each, that find fewer nodes than they are: the fewest of them (Hall 1935)."""
+def _too_few_nodes(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
+    """Copies with pairwise anti-affinity that find fewer nodes than they are: the fewest of them (Hall 1935)."""
     for members in cliques(problem):
-        few = crowded(fits[members]) if is_clique(problem, members) else []
+        few = violating_rows(fits[members]) if is_clique(problem, members) else []
         if few:
             chosen = members[few]
             nodes = len(few) - 1
             verb = "node" if nodes == 1 else "nodes"
             named = chosen.tolist()[:_MOST_NAMED]
-            return Reason(f"checkpoints {named} must be apart, only {nodes} {verb} may store them")
+            return Reason(f"checkpoints {named} must be on different nodes, only {nodes} {verb} may store them")
     return None
 
 
@@ -272,7 +281,7 @@ def _narrow(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
     """What a few nodes cannot hold, where that is quick to see: few checkpoints with nodes of their own."""
     if problem.capacity is None or problem.cost.size > _QUICK_PAIRS:
         return None
-    found = hall_set(problem, most_arcs=_QUICK_ARCS)
+    found = hall_violator(problem, most_arcs=_QUICK_ARCS)
     return None if found is None else Reason(_of_loads(problem, found), _parts_of(found))
 
 

@@ -1,6 +1,6 @@
 """What proves that parts of a problem cannot hold, not even where checkpoints may be divided: multipliers.
 
-For lambda, mu, nu, kappa >= 0, on capacities, minima, apart sets and moves, every allocation has
+For lambda, mu, nu, kappa >= 0, on capacities, minima, anti-affinity sets and moves, every allocation has
 
     0 >= sum lambda (load - capacity) + sum mu (minimum - load) + sum nu (stored - 1) + kappa (moves - most)
 
@@ -31,23 +31,23 @@ _ASKING = 60  # what making a program costs, in iterations
 
 @dataclass(frozen=True)
 class Some:
-    """Parts as arrays: which checkpoints are stored (J,), capacities and minima kept (N,), apart sets, and moves."""
+    """Parts as arrays: checkpoints stored (J,), capacities and minima kept (N,), anti-affinity sets, and moves."""
 
     stored: BoolArray
     capacity: BoolArray
     minimum: BoolArray
-    apart: tuple[int, ...]
+    anti_affinity: tuple[int, ...]
     moves: bool
 
 
 @dataclass(frozen=True)
 class Multipliers:
-    """On capacities and minima (N,) per load, on moves, and on apart sets: set, node and value of each."""
+    """On capacities and minima (N,) per load, on moves, and on anti-affinity sets: set, node and value of each."""
 
     capacity: FloatArray
     minimum: FloatArray
     moves: float
-    apart: tuple[tuple[int, int, float], ...]
+    anti_affinity: tuple[tuple[int, int, float], ...]
 
 
 @dataclass
@@ -67,10 +67,10 @@ class _Rows:
 
 
 class Farkas:
-    """Multipliers for parts of one problem; `apart`: the members of each apart set."""
+    """Multipliers for parts of one problem; `anti_affinity`: the members of each anti-affinity set."""
 
-    def __init__(self, problem: CheckpointAllocation, fits: BoolArray, apart: list[IntArray]) -> None:
-        self.problem, self.fits, self.apart = problem, fits, apart
+    def __init__(self, problem: CheckpointAllocation, fits: BoolArray, anti_affinity: list[IntArray]) -> None:
+        self.problem, self.fits, self.anti_affinity = problem, fits, anti_affinity
         here = np.arange(problem.n_nodes)
         self.away: BoolArray = np.zeros(fits.shape, dtype=np.bool_)
         if problem.current is not None:
@@ -125,7 +125,7 @@ class Farkas:
         return self._named(some, sets, np.where(paid > _LEAST, paid, 0.0)), work, False
 
     def _rows(self, some: Some, j: IntArray, n: IntArray) -> tuple[_Rows, list[tuple[int, int]]]:
-        """Rows of capacities, minima, moves and apart sets, scaled to about 1; set and node of the last."""
+        """Rows of capacities, minima, moves and anti-affinity sets, scaled to about 1; set and node of the last."""
         p = self.problem
         rows, sets = _Rows([], [], [], []), []
         order = np.argsort(n, kind="stable")
@@ -140,11 +140,11 @@ class Farkas:
         if some.moves and p.max_moves is not None:
             away = np.flatnonzero(self.away[j, n])
             rows.add(away, np.ones(len(away)), float(p.max_moves))
-        pair = np.full(self.fits.shape, -1, dtype=np.int64) if some.apart else None
+        pair = np.full(self.fits.shape, -1, dtype=np.int64) if some.anti_affinity else None
         if pair is not None:
             pair[j, n] = np.arange(len(j))
-            for k in some.apart:
-                for node, together in enumerate(pair[self.apart[k]].T):
+            for k in some.anti_affinity:
+                for node, together in enumerate(pair[self.anti_affinity[k]].T):
                     here = together[together >= 0]
                     if len(here) > 1:
                         rows.add(here, np.ones(len(here)), 1.0)
@@ -160,8 +160,8 @@ class Farkas:
         minimum[some.minimum] = paid[first:second] / self.lower_unit[some.minimum]
         third = second + int(some.moves)
         values = paid[third : third + len(sets)].tolist()
-        apart = tuple((k, node, value) for (k, node), value in zip(sets, values, strict=True) if value > 0)
-        return Multipliers(capacity, minimum, float(paid[second]) if some.moves else 0.0, apart)
+        anti_affinity = tuple((k, node, value) for (k, node), value in zip(sets, values, strict=True) if value > 0)
+        return Multipliers(capacity, minimum, float(paid[second]) if some.moves else 0.0, anti_affinity)
 
     def proven(self, some: Some, paid: Multipliers) -> Some | None:
         """The parts that these multipliers need to refute them, a subset; None where they refute not even all."""
@@ -176,7 +176,7 @@ class Farkas:
         needed[order[: int((spare > 0).sum())]] = False
         if not self._above(needed, paid, fixed, added, wrong):
             needed = some.stored
-        sets = tuple(sorted({k for k, _, _ in paid.apart}))
+        sets = tuple(sorted({k for k, _, _ in paid.anti_affinity}))
         capacity, minimum = some.capacity & (paid.capacity > 0), some.minimum & (paid.minimum > 0)
         return Some(needed, capacity, minimum, sets, paid.moves > 0)
 
@@ -195,7 +195,7 @@ class Farkas:
             whole -= Fraction(float(paid.capacity[n])) * Fraction(float(p.upper[n]))
         for n in np.flatnonzero(paid.minimum).tolist():
             whole += Fraction(float(paid.minimum[n])) * Fraction(float(p.lower[n]))
-        for _, _, value in paid.apart:
+        for _, _, value in paid.anti_affinity:
             whole -= Fraction(value)
         return whole - Fraction(paid.moves) * (p.max_moves or 0)
 
@@ -204,9 +204,9 @@ class Farkas:
         weights = self.problem.weights
         terms = np.full(self.fits.shape, 8.0)
         beside: FloatArray = np.where(self.away, paid.moves, 0.0)
-        for k, node, value in paid.apart:
-            beside[self.apart[k], node] += value
-            terms[self.apart[k], node] += 1
+        for k, node, value in paid.anti_affinity:
+            beside[self.anti_affinity[k], node] += value
+            terms[self.anti_affinity[k], node] += 1
         added = (paid.capacity - paid.minimum) * weights + beside
         error: FloatArray = terms * _EPS * ((paid.capacity + paid.minimum) * weights + beside) + 1e-300
         least: FloatArray = np.where(self.fits, added, np.inf).min(axis=1)
@@ -215,8 +215,8 @@ class Farkas:
     def _exact(self, stored: BoolArray, paid: Multipliers, fixed: Fraction) -> Fraction:
         """The right side, not rounded."""
         there: dict[tuple[int, int], Fraction] = {}
-        for k, node, value in paid.apart:
-            for j in self.apart[k].tolist():
+        for k, node, value in paid.anti_affinity:
+            for j in self.anti_affinity[k].tolist():
                 there[j, node] = there.get((j, node), Fraction(0)) + Fraction(value)
         price = [
             Fraction(more) - Fraction(less)

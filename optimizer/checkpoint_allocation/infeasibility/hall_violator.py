@@ -1,7 +1,7 @@
 """Sets of nodes that cannot hold what may go nowhere else: why there is no allocation, not even of parts.
 
 For a set T of nodes, S(T) are the checkpoints that only nodes of T may store, R(T) those that some node of T may store.
-Where the load of a checkpoint is the same on all nodes and nothing is apart,
+Where the load of a checkpoint is the same on all nodes and there is no anti-affinity,
 
     load(S(T)) <= capacity(T)    and    capacity_min(T) <= load(R(T))    for all T
 
@@ -28,7 +28,7 @@ _MOST_PAIRS = 200_000_000  # J * N above which nothing is looked at: a byte for 
 
 
 @dataclass(frozen=True)
-class HallSet:
+class HallViolator:
     """Checkpoints and nodes that do not go together: more load than room, or `least`: a minimum beyond the load."""
 
     checkpoints: IntArray
@@ -51,11 +51,11 @@ class _Rows:
     load: FloatArray
 
 
-def hall_set(problem: CheckpointAllocation, *, most_arcs: int | None = None) -> HallSet | None:
+def hall_violator(problem: CheckpointAllocation, *, most_arcs: int | None = None) -> HallViolator | None:
     """The smallest set found that breaks a condition, by nodes and then checkpoints; None without any.
 
-    Loads must be the same on all nodes; apart pairs and moves are not looked at, so None is no promise then. With
-    `most_arcs` only networks of so many arcs are looked at.
+    Loads must be the same on all nodes; anti-affinity pairs and moves are not looked at, so None is no promise then.
+    With `most_arcs` only networks of so many arcs are looked at.
     """
     if problem.load.ndim != 1 or problem.cost.size > _MOST_PAIRS:
         return None
@@ -63,7 +63,7 @@ def hall_set(problem: CheckpointAllocation, *, most_arcs: int | None = None) -> 
     rows = _rows(problem, fits)
     if most_arcs is not None and rows.where.size > most_arcs:
         return None
-    sets: list[HallSet] = []
+    sets: list[HallViolator] = []
     for least in (False, True):
         limit = problem.lower if least else problem.upper
         if (limit > 0).any() if least else problem.capacity is not None:
@@ -160,12 +160,12 @@ def _cut(rows: _Rows, limit: FloatArray, *, least: bool) -> BoolArray | None:
     return nodes
 
 
-def _few_checkpoints(problem: CheckpointAllocation, fits: BoolArray, nodes: BoolArray, *, least: bool) -> HallSet:
+def _few_checkpoints(problem: CheckpointAllocation, fits: BoolArray, nodes: BoolArray, *, least: bool) -> HallViolator:
     """The set with its checkpoints: of more load than room only the heaviest that are needed."""
     if least:
         able = np.flatnonzero(fits[:, nodes].any(axis=1))
         load, asked = math.fsum(problem.load[able].tolist()), math.fsum(problem.lower[nodes].tolist())
-        return HallSet(able, np.flatnonzero(nodes), load, asked, least=True)
+        return HallViolator(able, np.flatnonzero(nodes), load, asked, least=True)
     while True:
         only = np.flatnonzero(fits[:, nodes].any(axis=1) & ~fits[:, ~nodes].any(axis=1))
         only = only[np.argsort(-problem.load[only], kind="stable")]
@@ -176,5 +176,5 @@ def _few_checkpoints(problem: CheckpointAllocation, fits: BoolArray, nodes: Bool
         chosen = np.sort(only[:enough])
         reached = np.asarray(fits[chosen].any(axis=0))
         if (reached == nodes).all():
-            return HallSet(chosen, np.flatnonzero(nodes), math.fsum(problem.load[chosen].tolist()), room)
+            return HallViolator(chosen, np.flatnonzero(nodes), math.fsum(problem.load[chosen].tolist()), room)
         nodes = reached

@@ -1,10 +1,10 @@
 """The smallest part of a problem that cannot hold, where more than sums is in the way.
 
-The parts are: a checkpoint is stored; a node keeps its capacity; a node reaches its minimum; copies are apart; few
-move. A set of parts is irreducible when it cannot hold and each part less can. It is found by taking parts out
-(`deletion`) and asking again: first the linear program, which may divide checkpoints and whose multipliers are a proof
-(`farkas`). Where that program holds, the mixed-integer one is asked: only that checkpoints are whole is in the way
-then. Of small problems whole checkpoints may need fewer parts than divided ones.
+The parts are: a checkpoint is stored; a node keeps its capacity; a node reaches its minimum; copies are on different
+nodes; few move. A set of parts is irreducible when it cannot hold and each part less can. It is found by taking parts
+out (`deletion_filter`) and asking again: first the linear program, which may divide checkpoints and whose multipliers
+are a proof (`farkas`). Where that program holds, the mixed-integer one is asked: only that checkpoints are whole is in
+the way then. Of small problems whole checkpoints may need fewer parts than divided ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from models.checked_arrays import LARGEST, BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.infeasibility.deletion_filter import Budget, Part, filtered
+from optimizer.checkpoint_allocation.infeasibility.deletion_filter import Budget, Part, deletion_filter
 from optimizer.checkpoint_allocation.infeasibility.farkas import Farkas, Some
 from optimizer.checkpoint_allocation.lagrangian.bound import fitting
 from optimizer.checkpoint_allocation.lagrangian.separable import cliques, is_clique
@@ -38,15 +38,15 @@ _ASKING = 100
 
 
 @dataclass(frozen=True)
-class Conflict:
-    """Parts that cannot hold together; `whole` when parts of checkpoints could; `smallest` when each is needed.
+class InfeasibleSet:
+    """Parts that cannot hold together; `whole` when parts of checkpoints could; `irreducible` when each is needed.
 
     `struck`: it was the clock that ended the search for fewer.
     """
 
     parts: tuple[Part, ...]
     whole: bool
-    smallest: bool
+    irreducible: bool
     struck: bool = False
 
     def of(self, kind: str) -> IntArray:
@@ -60,7 +60,7 @@ class Parts:
     def __init__(self, problem: CheckpointAllocation) -> None:
         self.problem = problem
         self.fits: BoolArray = fitting(problem)
-        self.apart = [
+        self.anti_affinity = [
             np.array(members)
             for found in cliques(problem)
             for members in ([found.tolist()] if is_clique(problem, found) else _pairs(problem, found))
@@ -74,7 +74,7 @@ class Parts:
         p = self.problem
         found: list[Part] = [("moves", 0)] if p.max_moves is not None else []
         found += [("minimum", int(n)) for n in np.flatnonzero(p.lower > 0)]
-        found += [("apart", k) for k in range(len(self.apart))]
+        found += [("anti_affinity", k) for k in range(len(self.anti_affinity))]
         if p.capacity is not None:
             found += [("capacity", int(n)) for n in np.argsort(-p.upper, kind="stable")]
         found += [("store", int(j)) for j in np.argsort(p.weights.max(axis=1), kind="stable")]
@@ -83,7 +83,7 @@ class Parts:
     @cached_property
     def farkas(self) -> Farkas:
         """What finds multipliers."""
-        return Farkas(self.problem, self.fits, self.apart)
+        return Farkas(self.problem, self.fits, self.anti_affinity)
 
     def refuted(self, parts: tuple[Part, ...], budget: Budget, *, each: bool) -> tuple[Part, ...] | None:
         """Those of the parts that not even divided checkpoints can keep; None where no proof was found."""
@@ -99,7 +99,7 @@ class Parts:
     def _some(self, parts: tuple[Part, ...]) -> Some:
         """The parts as arrays."""
         p = self.problem
-        named: dict[str, list[int]] = {"store": [], "capacity": [], "minimum": [], "apart": [], "moves": []}
+        named: dict[str, list[int]] = {"store": [], "capacity": [], "minimum": [], "anti_affinity": [], "moves": []}
         for kind, index in parts:
             named[kind].append(index)
         stored, capacity, minimum = (
@@ -108,7 +108,7 @@ class Parts:
             np.zeros(p.n_nodes, bool),
         )
         stored[named["store"]] = capacity[named["capacity"]] = minimum[named["minimum"]] = True
-        return Some(stored, capacity, minimum, tuple(sorted(named["apart"])), bool(named["moves"]))
+        return Some(stored, capacity, minimum, tuple(sorted(named["anti_affinity"])), bool(named["moves"]))
 
     def implied(self, part: Part, needed: set[Part], kept: tuple[Part, ...]) -> bool:
         """Whether a checkpoint is needed since one is that is nowhere harder to store: it could take its place."""
@@ -123,13 +123,13 @@ class Parts:
     def _needs(self, some: Some) -> _Needs:
         """What each checkpoint asks for under these rules."""
         p = self.problem
-        shown = np.ones(p.n_nodes, bool) if some.apart else some.capacity | some.minimum
+        shown = np.ones(p.n_nodes, bool) if some.anti_affinity else some.capacity | some.minimum
         load = np.where(some.capacity | some.minimum, p.weights, 0.0)
         away = self.farkas.away & some.moves
         elsewhere = np.where(self.fits & ~shown, away * 1.0, np.inf).min(axis=1, initial=np.inf)
         sets: list[tuple[int, ...]] = [()] * p.n_checkpoints
-        for k in some.apart:
-            for j in self.apart[k].tolist():
+        for k in some.anti_affinity:
+            for j in self.anti_affinity[k].tolist():
                 sets[j] = (*sets[j], k)
         label = {one: at for at, one in enumerate(dict.fromkeys(sets))}
         return _Needs(
@@ -161,7 +161,7 @@ class Parts:
     def _reduced(self, parts: tuple[Part, ...]) -> CheckpointAllocation | None:
         """A problem of these parts alone; who need not be stored may go to further nodes, which hold all.
 
-        There are as many of them as it takes to be apart there, too. Where nothing is apart and any may move, one
+        There are as many of them as anti-affinity takes there, too. Without anti-affinity, and where any may move, one
         stands for all nodes without a rule. That few move beside minima says that all others are stored.
         """
         p, some = self.problem, self._some(parts)
@@ -173,14 +173,14 @@ class Parts:
         place = {j: k for k, j in enumerate(rows.tolist())}
         together = [
             (place[a], place[b])
-            for k in some.apart
-            for a in self.apart[k].tolist()
-            for b in self.apart[k].tolist()
+            for k in some.anti_affinity
+            for a in self.anti_affinity[k].tolist()
+            for b in self.anti_affinity[k].tolist()
             if a < b and a in place and b in place
         ]
         further = 1 + int(np.bincount(np.array(together, dtype=np.int64).ravel(), minlength=1).max())
         nodes, elsewhere = np.arange(p.n_nodes), ~stored[rows]
-        if not some.apart and not some.moves:
+        if not some.anti_affinity and not some.moves:
             nodes = np.flatnonzero(some.capacity | some.minimum)
             elsewhere = elsewhere | self.fits[rows][:, ~(some.capacity | some.minimum)].any(axis=1)
         further = further if elsewhere.any() or not len(nodes) else 0
@@ -201,14 +201,14 @@ class Parts:
             capacity=free,
             capacity_min=np.minimum(np.append(least[nodes], np.zeros(further)), free),
             forbidden=np.argwhere(~allowed),
-            apart=np.array(together, dtype=np.int64).reshape(-1, 2),
+            anti_affinity=np.array(together, dtype=np.int64).reshape(-1, 2),
             **moves,
         )
 
 
 @dataclass(frozen=True)
 class _Needs:
-    """What checkpoints ask for: loads (J, K) and moves (J, K + 1) on nodes, loads for minima, (label of) apart sets."""
+    """What checkpoints ask for: loads (J, K) and moves (J, K + 1) on nodes, loads for minima, anti-affinity labels."""
 
     load: FloatArray
     moves: FloatArray
@@ -227,9 +227,9 @@ class _Needs:
         )
 
 
-def divided(
+def lp_infeasible_set(
     problem: CheckpointAllocation, *, time_limit_s: float, start: tuple[Part, ...] | None = None
-) -> Conflict | None:
+) -> InfeasibleSet | None:
     """The parts that not even divided checkpoints can keep; None where these can, or the problem is too large.
 
     `start`: parts to begin with, in place of all. They are asked about in any case; for fewer there is time until the
@@ -247,11 +247,11 @@ def divided(
     while len(kept) < before and budget.open():
         before = len(kept)
         kept = parts.refuted(kept, budget, each=each) or kept
-    kept = filtered(kept, lambda some: parts.refuted(some, budget, each=each), budget, parts.implied)
-    return Conflict(kept, False, not budget.cut, budget.struck)
+    kept = deletion_filter(kept, lambda some: parts.refuted(some, budget, each=each), budget, parts.implied)
+    return InfeasibleSet(kept, False, not budget.cut, budget.struck)
 
 
-def is_divisible(problem: CheckpointAllocation, *, time_limit_s: float) -> bool | None:
+def lp_is_feasible(problem: CheckpointAllocation, *, time_limit_s: float) -> bool | None:
     """False when not even divided checkpoints can keep all parts; None where one quick look does not show it."""
     if problem.cost.size > _PAIRS:
         return None
@@ -272,9 +272,9 @@ def _proof(
     return None
 
 
-def undivided(
+def mip_infeasible_set(
     problem: CheckpointAllocation, *, time_limit_s: float, start: tuple[Part, ...] | None = None
-) -> Conflict | None:
+) -> InfeasibleSet | None:
     """The parts that whole checkpoints cannot keep; None for a problem that is too large, or not decided.
 
     `start`: parts to begin with that are known not to hold.
@@ -285,17 +285,19 @@ def undivided(
     if start is None and parts.refuted_whole(parts.every, budget) is None:
         return None
     start = parts.every if start is None else start
-    kept = filtered(start, lambda some: parts.refuted_whole(some, budget), budget, parts.implied)
-    return Conflict(kept, True, not budget.cut, budget.struck)
+    kept = deletion_filter(start, lambda some: parts.refuted_whole(some, budget), budget, parts.implied)
+    return InfeasibleSet(kept, True, not budget.cut, budget.struck)
 
 
-def fewer(problem: CheckpointAllocation, start: tuple[Part, ...], *, time_limit_s: float) -> Conflict | None:
+def smaller_infeasible_set(
+    problem: CheckpointAllocation, start: tuple[Part, ...], *, time_limit_s: float
+) -> InfeasibleSet | None:
     """Of some parts of a small problem that cannot hold, those that whole checkpoints need; None for a larger one."""
     if problem.cost.size > _TINY_PAIRS:
         return None
-    first = divided(problem, time_limit_s=time_limit_s, start=start)
+    first = lp_infeasible_set(problem, time_limit_s=time_limit_s, start=start)
     parts = start if first is None else first.parts
-    found = undivided(problem, time_limit_s=time_limit_s, start=parts)
+    found = mip_infeasible_set(problem, time_limit_s=time_limit_s, start=parts)
     if found is None or (first is not None and len(found.parts) == len(parts)):
         return first
     return found
@@ -305,8 +307,8 @@ def _has(some: Some, part: Part) -> bool:
     kind, index = part
     if kind == "moves":
         return some.moves
-    if kind == "apart":
-        return index in some.apart
+    if kind == "anti_affinity":
+        return index in some.anti_affinity
     kept: BoolArray = {"store": some.stored, "capacity": some.capacity, "minimum": some.minimum}[kind]
     return bool(kept[index])
 

@@ -1,4 +1,4 @@
-"""A proven lower bound from one price per node.
+"""The Lagrangian bound: a proven lower bound from one dual price per node.
 
 For prices lambda >= 0 on the capacities, with l the loads and u the capacities,
 
@@ -6,7 +6,7 @@ For prices lambda >= 0 on the capacities, with l the loads and u the capacities,
 
 is at most the objective of every allocation that keeps the capacities: each of its terms is at least the
 minimum, and lambda (load - u) is not positive. For lambda < 0 the same holds with the least load in the
-place of u. Constraints that are left out (apart, moves) only make it weaker. L is always evaluated over
+place of u. Constraints that are left out (anti-affinity, moves) only make it weaker. L is always evaluated over
 the whole matrix in float64, minus an allowance for rounding, so that a poor price gives a weak bound and
 never a false one. Prices come from the linear relaxation at small sizes, else from subgradient steps.
 """
@@ -47,7 +47,7 @@ def fits_somewhere(problem: CheckpointAllocation) -> bool:
     return all(bool(fits_in(problem, rows).any(axis=1).all()) for rows in parts)
 
 
-def price_bound(problem: CheckpointAllocation, prices: FloatArray, fits: BoolArray | None = None) -> float:
+def lagrangian_bound(problem: CheckpointAllocation, prices: FloatArray, fits: BoolArray | None = None) -> float:
     """L(prices), (N,); infinite when a checkpoint fits nowhere. A price below 0 is one on the minimum of its node."""
     minima, at = reduced_minima(problem, prices, fits)
     if not np.isfinite(minima).all():
@@ -81,7 +81,7 @@ def reduced_minima(
     return minima, nodes
 
 
-def node_prices(problem: CheckpointAllocation) -> FloatArray:
+def dual_prices(problem: CheckpointAllocation) -> FloatArray:
     """Good prices (N,) for the capacities; zeros without a capacity."""
     if problem.capacity is None:
         return np.zeros(problem.n_nodes)

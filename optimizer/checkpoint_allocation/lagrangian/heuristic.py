@@ -6,11 +6,11 @@
    go: all but at most N of them to one node.
 3. That is repaired and improved (`exchange`), from the smoothed prices as well, and the better one goes on.
 4. Where heavy checkpoints are, dives that decide these first (`linear_core`) begin anew from the best prices.
-5. All nodes are packed again with few pairs (`all_nodes`), and chains of moves go on from there, at the true costs, by
-   force, and at disturbed costs (`chains`, `forced`, `disturbed`). In small problems some nodes at a time are packed
-   (`neighbourhoods`).
+5. All nodes are packed again with few pairs (`all_nodes`), and ejection chains go on from there, then forced
+   moves and iterated local search (`ejection_chains`, `forced_moves`, `iterated`). In small problems some nodes at a
+   time are packed (`neighbourhoods`).
 
-The bound is L of the best prices, over all pairs in float64 (`prices`): nothing before decides what is proven.
+The bound is L of the best prices, over all pairs in float64 (`bound`): nothing before decides what is proven.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.all_nodes import pack_all
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
-from optimizer.checkpoint_allocation.lagrangian.bound import fits_somewhere, price_bound
-from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices, smoothed_prices
+from optimizer.checkpoint_allocation.lagrangian.bound import fits_somewhere, lagrangian_bound
+from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices, smoothed_dual_prices
 from optimizer.checkpoint_allocation.linear_core import dived, relaxed
-from optimizer.checkpoint_allocation.local_search.ejection_chains import Chains, chained
+from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, apply_chains
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
-from optimizer.checkpoint_allocation.local_search.forced_moves import forced
-from optimizer.checkpoint_allocation.local_search.iterated import disturbed
+from optimizer.checkpoint_allocation.local_search.forced_moves import forced_moves
+from optimizer.checkpoint_allocation.local_search.iterated import iterated_local_search
 from optimizer.checkpoint_allocation.local_search.neighbourhoods import Effort, search
 
 _KEPT = 16
@@ -43,7 +43,7 @@ _STAGES = ((3, 150, 0.1), (4, 300, 0.2), (6, 400, 0.3), (8, 500, 0.3))  # nodes,
 _TURNS = (((1.0,), 1.0, 12), ((1.2,), 0.2, 8))
 """Pairs for each node of programs on all nodes, and for each second of the limit: their branches, rounds of chains."""
 _DIVES, _DIVES_PER_S = (0.05, 0.02), 0.4  # shares of the capacity that make a checkpoint heavy; one in 2.5 s
-_FORCED = 40  # checkpoints that are moved by force
+_FORCED = 40  # forced moves
 _ROUND_ROWS = 8_000  # above so many checkpoints there are fewer rounds
 _CHAIN_PAIRS, _NODE_PAIRS = 4_000, 20  # that chains go along: in all, or for each node where that is more
 _CHAINS, _CHAIN_WORK, _CHAIN_ROUNDS = 300, 3_000_000, 2  # chains of each kind, times pairs, and rounds, at the most
@@ -52,7 +52,7 @@ _SLACKER = (0.99, 0.97, 0.93)  # shares of the capacity that prices are made for
 
 
 @dataclass(frozen=True)
-class Priced:
+class HeuristicAnswer:
     """An answer (None: not found), the prices whose bound is the best, that bound, and whether the clock struck."""
 
     assignment: IntArray | None
@@ -61,21 +61,21 @@ class Priced:
     struck: bool = False
 
 
-def priced_search(
+def lagrangian_heuristic(
     problem: CheckpointAllocation, *, time_limit_s: float, start: IntArray | None = None, work: float | None = None
-) -> Priced:
-    """The best answer of the steps above; `start` (J,) is improved as well. No apart pairs, no limit on moves."""
+) -> HeuristicAnswer:
+    """The best answer of the steps above; `start` (J,) is improved as well. No anti-affinity, no limit on moves."""
     until = time.perf_counter() + time_limit_s
     if not fits_somewhere(problem):
-        return Priced(None, np.zeros(problem.n_nodes), -math.inf)
+        return HeuristicAnswer(None, np.zeros(problem.n_nodes), -math.inf)
     scale = scale_of(problem)
     found, prices = _settled(problem, scale)
-    bound = price_bound(problem, prices)
+    bound = lagrangian_bound(problem, prices)
     linear = relaxed(problem, found, prices, until=until)
     states = [_improved(problem, found, prices, scale, until)]
     if linear is not None:
         better, at = linear
-        value = price_bound(problem, better)
+        value = lagrangian_bound(problem, better)
         if value > bound:
             prices, bound = better, value
         states.append(_improved(problem, found, better, scale, until, at=at))
@@ -85,7 +85,7 @@ def priced_search(
         states += [_squeezed(problem, found, prices, scale, until)]
     kept = [state for state in states if state is not None]
     if not kept:
-        return Priced(None, prices, bound, time.perf_counter() > until)
+        return HeuristicAnswer(None, prices, bound, time.perf_counter() > until)
     state = min(kept, key=lambda one: problem.objective(one.assignment))
     state.at_prices(prices)
     struck = time.perf_counter() > until
@@ -96,7 +96,7 @@ def priced_search(
             struck = not _searched(state, target, time_limit_s, until)
         else:
             struck = not _packed(state, target, work, until)
-    return Priced(state.assignment, prices, bound, struck)
+    return HeuristicAnswer(state.assignment, prices, bound, struck)
 
 
 def _settled(problem: CheckpointAllocation, scale: float) -> tuple[Candidates, FloatArray]:
@@ -107,12 +107,12 @@ def _settled(problem: CheckpointAllocation, scale: float) -> tuple[Candidates, F
     prices = first_prices(problem, scale)
     for temperature, steps in _FALL:
         found = candidates(problem, prices, _KEPT)
-        prices = smoothed_prices(problem, found, prices, temperature * scale, steps=steps)
+        prices = smoothed_dual_prices(problem, found, prices, temperature * scale, steps=steps)
     return found, prices
 
 
 def _dives(state: Exchange, scale: float, bound: float, time_limit_s: float, until: float) -> Exchange:
-    """The best of a state and of what dives lead to; each is improved by chains, and by force."""
+    """The best of a state and of what dives lead to; each is improved by ejection chains and forced moves."""
     problem, found, prices = state.problem, state.found, state.prices
     rows = min(1.0, _ROUND_ROWS / problem.n_checkpoints)
     for share in _DIVES[: int(_DIVES_PER_S * rows * time_limit_s)]:
@@ -121,22 +121,24 @@ def _dives(state: Exchange, scale: float, bound: float, time_limit_s: float, unt
         at = dived(problem, found, prices, gain=state.cost() - bound, share=share, until=until)
         other = None if at is None else _improved(problem, found, prices, scale, until, at=at)
         if other is not None:
-            forced(_chained(other, until, rounds=1), _FORCED, until=until, target=0.0)
+            forced_moves(_with_chains(other, until, rounds=1), _FORCED, until=until, target=0.0)
             state = min(state, other, key=lambda one: one.cost())
     return state
 
 
 def _searched(state: Exchange, target: float, time_limit_s: float, until: float) -> bool:
-    """Programs on all nodes and chains of moves in turn; False when the clock struck."""
+    """Programs on all nodes and ejection chains in turn; False when the clock struck."""
     rows = min(1.0, _ROUND_ROWS / state.problem.n_checkpoints)
     for turn, (sizes, branches, rounds) in enumerate(_TURNS):
         most = math.ceil(branches * time_limit_s)
         if not pack_all(state, branches=most, target=target, until=until, sizes=sizes):
             return False
-        chains = _chained(state, until, rounds=1)
-        if not forced(chains, _FORCED, until=until, target=target):
+        chains = _with_chains(state, until, rounds=1)
+        if not forced_moves(chains, _FORCED, until=until, target=target):
             return False
-        if not disturbed(chains, math.ceil(rounds * rows * time_limit_s), until=until, target=target, seed=turn):
+        if not iterated_local_search(
+            chains, math.ceil(rounds * rows * time_limit_s), until=until, target=target, seed=turn
+        ):
             return False
     return True
 
@@ -147,16 +149,16 @@ def _packed(state: Exchange, target: float, work: float, until: float) -> bool:
         effort = Effort(min(nodes, state.problem.n_nodes), pairs, each, work / len(_STAGES))
         if not search(state, effort, until=until, target=target, seed=stage):
             return False
-        _chained(state, until)
+        _with_chains(state, until)
     return True
 
 
-def _chained(state: Exchange, until: float, rounds: int = _CHAIN_ROUNDS) -> Chains:
-    """Chains of moves that save cost, as many as the size allows; none when the clock struck."""
-    chains = Chains(state, max(_CHAIN_PAIRS, _NODE_PAIRS * state.problem.n_nodes), 0.0)
+def _with_chains(state: Exchange, until: float, rounds: int = _CHAIN_ROUNDS) -> EjectionChains:
+    """Ejection chains that save cost, as many as the size allows; none when the clock struck."""
+    chains = EjectionChains(state, max(_CHAIN_PAIRS, _NODE_PAIRS * state.problem.n_nodes), 0.0)
     most = min(_CHAINS, _CHAIN_WORK // max(1, len(chains.rows)))
     for _ in range(rounds):
-        if time.perf_counter() > until or chained(chains, most) == 0:
+        if time.perf_counter() > until or apply_chains(chains, most) == 0:
             break
     return chains
 
@@ -197,7 +199,7 @@ def _squeezed(
     for share in _SLACKER:
         if time.perf_counter() > until:
             break
-        dearer = smoothed_prices(problem, found, prices, _SQUEEZED[0] * scale, steps=_SQUEEZED[1], share=share)
+        dearer = smoothed_dual_prices(problem, found, prices, _SQUEEZED[0] * scale, steps=_SQUEEZED[1], share=share)
         state = Exchange(problem, found, dearer)
         if state.repair() and not (state.loads < problem.lower).any():
             return state

@@ -1,8 +1,8 @@
 """Exact answers where checkpoints do not compete: no capacity, so each takes its cheapest node.
 
-Without a capacity the program falls apart into one minimum per checkpoint. A limit on moves keeps it easy:
-a move saves (current cost - cheapest cost) and the moves that save most are taken. Copies that must stay
-apart, each with each, are a small assignment problem of their own.
+Without a capacity the program separates into one minimum per checkpoint. A limit on moves keeps it easy:
+a move saves (current cost - cheapest cost) and the moves that save most are taken. Copies that must be
+pairwise on different nodes are a small assignment problem of their own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from optimizer.checkpoint_allocation.lagrangian.bound import reduced_minima
 
 
 def is_separable(problem: CheckpointAllocation) -> bool:
-    """True when `separable` is exact: no capacities, no apart pairs or whole cliques free to move."""
+    """True when `separable` is exact: no capacities, no anti-affinity pairs or whole cliques free to move."""
     if problem.capacity is not None or problem.capacity_min is not None:
         return False
     return not problem.neighbours or (
@@ -27,7 +27,7 @@ def separable(problem: CheckpointAllocation) -> IntArray | None:
     """The optimal assignment (J,) of a separable problem; None when there is none. Ties: the lowest node."""
     assignment = cheapest(problem)
     for members in cliques(problem):
-        nodes = _apart(allowed_cost(problem, members))
+        nodes = _linear_assignment(allowed_cost(problem, members))
         if nodes is None:
             return None
         assignment[members] = nodes
@@ -57,17 +57,17 @@ def cheapest(problem: CheckpointAllocation) -> IntArray:
 
 
 def cliques(problem: CheckpointAllocation) -> list[IntArray]:
-    """The connected components of the apart pairs, each as its sorted checkpoints."""
+    """The connected components of the anti-affinity pairs, each as its sorted checkpoints."""
     if not problem.neighbours:
         return []
     import networkx as nx  # noqa: PLC0415 - only needed for copies
 
-    parts = nx.connected_components(nx.from_edgelist(problem.apart.tolist()))
+    parts = nx.connected_components(nx.from_edgelist(problem.anti_affinity.tolist()))
     return [np.array(one, dtype=np.int64) for one in sorted(map(sorted, parts))]
 
 
 def is_clique(problem: CheckpointAllocation, members: IntArray) -> bool:
-    """True when every two members of a component are apart."""
+    """True when every two members of a component are an anti-affinity pair."""
     return all(len(problem.neighbours[j]) == len(members) - 1 for j in members.tolist())
 
 
@@ -76,7 +76,7 @@ def allowed_cost(problem: CheckpointAllocation, members: IntArray) -> FloatArray
     return np.where(problem.allowed[members], problem.cost[members], np.inf)
 
 
-def _apart(cost: FloatArray) -> IntArray | None:
+def _linear_assignment(cost: FloatArray) -> IntArray | None:
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (heavy; only needed for copies)
 
     if cost.shape[0] > cost.shape[1]:

@@ -1,4 +1,4 @@
-"""Prices of a smoothed problem: close to the best there are, at any size, from the few pairs that matter.
+"""Dual prices of a smoothed problem: close to the best there are, at any size, from the few pairs that matter.
 
 Checkpoint j spreads over its kept nodes in proportion to
 
@@ -42,11 +42,11 @@ def first_prices(problem: CheckpointAllocation, scale: float) -> FloatArray:
     share = float(problem.weights[rows].mean(axis=1).sum()) / load
     for temperature, kept in _ROUGH:
         found = candidates(problem, prices, kept, rows)
-        prices = smoothed_prices(problem, found, prices, temperature * scale, steps=_ROUGH_STEPS, share=share)
+        prices = smoothed_dual_prices(problem, found, prices, temperature * scale, steps=_ROUGH_STEPS, share=share)
     return prices
 
 
-def smoothed_prices(
+def smoothed_dual_prices(
     problem: CheckpointAllocation,
     found: Candidates,
     prices: FloatArray,

@@ -1,4 +1,4 @@
-"""Chains of moves: a checkpoint goes to another node, one from there goes on, until there is room.
+"""Ejection chains: a checkpoint goes to another node, one from there goes on, until there is room.
 
 A full node can only take a checkpoint when it gives one away. So what leaves a node goes a long way at little cost or a
 short one at much: between nodes on which checkpoints are nearly indifferent there are cheap chains. They are shortest
@@ -28,7 +28,7 @@ class _Ends:
     pair: IntArray
 
 
-class Chains:
+class EjectionChains:
     """The pairs of a state along which chains may go: those within `margin` of the least, and none that is taken."""
 
     def __init__(self, state: Exchange, most_pairs: int, toll: float) -> None:
@@ -182,7 +182,7 @@ class Chains:
         return path
 
 
-def chained(chains: Chains, most: int) -> int:
+def apply_chains(chains: EjectionChains, most: int) -> int:
     """Make chains that save cost, at most so many of each kind; returns how many.
 
     First those that fill room, then those from the checkpoints that are dearest where they are.

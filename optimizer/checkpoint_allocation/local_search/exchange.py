@@ -1,4 +1,4 @@
-"""Feasible answers at any size: repair at node prices, then shifts and swaps of many checkpoints at a time.
+"""Feasible answers at any size: repair at dual prices, then shifts and swaps of many checkpoints at a time.
 
 All looks at the kept pairs (`candidates`) in whole arrays. At prices lambda with bound L, an answer x is above it by
 
@@ -142,7 +142,7 @@ class Exchange:
                 score = np.where(room & (useful > 0)[:, None], extra / useful[:, None], np.inf)
             best = score.argmin(axis=1)
             value = score[np.arange(len(rows)), best]
-            chosen = _apart(value, here, self.found.nodes[rows, best], len(upper))
+            chosen = _node_disjoint(value, here, self.found.nodes[rows, best], len(upper))
             chosen = chosen[self._affordable(self._more_moves(rows[chosen], best[chosen]))]
             if not len(chosen):
                 return False
@@ -160,7 +160,7 @@ class Exchange:
         spared = self.loads[here] - weight[rows] >= lower[here]
         rows, to, here = rows[spared], to[spared], here[spared]
         gain = self.found.cost[rows, to] - own[rows]
-        chosen = _apart(gain, here, self.found.nodes[rows, to], len(upper))
+        chosen = _node_disjoint(gain, here, self.found.nodes[rows, to], len(upper))
         chosen = chosen[self._affordable(self._more_moves(rows[chosen], to[chosen]))]
         self._move(rows[chosen], to[chosen])
         return len(chosen) > 0
@@ -174,7 +174,7 @@ class Exchange:
         rows, to = np.nonzero(near & np.isfinite(self.priced))
         source, target = here[rows], self.found.nodes[rows, to]
         forth = source < target
-        first, second = _joined(source[forth] * n + target[forth], target[~forth] * n + source[~forth])
+        first, second = _equi_join(source[forth] * n + target[forth], target[~forth] * n + source[~forth])
         one, other = np.flatnonzero(forth)[first], np.flatnonzero(~forth)[second]
         return self._swap_best(rows, to, one, other)
 
@@ -189,7 +189,7 @@ class Exchange:
         after_b = self.loads[b] - load[k, self.at[k]] + load[j, to[one]]
         fine = self._within(a, after_a) & self._within(b, after_b)
         one, other, j, k = one[fine], other[fine], j[fine], k[fine]
-        chosen = _apart(gain[fine], a[fine], b[fine], self.problem.n_nodes)
+        chosen = _node_disjoint(gain[fine], a[fine], b[fine], self.problem.n_nodes)
         more = self._more_moves(j[chosen], to[one[chosen]]) + self._more_moves(k[chosen], to[other[chosen]])
         chosen = chosen[self._affordable(more)]
         self._move(np.concatenate([j[chosen], k[chosen]]), np.concatenate([to[one[chosen]], to[other[chosen]]]))
@@ -215,7 +215,7 @@ class Exchange:
         return (loads <= self.problem.upper[nodes]) & (loads >= self.problem.lower[nodes])
 
 
-def _apart(value: FloatArray, a: IntArray, b: IntArray, n: int) -> IntArray:
+def _node_disjoint(value: FloatArray, a: IntArray, b: IntArray, n: int) -> IntArray:
     """Indices of finite values, smallest first, so that no node is touched twice; not the most, but in bulk.
 
     Each round takes what is first at both of its nodes.
@@ -238,7 +238,7 @@ def _apart(value: FloatArray, a: IntArray, b: IntArray, n: int) -> IntArray:
     return np.concatenate(taken) if taken else left
 
 
-def _joined(keys: IntArray, others: IntArray) -> tuple[IntArray, IntArray]:
+def _equi_join(keys: IntArray, others: IntArray) -> tuple[IntArray, IntArray]:
     """All pairs of positions with equal keys, at most _PAIRS."""
     order = np.argsort(others, kind="stable")
     ordered = others[order]

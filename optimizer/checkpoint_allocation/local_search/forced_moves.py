@@ -1,4 +1,4 @@
-"""Moves by force: the dearest checkpoints go where they would be cheaper, and others make room.
+"""Forced moves: the dearest checkpoints go where they would be cheaper, and others make room.
 
 Where no chain saves cost any more, one node may still have to give several checkpoints away before a heavy one has room
 there, which no chain does. So a checkpoint that is dear where it is goes to its cheapest node whether it fits or not.
@@ -13,7 +13,7 @@ import time
 
 import numpy as np
 
-from optimizer.checkpoint_allocation.local_search.ejection_chains import Chains
+from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
 from optimizer.checkpoint_allocation.local_search.iterated import descended
 
@@ -21,8 +21,8 @@ _RELIEFS = 40  # chains that take away what is too much for one checkpoint
 _LEAST = 1e-12  # relative: less is not saved
 
 
-def forced(chains: Chains, most: int, *, until: float, target: float) -> bool:
-    """Improve the state of some chains by force on at most so many checkpoints; False when the clock struck before.
+def forced_moves(chains: EjectionChains, most: int, *, until: float, target: float) -> bool:
+    """Improve the state of some chains by forced moves of at most `most` checkpoints; False when the clock struck.
 
     The clock is `until`, of time.perf_counter. Stops when the answer is within `target` of the bound that the state's
     prices prove.
@@ -61,7 +61,7 @@ def _dearest(state: Exchange, tried: set[tuple[int, int]]) -> tuple[int, int] | 
     return None
 
 
-def _made_room(chains: Chains, row: int, to: int) -> bool:
+def _made_room(chains: EjectionChains, row: int, to: int) -> bool:
     """Whether, after a checkpoint has gone to the node of a column, chains lead back within the capacities."""
     state, problem = chains.state, chains.state.problem
     at = state.at.copy()

@@ -1,4 +1,4 @@
-"""Chains of moves at disturbed costs: a local optimum is left, and another one is looked for (iterated local search).
+"""Iterated local search over ejection chains: a local optimum is left, and another one is looked for.
 
 Where no chain saves cost any more, several at once may. In a round some checkpoints that are dear where they are begin
 chains that save by costs with noise: what they end with may cost more, but keeps the capacities. Then chains that save
@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from optimizer.checkpoint_allocation.local_search.ejection_chains import Chains
+from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains
 
 _NOISE = (1.3, 2.6, 3.9, 5.2)  # of the margin of the pairs: one round after the other
 _KICKS = (4, 8)  # chains with noise that a round begins
@@ -23,7 +23,7 @@ _FROM = 20  # and checkpoints that chains begin with, in a round at most
 _LEAST = 1e-12  # relative: less is not saved
 
 
-def disturbed(chains: Chains, rounds: int, *, until: float, target: float, seed: int = 0) -> bool:
+def iterated_local_search(chains: EjectionChains, rounds: int, *, until: float, target: float, seed: int = 0) -> bool:
     """Improve the state of some chains; False when the clock (`until`, of time.perf_counter) struck before the rounds.
 
     Stops when the answer is within `target` of the bound that the state's prices prove.
@@ -52,7 +52,7 @@ def disturbed(chains: Chains, rounds: int, *, until: float, target: float, seed:
     return True
 
 
-def _kicked(chains: Chains, begin: IntArray, noise: FloatArray) -> None:
+def _kicked(chains: EjectionChains, begin: IntArray, noise: FloatArray) -> None:
     """Chains from some checkpoints that save by costs with noise."""
     chains.follow(noise)
     for row in begin.tolist():
@@ -61,7 +61,7 @@ def _kicked(chains: Chains, begin: IntArray, noise: FloatArray) -> None:
     chains.follow()
 
 
-def descended(chains: Chains, before: IntArray) -> None:
+def descended(chains: EjectionChains, before: IntArray) -> None:
     """Chains that save, through the nodes whose checkpoints are not in the columns `before` (J,)."""
     state = chains.state
     for _ in range(_FILLS):

@@ -1,4 +1,4 @@
-"""Feasible answers without a proof: repair of a start at node prices, then shifts and swaps.
+"""Feasible answers without a proof: repair of a start at dual prices, then shifts and swaps.
 
 A simple local search: it decides nothing about bounds, and its answers are checked like everybody else's.
 """
@@ -41,7 +41,7 @@ class Search:
         self.loads[n] += self.problem.weights[j, n]
 
     def _room(self, rows: IntArray) -> BoolArray:
-        """Where some checkpoints could go now without breaking capacity, apart or moves, (len(rows), N)."""
+        """Where some checkpoints could go now without breaking capacity, anti-affinity or moves, (len(rows), N)."""
         p = self.problem
         room = self.fits[rows] & (self.loads + p.weights[rows] <= p.upper)
         stays = np.full(len(rows), False)
@@ -60,7 +60,7 @@ class Search:
         return self.problem.cost[rows] + self.prices * self.problem.weights[rows]
 
     def _settle(self) -> bool:
-        """Place checkpoints that are on no node, on one that cannot take them, or beside an apart one."""
+        """Place checkpoints that are on no node, on one that cannot take them, or beside an anti-affine one."""
         p = self.problem
         for j in range(p.n_checkpoints):
             here = int(self.node[j])

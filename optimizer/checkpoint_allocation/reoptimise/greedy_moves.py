@@ -14,7 +14,7 @@ from optimizer.checkpoint_allocation.lagrangian.bound import fits_in
 _CHUNK = 2_000_000
 
 
-def saving_moves(problem: CheckpointAllocation) -> IntArray | None:
+def greedy_moves(problem: CheckpointAllocation) -> IntArray | None:
     """The running plan (J,) after at most `max_moves` such moves; None where it breaks a constraint."""
     assert problem.current is not None and problem.max_moves is not None
     answer, rows = problem.current.copy(), np.arange(problem.n_checkpoints)
@@ -23,7 +23,7 @@ def saving_moves(problem: CheckpointAllocation) -> IntArray | None:
     if not kept or (loads > problem.upper).any() or (loads < problem.lower).any():
         return None
     saved, to = np.empty(len(rows)), np.empty(len(rows), dtype=np.int64)
-    room, spare = problem.upper - loads, loads - problem.lower
+    room, slack = problem.upper - loads, loads - problem.lower
     step = max(1, _CHUNK // problem.n_nodes)
     for first in range(0, len(rows), step):
         part = slice(first, first + step)
@@ -37,12 +37,12 @@ def saving_moves(problem: CheckpointAllocation) -> IntArray | None:
             break
         node, here = int(to[row]), int(answer[row])
         brought, taken = problem.weights[row, node], problem.weights[row, here]
-        if brought <= room[node] and taken <= spare[here]:
+        if brought <= room[node] and taken <= slack[here]:
             answer[row] = node
             room[node] -= brought
-            spare[node] += brought
+            slack[node] += brought
             room[here] += taken
-            spare[here] -= taken
+            slack[here] -= taken
             moved += 1
     loads = problem.node_loads(answer)  # sums in another order may differ in the last place
     return answer if (loads <= problem.upper).all() and (loads >= problem.lower).all() else None

@@ -1,4 +1,4 @@
-"""A proven lower bound from node prices when few checkpoints may move.
+"""A proven lower bound from dual prices when few checkpoints may move.
 
 At prices lambda (`prices`) a checkpoint that stays where it runs, on r, costs s[j] = c[j,r] + lambda[r] l[j,r], and one
 that moves at least its least priced cost m[j]. With at most k moves, the priced cost of all is at least

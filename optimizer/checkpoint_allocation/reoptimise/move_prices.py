@@ -39,7 +39,7 @@ _LEAST = 1e-300
 
 
 @dataclass(frozen=True)
-class Judged:
+class EvaluatedPrices:
     """Prices (N,), the toll of a move, what they prove above the running cost, the moves' changes and the toll (P,).
 
     `shares` (P,) are those of the moves in the linear program, None where there was none. All by the candidates alone.
@@ -90,7 +90,7 @@ class Moves:
         change: FloatArray = self.change + prices[self.node] * self.brought - prices[self.source] * self.taken
         return change
 
-    def judged(self, prices: FloatArray) -> Judged:
+    def evaluated(self, prices: FloatArray) -> EvaluatedPrices:
         """What prices prove by these moves."""
         change = self.priced(prices)
         least = np.minimum.reduceat(change, self.begins) if len(change) else change
@@ -99,7 +99,7 @@ class Moves:
         left = max(self.most - int(must.sum()), 0)
         toll = -float(saved[left]) if left < len(saved) else 0.0
         value = least[must].sum() + saved[:left].sum() - float(prices @ self.room)
-        return Judged(prices, toll, float(value), change + toll)
+        return EvaluatedPrices(prices, toll, float(value), change + toll)
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,9 @@ def moves_of(problem: CheckpointAllocation, found: Candidates) -> Moves:
     )
 
 
-def best_prices(moves: Moves, start: FloatArray, unit: float) -> Judged:
+def best_prices(moves: Moves, start: FloatArray, unit: float) -> EvaluatedPrices:
     """The prices that prove most, looked for from some to start with; `unit` is the size of the running cost."""
-    best, nothing = moves.judged(start), moves.judged(np.zeros(len(start)))
+    best, nothing = moves.evaluated(start), moves.evaluated(np.zeros(len(start)))
     if not best.value > nothing.value:
         best = nothing
     count = min(_PAIRS + _PAIRS_PER_MOVE * moves.most, len(moves.row))
@@ -148,7 +148,7 @@ def best_prices(moves: Moves, start: FloatArray, unit: float) -> Judged:
             break
         broken = np.bincount(moves.row[at], answer.shares, len(moves.must)) > 1 + _SURE
         more = np.union1d(once, np.flatnonzero(broken))
-        tried = moves.judged(answer.prices)
+        tried = moves.evaluated(answer.prices)
         hoped, gained = answer.promised - best.value, tried.value - best.value
         close = hoped <= _CLOSE * unit or (hoped - gained <= _CLOSE * unit and not answer.felt)
         if gained > 0 or best.shares is None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.reoptimise.move_prices import Judged, Moves
+from optimizer.checkpoint_allocation.reoptimise.move_prices import EvaluatedPrices, Moves
 
 FEW = (150, 0.02)
 MANY = (400, 0.03)
@@ -23,7 +23,7 @@ _UNITS = 10_000_000  # integers that the largest load, or change of cost, is mad
 def chosen_again(
     problem: CheckpointAllocation,
     moves: Moves,
-    judged: Judged,
+    evaluated: EvaluatedPrices,
     answer: IntArray,
     effort: tuple[int, float] = FEW,
 ) -> IntArray:
@@ -31,7 +31,7 @@ def chosen_again(
     made = answer[moves.row] == moves.node
     if made.sum() != problem.moves(answer) or not len(made):
         return answer  # one of its moves is no candidate
-    others = np.argsort(judged.change, kind="stable")[: effort[0]]
+    others = np.argsort(evaluated.change, kind="stable")[: effort[0]]
     at = np.union1d(others, np.flatnonzero(made))
     chosen = _program(problem, moves, at, made[at], effort[1])
     if chosen is None:
@@ -65,8 +65,8 @@ def _program(
     most_load = 2 * float(brought.sum() + taken.sum()) + 1 / unit  # more is never filled nor freed
     room = np.clip(moves.room, -most_load, most_load)
     high = (np.ceil(brought * unit), np.floor(taken * unit), np.floor(room * unit))
-    spare = np.clip(problem.lower - (problem.upper - moves.room), -most_load, most_load)
-    low = (np.floor(brought * unit), np.ceil(taken * unit), np.ceil(spare * unit))
+    slack = np.clip(problem.lower - (problem.upper - moves.room), -most_load, most_load)
+    low = (np.floor(brought * unit), np.ceil(taken * unit), np.ceil(slack * unit))
     for node in range(problem.n_nodes):
         come, go = np.flatnonzero(moves.node[at] == node), np.flatnonzero(moves.source[at] == node)
         both = [x[k] for k in (*come.tolist(), *go.tolist())]

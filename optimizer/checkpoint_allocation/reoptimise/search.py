@@ -1,11 +1,11 @@
 """A plan that is running, improved with few moves: what is done after one host has changed.
 
 A linear program of the moves corrects the former prices (`move_prices`): its duals prove most of what prices can prove
-where moves are counted, and say what a move must save to be worth one. The running assignment is repaired by chains of
-moves (`chains`): a node can only take what another one takes from it. More chains, then shifts and swaps, spend what is
-left of the moves, each as long as a move saves enough; then small programs choose the moves again (`moves_again`) and
-pack all nodes (`all_nodes`). Where the gap is larger than that of the former plan, a larger program chooses the moves
-once more, and moves by force follow (`forced`).
+where moves are counted, and say what a move must save to be worth one. The running assignment is repaired by ejection
+chains (`ejection_chains`): a node can only take what another one takes from it. More chains, then shifts and swaps,
+spend what is left of the moves, each as long as a move saves enough; then small programs choose the moves again
+(`moves_again`) and pack all nodes (`all_nodes`). Where the gap is larger than that of the former plan, a larger program
+chooses the moves once more, and forced moves follow (`forced_moves`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.all_nodes import pack_all
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
-from optimizer.checkpoint_allocation.lagrangian.bound import fits_somewhere, price_bound
-from optimizer.checkpoint_allocation.lagrangian.heuristic import Priced
-from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices, smoothed_prices
+from optimizer.checkpoint_allocation.lagrangian.bound import fits_somewhere, lagrangian_bound
+from optimizer.checkpoint_allocation.lagrangian.heuristic import HeuristicAnswer
+from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices, smoothed_dual_prices
 from optimizer.checkpoint_allocation.linear_core import relaxed
-from optimizer.checkpoint_allocation.local_search.ejection_chains import Chains, chained
+from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, apply_chains
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
-from optimizer.checkpoint_allocation.local_search.forced_moves import forced
+from optimizer.checkpoint_allocation.local_search.forced_moves import forced_moves
 from optimizer.checkpoint_allocation.local_search.neighbourhoods import Effort, search
-from optimizer.checkpoint_allocation.reoptimise.greedy_moves import saving_moves
+from optimizer.checkpoint_allocation.reoptimise.greedy_moves import greedy_moves
 from optimizer.checkpoint_allocation.reoptimise.move_bound import move_bound
-from optimizer.checkpoint_allocation.reoptimise.move_prices import Judged, Moves, best_prices, moves_of
+from optimizer.checkpoint_allocation.reoptimise.move_prices import EvaluatedPrices, Moves, best_prices, moves_of
 from optimizer.checkpoint_allocation.reoptimise.moves_again import MANY, chosen_again
 
 _KEPT = 12
@@ -43,7 +43,7 @@ _TOLLS = (1.5, 0.8, 0.3)  # what a move must save, as a share of what the linear
 _FEW = 4  # moves left below which no nodes are packed again
 _ALL_AGAIN = (1.0,)  # pairs for each node of the last program
 _SAME = 5e-7  # a gap that is larger by less is the same
-_FORCED = 15  # moves by force, where the gap is larger than that of the former plan
+_FORCED = 15  # forced moves, where the gap is larger than that of the former plan
 _EFFORT = Effort(8, 100, 0.05, 0.05)
 
 
@@ -61,31 +61,31 @@ class _Start:
 
     found: Candidates
     moves: Moves
-    judged: Judged
+    evaluated: EvaluatedPrices
     bound: float
     few: bool
 
 
-def few_moves(problem: CheckpointAllocation, former: Former | None) -> Priced:
+def few_moves(problem: CheckpointAllocation, former: Former | None) -> HeuristicAnswer:
     """The improved plan, with at most `max_moves` away from `current`; the former plan only helps.
 
     The bound counts the moves.
     """
     assert problem.current is not None
     if not fits_somewhere(problem):
-        return Priced(None, np.zeros(problem.n_nodes), -math.inf)
+        return HeuristicAnswer(None, np.zeros(problem.n_nodes), -math.inf)
     scale = scale_of(problem)
     start = _start(problem, None if former is None else former.prices, scale)
-    prices, toll, bound = start.judged.prices, start.judged.toll, start.bound
+    prices, toll, bound = start.evaluated.prices, start.evaluated.toll, start.bound
     state = Exchange(problem, start.found, prices)
     chains = _feasible(state, start, toll)
-    saving = saving_moves(problem)
+    saving = greedy_moves(problem)
     if chains is None or (state.loads < problem.lower).any():
-        return Priced(saving, prices, bound)
+        return HeuristicAnswer(saving, prices, bound)
     for share in _TOLLS:
         chains.toll = share * toll
         chains.follow()
-        chained(chains, _CHAINS)
+        apply_chains(chains, _CHAINS)
     unit = scale * float(problem.load.mean())
     for attempt in range(_ROUNDS):
         while state.shift():
@@ -97,24 +97,24 @@ def few_moves(problem: CheckpointAllocation, former: Former | None) -> Priced:
     if saving is not None and problem.objective(saving) < problem.objective(answer):
         answer = saving
     if start.few:
-        answer = chosen_again(problem, start.moves, start.judged, answer)
+        answer = chosen_again(problem, start.moves, start.evaluated, answer)
         state.start_from(answer)
         pack_all(state, branches=1, target=0.0, until=math.inf, sizes=_ALL_AGAIN, toll=toll)
-        last = Chains(state, _CHAIN_PAIRS, _TOLLS[-1] * toll)
+        last = EjectionChains(state, _CHAIN_PAIRS, _TOLLS[-1] * toll)
         _look_again(last, start, 0.0 if former is None else former.gap, bound)
         answer = state.assignment
-    return Priced(answer, prices, bound)
+    return HeuristicAnswer(answer, prices, bound)
 
 
-def _look_again(chains: Chains, start: _Start, gap: float, bound: float) -> None:
+def _look_again(chains: EjectionChains, start: _Start, gap: float, bound: float) -> None:
     """Look on while the answer is farther from a bound that counts moves than a former plan was, by its gap."""
     state = chains.state
     lost = float(state.losses().sum())  # against the bound of the prices alone
     target = lost - (state.cost() - bound) + (gap + _SAME) * abs(bound)
     if lost > target:
-        state.start_from(chosen_again(state.problem, start.moves, start.judged, state.assignment, MANY))
+        state.start_from(chosen_again(state.problem, start.moves, start.evaluated, state.assignment, MANY))
         chains.follow()
-    forced(chains, _FORCED, until=math.inf, target=target)
+    forced_moves(chains, _FORCED, until=math.inf, target=target)
 
 
 def _start(problem: CheckpointAllocation, former: FloatArray | None, scale: float) -> _Start:
@@ -123,27 +123,27 @@ def _start(problem: CheckpointAllocation, former: FloatArray | None, scale: floa
     found = candidates(problem, prices, _KEPT)
     many = problem.max_moves > _MANY * problem.n_checkpoints
     if many or former is None:
-        prices = smoothed_prices(problem, found, prices, _TEMPERATURE * scale, steps=_STEPS)
+        prices = smoothed_dual_prices(problem, found, prices, _TEMPERATURE * scale, steps=_STEPS)
     moves = moves_of(problem, found)
     if many:
         linear = relaxed(problem, found, prices)
-        if linear is not None and price_bound(problem, linear[0]) > price_bound(problem, prices):
+        if linear is not None and lagrangian_bound(problem, linear[0]) > lagrangian_bound(problem, prices):
             prices = linear[0]
-        return _Start(found, moves, moves.judged(prices), move_bound(problem, prices), few=False)
+        return _Start(found, moves, moves.evaluated(prices), move_bound(problem, prices), few=False)
     cost = problem.objective(problem.current)
-    judged = best_prices(moves, prices, abs(cost))
-    bound = move_bound(problem, judged.prices)
-    if bound < cost + judged.value - _MISSED * abs(bound):
-        again = candidates(problem, judged.prices, _KEPT)
+    evaluated = best_prices(moves, prices, abs(cost))
+    bound = move_bound(problem, evaluated.prices)
+    if bound < cost + evaluated.value - _MISSED * abs(bound):
+        again = candidates(problem, evaluated.prices, _KEPT)
         others = moves_of(problem, again)
-        better = best_prices(others, judged.prices, abs(cost))
+        better = best_prices(others, evaluated.prices, abs(cost))
         value = move_bound(problem, better.prices)
         if value > bound:
             return _Start(again, others, better, value, few=True)
-    return _Start(found, moves, judged, bound, few=True)
+    return _Start(found, moves, evaluated, bound, few=True)
 
 
-def _feasible(state: Exchange, start: _Start, toll: float) -> Chains | None:
+def _feasible(state: Exchange, start: _Start, toll: float) -> EjectionChains | None:
     """Chains of a state in which nothing has too much, from the first start from which that is reached; else None.
 
     What the linear program takes from hosts that have too much leaves them first. Where that takes too many moves, the
@@ -152,7 +152,7 @@ def _feasible(state: Exchange, start: _Start, toll: float) -> Chains | None:
     problem, running = state.problem, state.problem.current
     assert running is not None
     state.start_from(running)
-    chains = Chains(state, _CHAIN_PAIRS, _TOLLS[0] * toll)
+    chains = EjectionChains(state, _CHAIN_PAIRS, _TOLLS[0] * toll)
     for assignment, by_chains in ((_left(problem, start), True), (running, True), (running, False)):
         state.start_from(assignment)
         if problem.moves(state.assignment) > (problem.max_moves or 0):
@@ -169,14 +169,14 @@ def _feasible(state: Exchange, start: _Start, toll: float) -> Chains | None:
 def _left(problem: CheckpointAllocation, start: _Start) -> IntArray:
     """The running plan (J,) without what the linear program mostly takes from hosts that have too much."""
     assert problem.current is not None
-    left, shares = problem.current.copy(), start.judged.shares
+    left, shares = problem.current.copy(), start.evaluated.shares
     if shares is not None:
         gone = np.flatnonzero((shares > 0.5) & (start.moves.room < 0)[start.moves.source])
         left[start.moves.row[gone]] = start.moves.node[gone]
     return left
 
 
-def _relieved(state: Exchange, chains: Chains) -> None:
+def _relieved(state: Exchange, chains: EjectionChains) -> None:
     """Chains from what has too much, as long as there are any."""
     for _ in range(_CHAINS):
         over = state.loads - state.problem.upper

@@ -44,8 +44,8 @@ def faults(**fields):
         ({"forbidden": [[0, 0], [-1, 0]]}, "forbidden[1] = [-1, 0]: entry 0 must be between 0 and 1"),
         ({"forbidden": [[0, 0.5]]}, "forbidden[0][1] = 0.5: must be a whole number"),
         ({"forbidden": [0, 1]}, "forbidden: must have shape (n, 2), has (2,)"),
-        ({"apart": [[1, 1]]}, "apart[0] = [1, 1]: must name two different checkpoints"),
-        ({"apart": [[0, 2]]}, "apart[0] = [0, 2]: entry 1 must be between 0 and 1"),
+        ({"anti_affinity": [[1, 1]]}, "anti_affinity[0] = [1, 1]: must name two different checkpoints"),
+        ({"anti_affinity": [[0, 2]]}, "anti_affinity[0] = [0, 2]: entry 1 must be between 0 and 1"),
         ({"group": ["a"]}, "group = 1: must have one entry per checkpoint, that is 2"),
         ({"group": ["a", 1.5]}, "group[1] = 1.5: must be an operator's name or number"),
         ({"group": 7}, "group = 7: must be a list"),
@@ -61,9 +61,9 @@ def test_each_fault_is_named_with_its_place_and_rule(fields, message):
 
 
 def test_all_faults_come_together():
-    found = faults(load=[-1, 2], capacity=[1], forbidden=[[9, 9]], apart=[[0, 0]], max_moves=2)
+    found = faults(load=[-1, 2], capacity=[1], forbidden=[[9, 9]], anti_affinity=[[0, 0]], max_moves=2)
     assert [fault.split(":")[0].split(" ")[0].split("[")[0] for fault in found] == [
-        "load", "capacity", "forbidden", "apart", "max_moves",
+        "load", "capacity", "forbidden", "anti_affinity", "max_moves",
     ]  # fmt: skip
 
 

@@ -37,11 +37,11 @@ def test_a_tie_band_makes_near_best_nodes_equal_to_the_best_away_from_home():
     assert rho[2].tolist() == [0.1, 0.1, 1.0]
 
 
-def test_the_home_node_is_forbidden_and_copies_are_apart():
+def test_the_home_node_is_forbidden_and_copies_have_anti_affinity():
     problem = allocation_from_correlation(R, np.array([2.0, 1.0, 1.0]), [0, 1, 2], 3, copies=2, kappa=0.5)
     assert problem.n_checkpoints == 6
     assert problem.forbidden.tolist() == [[0, 0], [1, 0], [2, 1], [3, 1], [4, 2], [5, 2]]
-    assert problem.apart.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert problem.anti_affinity.tolist() == [[0, 1], [2, 3], [4, 5]]
     assert problem.capacity.tolist() == [1.5 * 8 / 3] * 3
     assert problem.cost[0].tolist() == [2.0, -1.0, 0.2]
     assert allocation_from_correlation(R, np.ones(3), [0, 1, 2], 3).capacity is None

@@ -18,7 +18,7 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import METHODS, capacitated, flow, solve
 from optimizer.checkpoint_allocation.lagrangian import heuristic, separable
-from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
 from optimizer.checkpoint_allocation.mixed_integer import Known, branch_and_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
@@ -50,7 +50,7 @@ def problems(draw, largest=5, widest=4):
         fields["capacity_min"] = np.full(n, total / n * draw(st.sampled_from([0.3, 0.7, 1.0])))
     fields["forbidden"] = np.argwhere(random.random((j, n)) < 0.15)
     if draw(st.booleans()):
-        fields["apart"] = [(a, b) for a in range(j) for b in range(a) if random.random() < 0.2]
+        fields["anti_affinity"] = [(a, b) for a in range(j) for b in range(a) if random.random() < 0.2]
     if draw(st.integers(0, 3)) == 0:
         fields |= {"current": random.integers(0, n, j), "max_moves": int(random.integers(0, j + 1))}
     return CheckpointAllocation(cost=cost, load=load, **fields)
@@ -160,14 +160,17 @@ def test_twenty_nodes_and_seven_checkpoints_are_solved_for_every_kappa(kappa, se
         ({"cost": [[1.0], [1.0]], "load": [1, 1], "capacity": [1]}, "total load 2 exceeds"),
         ({"cost": [[1.0]], "load": [1], "capacity_min": [2]}, "node 0 asks for at least 2"),
         ({"cost": [[1.0, 1.0]], "load": [1], "capacity_min": [1, 1]}, "minimum loads sum to 2"),
-        ({"cost": [[1.0], [1.0]], "load": [1, 1], "apart": [[0, 1]]}, "must be apart, only 1 node"),
+        (
+            {"cost": [[1.0], [1.0]], "load": [1, 1], "anti_affinity": [[0, 1]]},
+            "must be on different nodes, only 1 node",
+        ),
         (
             {"cost": [[1.0, 1.0]], "load": [1], "forbidden": [[0, 0]], "current": [0], "max_moves": 0},
             "1 checkpoints cannot stay, only 0 may move",
         ),
         ({"cost": [[1.0, 1.0]] * 3, "load": [2, 2, 2], "capacity": [3, 3]}, ""),
         ({"cost": [[1.0, 1.0]] * 3, "load": [2, 2.1, 2], "capacity": [3.5, 3.5]}, ""),
-        ({"cost": [[1.0, 1.0]] * 3, "load": [1, 1, 1], "apart": [[0, 1], [1, 2], [0, 2]]}, ""),
+        ({"cost": [[1.0, 1.0]] * 3, "load": [1, 1, 1], "anti_affinity": [[0, 1], [1, 2], [0, 2]]}, ""),
     ],
 )
 @pytest.mark.parametrize("method", ["exact"])
@@ -181,18 +184,20 @@ def test_the_smallest_infeasible_instance_of_each_constraint_is_infeasible(field
 
 @FIXED
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda pair: pair[0] != pair[1]), max_size=9))
-def test_checkpoints_are_in_one_part_where_pairs_that_are_apart_lead_from_one_to_the_other(pairs):
+def test_checkpoints_are_in_one_part_where_anti_affinity_leads_from_one_to_the_other(pairs):
     parts = [{k} for k in range(10)]
     for a, b in pairs:
         joined = [part for part in parts if {a, b} & part]
         parts = [part for part in parts if part not in joined] + [set().union(*joined)]
-    problem = CheckpointAllocation(cost=np.zeros((10, 2)), load=np.ones(10), apart=np.array(pairs).reshape(-1, 2))
+    problem = CheckpointAllocation(
+        cost=np.zeros((10, 2)), load=np.ones(10), anti_affinity=np.array(pairs).reshape(-1, 2)
+    )
     found = [members.tolist() for members in separable.cliques(problem)]
     assert found == sorted(sorted(part) for part in parts if len(part) > 1)
 
 
-def test_copies_that_are_apart_take_the_cheapest_different_nodes():
-    problem = CheckpointAllocation(cost=[[1.0, 2.0, 9.0]] * 2, load=[1, 1], apart=[[0, 1]])
+def test_copies_with_anti_affinity_take_the_cheapest_different_nodes():
+    problem = CheckpointAllocation(cost=[[1.0, 2.0, 9.0]] * 2, load=[1, 1], anti_affinity=[[0, 1]])
     assert separable.is_separable(problem)
     plan = solve(problem)
     assert (plan.status, plan.objective, sorted(plan.assignment.tolist())) == (Status.OPTIMAL, 3.0, [0, 1])
@@ -226,15 +231,15 @@ def test_prices_bound_the_optimum_and_close_on_it():
             cost=random.normal(size=(6, 3)), load=load, capacity=np.full(3, 1.2 * load.sum() / 3)
         )
         best = brute_force(problem)
-        for prices in (np.zeros(3), random.random(3), node_prices(problem)):
-            assert price_bound(problem, prices) <= best
-        assert price_bound(problem, node_prices(problem)) >= price_bound(problem, np.zeros(3))
+        for prices in (np.zeros(3), random.random(3), dual_prices(problem)):
+            assert lagrangian_bound(problem, prices) <= best
+        assert lagrangian_bound(problem, dual_prices(problem)) >= lagrangian_bound(problem, np.zeros(3))
 
 
 @pytest.mark.parametrize(("j", "n"), [(400, 40), pytest.param(1500, 30, marks=pytest.mark.slow)])
 def test_large_problems_get_a_feasible_answer_with_an_honest_bound(j, n, monkeypatch):
     monkeypatch.setattr(heuristic, "_TURNS", (((1.0,), 0.1, 2),))
-    monkeypatch.setattr(capacitated, "LARGEST_PAIRS", 0)  # no whole packings, which prove it optimal
+    monkeypatch.setattr(capacitated, "LARGEST_PAIRS", 0)  # no column generation, which proves it optimal
     random = np.random.default_rng(5)
     load = random.lognormal(0, 0.7, j)
     problem = CheckpointAllocation(
@@ -287,9 +292,9 @@ def test_even_counts_over_all_operators_when_none_are_given():
         assert (plan.assignment[10:] == 1).sum() in (6, 7)
 
 
-def test_baseline_and_even_keep_copies_apart():
-    apart = [(3 * g + a, 3 * g + b) for g in range(4) for a in range(3) for b in range(a)]
-    problem = CheckpointAllocation(cost=np.zeros((12, 3)), load=np.ones(12), apart=apart)
+def test_baseline_and_even_keep_anti_affinity():
+    anti_affinity = [(3 * g + a, 3 * g + b) for g in range(4) for a in range(3) for b in range(a)]
+    problem = CheckpointAllocation(cost=np.zeros((12, 3)), load=np.ones(12), anti_affinity=anti_affinity)
     for method in ("baseline", "even"):
         plan = solve(problem, method=method, seed=2)
         assert plan.status is Status.OPTIMAL  # all costs are zero

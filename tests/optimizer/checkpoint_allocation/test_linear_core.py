@@ -7,8 +7,8 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import capacitated, linear_core
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.lagrangian import heuristic
-from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
-from optimizer.checkpoint_allocation.lagrangian.heuristic import priced_search
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
+from optimizer.checkpoint_allocation.lagrangian.heuristic import lagrangian_heuristic
 from optimizer.checkpoint_allocation.linear_core import dived, relaxed
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
 from optimizer.verify.constraints import constraint_violations
@@ -28,11 +28,11 @@ def with_heavy(seed: int, j: int = 300, n: int = 10, **given: object) -> Checkpo
 @pytest.mark.parametrize("seed", range(8))
 def test_a_dive_puts_each_checkpoint_on_a_candidate_and_heavy_ones_mostly_fit(seed):
     problem = with_heavy(seed)
-    prices = node_prices(problem)
+    prices = dual_prices(problem)
     found = candidates(problem, prices, 6)
     state = Exchange(problem, found, prices)
     assert state.repair()
-    at = dived(problem, found, prices, gain=state.cost() - price_bound(problem, prices), share=0.05)
+    at = dived(problem, found, prices, gain=state.cost() - lagrangian_bound(problem, prices), share=0.05)
     assert at is not None
     assert at.shape == (300,)
     assert np.isfinite(found.cost[np.arange(300), at]).all()
@@ -50,7 +50,7 @@ def test_a_dive_puts_each_checkpoint_on_a_candidate_and_heavy_ones_mostly_fit(se
 
 def test_nothing_heavy_no_capacity_or_no_prices_is_no_dive():
     problem = with_heavy(1)
-    prices = node_prices(problem)
+    prices = dual_prices(problem)
     found = candidates(problem, prices, 6)
     assert dived(problem, found, prices, gain=1.0, share=1.0) is None
     assert dived(problem, found, np.zeros(10), gain=1.0, share=0.05) is None
@@ -61,7 +61,7 @@ def test_nothing_heavy_no_capacity_or_no_prices_is_no_dive():
 def test_a_program_that_fails_is_no_dive(monkeypatch):
     monkeypatch.setattr(linear_core, "_solved", lambda *_: None)
     problem = with_heavy(1)
-    prices = node_prices(problem)
+    prices = dual_prices(problem)
     found = candidates(problem, prices, 6)
     assert dived(problem, found, prices, gain=1.0, share=0.05) is None
     assert relaxed(problem, found, prices) is None
@@ -77,9 +77,9 @@ def test_dives_find_cheaper_answers_where_some_are_heavy(monkeypatch, seeds, j, 
     for seed in seeds:
         problem = with_heavy(seed, j, n)
         monkeypatch.setattr(heuristic, "_DIVES", ())
-        plain = priced_search(problem, time_limit_s=100.0)
+        plain = lagrangian_heuristic(problem, time_limit_s=100.0)
         monkeypatch.setattr(heuristic, "_DIVES", (0.05, 0.02))
-        better = priced_search(problem, time_limit_s=100.0)
+        better = lagrangian_heuristic(problem, time_limit_s=100.0)
         assert better.assignment is not None and plain.assignment is not None
         assert constraint_violations(problem, better.assignment) == []
         assert better.bound == plain.bound <= problem.objective(better.assignment)
@@ -92,9 +92,9 @@ def test_dives_find_cheaper_answers_where_some_are_heavy(monkeypatch, seeds, j, 
 @pytest.mark.parametrize("seed", range(4))
 def test_duals_of_the_core_are_those_of_the_whole_program(seed):
     problem = with_heavy(3 * seed + 1, 120, 6)
-    prices = node_prices(problem)
+    prices = dual_prices(problem)
     found = candidates(problem, prices, 6)
     linear = relaxed(problem, found, prices)
     assert linear is not None
-    best = price_bound(problem, prices)  # the duals of the whole program
-    assert price_bound(problem, linear[0]) == pytest.approx(best, rel=1e-7)
+    best = lagrangian_bound(problem, prices)  # the duals of the whole program
+    assert lagrangian_bound(problem, linear[0]) == pytest.approx(best, rel=1e-7)

@@ -65,7 +65,7 @@ def test_the_heap_equals_the_literal_algorithm(seed):
         load=load,
         capacity=None if seed % 5 == 0 else np.full(n, random.choice([0.6, 1.0, 1.3]) * load.sum() / n),
         forbidden=np.argwhere(random.random((j, n)) < 0.2),
-        apart=[(a, b) for a in range(j) for b in range(a) if random.random() < 0.1],
+        anti_affinity=[(a, b) for a in range(j) for b in range(a) if random.random() < 0.1],
     )
     assert sensitive_first(problem).tolist() == literal(problem)
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.checked_arrays import BoolArray
-from optimizer.common.hall_violators import crowded
+from optimizer.common.hall_violators import violating_rows
 
 
 def by_all_sets(may: BoolArray) -> list[int]:
@@ -48,21 +48,21 @@ def by_paths(may: BoolArray) -> list[int]:
 
 @given(st.data())
 @settings(max_examples=200, deadline=None)
-def test_crowded_rows_are_the_fewest_of_the_first_that_break_halls_condition(data: st.DataObject) -> None:
+def test_violating_rows_are_the_fewest_of_the_first_that_break_halls_condition(data: st.DataObject) -> None:
     rows, choices = data.draw(st.integers(0, 7)), data.draw(st.integers(1, 7))
     draw = np.random.default_rng(data.draw(st.integers(0, 10**6)))
     may = draw.random((rows, choices)) < data.draw(st.sampled_from([0.2, 0.4, 0.6, 0.9]))
-    assert crowded(may) == by_all_sets(may) == by_paths(may)
+    assert violating_rows(may) == by_all_sets(may) == by_paths(may)
 
 
-def test_crowded_rows_of_large_tables_are_those_of_plain_augmenting_paths() -> None:
+def test_violating_rows_of_large_tables_are_those_of_plain_augmenting_paths() -> None:
     draw, found = np.random.default_rng(3), 0
     for _ in range(30):
         may = np.zeros((60, 65), dtype=np.bool_)
         for row in may:
             row[draw.choice(65, int(draw.integers(1, 6)), replace=False)] = True
-        assert crowded(may) == by_paths(may)
-        found += bool(crowded(may))
+        assert violating_rows(may) == by_paths(may)
+        found += bool(violating_rows(may))
     assert 0 < found < 30
 
 
@@ -71,6 +71,6 @@ def test_a_thousand_rows_in_a_line_are_matched() -> None:
     may = np.zeros((n + 1, n + 1), dtype=np.bool_)
     may[np.arange(n), np.arange(n)] = may[np.arange(n), np.arange(n) + 1] = True
     may[n, 0] = True  # moves everyone by one
-    assert crowded(may) == []
+    assert violating_rows(may) == []
     may[n - 1, n] = False
-    assert crowded(may) == list(range(n + 1))
+    assert violating_rows(may) == list(range(n + 1))

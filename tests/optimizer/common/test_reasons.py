@@ -23,11 +23,11 @@ def test_cost_capacity_and_forbidden_are_told():
     ]
 
 
-def test_apart_minimum_and_moves_are_told():
+def test_anti_affinity_minimum_and_moves_are_told():
     problem = CheckpointAllocation(
-        cost=[[1.0, 2.0], [1.0, 2.0]], load=[1, 1], apart=[[0, 1]], current=[0, 1], max_moves=0
+        cost=[[1.0, 2.0], [1.0, 2.0]], load=[1, 1], anti_affinity=[[0, 1]], current=[0, 1], max_moves=0
     )
-    assert why(problem, [0, 1])[0] == [(1, "apart from checkpoint 1, which is there")]
+    assert why(problem, [0, 1])[0] == [(1, "anti-affinity with checkpoint 1, which is there")]
     stuck = CheckpointAllocation(cost=[[2.0, 1.0]], load=[1], current=[0], max_moves=0)
     assert why(stuck, [0]) == [[(1, "all 0 moves are used")]]
     low = CheckpointAllocation(cost=[[2.0, 1.0]], load=[1], capacity_min=[1, 0])

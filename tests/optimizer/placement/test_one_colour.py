@@ -14,8 +14,8 @@ from models.planning.solution import Status
 from optimizer.placement import one_colour as module
 from optimizer.placement import solve
 from optimizer.placement.budget import Budget
-from optimizer.placement.host_sets import covered, host_sets, price_bound
-from optimizer.placement.one_colour import falls_apart, one_colour
+from optimizer.placement.host_sets import covered, dual_bound, host_sets
+from optimizer.placement.one_colour import one_colour, splits_by_colour
 from optimizer.verify.plans import verify_plan
 
 
@@ -85,7 +85,7 @@ def test_prices_prove_no_more_hosts_than_are_needed(seed):
     assert found.bound <= least == len(np.unique(found.host))
     draw = np.random.default_rng(seed)
     for _ in range(20):
-        assert price_bound(sets, draw.normal(0.3, 0.4, problem.n_instances)) <= least
+        assert dual_bound(sets, draw.normal(0.3, 0.4, problem.n_instances)) <= least
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -96,7 +96,7 @@ def test_one_colour_on_each_host_takes_what_the_colours_take_alone(exact, monkey
     met = {"placed": 0, "too few hosts": 0}
     for seed in range(60):
         problem = drawn(seed)
-        assert falls_apart(problem)
+        assert splits_by_colour(problem)
         if not all(fits(problem, (i,)) for i in range(problem.n_instances)):
             continue
         colours = [np.flatnonzero(problem.colours == k).tolist() for k in np.unique(problem.colours)]
@@ -133,14 +133,14 @@ def test_a_planted_placement_of_one_colour_is_found_and_proven():
         assert solve(fewer, time_limit_s=seconds).status is Status.INFEASIBLE
 
 
-def test_what_is_fixed_or_unlike_does_not_fall_apart():
+def test_what_is_fixed_or_unlike_does_not_split_by_colour():
     plain = {"cpu": [1, 1, 2], "host_cpu": [2, 2, 2], "colour": [0, 1, 1]}
-    assert falls_apart(Placement(**plain))
+    assert splits_by_colour(Placement(**plain))
     for change in (
         {"fixed": [0, -1, -1]},
         {"current": [0, 1, 2]},
         {"host_cpu": [2, 2, 3]},
         {"colour": [0, -1, 1]},
-        {"failure_domain": [0, 0, 1], "apart": "domain"},
+        {"failure_domain": [0, 0, 1], "anti_affinity": "domain"},
     ):
-        assert not falls_apart(Placement(**{**plain, **change}))
+        assert not splits_by_colour(Placement(**{**plain, **change}))

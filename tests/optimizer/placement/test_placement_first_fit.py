@@ -56,7 +56,7 @@ def test_best_fit_prefers_a_host_that_has_the_colour():
     assert best_fit(problem, max_colours=1).tolist() == [0, 1, 0]
 
 
-def test_fixed_instances_stay_and_keep_their_operator_apart():
+def test_fixed_instances_stay_and_keep_anti_affinity():
     problem = Placement([1, 1], [9, 9], operator=[0, 0], fixed=[0, -1])
     assert first_fit(problem).tolist() == [0, 1]
 

@@ -28,13 +28,13 @@ def all_placements(problem: Placement) -> list[np.ndarray]:
 
 def check_against_all(problem: Placement) -> None:
     everything = all_placements(problem)
-    conflict = impossible(problem)
+    infeasible_set = impossible(problem)
     plan = solve(problem)
     if not everything:
         assert plan.status is Status.INFEASIBLE
         assert plan.reason
         return
-    assert conflict is None
+    assert infeasible_set is None
     assert plan.status is Status.OPTIMAL
     best = min((int(problem.objective(one)), problem.hosts_used(one)) for one in everything)
     assert (plan.objective, plan.hosts) == best

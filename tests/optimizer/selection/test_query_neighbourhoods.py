@@ -12,8 +12,8 @@ from test_query_tree import best_value
 from models.checked_arrays import BoolArray
 from models.planning.selection import QuerySelection
 from optimizer.selection.filling import Filling
+from optimizer.selection.lagrangian import whole_numbers
 from optimizer.selection.neighbourhoods import Neighbourhoods, improved
-from optimizer.selection.prices import whole_numbers
 from optimizer.selection.query_tree import Tree
 
 

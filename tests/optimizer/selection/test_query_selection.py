@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from degenerate_instances import true_queries
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nasty_problems import true_queries
 
 import optimizer.selection.queries as module
 from models.planning.selection import QueryPlan, QuerySelection

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import optimizer.selection.prices as prices_module
+import optimizer.selection.lagrangian as lagrangian_module
 import optimizer.selection.query_tree as module
 from models.checked_arrays import BoolArray
 from models.planning.selection import QuerySelection
 from optimizer.selection.closure import Closures
 from optimizer.selection.filling import Filling
-from optimizer.selection.prices import best_cuts, whole_numbers
+from optimizer.selection.lagrangian import best_cuts, whole_numbers
 from optimizer.selection.query_tree import Searched, Tree
 from optimizer.selection.scaling import Scaled
 
@@ -97,7 +97,7 @@ def test_all_that_is_better_is_found_in_many_more_problems(problem):
 @pytest.mark.parametrize("bits", [4, 8])
 def test_whole_numbers_of_few_bits_give_a_bound_and_no_false_proof(monkeypatch, bits):
     """What fits in coarse numbers may not fit: such leaves must stay in the bound."""
-    monkeypatch.setattr(prices_module, "_BITS", bits)
+    monkeypatch.setattr(lagrangian_module, "_BITS", bits)
     draw, unclear = np.random.default_rng(bits), 0
     for _ in range(80):
         uses = np.argwhere(draw.random((6, 5)) < 0.4)
@@ -113,7 +113,7 @@ def test_whole_numbers_of_few_bits_give_a_bound_and_no_false_proof(monkeypatch, 
 
 def test_bounds_that_are_exact_to_the_last_unit_cut_off_nothing_that_is_better(monkeypatch):
     """Small whole numbers in few bits: prices round, and what is fixed, or not, is decided by one unit."""
-    monkeypatch.setattr(prices_module, "_BITS", 7)
+    monkeypatch.setattr(lagrangian_module, "_BITS", 7)
     draw, exact = np.random.default_rng(3), 0
     every = (np.arange(2**8)[:, None] >> np.arange(8) & 1).astype(bool)
     for _ in range(400):

@@ -16,7 +16,7 @@ from models.planning.sizing.problem import SizingProblem, SystemPlan
 from models.planning.solution import Status
 from models.units import in_unit, parse
 from optimizer.sizing import solve
-from optimizer.sizing.judge import judge
+from optimizer.sizing.feasible_interval import evaluate_plan
 
 MTTF, MTTR = 40_000.0, 1200.0
 
@@ -123,11 +123,11 @@ def test_without_an_availability_to_decide_copies_do_not_stretch_the_interval_be
 
 def test_copies_on_so_few_hosts_that_the_loss_of_all_waits_for_a_repair_miss_any_recovery_target() -> None:
     pair: dict[str, Any] = {"copies": {"levels": (2,), "load": 0.0}, "work": {"load": 0.5}}
-    one = judge(problem(0.9, target={"recovery_s": 1e6}, **pair), SystemPlan(2, 2, 1))
+    one = evaluate_plan(problem(0.9, target={"recovery_s": 1e6}, **pair), SystemPlan(2, 2, 1))
     assert one.verdict is Verdict.FAILS
     assert "stands until a repair" in one.why
-    assert judge(problem(0.9, target={"recovery_s": 1e6}, **pair), SystemPlan(4, 2, 1)).verdict is Verdict.MEETS
-    free = judge(problem(0.9, target={"recovery_s": None}, **pair), SystemPlan(2, 2, 1))
+    assert evaluate_plan(problem(0.9, target={"recovery_s": 1e6}, **pair), SystemPlan(4, 2, 1)).verdict is Verdict.MEETS
+    free = evaluate_plan(problem(0.9, target={"recovery_s": None}, **pair), SystemPlan(2, 2, 1))
     assert free.verdict is Verdict.MEETS
     assert free.at is not None
     assert free.at.worst_recovery_s == math.inf
@@ -137,7 +137,7 @@ def test_copies_on_so_few_hosts_that_the_loss_of_all_waits_for_a_repair_miss_any
 def test_a_page_of_answers_shares_one_figure_for_the_chosen_plan() -> None:
     found = solve(problem(0.9, target={"recovery_s": None}))
     assert found.chosen is not None
-    assert found.judged[-1] is found.chosen
+    assert found.evaluated[-1] is found.chosen
     asked = next(point for point in found.curve if point.allowed == problem(0.9).allowed)
     assert asked.at == found.figures == found.chosen.at
     stricter = [one for one in found.curve if one.plan == found.chosen.plan and one.allowed < asked.allowed]
@@ -170,7 +170,7 @@ def test_verdicts_hold_for_every_interval_and_bounds_are_close() -> None:
     asked = problem(0.998)
     seen = set()
     for plan in asked.plans():
-        one, least = judge(asked, plan), by_grid(asked, plan)
+        one, least = evaluate_plan(asked, plan), by_grid(asked, plan)
         seen.add(one.verdict)
         assert (one.verdict is Verdict.MEETS) == (least <= asked.allowed)
         if one.least is not None:
@@ -234,7 +234,7 @@ def test_a_recovery_that_no_plan_has_names_the_shortest() -> None:
     assert found.possible is not None
     assert found.possible.at is None
     assert found.possible.shortest_recovery_s == min(
-        one.shortest_recovery_s for one in found.judged if one.shortest_recovery_s is not None
+        one.shortest_recovery_s for one in found.evaluated if one.shortest_recovery_s is not None
     )
 
 
@@ -245,7 +245,7 @@ def test_a_budget_below_the_cheapest_plan_makes_it_infeasible() -> None:
         budget = {"availability": 0.998, "budget_per_s": free.objective + more}
         found = solve(problem(0.998, hosts={"most": 9, "price_per_s": 1.0}, target=budget), curve=True)
         assert found.status is status
-        assert all(one.cost <= free.objective + more for one in found.judged)
+        assert all(one.cost <= free.objective + more for one in found.evaluated)
         asked = next(point for point in found.curve if point.allowed == 0.002)
         assert asked.cost == free.objective  # the curve says what it would cost
 

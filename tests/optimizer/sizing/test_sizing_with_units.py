@@ -9,11 +9,11 @@ import pytest
 
 from models.planning.sizing.answer import Verdict
 from models.planning.sizing.description import sizing_from
-from models.planning.sizing.placed import Placed, at_most
 from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.sizing.sticky_placement import StickyPlacement, at_most
 from models.planning.solution import Status
 from optimizer.sizing import solve
-from optimizer.sizing.judge import judge
+from optimizer.sizing.feasible_interval import evaluate_plan
 
 MTTF, MTTR = 40_000.0, 600.0
 
@@ -34,13 +34,13 @@ def problem(availability: float, **tables: dict[str, Any]) -> SizingProblem:
 
 def bounds(asked: SizingProblem, plan: SystemPlan) -> tuple[float, float]:
     """The least of either bound on a fine grid of intervals."""
-    placed = Placed.of(asked, plan)
-    assert placed is not None
+    sticky = StickyPlacement.of(asked, plan)
+    assert sticky is not None
     times = [float(one) for one in np.geomspace(1.0, 600.0, 60)]
     target, share = asked.asked.target.recovery_s, asked.asked.target.recovery_share
-    good = [one for one in times if target is None or placed.in_time(one, target) >= share]
-    high = min((at_most(placed, one).total for one in good[::8]), default=1.0)
-    return min(placed.at_least(one, one) for one in times), high
+    good = [one for one in times if target is None or sticky.in_time(one, target) >= share]
+    high = min((at_most(sticky, one).total for one in good[::8]), default=1.0)
+    return min(sticky.at_least(one, one) for one in times), high
 
 
 @pytest.mark.parametrize("availability, recovery_s", [(0.97, None), (0.995, 30.0), (0.9995, None)])
@@ -51,7 +51,7 @@ def test_plans_meet_and_fail_only_where_the_bounds_of_a_fine_grid_say_so(
         availability, target={"availability": availability, "recovery_s": recovery_s, "recovery_share": 0.6}
     )
     found = solve(asked, curve=False)
-    for one in found.judged:
+    for one in found.evaluated:
         if asked.spare(one.plan) < 0:
             continue
         low, high = bounds(asked, one.plan)
@@ -65,7 +65,7 @@ def test_plans_meet_and_fail_only_where_the_bounds_of_a_fine_grid_say_so(
         else:
             assert high > asked.allowed * (1 - 0.02)  # the intervals looked at are fewer
     if found.chosen is not None:
-        before = [one.verdict for one in found.judged[:-1]]
+        before = [one.verdict for one in found.evaluated[:-1]]
         assert (found.status is Status.OPTIMAL) == (found.bound == found.objective)
         assert (Verdict.OPEN in before) or found.status is Status.OPTIMAL
 
@@ -80,12 +80,12 @@ def test_a_plan_on_the_curve_recovers_in_time_and_its_bound_is_below_its_cost() 
             continue
         assert point.bound is not None
         assert point.bound <= point.cost
-        one = judge(asked, point.plan, point.allowed)
+        one = evaluate_plan(asked, point.plan, point.allowed)
         assert one.verdict is Verdict.MEETS
         assert one.at is not None
-        placed = Placed.of(asked, point.plan)
-        assert placed is not None
-        assert placed.in_time(one.at.interval_s, 20.0) >= 0.5
+        sticky = StickyPlacement.of(asked, point.plan)
+        assert sticky is not None
+        assert sticky.in_time(one.at.interval_s, 20.0) >= 0.5
 
 
 def test_the_interval_that_is_used_meets_the_targets() -> None:
@@ -94,28 +94,28 @@ def test_the_interval_that_is_used_meets_the_targets() -> None:
     found = solve(asked, curve=False)
     assert found.chosen is not None
     assert found.figures is not None
-    placed = Placed.of(asked, found.chosen.plan)
-    assert placed is not None
-    assert at_most(placed, found.figures.interval_s).total <= asked.allowed
-    assert placed.in_time(found.figures.interval_s, 25.0) >= 0.6
+    sticky = StickyPlacement.of(asked, found.chosen.plan)
+    assert sticky is not None
+    assert at_most(sticky, found.figures.interval_s).total <= asked.allowed
+    assert sticky.in_time(found.figures.interval_s, 25.0) >= 0.6
     assert found.figures.promised_recovery_s is not None
     assert found.figures.promised_recovery_s <= 25.0 * (1 + 1e-9)
 
 
 def test_the_mean_recovery_is_at_most_the_longest() -> None:
     found = solve(problem(0.99, target={"availability": 0.99, "recovery_s": 60.0}))
-    judged = [one.at for one in found.judged if one.at is not None]
-    assert judged
-    assert all(one.mean_recovery_s <= one.worst_recovery_s for one in judged)
+    evaluated = [one.at for one in found.evaluated if one.at is not None]
+    assert evaluated
+    assert all(one.mean_recovery_s <= one.worst_recovery_s for one in evaluated)
 
 
 def test_fewer_crews_are_never_better_and_too_many_placements_are_left_open() -> None:
     asked = problem(0.9)
-    one, two = (Placed.of(asked, SystemPlan(4, 1, crews)) for crews in (1, 2))
+    one, two = (StickyPlacement.of(asked, SystemPlan(4, 1, crews)) for crews in (1, 2))
     assert one is not None
     assert two is not None
     assert at_most(one, 30.0).total > at_most(two, 30.0).total
     large = problem(0.9, units={"count": 64}, hosts={"most": 12})
-    verdict = judge(large, SystemPlan(12, 1))
+    verdict = evaluate_plan(large, SystemPlan(12, 1))
     assert verdict.verdict is Verdict.OPEN
     assert "too many placements" in verdict.why

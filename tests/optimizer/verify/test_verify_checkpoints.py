@@ -17,7 +17,7 @@ from optimizer.verify.constraints import constraint_violations
 def _problem():
     return CheckpointAllocation(
         cost=[[1.0, 2.0, 3.0], [2.0, 1.0, 5.0], [4.0, 4.0, 1.0]], load=[1, 2, 1.5], capacity=[2, 2, 3],
-        capacity_min=[0, 0.5, 0], forbidden=[[0, 0]], apart=[[1, 2]], current=[1, 0, 2], max_moves=1,
+        capacity_min=[0, 0.5, 0], forbidden=[[0, 0]], anti_affinity=[[1, 2]], current=[1, 0, 2], max_moves=1,
     )  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def test_a_good_plan_passes_for_every_method(problem):
     ("assignment", "kind"),
     [
         ([1, -1, 2], "unassigned"), ([1, 3, 2], "range"), ([1, -7, 2], "range"), ([0, 1, 2], "forbidden"),
-        ([1, 2, 2], "apart"), ([1, 1, 2], "capacity"), ([2, 0, 2], "capacity_min"), ([2, 1, 0], "max_moves"),
+        ([1, 2, 2], "anti_affinity"), ([1, 1, 2], "capacity"), ([2, 0, 2], "capacity_min"), ([2, 1, 0], "max_moves"),
         ([1, 0], "shape"),
     ],
 )  # fmt: skip
@@ -131,8 +131,8 @@ def test_an_infeasibility_that_sums_prove_is_checked():
 
 
 def test_an_infeasibility_of_whole_checkpoints_is_checked_where_all_can_be_tried():
-    apart = CheckpointAllocation(cost=np.zeros((3, 2)), load=[2, 2.1, 2], capacity=[3.5, 3.5])
-    verdict = verify_checkpoints(apart, CheckpointPlan(status=Status.INFEASIBLE))
+    separate = CheckpointAllocation(cost=np.zeros((3, 2)), load=[2, 2.1, 2], capacity=[3.5, 3.5])
+    verdict = verify_checkpoints(separate, CheckpointPlan(status=Status.INFEASIBLE))
     assert verdict.checked == ("the infeasibility: all assignments break something",)
 
 
@@ -159,21 +159,21 @@ def test_the_bound_of_a_flow_is_proven_by_its_prices(floored):
     plan = solve(problem)
     assert (plan.status, (plan.prices < 0).any()) == (Status.OPTIMAL, floored)
     verdict = verify_checkpoints(problem, plan)
-    assert (verdict.not_checked, verdict.checked[-1]) == ((), "the bound, which the node prices of the plan prove")
+    assert (verdict.not_checked, verdict.checked[-1]) == ((), "the bound, which the dual prices of the plan prove")
     higher = dataclasses.replace(plan, bound=plan.bound + 1e-3, status=Status.FEASIBLE, objective=plan.objective)
     assert not verify_checkpoints(problem, higher).ok
     without = dataclasses.replace(plan, prices=None)
     assert verify_checkpoints(problem, without).not_checked[0].startswith('the bound, and so "optimal", which takes')
 
 
-def test_the_bounds_of_few_moves_and_of_copies_apart_are_proven_without_prices():
+def test_the_bounds_of_few_moves_and_of_anti_affinity_are_proven_without_prices():
     random = np.random.default_rng(7)
     moving = CheckpointAllocation(
         cost=random.random((500, 8)), load=np.ones(500), current=random.integers(0, 8, 500), max_moves=40
     )
     copies = np.repeat(random.random((200, 12)), 3, axis=0)
     pairs = [(3 * k + a, 3 * k + b) for k in range(200) for a, b in ((0, 1), (0, 2), (1, 2))]
-    copied = CheckpointAllocation(cost=copies, load=np.ones(600), apart=pairs)
+    copied = CheckpointAllocation(cost=copies, load=np.ones(600), anti_affinity=pairs)
     for problem, how in ((moving, "the moves that save most"), (copied, "different nodes for copies")):
         verdict = verify_checkpoints(problem, solve(problem))
         assert (verdict.not_checked, verdict.checked[-1]) == ((), f"the bound, which {how} prove")
@@ -197,7 +197,7 @@ def random_problem(random):
     if random.random() < 0.4:
         fields |= {"current": random.integers(0, n, j), "max_moves": int(random.integers(0, j + 1))}
     if random.random() < 0.4:
-        fields["apart"] = [(a, b) for a in range(j) for b in range(a) if random.random() < 0.2]
+        fields["anti_affinity"] = [(a, b) for a in range(j) for b in range(a) if random.random() < 0.2]
     forbidden = np.argwhere(random.random((j, n)) < 0.15)
     return CheckpointAllocation(cost=random.integers(-5, 20, (j, n)), load=load, forbidden=forbidden, **fields)
 

@@ -53,8 +53,8 @@ def test_a_right_plan_holds():
         ({}, (0, 1, 2, -1), "unplaced", "instance 3 is on no host"),
         ({"cpu": [3, 5, 2, 2]}, (0, 1, 1, 2), "capacity", "host 1 has cpu 6.0, 7.0 is taken"),
         ({}, (0, 1, 1, 1), "capacity", "host 1 has network 2.0, 3.0 is taken"),
-        ({"fixed": None}, (0, 0, 1, 1), "apart", "instances 0 and 1 of operator 0 share a host"),
-        ({"apart": "domain"}, (0, 1, 2, 2), "apart", "share a failure domain"),
+        ({"fixed": None}, (0, 0, 1, 1), "anti_affinity", "instances 0 and 1 of operator 0 share a host"),
+        ({"anti_affinity": "domain"}, (0, 1, 2, 2), "anti_affinity", "share a failure domain"),
         ({"max_colours": 1}, (0, 1, 1, 2), "colours", "host 1 has 2 colours"),
         ({}, (1, 0, 2, 2), "fixed", "instance 0 is on host 1"),
         ({"max_moves": 0}, (0, 2, 1, 1), "moves", "3 instances move"),
@@ -148,7 +148,7 @@ def test_a_bound_of_hosts_is_refuted_by_a_placement_whether_or_not_the_plan_name
 
 @settings(max_examples=60, deadline=None)
 @given(placements(goal="hosts", hosts=3, most=5))
-def test_a_conflict_is_proven_or_refuted_or_said_not_to_be_checked(problem):
+def test_an_infeasible_set_is_proven_or_refuted_or_said_not_to_be_checked(problem):
     counted = impossible(problem)
     if counted is None:
         return
@@ -156,27 +156,27 @@ def test_a_conflict_is_proven_or_refuted_or_said_not_to_be_checked(problem):
     verdict = verify_plan(problem, plan)
     assert (verdict.ok, verdict.not_checked) == (True, ())
     assert "by themselves, which counting proves" in verdict.checked[-1]
-    fewer = replace(plan, conflict=plan.conflict[:-1])
-    alone, verdict = only(problem, fewer.conflict), verify_plan(problem, fewer)
+    fewer = replace(plan, infeasible_set=plan.infeasible_set[:-1])
+    alone, verdict = only(problem, fewer.infeasible_set), verify_plan(problem, fewer)
     possible = any(
         keeps_rules(alone, np.array(host)) and all(f in (-1, h) for f, h in zip(alone.fixed_hosts, host, strict=True))
         for host in itertools.product(range(problem.n_hosts), repeat=alone.n_instances)
     )
     if not verdict.ok:
-        assert possible or not len(fewer.conflict)
+        assert possible or not len(fewer.infeasible_set)
     elif not verdict.not_checked:
         assert not possible
 
 
 @pytest.mark.parametrize(
-    ("conflict", "text"),
+    ("infeasible_set", "text"),
     [([1, 3], "which can be placed by themselves"), ([], "must be different"), ([1, 3, 9], "0 .. 4")],
 )
-def test_a_conflict_that_is_none_does_not_hold(conflict, text):
+def test_an_infeasible_set_that_is_none_does_not_hold(infeasible_set, text):
     problem = Placement([1, 4, 1, 4, 4], [5, 5], goal="hosts")
     plan = solve(problem)
     assert verify_plan(problem, plan).ok
-    verdict = verify_plan(problem, replace(plan, conflict=conflict))
+    verdict = verify_plan(problem, replace(plan, infeasible_set=infeasible_set))
     assert not verdict.ok
     assert text in verdict.violations[0].text
 

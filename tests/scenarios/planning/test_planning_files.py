@@ -22,14 +22,16 @@ from scenarios.planning.files import (
 
 FULL = {
     "cost": [[0.1, 2.0], [-3.0, 4.5]], "load": [[1.0, 2.0], [3.0, 4.0]], "capacity": [5.0, 6.0],
-    "capacity_min": [0.0, 1.0], "forbidden": [[0, 1]], "apart": [[0, 1]], "group": ["a", "b"],
+    "capacity_min": [0.0, 1.0], "forbidden": [[0, 1]], "anti_affinity": [[0, 1]], "group": ["a", "b"],
     "current": [0, 1], "max_moves": 2,
 }  # fmt: skip
 SMALL = {"cost": [[1, 2]], "load": [1], "capacity": None, "group": None, "current": None, "max_moves": None}
 
 
 @pytest.mark.parametrize("suffix", ["json", "npz"])
-@pytest.mark.parametrize("fields", [FULL, SMALL, {**FULL, "group": [7, 7]}, {**FULL, "forbidden": [], "apart": []}])
+@pytest.mark.parametrize(
+    "fields", [FULL, SMALL, {**FULL, "group": [7, 7]}, {**FULL, "forbidden": [], "anti_affinity": []}]
+)
 def test_what_was_written_is_read_back(tmp_path, fields, suffix):
     problem = CheckpointAllocation(**{key: value for key, value in fields.items() if value is not None})
     write_problem(problem, tmp_path / f"p.{suffix}")

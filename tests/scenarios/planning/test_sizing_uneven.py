@@ -17,8 +17,8 @@ import pytest
 
 from models.planning.sizing.answer import Verdict
 from models.planning.sizing.description import sizing_from
-from models.planning.sizing.placed import Placed, at_most
 from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.sizing.sticky_placement import StickyPlacement, at_most
 from models.scenario.key_groups import group_shares
 from models.scenario.reading import scenario_from
 from models.scenario.workload import UniformKeys, ZipfKeys
@@ -102,10 +102,10 @@ def problem(load: float, exponent: float, groups: int, steps: int, **target: flo
 
 def check(hosts: int, load: float, exponent: float, groups: int, steps: int, times: int, seed: int) -> float:
     asked = problem(load, exponent, groups, steps)
-    placed = Placed.of(asked, SystemPlan(hosts, 1))
-    assert placed is not None
-    high, by_state = at_most(placed, INTERVAL_S).total, placed.at_least_by_state(INTERVAL_S, INTERVAL_S)
-    low = sum(p for state, p in enumerate(by_state.tolist()) if placed.used_hosts(state) > load)
+    sticky = StickyPlacement.of(asked, SystemPlan(hosts, 1))
+    assert sticky is not None
+    high, by_state = at_most(sticky, INTERVAL_S).total, sticky.at_least_by_state(INTERVAL_S, INTERVAL_S)
+    low = sum(p for state, p in enumerate(by_state.tolist()) if sticky.used_hosts(state) > load)
     found = simulated(hosts, load, exponent, groups, steps, times, seed)
     error = 4 * found.std(ddof=1) / math.sqrt(times)
     assert found.mean() - error <= high
@@ -140,7 +140,7 @@ def test_a_size_that_counts_on_even_work_is_not_there_as_often_and_one_with_unit
     assert even.chosen.plan == SystemPlan(3, 1)
     found = solve(problem(1.0, 0.0, 12, 1), curve=False)
     assert found.chosen is not None
-    verdicts = {one.plan.hosts: one.verdict for one in found.judged}
+    verdicts = {one.plan.hosts: one.verdict for one in found.evaluated}
     assert verdicts[3] is Verdict.FAILS
     assert found.chosen.plan.hosts > 3
     assert found.figures is not None

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.planning.sizing.description import sizing_from
-from models.planning.sizing.placed import Placed, at_most
 from models.planning.sizing.placements import Shares, placements
 from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.sizing.sticky_placement import StickyPlacement, at_most
 from models.reliability.repair import down_law
 
 DOWN = -1
@@ -171,9 +171,9 @@ def _flow(
 
 def check_play(hosts: int, load: float, shares: tuple[float, ...], seed: int, runs: int, length_s: float) -> None:
     asked = problem(load, shares, 400.0, 15.0)
-    placed = Placed.of(asked, SystemPlan(hosts, 1))
-    assert placed is not None
-    high, low = at_most(placed, 6.0).total, placed.at_least(6.0, 6.0)
+    sticky = StickyPlacement.of(asked, SystemPlan(hosts, 1))
+    assert sticky is not None
+    high, low = at_most(sticky, 6.0).total, sticky.at_least(6.0, 6.0)
     found = np.array([played(asked, hosts, 6.0, 1000 * seed + run, length_s) for run in range(runs)])
     error = 4 * found.std(ddof=1) / math.sqrt(runs)
     assert low <= high
@@ -202,26 +202,26 @@ def test_plays_of_many_systems_lie_between_the_bounds(seed: int) -> None:
 
 def test_with_equal_units_on_two_hosts_the_bound_is_near_what_is_played() -> None:
     asked = problem(0.6, (1.0,) * 6, 4000.0, 100.0)
-    placed = Placed.of(asked, SystemPlan(2, 1))
-    assert placed is not None
+    sticky = StickyPlacement.of(asked, SystemPlan(2, 1))
+    assert sticky is not None
     found = np.mean([played(asked, 2, 6.0, run, 400_000.0) for run in range(4)])
-    assert at_most(placed, 6.0).total == pytest.approx(found, rel=0.15)
+    assert at_most(sticky, 6.0).total == pytest.approx(found, rel=0.15)
 
 
 def test_a_failure_that_nothing_can_work_off_is_never_over() -> None:
-    placed = Placed.of(problem(1.9, (1.0,) * 8, 1000.0, 50.0), SystemPlan(2, 1))
-    assert placed is not None
-    assert at_most(placed, 6.0).total == pytest.approx(1.0)
-    assert placed.at_least(6.0, 6.0) == pytest.approx(1.0)
-    assert math.isinf(placed.mean_recovery_s(6.0))
-    assert placed.in_time(6.0, 1e9) == 0.0
+    sticky = StickyPlacement.of(problem(1.9, (1.0,) * 8, 1000.0, 50.0), SystemPlan(2, 1))
+    assert sticky is not None
+    assert at_most(sticky, 6.0).total == pytest.approx(1.0)
+    assert sticky.at_least(6.0, 6.0) == pytest.approx(1.0)
+    assert math.isinf(sticky.mean_recovery_s(6.0))
+    assert sticky.in_time(6.0, 1e9) == 0.0
 
 
 def test_a_bound_from_below_holds_for_all_intervals_of_its_cell() -> None:
-    placed = Placed.of(problem(1.0, (2.0, 1.0, 1.0, 1.0), 1000.0, 50.0), SystemPlan(3, 1))
-    assert placed is not None
-    whole = placed.at_least(2.0, 50.0)
+    sticky = StickyPlacement.of(problem(1.0, (2.0, 1.0, 1.0, 1.0), 1000.0, 50.0), SystemPlan(3, 1))
+    assert sticky is not None
+    whole = sticky.at_least(2.0, 50.0)
     times = np.geomspace(2.0, 50.0, 9)
-    assert all(whole <= placed.at_least(float(one), float(one)) <= at_most(placed, float(one)).total for one in times)
-    share = placed.at_best_in_time(2.0, 50.0, 8.0)
-    assert all(placed.in_time(float(one), 8.0) <= share for one in times)
+    assert all(whole <= sticky.at_least(float(one), float(one)) <= at_most(sticky, float(one)).total for one in times)
+    share = sticky.at_best_in_time(2.0, 50.0, 8.0)
+    assert all(sticky.in_time(float(one), 8.0) <= share for one in times)

@@ -1,4 +1,4 @@
-"""All sets of a few nodes, joined, and the master program in a box: against brute force."""
+"""Meet in the middle over all sets of a few nodes, and the master program in a box: against brute force."""
 
 import itertools
 
@@ -7,7 +7,11 @@ import pytest
 from scipy.optimize import linprog
 
 from optimizer.checkpoint_allocation.column_generation.master import boxed
-from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import joined, sets_within, unpacked
+from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import (
+    meet_in_the_middle,
+    sets_within,
+    unpacked,
+)
 from optimizer.checkpoint_allocation.column_generation.multipliers import Multipliers, Part, Sets, evaluated, raised
 from optimizer.checkpoint_allocation.column_generation.work import Work
 
@@ -65,7 +69,7 @@ def test_more_sets_than_allowed_are_no_list():
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_the_joined_packing_is_the_cheapest_one_or_there_is_none_below_the_target(seed):
+def test_meet_in_the_middle_finds_the_cheapest_packing_or_none_below_the_target(seed):
     part = small_part(seed)
     count = part.cost.shape[1]
     least = cheapest(part)
@@ -74,7 +78,7 @@ def test_the_joined_packing_is_the_cheapest_one_or_there_is_none_below_the_targe
     ceiling = 1e6 if np.isinf(least) else least
     for target in (ceiling + 500, ceiling, ceiling - 1):
         work = Work(1.0)
-        found = joined(
+        found = meet_in_the_middle(
             part, u, bound, target, fits=lambda at, sets: np.ones(len(sets), dtype=bool), margin=np.inf, most=10**6,
             work=work,
         )  # fmt: skip
@@ -92,26 +96,26 @@ def test_a_cut_margin_is_not_called_whole_and_its_answer_keeps_the_rooms():
     u = np.full(9, 200.0)
     bound = evaluated(part, u)[0]
     fits = lambda at, sets: np.ones(len(sets), dtype=bool)  # noqa: E731
-    full = joined(part, u, bound, bound + 5000, fits=fits, margin=np.inf, most=10**7, work=Work(9.0))
-    cut = joined(part, u, bound, bound + 5000, fits=fits, margin=np.inf, most=2000, work=Work(9.0))
+    full = meet_in_the_middle(part, u, bound, bound + 5000, fits=fits, margin=np.inf, most=10**7, work=Work(9.0))
+    cut = meet_in_the_middle(part, u, bound, bound + 5000, fits=fits, margin=np.inf, most=2000, work=Work(9.0))
     assert full.whole
     assert not cut.whole
     assert cut.margin < full.margin
     assert cut.node is None or part.cost[cut.node, np.arange(9)].sum() >= part.cost[full.node, np.arange(9)].sum()
 
 
-def test_sets_that_break_true_capacities_are_not_joined():
+def test_sets_that_break_true_capacities_do_not_meet():
     part = small_part(3, nodes=3, items=6)
     u = np.full(6, 300.0)
     bound = evaluated(part, u)[0]
-    found = joined(
+    found = meet_in_the_middle(
         part, u, bound, bound + 1e6, fits=lambda at, sets: sets.sum(axis=1) <= 2, margin=np.inf, most=10**6,
         work=Work(1.0),
     )  # fmt: skip
     assert np.bincount(found.node, minlength=3).max() == 2
 
 
-def test_groups_of_more_than_one_word_are_joined_as_well():
+def test_groups_of_more_than_one_word_meet_as_well():
     random = np.random.default_rng(5)
     count = 70  # without capacities the answer is the sum of the minima
     cost = np.full((4, count), np.inf)
@@ -122,7 +126,7 @@ def test_groups_of_more_than_one_word_are_joined_as_well():
     part = Part(cost, load, np.full(4, count), np.arange(4), np.arange(count))
     u = cost.min(axis=0) + 8.0
     bound = evaluated(part, u)[0]
-    found = joined(
+    found = meet_in_the_middle(
         part, u, bound, float(cost.min(axis=0).sum()) + 16, fits=lambda at, sets: np.ones(len(sets), dtype=bool),
         margin=np.inf, most=10**6, work=Work(1.0),
     )  # fmt: skip

@@ -6,7 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 
-import nasty_problems as nasty
+import degenerate_instances as degenerate
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -14,10 +14,16 @@ from scipy.optimize import linprog
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import mixed_integer, solve
-from optimizer.checkpoint_allocation.infeasibility.deletion_filter import Budget, filtered
+from optimizer.checkpoint_allocation.infeasibility.deletion_filter import Budget, deletion_filter
 from optimizer.checkpoint_allocation.infeasibility.farkas import Multipliers
-from optimizer.checkpoint_allocation.infeasibility.hall_violator import hall_set
-from optimizer.checkpoint_allocation.infeasibility.irreducible_set import Conflict, Parts, divided, fewer, undivided
+from optimizer.checkpoint_allocation.infeasibility.hall_violator import hall_violator
+from optimizer.checkpoint_allocation.infeasibility.irreducible_set import (
+    InfeasibleSet,
+    Parts,
+    lp_infeasible_set,
+    mip_infeasible_set,
+    smaller_infeasible_set,
+)
 
 
 def possible(problem: CheckpointAllocation, parts: set[tuple[str, int]]) -> bool:
@@ -40,8 +46,8 @@ def _kept(problem: CheckpointAllocation, found: Parts, parts: set[tuple[str, int
     under = [n for n in np.flatnonzero(loads < problem.lower).tolist() if ("minimum", n) in parts]
     together = [
         k
-        for k, members in enumerate(found.apart)
-        if ("apart", k) in parts
+        for k, members in enumerate(found.anti_affinity)
+        if ("anti_affinity", k) in parts
         for here in [assignment[members][assignment[members] >= 0].tolist()]
         if len(set(here)) < len(here)
     ]
@@ -65,9 +71,9 @@ def divisible(problem: CheckpointAllocation, parts: set[tuple[str, int]]) -> boo
             unit = max(limit, problem.weights[found.fits[:, at], at].max(initial=0.0), 1e-300)
             rows.append(sign * np.where(n == at, problem.weights[j, n] / unit, 0.0))
             limits.append(sign * limit / unit)
-        elif kind == "apart":
+        elif kind == "anti_affinity":
             for node in range(problem.n_nodes):
-                rows.append(1.0 * ((n == node) & np.isin(j, found.apart[at])))
+                rows.append(1.0 * ((n == node) & np.isin(j, found.anti_affinity[at])))
                 limits.append(1.0)
         else:
             rows.append(1.0 * (problem.current[j] != n))
@@ -77,16 +83,16 @@ def divisible(problem: CheckpointAllocation, parts: set[tuple[str, int]]) -> boo
     return linprog(np.zeros(len(j)), A_ub=np.array(rows), b_ub=limits).status == 0
 
 
-def check(problem: CheckpointAllocation, conflict: Conflict) -> None:
+def check(problem: CheckpointAllocation, iis: InfeasibleSet) -> None:
     """The parts cannot hold, and without any of them they can: whole, or in parts of checkpoints."""
-    parts = set(conflict.parts)
+    parts = set(iis.parts)
     assert not possible(problem, parts)
-    can = possible if conflict.whole else divisible
+    can = possible if iis.whole else divisible
     assert not can(problem, parts)
-    assert conflict.smallest
-    for part in conflict.parts:
-        assert can(problem, parts - {part}), (conflict, part)
-    if conflict.whole:
+    assert iis.irreducible
+    for part in iis.parts:
+        assert can(problem, parts - {part}), (iis, part)
+    if iis.whole:
         assert divisible(problem, parts)
 
 
@@ -105,70 +111,70 @@ def tame(seed: int) -> CheckpointAllocation:
     pairs = [(a, b) for a in range(j) for b in range(a) if draw.random() < draw.choice([0.0, 0.3])]
     return CheckpointAllocation(
         cost=np.zeros((j, n)), load=load, capacity=capacity, capacity_min=least,
-        forbidden=np.argwhere(draw.random((j, n)) < 0.15), apart=pairs, **moves,
+        forbidden=np.argwhere(draw.random((j, n)) < 0.15), anti_affinity=pairs, **moves,
     )  # fmt: skip
 
 
-def check_whole(problem: CheckpointAllocation, conflict: Conflict) -> bool:
+def check_whole(problem: CheckpointAllocation, iis: InfeasibleSet) -> bool:
     """Whole checkpoints can keep the parts without any of them, once those are out that only divided ones need."""
-    less = fewer(problem, conflict.parts, time_limit_s=30.0)
+    less = smaller_infeasible_set(problem, iis.parts, time_limit_s=30.0)
     parts = set(less.parts)
-    assert parts <= set(conflict.parts)
+    assert parts <= set(iis.parts)
     assert not possible(problem, parts)
-    if len(parts) == len(conflict.parts):
+    if len(parts) == len(iis.parts):
         return False
-    for part in parts if less.smallest else ():
-        assert possible(problem, parts - {part}), (conflict, less, part)
+    for part in parts if less.irreducible else ():
+        assert possible(problem, parts - {part}), (iis, less, part)
     return True
 
 
 def campaign(seeds: range) -> dict[str, int]:
-    """How many conflicts of each kind were checked, and of how many whole checkpoints need fewer parts."""
-    met = {"divided": 0, "undivided": 0, "hall": 0, "fewer": 0}
+    """How many infeasible sets of each kind were checked, and of how many whole checkpoints need fewer parts."""
+    met = {"lp": 0, "mip": 0, "hall": 0, "fewer": 0}
     for seed in seeds:
         problem = tame(seed)
-        conflict = divided(problem, time_limit_s=30.0)
-        if conflict is not None:
-            met["divided"] += 1
-            check(problem, conflict)
-            met["fewer"] += check_whole(problem, conflict)
-        elif (found := undivided(problem, time_limit_s=30.0)) is not None:
-            met["undivided"] += 1
+        iis = lp_infeasible_set(problem, time_limit_s=30.0)
+        if iis is not None:
+            met["lp"] += 1
+            check(problem, iis)
+            met["fewer"] += check_whole(problem, iis)
+        elif (found := mip_infeasible_set(problem, time_limit_s=30.0)) is not None:
+            met["mip"] += 1
             check(problem, found)
         else:
             assert possible(problem, set(Parts(problem).every))
-        hall = hall_set(problem)
+        hall = hall_violator(problem)
         if hall is not None:
             met["hall"] += 1
             limits = [("minimum" if hall.least else "capacity", n) for n in hall.nodes.tolist()]
             stored = [] if hall.least else [("store", j) for j in hall.checkpoints.tolist()]
             assert not divisible(problem, {*limits, *stored})
-            check(problem, Conflict((*limits, *stored), False, True))
-            met["fewer"] += check_whole(problem, Conflict((*limits, *stored), False, True))
+            check(problem, InfeasibleSet((*limits, *stored), False, True))
+            met["fewer"] += check_whole(problem, InfeasibleSet((*limits, *stored), False, True))
         elif problem.load.ndim == 1 and not problem.neighbours and problem.max_moves is None:
-            assert conflict is None or not Parts(problem).fits.any(axis=1).all()
+            assert iis is None or not Parts(problem).fits.any(axis=1).all()
     return met
 
 
 def test_every_part_of_a_reason_is_needed_and_all_of_them_are_enough():
     met = campaign(range(80))
-    assert min(met[kind] for kind in ("divided", "undivided", "hall")) >= 5, met
+    assert min(met[kind] for kind in ("lp", "mip", "hall")) >= 5, met
     assert met["fewer"] >= 1, met
 
 
 @pytest.mark.slow
 def test_every_part_of_many_more_reasons_is_needed():
     met = campaign(range(1_000, 6_000))
-    assert min(met[kind] for kind in ("divided", "undivided", "hall")) >= 250, met
+    assert min(met[kind] for kind in ("lp", "mip", "hall")) >= 250, met
     assert met["fewer"] >= 50, met
 
 
 def test_a_problem_is_called_infeasible_only_where_nothing_keeps_the_rules():
     met = 0
     for seed in range(150):
-        problem = nasty.allocation(seed)
+        problem = degenerate.allocation(seed)
         plan = solve(problem)
-        assert (plan.status is Status.INFEASIBLE) == (nasty.true_allocation(problem).best is None)
+        assert (plan.status is Status.INFEASIBLE) == (degenerate.true_allocation(problem).best is None)
         met += plan.status is Status.INFEASIBLE
         assert plan.note or plan.status is not Status.INFEASIBLE
     assert met > 40
@@ -189,9 +195,10 @@ def test_a_problem_is_called_infeasible_only_where_nothing_keeps_the_rules():
             "checkpoints 0, 1, 2 of load 2 or more may only go to nodes 0, 1, with room for 2 of them",
         ),
         (
-            {"cost": np.zeros((4, 2)), "load": [5.0, 5, 4, 4], "capacity": [9.0, 9], "apart": [(0, 2), (0, 3)]},
+            {"cost": np.zeros((4, 2)), "load": [5.0, 5, 4, 4], "capacity": [9.0, 9], "anti_affinity": [(0, 2), (0, 3)]},
             "these cannot all hold: checkpoints 0, 1, 2, 3 with load 5, 5, 4, 4 must be stored; nodes 0, 1 can hold 9 "
-            "each; checkpoints 0, 2 must be apart; checkpoints 0, 3 must be apart. Parts of checkpoints could be "
+            "each; checkpoints 0, 2 must be on different nodes; checkpoints 0, 3 must be on different nodes. "
+            "Parts of checkpoints could be "
             "stored so, whole ones cannot",
         ),
         (
@@ -206,15 +213,16 @@ def test_a_problem_is_called_infeasible_only_where_nothing_keeps_the_rules():
         (  # two copies of each of two large states: room enough together, but not on different nodes
             {
                 "cost": np.zeros((4, 3)), "load": [3.0] * 4, "capacity": [9.0, 2, 3],
-                "apart": [(0, 1), (2, 3)], "forbidden": np.zeros((0, 2)),
+                "anti_affinity": [(0, 1), (2, 3)], "forbidden": np.zeros((0, 2)),
             },
             "these cannot all hold: checkpoints 0, 1, 2, 3 with load 3 each must be stored (only on nodes 0, 2); "
-            "node 2 can hold 3; checkpoints 0, 1 must be apart; checkpoints 2, 3 must be apart",
+            "node 2 can hold 3; checkpoints 0, 1 must be on different nodes; "
+            "checkpoints 2, 3 must be on different nodes",
         ),
         (
-            {"cost": np.zeros((4, 4)), "load": [1.0] * 4, "apart": [(0, 1), (0, 2), (1, 2)],
+            {"cost": np.zeros((4, 4)), "load": [1.0] * 4, "anti_affinity": [(0, 1), (0, 2), (1, 2)],
              "forbidden": [(0, 1), (0, 2), (0, 3), (2, 1), (2, 2), (2, 3)]},
-            "checkpoints [0, 2] must be apart, only 1 node may store them",
+            "checkpoints [0, 2] must be on different nodes, only 1 node may store them",
         ),
         (
             {"cost": np.zeros((3, 3)), "load": [1.0, 1, 1], "capacity": [9.0] * 3, "capacity_min": [0.0, 2, 2],
@@ -233,13 +241,13 @@ def test_the_smallest_reason_is_named(fields, reason):
     assert (plan.status, plan.note) == (Status.INFEASIBLE, reason)
 
 
-def test_checkpoints_that_must_be_apart_may_all_be_left_out_of_a_reason():
+def test_checkpoints_with_anti_affinity_may_all_be_left_out_of_a_reason():
     load = [[3, 0], [1, 2], [5, 4], [3, 0], [2, 5], [3, 3], [2, 3]]
     problem = CheckpointAllocation(
         cost=np.zeros((7, 2)), load=np.array(load, float), capacity=np.full(2, 9.0), capacity_min=np.full(2, 8.1),
-        apart=np.array([[1, 6], [0, 2]]),
+        anti_affinity=np.array([[1, 6], [0, 2]]),
     )  # fmt: skip
-    found = undivided(problem, time_limit_s=60.0)
+    found = mip_infeasible_set(problem, time_limit_s=60.0)
     assert found is not None
     assert any(kind == "store" for kind, _ in found.parts)
     assert not possible(problem, set(found.parts))
@@ -263,11 +271,11 @@ def test_few_moves_name_one_node_that_is_too_full_and_the_checkpoints_that_fill_
     problem = CheckpointAllocation(
         cost=np.zeros((12, 3)), load=load, capacity=[7.0, 8.0, 100.0], current=[0] * 5 + [1] * 5 + [2] * 2, max_moves=1
     )  # fmt: skip
-    conflict = divided(problem, time_limit_s=30.0)
-    assert conflict.smallest
-    assert not divisible(problem, set(conflict.parts))
-    assert all(divisible(problem, set(conflict.parts) - {part}) for part in conflict.parts)
-    assert (len(conflict.of("capacity")), len(conflict.of("store")), len(conflict.of("moves"))) == (1, 3, 1)
+    iis = lp_infeasible_set(problem, time_limit_s=30.0)
+    assert iis.irreducible
+    assert not divisible(problem, set(iis.parts))
+    assert all(divisible(problem, set(iis.parts) - {part}) for part in iis.parts)
+    assert (len(iis.of("capacity")), len(iis.of("store")), len(iis.of("moves"))) == (1, 3, 1)
 
 
 def test_a_large_problem_names_the_few_checkpoints_that_do_not_fit():
@@ -322,7 +330,7 @@ def test_filtering_ends_at_its_limit_and_says_that_more_could_go():
             budget.spend(1.0)
             return some if needed <= {k for _, k in some} else None
 
-        return {k for _, k in filtered(parts, refuted, budget)}, budget.cut
+        return {k for _, k in deletion_filter(parts, refuted, budget)}, budget.cut
 
     assert asked(Budget(1_000.0, 60.0)) == (needed, False)
     kept, cut = asked(Budget(3.0, 60.0))
@@ -330,8 +338,8 @@ def test_filtering_ends_at_its_limit_and_says_that_more_could_go():
 
 
 def test_without_time_for_less_the_reason_is_larger_and_says_so():
-    problem = next(one for one in map(tame, range(100)) if divided(one, time_limit_s=30.0) is not None)
-    hurried = divided(problem, time_limit_s=0.0)
+    problem = next(one for one in map(tame, range(100)) if lp_infeasible_set(one, time_limit_s=30.0) is not None)
+    hurried = lp_infeasible_set(problem, time_limit_s=0.0)
     assert hurried is not None
-    assert not hurried.smallest
+    assert not hurried.irreducible
     assert not divisible(problem, set(hurried.parts))

@@ -14,9 +14,9 @@ from models.planning.solution import Status
 from optimizer.checkpoint_allocation import capacitated, solve
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.lagrangian import heuristic
-from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
-from optimizer.checkpoint_allocation.lagrangian.heuristic import priced_search
-from optimizer.checkpoint_allocation.local_search.exchange import Exchange, _apart, _joined
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
+from optimizer.checkpoint_allocation.lagrangian.heuristic import lagrangian_heuristic
+from optimizer.checkpoint_allocation.local_search.exchange import Exchange, _equi_join, _node_disjoint
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
 
@@ -58,7 +58,7 @@ def check_search(seed):
 def searched(problem):
     """Search with little work: no clock decides when it ends."""
     with as_much_work_as_in(0.3) as seconds:
-        return priced_search(problem, time_limit_s=seconds)
+        return lagrangian_heuristic(problem, time_limit_s=seconds)
 
 
 @settings(derandomize=True, deadline=None, max_examples=20)
@@ -89,7 +89,7 @@ def exact_bound(problem, prices):
 def test_the_bound_is_not_above_the_one_in_rational_numbers(seed):
     problem = tight_problem(seed, 40, 6)
     found = searched(problem)
-    assert Fraction(price_bound(problem, found.prices)) <= exact_bound(problem, found.prices)
+    assert Fraction(lagrangian_bound(problem, found.prices)) <= exact_bound(problem, found.prices)
     assert Fraction(found.bound) <= exact_bound(problem, found.prices)
 
 
@@ -97,7 +97,7 @@ def test_the_bound_is_not_above_the_one_in_rational_numbers(seed):
 def test_prices_of_the_core_are_as_good_as_the_dual_prices_of_the_whole_linear_program(seed):
     problem = tight_problem(2 * seed, 200, 12)
     found = searched(problem)
-    best = price_bound(problem, node_prices(problem))
+    best = lagrangian_bound(problem, dual_prices(problem))
     assert found.bound == pytest.approx(best, rel=1e-6)
 
 
@@ -109,7 +109,7 @@ def test_large_problems_are_near_their_bound_and_the_same_every_time(monkeypatch
     problem = tight_problem(7, 400, 20, slack=1.1)
     plans = [solve(problem, time_limit_s=100.0, workers=w) for w in (1, 2)]
     assert len({(p.objective, p.bound, p.note, p.assignment.tobytes()) for p in plans}) == 1
-    assert plans[0].note == "node prices and local search"
+    assert plans[0].note == "Lagrangian heuristic and local search"
     assert plans[0].status is Status.FEASIBLE
     assert plans[0].gap < 0.006
     assert verify_checkpoints(problem, plans[0]).ok
@@ -136,7 +136,7 @@ def test_moves_taken_together_touch_no_node_twice_and_take_the_best_first():
     for _ in range(50):
         value = np.where(random.random(30) < 0.2, np.inf, random.normal(size=30))
         a, b = random.integers(0, 8, 30), random.integers(0, 8, 30)
-        chosen = _apart(value, a, b, 8)
+        chosen = _node_disjoint(value, a, b, 8)
         pairs = [{int(a[k]), int(b[k])} for k in chosen]
         assert sum(map(len, pairs)) == len(set().union(*pairs))
         assert not len(chosen) or value[chosen].min() == value.min()
@@ -145,5 +145,5 @@ def test_moves_taken_together_touch_no_node_twice_and_take_the_best_first():
 def test_a_join_finds_all_pairs_of_equal_keys():
     random = np.random.default_rng(0)
     keys, others = random.integers(0, 9, 40), random.integers(0, 9, 30)
-    found = set(zip(*(x.tolist() for x in _joined(keys, others)), strict=True))
+    found = set(zip(*(x.tolist() for x in _equi_join(keys, others)), strict=True))
     assert found == {(i, k) for i in range(40) for k in range(30) if keys[i] == others[k]}

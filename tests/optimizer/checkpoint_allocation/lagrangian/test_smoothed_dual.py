@@ -9,8 +9,8 @@ import pytest
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import candidates, scale_of
 from optimizer.checkpoint_allocation.lagrangian import heuristic
-from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
-from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import SmoothedDual, first_prices, smoothed_prices
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
+from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import SmoothedDual, first_prices, smoothed_dual_prices
 
 
 def tight(seed: int, j: int = 400, n: int = 10, **given: object) -> CheckpointAllocation:
@@ -65,18 +65,18 @@ def test_prices_reach_the_bound_of_the_linear_program(seed):
     prices = first_prices(problem, scale)
     for temperature in (1e-2, 1e-3, 1e-4):
         found = candidates(problem, prices, 8)
-        prices = smoothed_prices(problem, found, prices, temperature * scale, steps=60)
-    best, zero = price_bound(problem, node_prices(problem)), price_bound(problem, np.zeros(10))
-    assert price_bound(problem, prices) <= best + 1e-9 * abs(best)
-    assert best - price_bound(problem, prices) < 1e-4 * (best - zero)
+        prices = smoothed_dual_prices(problem, found, prices, temperature * scale, steps=60)
+    best, zero = lagrangian_bound(problem, dual_prices(problem)), lagrangian_bound(problem, np.zeros(10))
+    assert lagrangian_bound(problem, prices) <= best + 1e-9 * abs(best)
+    assert best - lagrangian_bound(problem, prices) < 1e-4 * (best - zero)
 
 
 def test_nodes_without_a_limit_have_no_price_and_prices_are_never_negative():
     problem = tight(0, capacity=np.full(10, 1e9))
     found = candidates(problem, np.zeros(10), 8)
-    assert smoothed_prices(problem, found, np.full(10, 5.0), 0.1, steps=30).max() < 1e-6
+    assert smoothed_dual_prices(problem, found, np.full(10, 5.0), 0.1, steps=30).max() < 1e-6
     free = CheckpointAllocation(cost=problem.cost, load=problem.load)
-    assert smoothed_prices(free, found, np.full(10, 5.0), 0.1, steps=30).tolist() == [0.0] * 10
+    assert smoothed_dual_prices(free, found, np.full(10, 5.0), 0.1, steps=30).tolist() == [0.0] * 10
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -88,11 +88,11 @@ def test_candidates_at_better_prices_raise_the_bound_where_rows_are_alike(seed, 
     problem = CheckpointAllocation(cost=cost, load=load, capacity=np.full(12, 1.2 * load.sum() / 12))
     found, prices = heuristic._settled(problem, scale_of(problem))
     first = candidates(problem, np.zeros(12), 4)
-    poor = smoothed_prices(problem, first, np.zeros(12), 1e-3 * scale_of(problem), steps=60)
-    assert price_bound(problem, prices) > price_bound(problem, poor)
+    poor = smoothed_dual_prices(problem, first, np.zeros(12), 1e-3 * scale_of(problem), steps=60)
+    assert lagrangian_bound(problem, prices) > lagrangian_bound(problem, poor)
     assert found.nodes.shape == (120, 4)
-    best = price_bound(problem, node_prices(problem))
-    assert best - price_bound(problem, prices) < 1e-3 * abs(best)
+    best = lagrangian_bound(problem, dual_prices(problem))
+    assert best - lagrangian_bound(problem, prices) < 1e-3 * abs(best)
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e30])
@@ -102,13 +102,15 @@ def test_huge_and_tiny_numbers_end_without_a_warning(size):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         scale = scale_of(extreme)
-        prices = smoothed_prices(extreme, candidates(extreme, np.zeros(10), 8), np.zeros(10), 1e-3 * scale, steps=40)
+        prices = smoothed_dual_prices(
+            extreme, candidates(extreme, np.zeros(10), 8), np.zeros(10), 1e-3 * scale, steps=40
+        )
     assert np.isfinite(prices).all()
 
 
 def test_what_does_not_fit_at_all_ends():
     """The dual rises for ever: a counted number of steps, and finite prices."""
     problem = tight(0, capacity=np.full(10, 6.0))
-    prices = smoothed_prices(problem, candidates(problem, np.zeros(10), 8), np.zeros(10), 0.01, steps=50)
+    prices = smoothed_dual_prices(problem, candidates(problem, np.zeros(10), 8), np.zeros(10), 0.01, steps=50)
     assert np.isfinite(prices).all()
     assert (prices > 0).all()

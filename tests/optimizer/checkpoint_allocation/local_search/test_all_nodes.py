@@ -8,7 +8,7 @@ import pytest
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.all_nodes import pack_all
 from optimizer.checkpoint_allocation.candidates import candidates
-from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
 from optimizer.checkpoint_allocation.local_search.neighbourhoods import Effort, search
 from optimizer.verify.constraints import constraint_violations
@@ -48,14 +48,14 @@ def test_what_is_packed_again_keeps_the_capacities_and_costs_no_more(seed):
         capacity_min=np.full(n, 0.7 * total) if seed % 5 == 0 else None,
         forbidden=np.argwhere(random.random((j, n)) < 0.05),
     )  # fmt: skip
-    prices = node_prices(problem)
+    prices = dual_prices(problem)
     state = Exchange(problem, candidates(problem, prices, min(n, 6)), prices)
     if not state.repair() or constraint_violations(problem, state.assignment):
         return
     before = problem.objective(state.assignment)
     assert pack_all(state, branches=5, target=0.0, until=later())
     assert constraint_violations(problem, state.assignment) == []
-    assert price_bound(problem, prices) <= problem.objective(state.assignment) <= before
+    assert lagrangian_bound(problem, prices) <= problem.objective(state.assignment) <= before
 
 
 @pytest.mark.parametrize("most", [0, 3, 5, 12])

@@ -1,4 +1,4 @@
-"""Chains of moves against all chains of a small problem."""
+"""Ejection chains against all chains of a small problem."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.candidates import candidates
-from optimizer.checkpoint_allocation.local_search.ejection_chains import Chains
+from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
 
 
@@ -57,7 +57,7 @@ def test_the_chain_that_fills_room_saves_no_less_than_any_of_three_moves(seed):
     before, plan = drawn(seed)
     problem = with_room(before, seed % 5, 1.0)
     state = state_of(problem, plan.assignment, np.maximum(plan.prices, 0.0))
-    made = Chains(state, 10_000, 0.0).fill()
+    made = EjectionChains(state, 10_000, 0.0).fill()
     saved = problem.objective(state.assignment) - problem.objective(plan.assignment)
     assert made == (saved < 0)
     assert (
@@ -74,7 +74,7 @@ def test_a_chain_that_closes_undoes_a_swap(seed):
     running[[one, other]] = running[[other, one]]
     lost = problem.objective(running) - plan.objective
     state = state_of(problem, running, np.maximum(plan.prices, 0.0))
-    made = [Chains(state, 10_000, 0.0).improve(row) for row in (one, other)]
+    made = [EjectionChains(state, 10_000, 0.0).improve(row) for row in (one, other)]
     assert any(made) == (lost > 0)
     assert problem.objective(state.assignment) == plan.objective
     assert (state.loads <= problem.upper).all()
@@ -87,7 +87,7 @@ def test_what_has_too_much_is_relieved_and_no_other_node_gets_too_much():
     state = state_of(problem, running, np.maximum(plan.prices, 0.0))
     over = np.maximum(state.loads - problem.upper, 0)
     assert over.sum() == pytest.approx(2)
-    chains = Chains(state, 10_000, 0.0)
+    chains = EjectionChains(state, 10_000, 0.0)
     while (state.loads > problem.upper).any():
         assert chains.leave(int((state.loads - problem.upper).argmax()))
         assert np.maximum(state.loads - problem.upper, 0).sum() < over.sum()
@@ -99,7 +99,7 @@ def test_chains_keep_the_limit_on_moves(seed):
     before, plan = drawn(seed)
     limited = dataclasses.replace(with_room(before, 2, 3.0), current=plan.assignment, max_moves=2)
     state = state_of(limited, plan.assignment, np.maximum(plan.prices, 0.0))
-    chains = Chains(state, 10_000, 0.0)
+    chains = EjectionChains(state, 10_000, 0.0)
     while chains.fill() or any(chains.improve(row) for row in range(10)):
         assert limited.moves(state.assignment) <= 2
     assert limited.moves(state.assignment) <= 2
@@ -111,5 +111,5 @@ def test_no_chain_is_made_that_saves_less_than_its_moves_must():
     made = {}
     for toll in (0.0, 1e4):
         state = state_of(problem, plan.assignment, np.maximum(plan.prices, 0.0))
-        made[toll] = Chains(state, 10_000, toll).fill()
+        made[toll] = EjectionChains(state, 10_000, toll).fill()
     assert made == {0.0: True, 1e4: False}

@@ -1,4 +1,4 @@
-"""Chains at disturbed costs, and moves by force: what no chain finds alone, and the same every time."""
+"""Iterated local search, and forced moves: what no chain finds alone, and the same every time."""
 
 import dataclasses
 import math
@@ -10,11 +10,11 @@ from seeds import sample
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import candidates
-from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
-from optimizer.checkpoint_allocation.local_search.ejection_chains import Chains, chained
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
+from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, apply_chains
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
-from optimizer.checkpoint_allocation.local_search.forced_moves import forced
-from optimizer.checkpoint_allocation.local_search.iterated import disturbed
+from optimizer.checkpoint_allocation.local_search.forced_moves import forced_moves
+from optimizer.checkpoint_allocation.local_search.iterated import iterated_local_search
 from optimizer.verify.constraints import constraint_violations
 
 
@@ -33,11 +33,11 @@ def drawn(seed: int, **given: object) -> CheckpointAllocation:
 
 def improved(problem: CheckpointAllocation) -> Exchange | None:
     """A state in which no chain saves, None where none keeps the constraints."""
-    prices = node_prices(problem)
+    prices = dual_prices(problem)
     state = Exchange(problem, candidates(problem, prices, problem.n_nodes), prices)
     if not state.repair() or constraint_violations(problem, state.assignment):
         return None
-    while chained(Chains(state, 10_000, 0.0), 200):
+    while apply_chains(EjectionChains(state, 10_000, 0.0), 200):
         pass
     return state
 
@@ -46,7 +46,7 @@ def later() -> float:
     return time.perf_counter() + 60.0
 
 
-@pytest.mark.parametrize(("search", "most"), [(disturbed, 50), (forced, 1)])
+@pytest.mark.parametrize(("search", "most"), [(iterated_local_search, 50), (forced_moves, 1)])
 def test_two_chains_that_only_save_together_are_found(search, most):
     """The heavy one goes to node 1 when both light ones have left it: no chain takes two from one node."""
     cost = np.array([[5.0, 0.0, 9.0, 9.0], [9.0, 0.0, 1.0, 9.0], [9.0, 0.0, 9.0, 1.0]])
@@ -54,13 +54,13 @@ def test_two_chains_that_only_save_together_are_found(search, most):
     prices = np.array([0.0, 2.0, 0.0, 0.0])
     state = Exchange(problem, candidates(problem, prices, 4), prices)
     state.start_from(np.array([0, 1, 1]))
-    chains = Chains(state, 100, 0.0)
-    assert chained(chains, 10) == 0
+    chains = EjectionChains(state, 100, 0.0)
+    assert apply_chains(chains, 10) == 0
     assert search(chains, most, until=later(), target=0.0)
     assert state.assignment.tolist() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("search", [disturbed, forced])
+@pytest.mark.parametrize("search", [iterated_local_search, forced_moves])
 @pytest.mark.parametrize("seed", sample(8, 24))
 def test_what_is_found_keeps_the_constraints_costs_no_more_and_is_the_same_again(seed, search):
     problem = drawn(seed)
@@ -68,12 +68,12 @@ def test_what_is_found_keeps_the_constraints_costs_no_more_and_is_the_same_again
     if state is None:
         return
     before, at = problem.objective(state.assignment), state.at.copy()
-    assert search(Chains(state, 10_000, 0.0), 30, until=later(), target=0.0)
+    assert search(EjectionChains(state, 10_000, 0.0), 30, until=later(), target=0.0)
     found = state.at.copy()
     assert constraint_violations(problem, state.assignment) == []
-    assert price_bound(problem, state.prices) <= problem.objective(state.assignment) <= before
+    assert lagrangian_bound(problem, state.prices) <= problem.objective(state.assignment) <= before
     state.place(at)
-    search(Chains(state, 10_000, 0.0), 30, until=later(), target=0.0)
+    search(EjectionChains(state, 10_000, 0.0), 30, until=later(), target=0.0)
     assert state.at.tolist() == found.tolist()
 
 
@@ -82,13 +82,13 @@ def test_some_local_optima_are_left():
     states = [state for seed in range(24) if (state := improved(drawn(seed))) is not None]
     for state in states:
         before = state.cost()
-        disturbed(Chains(state, 10_000, 0.0), 30, until=math.inf, target=0.0)
+        iterated_local_search(EjectionChains(state, 10_000, 0.0), 30, until=math.inf, target=0.0)
         better += state.cost() < before
     assert len(states) > 12
     assert better >= 4
 
 
-@pytest.mark.parametrize("search", [disturbed, forced])
+@pytest.mark.parametrize("search", [iterated_local_search, forced_moves])
 @pytest.mark.parametrize("most", [0, 2, 5])
 def test_moves_are_counted(most, search):
     problem = drawn(2)
@@ -97,18 +97,18 @@ def test_moves_are_counted(most, search):
     limited = dataclasses.replace(problem, current=start.assignment, max_moves=most)
     state = Exchange(limited, start.found, start.prices)
     state.start_from(start.assignment)
-    search(Chains(state, 10_000, 0.0), 60, until=math.inf, target=0.0)
+    search(EjectionChains(state, 10_000, 0.0), 60, until=math.inf, target=0.0)
     assert limited.moves(state.assignment) <= most
     assert constraint_violations(limited, state.assignment) == []
 
 
-@pytest.mark.parametrize("search", [disturbed, forced])
+@pytest.mark.parametrize("search", [iterated_local_search, forced_moves])
 def test_nothing_is_tried_within_the_target_or_when_the_clock_struck(search):
     state = improved(drawn(0))
     assert state is not None
     at = state.at.copy()
-    assert search(Chains(state, 10_000, 0.0), 30, until=math.inf, target=math.inf)
-    assert not search(Chains(state, 10_000, 0.0), 30, until=time.perf_counter() - 1.0, target=0.0)
+    assert search(EjectionChains(state, 10_000, 0.0), 30, until=math.inf, target=math.inf)
+    assert not search(EjectionChains(state, 10_000, 0.0), 30, until=time.perf_counter() - 1.0, target=0.0)
     assert state.at.tolist() == at.tolist()
 
 
@@ -120,4 +120,4 @@ def test_a_node_that_was_no_candidate_may_be_the_cheapest(seed):
     state = Exchange(problem, candidates(problem, np.zeros(problem.n_nodes), 2), prices)
     state.start_from(draw.integers(0, problem.n_nodes, problem.n_checkpoints))
     assert state.dear().min() >= 0
-    disturbed(Chains(state, 10_000, 0.0), 4, until=later(), target=0.0)
+    iterated_local_search(EjectionChains(state, 10_000, 0.0), 4, until=later(), target=0.0)

@@ -14,7 +14,7 @@ from models.planning.solution import relative_gap
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices
 from optimizer.checkpoint_allocation.reoptimise import search
-from optimizer.checkpoint_allocation.reoptimise.greedy_moves import saving_moves
+from optimizer.checkpoint_allocation.reoptimise.greedy_moves import greedy_moves
 from optimizer.checkpoint_allocation.reoptimise.move_prices import best_prices, moves_of
 from optimizer.checkpoint_allocation.reoptimise.moves_again import FEW, MANY, chosen_again
 from optimizer.checkpoint_allocation.reoptimise.search import Former, few_moves
@@ -53,32 +53,32 @@ def best_single_move(problem: CheckpointAllocation) -> float:
 def test_no_single_move_is_missed(seed):
     problem = drawn(seed)
     best = best_single_move(problem)
-    saving = saving_moves(problem)
+    saving = greedy_moves(problem)
     assert not constraint_violations(problem, saving)
     assert problem.objective(saving) <= best
     found = few_moves(problem, None)
     assert not constraint_violations(problem, found.assignment)
     assert found.bound <= problem.objective(found.assignment) <= best
     one = dataclasses.replace(problem, max_moves=1)
-    assert problem.objective(saving_moves(one)) == best
+    assert problem.objective(greedy_moves(one)) == best
 
 
-def test_no_saving_moves_are_made_from_what_breaks_a_capacity():
+def test_no_greedy_moves_are_made_from_what_breaks_a_capacity():
     problem = drawn(0)
     capacity = problem.capacity.copy()
     capacity[2] *= 0.8
-    assert saving_moves(dataclasses.replace(problem, capacity=capacity, capacity_min=None)) is None
+    assert greedy_moves(dataclasses.replace(problem, capacity=capacity, capacity_min=None)) is None
 
 
 @pytest.mark.parametrize(("seed", "whole"), [(seed, seed % 2 == 0) for seed in range(8)])
 def test_moves_chosen_again_from_none_save_cost_and_keep_every_constraint(seed, whole):
     problem = dataclasses.replace(drawn(seed, 80, whole=whole), max_moves=6)
     moves = moves_of(problem, candidates(problem, np.zeros(5), 5))
-    judged = best_prices(moves, np.zeros(5), 1.0)
-    answer = chosen_again(problem, moves, judged, problem.current)
+    evaluated = best_prices(moves, np.zeros(5), 1.0)
+    answer = chosen_again(problem, moves, evaluated, problem.current)
     assert not constraint_violations(problem, answer)
-    assert problem.objective(answer) < problem.objective(saving_moves(problem)) + 1e-9
-    assert problem.objective(answer) >= problem.objective(problem.current) + judged.value
+    assert problem.objective(answer) < problem.objective(greedy_moves(problem)) + 1e-9
+    assert problem.objective(answer) >= problem.objective(problem.current) + evaluated.value
 
 
 def test_loads_of_zero_have_prices_of_zero_and_no_warning():
@@ -140,11 +140,11 @@ def test_more_is_tried_only_where_the_gap_is_larger_than_that_of_the_former_plan
         said.append(chains.state.losses().sum() <= target)
         return True
 
-    def chosen(problem, moves, judged, answer, effort=FEW):
+    def chosen(problem, moves, evaluated, answer, effort=FEW):
         efforts.append(effort)
-        return chosen_again(problem, moves, judged, answer, effort)
+        return chosen_again(problem, moves, evaluated, answer, effort)
 
-    monkeypatch.setattr(search, "forced", noted)
+    monkeypatch.setattr(search, "forced_moves", noted)
     monkeypatch.setattr(search, "chosen_again", chosen)
     again = few_moves(problem, Former(np.zeros(20), share * gap))
     assert len(said) == 1 and (said[0] or not enough)

@@ -11,7 +11,7 @@ from work_limits import as_much_work_as_in
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
-from optimizer.checkpoint_allocation.lagrangian.bound import price_bound
+from optimizer.checkpoint_allocation.lagrangian.bound import lagrangian_bound
 from optimizer.checkpoint_allocation.reoptimise.move_bound import move_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
@@ -44,7 +44,7 @@ def test_no_prices_prove_more_than_is_true_nor_less_than_without_moves():
         truth, draw = least(problem), np.random.default_rng(seed)
         met += np.isfinite(truth)
         for prices in (np.zeros(problem.n_nodes), *draw.normal(1.0, 3.0, (8, problem.n_nodes))):
-            found, without = move_bound(problem, prices), price_bound(problem, prices)
+            found, without = move_bound(problem, prices), lagrangian_bound(problem, prices)
             assert found <= truth
             assert found >= without - 1e-9 * max(1.0, abs(without))
             sharper += found > without + 1e-6

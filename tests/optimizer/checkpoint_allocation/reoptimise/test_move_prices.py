@@ -48,10 +48,10 @@ def test_prices_prove_what_the_whole_linear_program_says_from_any_start(seed):
     cost, value = problem.objective(problem.current), whole_program(problem)
     for start in (np.zeros(5), np.random.default_rng(seed).uniform(0, 2, 5), np.full(5, 1e6)):
         found = candidates(problem, np.zeros(5), problem.n_nodes)
-        judged = best_prices(moves_of(problem, found), start, abs(cost))
-        assert cost + judged.value == pytest.approx(value, rel=1e-5)
-        assert move_bound(problem, judged.prices) == pytest.approx(cost + judged.value, rel=1e-9)
-        assert judged.toll >= 0
+        evaluated = best_prices(moves_of(problem, found), start, abs(cost))
+        assert cost + evaluated.value == pytest.approx(value, rel=1e-5)
+        assert move_bound(problem, evaluated.prices) == pytest.approx(cost + evaluated.value, rel=1e-9)
+        assert evaluated.toll >= 0
 
 
 def test_moves_are_all_pairs_but_those_of_where_checkpoints_run():

@@ -10,7 +10,7 @@ from models.errors import InputError
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
-from optimizer.checkpoint_allocation.lagrangian.bound import price_bound
+from optimizer.checkpoint_allocation.lagrangian.bound import lagrangian_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 
 
@@ -44,9 +44,9 @@ def test_a_changed_host_is_answered_with_few_moves_and_a_bound_that_counts_them(
     assert after.moves(again.assignment) <= 30
     verdict = verify_checkpoints(after, again)
     assert verdict.ok
-    assert verdict.checked[-1].startswith("the bound, which the node prices of the plan")
+    assert verdict.checked[-1].startswith("the bound, which the dual prices of the plan")
     fresh = solved(dataclasses.replace(after, current=None, max_moves=None), 0.05)
-    without = price_bound(after, again.prices)  # for any number of moves
+    without = lagrangian_bound(after, again.prices)  # for any number of moves
     assert without <= fresh.objective
     assert without <= again.bound <= again.objective
     assert again.gap < 0.01
@@ -72,10 +72,10 @@ def test_without_moves_a_plan_that_still_fits_stays_and_one_that_does_not_is_not
 def test_prices_prove_the_bound_of_a_plan_and_no_higher_one(running):
     problem, plan = running
     assert verify_checkpoints(problem, plan).not_checked == ()
-    value = price_bound(problem, plan.prices)
+    value = lagrangian_bound(problem, plan.prices)
     assert plan.bound == pytest.approx(value, rel=1e-12)
     higher = dataclasses.replace(plan, bound=(plan.bound + plan.objective) / 2)
-    proved = f"the bound, which takes a solver: the node prices of the plan prove {value:.12g}"
+    proved = f"the bound, which takes a solver: the dual prices of the plan prove {value:.12g}"
     assert verify_checkpoints(problem, higher).not_checked == (proved,)
     for prices in (-plan.prices, plan.prices[:-1], np.full(20, np.nan), np.zeros(20)):
         claimed = dataclasses.replace(plan, prices=prices)

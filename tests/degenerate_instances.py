@@ -81,7 +81,7 @@ def allocation(seed: int) -> CheckpointAllocation:
         fields["capacity_min"] = np.minimum(least, fields.get("capacity", np.full(n, np.inf)))
     fields["forbidden"] = np.argwhere(draw.random((j, n)) < draw.choice([0.0, 0.15, 0.4]))
     share = draw.choice([0.0, 0.0, 0.2, 0.5, 1.0])
-    fields["apart"] = [(a, b) for a in range(j) for b in range(a) if draw.random() < share]
+    fields["anti_affinity"] = [(a, b) for a in range(j) for b in range(a) if draw.random() < share]
     if draw.random() < 0.25:
         fields |= {"current": draw.integers(0, n, j), "max_moves": int(draw.integers(0, j + 1))}
     return CheckpointAllocation(cost=cost, load=load, **fields)
@@ -144,7 +144,7 @@ def true_allocation(problem: CheckpointAllocation) -> Truth:
     j, n = problem.n_checkpoints, problem.n_nodes
     every = np.array(list(itertools.product(range(n), repeat=j)), dtype=np.int64)
     good = problem.allowed[np.arange(j), every].all(axis=1)
-    for a, b in problem.apart.tolist():
+    for a, b in problem.anti_affinity.tolist():
         good &= every[:, a] != every[:, b]
     loads = np.zeros((len(every), n))
     for k in range(j):

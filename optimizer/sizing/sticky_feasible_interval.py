@@ -1,9 +1,9 @@
-"""Whether any interval lets a plan with units that stay meet its target, from bounds of both sides.
+"""The feasible interval of a plan with sticky placement, from bounds of both sides.
 
-There is no exact figure (models.planning.sizing.placed): a plan meets the target if at some interval the bound from
-above does, and fails if the bound from below misses it at every interval. On a cell [a, b] of intervals that one is
-taken with what a rolls back and the time that b leaves; behind the last cell is [z, infinity). Plans between stay open,
-and what is found is then no more than feasible, with the cheapest open plan as the bound of the cost.
+There is no exact figure (models.planning.sizing.sticky_placement): a plan meets the target if at some interval the
+bound from above does, and fails if the bound from below misses it at every interval. On a cell [a, b] of intervals that
+one is taken with what a rolls back and the time that b leaves; behind the last cell is [z, infinity). Plans between
+stay open, and what is found is then no more than feasible, with the cheapest open plan as the bound of the cost.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 
 from models import display
 from models.planning.checkpoint_interval import exact
-from models.planning.sizing.answer import Judged, PlanFigures, Verdict
-from models.planning.sizing.placed import Placed, at_most
+from models.planning.sizing.answer import EvaluatedPlan, PlanFigures, Verdict
 from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.sizing.sticky_placement import StickyPlacement, at_most
 from models.reliability.times import downtime_s
 
 _POINTS = 9
@@ -25,35 +25,37 @@ _ROUNDING = 1e-6  # relative: what a sparse solution may be off by
 _HALVINGS = 60
 
 
-def judge_placed(problem: SizingProblem, plan: SystemPlan, allowed: float) -> Judged:
+def evaluate_sticky(problem: SizingProblem, plan: SystemPlan, allowed: float) -> EvaluatedPlan:
     """The verdict on a plan that is large enough for the work."""
     cost = problem.cost(plan)
-    placed = Placed.of(problem, plan)
-    if placed is None:
-        return Judged(plan=plan, cost=cost, verdict=Verdict.OPEN, why="too many placements of the units to look at")
+    sticky = StickyPlacement.of(problem, plan)
+    if sticky is None:
+        return EvaluatedPlan(
+            plan=plan, cost=cost, verdict=Verdict.OPEN, why="too many placements of the units to look at"
+        )
     points = _points(problem, plan)
-    late = _late(placed, points)
+    late = _late(sticky, points)
     if late:
-        return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=late)
-    least = _least(placed, points) * (1 - _ROUNDING)
+        return EvaluatedPlan(plan=plan, cost=cost, verdict=Verdict.FAILS, why=late)
+    least = _least(sticky, points) * (1 - _ROUNDING)
     target, share = problem.asked.target.recovery_s, problem.asked.target.recovery_share
-    good = [one for one in points if target is None or placed.in_time(one, target) >= share]
+    good = [one for one in points if target is None or sticky.in_time(one, target) >= share]
     if least > allowed:
         down, most = display.apart(downtime_s(least), downtime_s(allowed), rounding=("down",))
         why = f"down at least {down} a month, {most} allowed, wherever the units are"
-        best = figures_placed(placed, good[len(good) // 2], least) if good else None  # what it would have, about
-        return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=why, least=least, at=best)
+        best = sticky_figures(sticky, good[len(good) // 2], least) if good else None  # what it would have, about
+        return EvaluatedPlan(plan=plan, cost=cost, verdict=Verdict.FAILS, why=why, least=least, at=best)
     if not good:
         why = f"no interval is certain to recover {display.share(share, 6)} of failures in time"
-        return Judged(plan=plan, cost=cost, verdict=Verdict.OPEN, why=why, least=least)
-    return _between(placed, good, allowed, least)
+        return EvaluatedPlan(plan=plan, cost=cost, verdict=Verdict.OPEN, why=why, least=least)
+    return _between(sticky, good, allowed, least)
 
 
-def _between(placed: Placed, points: list[float], allowed: float, least: float) -> Judged:
+def _between(sticky: StickyPlacement, points: list[float], allowed: float, least: float) -> EvaluatedPlan:
     """Met at one of these intervals, all of which recover in time, or open."""
     best: PlanFigures | None = None
     for one in sorted(points, key=lambda point: abs(math.log(point / points[len(points) // 2]))):
-        found = figures_placed(placed, one, least)
+        found = sticky_figures(sticky, one, least)
         best = found if best is None or found.unavailability < best.unavailability else best
         if best.unavailability <= allowed:
             break
@@ -61,8 +63,8 @@ def _between(placed: Placed, points: list[float], allowed: float, least: float) 
     meets = best.unavailability <= allowed
     why = "" if meets else _open(least, best.unavailability, allowed)
     verdict = Verdict.MEETS if meets else Verdict.OPEN
-    return Judged(
-        plan=placed.plan, cost=placed.problem.cost(placed.plan), verdict=verdict, why=why, least=least, at=best
+    return EvaluatedPlan(
+        plan=sticky.plan, cost=sticky.problem.cost(sticky.plan), verdict=verdict, why=why, least=least, at=best
     )
 
 
@@ -72,13 +74,13 @@ def _open(least: float, most: float, allowed: float) -> str:
     return f"down {low} to {high} a month, {limit} allowed"
 
 
-def figures_placed(placed: Placed, interval_s: float, least: float) -> PlanFigures:
+def sticky_figures(sticky: StickyPlacement, interval_s: float, least: float) -> PlanFigures:
     """The plan at an interval: all from above, but for `least`, which no interval is below."""
-    problem, plan = placed.problem, placed.plan
-    found = at_most(placed, interval_s)
+    problem, plan = sticky.problem, sticky.plan
+    found = at_most(sticky, interval_s)
     share = problem.asked.target.recovery_share
-    uses = placed.uses_per_s()
-    longest_s = _within(placed, interval_s, 1.0)
+    uses = sticky.uses_per_s()
+    longest_s = _within(sticky, interval_s, 1.0)
     return PlanFigures(
         interval_s=interval_s,
         unavailability=found.total * (1 + _ROUNDING),
@@ -87,25 +89,25 @@ def figures_placed(placed: Placed, interval_s: float, least: float) -> PlanFigur
         switching=0.0,
         utilisation=problem.busy(plan, 0) + problem.asked.checkpoints.pause_s / interval_s,
         worst_recovery_s=longest_s,
-        promised_recovery_s=_within(placed, interval_s, share),
-        mean_recovery_s=min(longest_s, placed.mean_recovery_s(interval_s)),
+        promised_recovery_s=_within(sticky, interval_s, share),
+        mean_recovery_s=min(longest_s, sticky.mean_recovery_s(interval_s)),
         mean_between_recoveries_s=1 / uses if uses else None,
         unavailability_at_least=least,
     )
 
 
-def in_use_placed(
+def sticky_in_use(
     problem: SizingProblem, plan: SystemPlan, best: PlanFigures, allowed: float
 ) -> tuple[PlanFigures, str]:
     """Return the longest interval of those looked at, up to that of least slowdown, that surely meets the targets."""
-    placed = Placed.of(problem, plan)
-    assert placed is not None
+    sticky = StickyPlacement.of(problem, plan)
+    assert sticky is not None
     pause = problem.asked.checkpoints.pause_s
     free = exact(pause, best.mean_between_recoveries_s or problem.mttf_s) + pause
     target, share = problem.asked.target.recovery_s, problem.asked.target.recovery_share
     for one in sorted({*_points(problem, plan), free}, reverse=True):
-        if best.interval_s < one <= free and (target is None or placed.in_time(one, target) >= share):
-            found = figures_placed(placed, one, best.unavailability_at_least or 0.0)
+        if best.interval_s < one <= free and (target is None or sticky.in_time(one, target) >= share):
+            found = sticky_figures(sticky, one, best.unavailability_at_least or 0.0)
             if found.unavailability <= allowed:
                 return found, "costs least work" if one == free else "the targets decide"
     return best, "the bound of the unavailability is least there"
@@ -126,17 +128,17 @@ def _cells(points: list[float]) -> list[tuple[float, float]]:
     return list(zip(points, [*points[1:], math.inf], strict=True))
 
 
-def _least(placed: Placed, points: list[float]) -> float:
+def _least(sticky: StickyPlacement, points: list[float]) -> float:
     """A bound of the unavailability at every interval."""
-    return min(placed.at_least(one, other) for one, other in _cells(points))
+    return min(sticky.at_least(one, other) for one, other in _cells(points))
 
 
-def _late(placed: Placed, points: list[float]) -> str:
+def _late(sticky: StickyPlacement, points: list[float]) -> str:
     """Why no interval recovers failures in time; empty where one may."""
-    target, share = placed.problem.asked.target.recovery_s, placed.problem.asked.target.recovery_share
+    target, share = sticky.problem.asked.target.recovery_s, sticky.problem.asked.target.recovery_share
     if target is None:
         return ""
-    most = max(placed.at_best_in_time(one, other, target) for one, other in _cells(points))
+    most = max(sticky.at_best_in_time(one, other, target) for one, other in _cells(points))
     if most >= share * (1 - _ROUNDING):
         return ""
     within = f"can be recovered in {display.duration(target)}"
@@ -144,14 +146,14 @@ def _late(placed: Placed, points: list[float]) -> str:
     return f"at most {few} of failures {within}, {asked} asked"
 
 
-def _within(placed: Placed, interval_s: float, share: float) -> float:
+def _within(sticky: StickyPlacement, interval_s: float, share: float) -> float:
     """The shortest time in which that share of failures is surely worked off; infinite where it never is."""
     low, high = 0.0, 1.0
-    while placed.in_time(interval_s, high) < share * (1 - 1e-12):
+    while sticky.in_time(interval_s, high) < share * (1 - 1e-12):
         low, high = high, 2 * high
         if high > 1e12:
             return math.inf
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if placed.in_time(interval_s, middle) >= share * (1 - 1e-12) else (middle, high)
+        low, high = (low, middle) if sticky.in_time(interval_s, middle) >= share * (1 - 1e-12) else (middle, high)
     return high

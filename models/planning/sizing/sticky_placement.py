@@ -1,4 +1,4 @@
-"""How often a system is not there whose units stay where recoveries put them: from above and from below.
+"""Sticky placement: bounds, from above and from below, of how often a system is not there whose units stay put.
 
 State of the chain: where the units are (`placements`), and B, how much work is behind [hosts x s]. With c units on a
 host its load lies between what the c lightest and the c heaviest units take, rho <= load * most(c). Where a host with c
@@ -36,7 +36,7 @@ _ROUNDING = 1 + 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class StickyPlacement:
     """A plan with units: its placements, their chances, and the loads of hosts in each."""
 
     problem: SizingProblem
@@ -46,7 +46,7 @@ class Placed:
     shares: Shares
 
     @classmethod
-    def of(cls, problem: SizingProblem, plan: SystemPlan) -> Placed | None:
+    def of(cls, problem: SizingProblem, plan: SystemPlan) -> StickyPlacement | None:
         """The plan's placements; None where there are too many to look at."""
         units = problem.asked.units
         assert units is not None
@@ -172,7 +172,7 @@ class Placed:
         return float(self.at_least_by_state(shortest_s, longest_s).sum())
 
     def at_least_by_state(self, shortest_s: float, longest_s: float) -> FloatArray:
-        """The same apart for each placement, (states,)."""
+        """The same for each placement, (states,)."""
         left = self.left(longest_s)
         back = shortest_s / 2 + self.problem.complete_s + self.problem.down_s
         frees = [self._free_hosts(state, left) for state in range(len(self.states.counts))]
@@ -226,37 +226,37 @@ class NotThereAtMost:
         return self.too_full + self.recovering
 
 
-def at_most(placed: Placed, interval_s: float) -> NotThereAtMost:
+def at_most(sticky: StickyPlacement, interval_s: float) -> NotThereAtMost:
     """P(not there) at an interval, from above."""
-    left = placed.left(interval_s)
-    drains = [placed.drain(state, left) for state in range(len(placed.law))]
-    if not any(drain > 0 and chance > 0 for drain, chance in zip(drains, placed.law, strict=True)):
+    left = sticky.left(interval_s)
+    drains = [sticky.drain(state, left) for state in range(len(sticky.law))]
+    if not any(drain > 0 and chance > 0 for drain, chance in zip(drains, sticky.law, strict=True)):
         return NotThereAtMost(1.0, 0.0)  # what is behind once is behind for ever
-    chances = _level_law(placed, interval_s, drains, _levels(placed, interval_s, drains))
-    full = [drains[state] <= 0 or placed.too_full(state) for state in range(len(drains))]
+    chances = _level_law(sticky, interval_s, drains, _levels(sticky, interval_s, drains))
+    full = [drains[state] <= 0 or sticky.too_full(state) for state in range(len(drains))]
     behind = chances[:, 1:].sum(axis=1)
     too_full = sum(
-        float(chances[s].sum()) if placed.too_full(s) else float(behind[s]) for s in range(len(full)) if full[s]
+        float(chances[s].sum()) if sticky.too_full(s) else float(behind[s]) for s in range(len(full)) if full[s]
     )
     return NotThereAtMost(too_full, sum(float(behind[s]) for s in range(len(full)) if not full[s]))
 
 
-def _levels(placed: Placed, interval_s: float, drains: list[float]) -> FloatArray:
+def _levels(sticky: StickyPlacement, interval_s: float, drains: list[float]) -> FloatArray:
     jumps = [
-        placed.behind_after(one, interval_s, late=late)
-        for failures in placed.states.failures
+        sticky.behind_after(one, interval_s, late=late)
+        for failures in sticky.states.failures
         for one in failures
         if one.units
         for late in (False, True)
     ]
     least = max(min(jumps, default=1.0), 1e-9)
-    grows = -min(*drains, 0.0) * placed.problem.mttf_s * _LONG
+    grows = -min(*drains, 0.0) * sticky.problem.mttf_s * _LONG
     highest = max(32 * max(jumps, default=1.0), grows, least * 4)
     count = 2 + math.ceil(math.log(highest / least) / math.log(_RATIO))
     return np.concatenate([[0.0], least * _RATIO ** np.arange(count)])
 
 
-def _level_law(placed: Placed, interval_s: float, drains: list[float], levels: FloatArray) -> FloatArray:
+def _level_law(sticky: StickyPlacement, interval_s: float, drains: list[float], levels: FloatArray) -> FloatArray:
     """P(state, level), (states, levels)."""
     n, m = len(drains), len(levels)
     at = np.arange(m)
@@ -275,26 +275,26 @@ def _level_law(placed: Placed, interval_s: float, drains: list[float], levels: F
             add(state, state, at[1:], at[:-1], drains[state] / step)
         else:
             add(state, state, at[:-1], at[1:], -drains[state] / step)
-        back = placed.states.repaired[state]
+        back = sticky.states.repaired[state]
         if back is not None:
-            crews = placed.plan.crews or placed.plan.hosts
-            add(state, back, at, at, placed.states.repair_rate(state, crews, placed.problem.mttr_s))
-        for one in placed.states.failures[state]:
-            for start, end, part in _jumps(placed, one, interval_s, levels):
-                add(state, one.then, start, end, part * one.hosts / placed.problem.mttf_s)
-    home = placed.states.home * m
+            crews = sticky.plan.crews or sticky.plan.hosts
+            add(state, back, at, at, sticky.states.repair_rate(state, crews, sticky.problem.mttr_s))
+        for one in sticky.states.failures[state]:
+            for start, end, part in _jumps(sticky, one, interval_s, levels):
+                add(state, one.then, start, end, part * one.hosts / sticky.problem.mttf_s)
+    home = sticky.states.home * m
     return _sparse_law(home, n * m, np.concatenate(starts), np.concatenate(ends), np.concatenate(rates)).reshape(n, m)
 
 
 def _jumps(
-    placed: Placed, one: Failure, interval_s: float, levels: FloatArray
+    sticky: StickyPlacement, one: Failure, interval_s: float, levels: FloatArray
 ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
     """(levels, levels then, parts of the rate) for one failure."""
     at = np.arange(len(levels))
     if not one.units:
         yield at, at, np.ones(len(levels))
         return
-    first, later = (placed.behind_after(one, interval_s, late=late) for late in (False, True))
+    first, later = (sticky.behind_after(one, interval_s, late=late) for late in (False, True))
     target = np.minimum(levels + np.where(at == 0, first, later), levels[-1])
     above = np.clip(np.searchsorted(levels, target), 1, len(levels) - 1)
     part = (target - levels[above - 1]) / (levels[above] - levels[above - 1])

@@ -1,4 +1,4 @@
-"""Programs on all nodes beside whole packings; the oracle is HiGHS on the plain program."""
+"""Programs on all nodes beside column generation; the oracle is HiGHS on the plain program."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from work_limits import as_much_work_as_in
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import capacitated, solve
-from optimizer.checkpoint_allocation.column_generation.search import PackedSearch
-from optimizer.checkpoint_allocation.lagrangian.bound import node_prices
+from optimizer.checkpoint_allocation.column_generation.search import ColumnGeneration
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
 
@@ -60,7 +60,7 @@ def test_a_program_on_few_pairs_comes_near_the_bound_and_twice_to_the_same():
     problem = alike(3, 6, 60)
 
     def answer():
-        search = PackedSearch(problem, node_prices(problem), None, work=3.0, time_limit_s=60.0)
+        search = ColumnGeneration(problem, dual_prices(problem), None, work=3.0, time_limit_s=60.0)
         assert search.programmed()
         return search.found(), search.bound
 
@@ -76,7 +76,7 @@ def test_a_program_on_few_pairs_comes_near_the_bound_and_twice_to_the_same():
 def test_minima_are_left_to_the_program_that_knows_them():
     problem = alike(4, 5, 62)
     least = dataclasses.replace(problem, capacity_min=np.full(5, 0.9 * problem.load.sum() / 5))
-    search = PackedSearch(least, node_prices(least), None, work=3.0, time_limit_s=60.0)
+    search = ColumnGeneration(least, dual_prices(least), None, work=3.0, time_limit_s=60.0)
     assert not search.programmed()
     with as_much_work_as_in(20.0) as seconds:
         plan = solve(least, time_limit_s=seconds)

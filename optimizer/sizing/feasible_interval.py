@@ -1,4 +1,4 @@
-"""Whether any interval lets a plan meet its target: branch and bound on the checkpoint interval.
+"""The feasible interval of a plan, if any meets the target: branch and bound on the checkpoint interval.
 
 With R_f(T) the mean recovery with f hosts down, P(not serving) rises with each R_f apart
 (models.planning.sizing.chain). Each R_f falls up to its own T_f and rises after it. So below the least T_f shorter
@@ -17,11 +17,11 @@ import numpy as np
 from models import display
 from models.checked_arrays import FloatArray
 from models.planning.checkpoint_interval import exact
-from models.planning.sizing.answer import Judged, PlanFigures, Verdict
+from models.planning.sizing.answer import EvaluatedPlan, PlanFigures, Verdict
 from models.planning.sizing.chain import NotThere, not_there
 from models.planning.sizing.problem import SizingProblem, SystemPlan
 from models.reliability.times import downtime_s
-from optimizer.sizing.judge_placed import in_use_placed, judge_placed
+from optimizer.sizing.sticky_feasible_interval import evaluate_sticky, sticky_in_use
 
 _CELLS = 32
 _ROUNDS = 8
@@ -30,29 +30,31 @@ _ROUNDING = 1e-9  # relative: what a chain of some hundred states may be off by
 _STEPS = 8  # each makes a piece `_CELLS` times shorter
 
 
-def judge(problem: SizingProblem, plan: SystemPlan, allowed: float | None = None) -> Judged:
+def evaluate_plan(problem: SizingProblem, plan: SystemPlan, allowed: float | None = None) -> EvaluatedPlan:
     """The verdict on a plan beside an unavailability (None: that of the target)."""
     allowed = problem.allowed if allowed is None else allowed
     cost = problem.cost(plan)
     if problem.spare(plan) < 0:
-        return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=_too_small(problem, plan))
+        return EvaluatedPlan(plan=plan, cost=cost, verdict=Verdict.FAILS, why=_too_small(problem, plan))
     if problem.asked.units is not None:
-        return judge_placed(problem, plan, allowed)
+        return evaluate_sticky(problem, plan, allowed)
     late = _too_late(problem, plan)
     if late is not None:
-        return Judged(plan=plan, cost=cost, verdict=Verdict.FAILS, why=late[0], shortest_recovery_s=late[1])
+        return EvaluatedPlan(plan=plan, cost=cost, verdict=Verdict.FAILS, why=late[0], shortest_recovery_s=late[1])
     interval, least = _best_interval(problem, plan, allowed)
-    return _judged(problem, plan, allowed, interval, least)
+    return _evaluated(problem, plan, allowed, interval, least)
 
 
-def tightened(problem: SizingProblem, one: Judged) -> Judged:
+def tightened(problem: SizingProblem, one: EvaluatedPlan) -> EvaluatedPlan:
     """Return the verdict again, with the best interval found to its last digits."""
     if one.at is None or problem.asked.units is not None:
         return one
-    return _judged(problem, one.plan, problem.allowed, *_best_interval(problem, one.plan, None))
+    return _evaluated(problem, one.plan, problem.allowed, *_best_interval(problem, one.plan, None))
 
 
-def _judged(problem: SizingProblem, plan: SystemPlan, allowed: float, interval: float, least: float) -> Judged:
+def _evaluated(
+    problem: SizingProblem, plan: SystemPlan, allowed: float, interval: float, least: float
+) -> EvaluatedPlan:
     cost, best = problem.cost(plan), figures(problem, plan, interval)
     if best.unavailability <= allowed * (1 + _ROUNDING):
         verdict, why = Verdict.MEETS, ""
@@ -60,7 +62,7 @@ def _judged(problem: SizingProblem, plan: SystemPlan, allowed: float, interval: 
         verdict, why = Verdict.FAILS, _why(best, min(least, best.unavailability), allowed)
     else:
         verdict, why = Verdict.OPEN, "the bound of its unavailability is below the target, and no interval was found"
-    return Judged(plan=plan, cost=cost, verdict=verdict, why=why, least=min(least, best.unavailability), at=best)
+    return EvaluatedPlan(plan=plan, cost=cost, verdict=verdict, why=why, least=min(least, best.unavailability), at=best)
 
 
 def figures(problem: SizingProblem, plan: SystemPlan, interval_s: float) -> PlanFigures:
@@ -81,7 +83,7 @@ def figures(problem: SizingProblem, plan: SystemPlan, interval_s: float) -> Plan
     )
 
 
-def in_use(problem: SizingProblem, one: Judged, allowed: float) -> tuple[PlanFigures, str]:
+def in_use(problem: SizingProblem, one: EvaluatedPlan, allowed: float) -> tuple[PlanFigures, str]:
     """Return the plan at the interval to use if `allowed` is the target, and what decides that interval.
 
     The interval of least slowdown is the exact optimum for the mean time between recoveries, within the limits of the
@@ -89,7 +91,7 @@ def in_use(problem: SizingProblem, one: Judged, allowed: float) -> tuple[PlanFig
     """
     assert one.at is not None
     if problem.asked.units is not None:
-        return in_use_placed(problem, one.plan, one.at, allowed)
+        return sticky_in_use(problem, one.plan, one.at, allowed)
     limits = problem.intervals(one.plan)
     assert limits is not None
     free = _of_least_slowdown(problem, one.plan, limits)
@@ -108,7 +110,7 @@ def _of_least_slowdown(problem: SizingProblem, plan: SystemPlan, limits: tuple[f
     return exact(pause, 1 / used if used else problem.mttf_s) + pause
 
 
-def _nearest(problem: SizingProblem, one: Judged, wanted: float, allowed: float) -> float:
+def _nearest(problem: SizingProblem, one: EvaluatedPlan, wanted: float, allowed: float) -> float:
     """Return the interval next to `wanted`, which misses the target, on the way from the best one, which meets it."""
     assert one.at is not None
     inside, outside = one.at.interval_s, wanted

@@ -1,4 +1,4 @@
-"""Whole packings against brute force: knapsacks, the bound, the pairs left out, and what is called optimal."""
+"""Column generation against brute force: knapsacks, the bound, the pairs left out, and what is called optimal."""
 
 import dataclasses
 import importlib
@@ -15,12 +15,12 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import capacitated, solve
 from optimizer.checkpoint_allocation.column_generation import dive, knapsack, numbers
-from optimizer.checkpoint_allocation.column_generation.bound import packing_bound
+from optimizer.checkpoint_allocation.column_generation.bound import column_generation_bound
 from optimizer.checkpoint_allocation.column_generation.groups import pair_bounds
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, raised
-from optimizer.checkpoint_allocation.column_generation.search import packed_search
+from optimizer.checkpoint_allocation.column_generation.search import generate_columns
 from optimizer.checkpoint_allocation.column_generation.work import Work
-from optimizer.checkpoint_allocation.lagrangian.bound import node_prices, price_bound
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
 from scenarios.planning.files import plan_to_dict, read_plan, write_plan
@@ -101,7 +101,7 @@ def feasible(problem):
     return [(problem.objective(a), a) for a in every if not constraint_violations(problem, a)]
 
 
-def exact_packing_bound(problem, multipliers):
+def exact_column_generation_bound(problem, multipliers):
     """The bound in rational numbers, each node's best set by enumeration, without rounding of loads or costs."""
     u = [Fraction(float(one)) for one in multipliers]
     total = sum(u)
@@ -123,19 +123,19 @@ def test_no_allocation_is_cheaper_than_the_bound_of_any_multipliers(seed):
     random = np.random.default_rng(seed)
     for size in np.array([0.0, 0.3, 5.0]) * (np.where(problem.allowed, np.abs(problem.cost), 0).max() or 1.0):
         u = random.normal(size=problem.n_checkpoints) * size
-        bound = packing_bound(problem, u)
+        bound = column_generation_bound(problem, u)
         for value, _ in answers:
             assert bound <= value
         if not numbers.whole_numbers(problem).whole:  # else the bound is rounded up to a whole number
-            assert Fraction(bound) <= exact_packing_bound(problem, u) + Fraction(1, 2**40)
+            assert Fraction(bound) <= exact_column_generation_bound(problem, u) + Fraction(1, 2**40)
 
 
 @pytest.mark.parametrize("seed", range(0, 40, 4))
 def test_the_bound_of_whole_numbers_is_the_rational_one_rounded_up(seed):
     problem = small_problem(seed)
     u = np.random.default_rng(seed).integers(-2000, 30000, problem.n_checkpoints) / 1024
-    exact_one = exact_packing_bound(problem, u)
-    assert packing_bound(problem, u) == -((-exact_one.numerator) // exact_one.denominator)
+    exact_one = exact_column_generation_bound(problem, u)
+    assert column_generation_bound(problem, u) == -((-exact_one.numerator) // exact_one.denominator)
 
 
 @EVERY
@@ -158,8 +158,8 @@ def test_no_better_allocation_has_a_pair_that_is_left_out(seed):
             assert value >= known or not closed[np.arange(j), answer].any()
 
 
-def check_packings(seed):
-    """Compare what packings claim of one problem with brute force."""
+def check_column_generation(seed):
+    """Compare what column generation claims of one problem with brute force."""
     problem = small_problem(seed)
     answers = feasible(problem)
     with pytest.MonkeyPatch.context() as patch:
@@ -181,15 +181,15 @@ def check_packings(seed):
 
 @settings(EVERY, max_examples=15)
 @given(st.integers(0, 2**32))
-def test_packings_are_feasible_and_what_they_call_optimal_is(seed):
-    check_packings(seed)
+def test_column_generation_is_feasible_and_what_it_calls_optimal_is(seed):
+    check_column_generation(seed)
 
 
 @pytest.mark.slow
 @settings(EVERY, max_examples=200)
 @given(st.integers(0, 2**32))
-def test_packings_are_feasible_and_what_they_call_optimal_is_in_many_problems(seed):
-    check_packings(seed)
+def test_column_generation_is_feasible_and_what_it_calls_optimal_is_in_many_problems(seed):
+    check_column_generation(seed)
 
 
 def type_d(seed, nodes, items):
@@ -202,17 +202,17 @@ def type_d(seed, nodes, items):
 @pytest.fixture(scope="module")
 def tight():
     problem = type_d(0, 6, 36)
-    prices = node_prices(problem)
-    return problem, prices, packed_search(problem, prices, None, work=0.5, time_limit_s=60.0)
+    prices = dual_prices(problem)
+    return problem, prices, generate_columns(problem, prices, None, work=0.5, time_limit_s=60.0)
 
 
-def test_whole_packings_prove_more_than_prices_and_come_near_it(tight):
+def test_column_generation_proves_more_than_prices_and_comes_near_it(tight):
     problem, prices, found = tight
-    assert found.bound > price_bound(problem, prices) + 5
+    assert found.bound > lagrangian_bound(problem, prices) + 5
     assert constraint_violations(problem, found.assignment) == []
     assert problem.objective(found.assignment) <= 1.02 * found.bound
-    assert packing_bound(problem, found.multipliers) == found.bound
-    again = packed_search(problem, prices, None, work=0.5, time_limit_s=60.0)
+    assert column_generation_bound(problem, found.multipliers) == found.bound
+    again = generate_columns(problem, prices, None, work=0.5, time_limit_s=60.0)
     assert again.assignment.tolist() == found.assignment.tolist()
 
 
