@@ -119,10 +119,10 @@ def engine(job: Job, duration_s: float, seed: int, detail: str = "tuples", event
 
 
 def mean_latency_s(records: Any) -> float:
-    """Mean time from birth to sink [s] of the tuples that were delivered."""
+    """Mean time from source to sink [s] of the tuples that were delivered."""
     if records.detail == "tuples":
         delivered = records.tables["deliveries"]
-        latencies = delivered["delivered_ns"] - delivered["birth_ns"]
+        latencies = delivered["delivered_ns"] - delivered["created_ns"]
         return float(latencies.mean()) / 1e9 if latencies.size else math.nan
     times = records.tables["times"]
     rows = [row for row, what in enumerate(times["what"]) if what == "latency"]
@@ -151,7 +151,7 @@ def timed(run: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def turns(what: dict[str, Callable[[int], Outcome]], repeats: int) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """ns per step of each in each turn, and the mean time from birth to sink [s] that each found."""
+    """ns per step of each in each turn, and the mean time from source to sink [s] that each found."""
     cost: dict[str, list[float]] = {name: [] for name in what}
     latency: dict[str, list[float]] = {name: [] for name in what}
     for turn in range(repeats):
@@ -197,7 +197,7 @@ def ratio(slow: list[float], fast: list[float]) -> float:
 
 
 PLAIN, HAND, HEAP = "plain SimPy", "SimPy by hand", "heap loop"
-ROWS, FOLDED = "holdfast, a row per tuple", "holdfast, histograms"
+ROWS, IN_HISTOGRAMS = "holdfast, a row per tuple", "holdfast, histograms"
 
 
 def compared(job: Job, scale: float, repeats: int, event_loop: bool = False) -> dict[str, list[float]]:
@@ -207,8 +207,8 @@ def compared(job: Job, scale: float, repeats: int, event_loop: bool = False) -> 
     histograms of waits, services and latencies.
     """
     few, many = (max(0.2, scale * tuples / job.rate_per_s) for tuples in (RIVAL_TUPLES, ENGINE_TUPLES))
-    rows, folded = (partial(engine, job, detail=kind, event_loop=event_loop) for kind in ("tuples", "histograms"))
-    for run in (rows, folded):
+    rows, binned = (partial(engine, job, detail=kind, event_loop=event_loop) for kind in ("tuples", "histograms"))
+    for run in (rows, binned):
         run(0.2, 0)  # imports, compilation
     cost, latency = turns(
         {
@@ -216,7 +216,7 @@ def compared(job: Job, scale: float, repeats: int, event_loop: bool = False) -> 
             HAND: partial(simpy_by_hand, job, few),
             HEAP: partial(heap_loop, job, few),
             ROWS: partial(rows, many),
-            FOLDED: partial(folded, many),
+            IN_HISTOGRAMS: partial(binned, many),
         },
         repeats,
     )
@@ -228,7 +228,7 @@ def compared(job: Job, scale: float, repeats: int, event_loop: bool = False) -> 
 
 def ratios(cost: dict[str, list[float]], over_plain: float, over_hand: float | None) -> None:
     """Lines of what a step of each rival costs beside one of the engine, in both ways of recording."""
-    for mine in (ROWS, FOLDED):
+    for mine in (ROWS, IN_HISTOGRAMS):
         at_least(f"{PLAIN} / {mine}", ratio(cost[PLAIN], cost[mine]), over_plain)
         by_hand = ratio(cost[HAND], cost[mine])
         if over_hand is None:

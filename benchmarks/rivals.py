@@ -14,7 +14,7 @@ hosts are under way for a constant latency, inside a host for none.
   shared cores, priorities, bounded queues or bandwidths. Sweeping operator by operator with a sort between (dedicated
   cores only) is not faster: the heap holds what is under way, some dozens, and the sort all tuples.
 
-All keep the time from birth to sink of each tuple and nothing else: no row per service, no samples, no ledger.
+All keep the time from source to sink of each tuple and nothing else: no row per service, no samples, no ledger.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Services that ended, all operators together, and the mean time from birth to sink [s]."""
+    """Services that ended, all operators together, and the mean time from source to sink [s]."""
 
     steps: int
     latency_s: float
@@ -95,9 +95,9 @@ def plain(job: Job, duration_s: float, seed: int) -> Outcome:
         callbacks = env.timeout(job.latency_s, value).callbacks
         callbacks.append(what)
 
-    def send(operator: int, origin: int | None, birth: float) -> None:
+    def send(operator: int, origin: int | None, arrival: float) -> None:
         task = owners[rng.randrange(job.groups)]
-        store, item = stores[operator][task], (operator, task, birth)
+        store, item = stores[operator][task], (operator, task, arrival)
         if task == origin:
             store.put(item)
         else:
@@ -111,13 +111,13 @@ def plain(job: Job, duration_s: float, seed: int) -> Outcome:
     def server(store: simpy.Store) -> Generator[simpy.Event, Any, Any]:
         nonlocal steps
         while True:
-            operator, task, birth = yield store.get()
+            operator, task, arrival = yield store.get()
             yield env.timeout(rng.expovariate(1 / service))
             steps += 1
             if operator + 1 < OPERATORS:
-                send(operator + 1, task, birth)
+                send(operator + 1, task, arrival)
             else:
-                after_latency(deliver, birth)
+                after_latency(deliver, arrival)
 
     env.process(source())
     for store in dict.fromkeys(store for row in stores for store in row):
@@ -130,7 +130,7 @@ def simpy_by_hand(job: Job, duration_s: float, seed: int) -> Outcome:
     """A SimPy model written for speed: one event for each arrival and each end of a service, and no other.
 
     A tuple is itself the event that it arrives, a server the event that its service ends: neither makes an event for a
-    thing that happens, nor a list of callbacks. No Store, no process, no timeout. The instants of the birth and of the
+    thing that happens, nor a list of callbacks. No Store, no process, no timeout. The instants of creation and of the
     delivery are known without an event: a latency before the arrival at the first operator, a latency after the end.
     """
     import simpy  # noqa: PLC0415 - as above
@@ -147,10 +147,10 @@ def simpy_by_hand(job: Job, duration_s: float, seed: int) -> Outcome:
         _ok, _value = True, None
 
     class Item(Prepared):
-        """A tuple, as the event that it arrives at a server; two sources' births in a row are never one instant."""
+        """A tuple, as the event that it arrives at a server; two sources' arrivals in a row are never one instant."""
 
-        def __init__(self, born: float) -> None:
-            self.born, self.operator, self.task = born, 0, owners[int(random() * groups)]
+        def __init__(self, created: float) -> None:
+            self.created, self.operator, self.task = created, 0, owners[int(random() * groups)]
             self.server = servers[0][self.task]
 
     class Server(Prepared):
@@ -168,9 +168,9 @@ def simpy_by_hand(job: Job, duration_s: float, seed: int) -> Outcome:
             server.queue.append(item)
 
     def enter(item: Any) -> None:
-        following = Item(item.born - gap * log(1.0 - random()))
+        following = Item(item.created - gap * log(1.0 - random()))
         following.callbacks = entering
-        schedule(following, normal, following.born - item.born)
+        schedule(following, normal, following.created - item.created)
         arrive(item)
 
     def end(server: Any) -> None:
@@ -183,7 +183,7 @@ def simpy_by_hand(job: Job, duration_s: float, seed: int) -> Outcome:
         else:
             server.serving = None
         if item.operator == last:
-            latencies.append(env.now + latency - item.born)
+            latencies.append(env.now + latency - item.created)
             return
         origin, item.task = item.task, owners[int(random() * groups)]
         item.operator += 1
@@ -200,7 +200,7 @@ def simpy_by_hand(job: Job, duration_s: float, seed: int) -> Outcome:
     servers = [first, first if job.shared else [Server() for _ in range(job.tasks)]]
     head = Item(-gap * log(1.0 - random()))
     head.callbacks = entering
-    schedule(head, normal, head.born + latency)
+    schedule(head, normal, head.created + latency)
     env.run(until=duration_s)
     return _outcome(steps, latencies)
 
@@ -218,13 +218,13 @@ def heap_loop(job: Job, duration_s: float, seed: int) -> Outcome:
     waiting: list[tuple[float, int, int, float]] = []
     latencies: list[float] = []
     steps, gap, last = 0, 1 / job.rate_per_s, OPERATORS - 1
-    birth = -gap * log(1.0 - random())
+    arrival = -gap * log(1.0 - random())
     while True:
-        if waiting and waiting[0][0] < birth + latency:
-            now, operator, task, born = heappop(waiting)
+        if waiting and waiting[0][0] < arrival + latency:
+            now, operator, task, created = heappop(waiting)
         else:
-            now, operator, task, born = birth + latency, 0, owners[int(random() * groups)], birth
-            birth -= gap * log(1.0 - random())
+            now, operator, task, created = arrival + latency, 0, owners[int(random() * groups)], arrival
+            arrival -= gap * log(1.0 - random())
         if now >= duration_s:
             return _outcome(steps, latencies)
         free = free_at[operator]
@@ -235,7 +235,7 @@ def heap_loop(job: Job, duration_s: float, seed: int) -> Outcome:
             continue
         steps += 1
         if operator == last:
-            latencies.append(end + latency - born)
+            latencies.append(end + latency - created)
         else:
             target = owners[int(random() * groups)]
-            heappush(waiting, (end if target == task else end + latency, operator + 1, target, born))
+            heappush(waiting, (end if target == task else end + latency, operator + 1, target, created))

@@ -289,14 +289,14 @@ def _schemas_of_a_run() -> dict[str, Any]:
     """Table -> Arrow schema, of runs in which nothing happened: what is written is the definition."""
     import pyarrow.parquet as pq  # noqa: PLC0415  slow to load
 
-    from models.records.tables import FOLDED, TABLES, RunRecords, table  # noqa: PLC0415
+    from models.records.tables import HISTOGRAM_TABLES, TABLES, RunRecords, table  # noqa: PLC0415
     from scenarios.runs.store import write_run  # noqa: PLC0415
 
-    nothing = {name: table(name, []) for name in (*TABLES, *FOLDED)}
-    folded = RunRecords(0, 0, 1, (), (), (), (), (), nothing)
+    nothing = {name: table(name, []) for name in (*TABLES, *HISTOGRAM_TABLES)}
+    binned = RunRecords(0, 0, 1, (), (), (), (), (), nothing)
     with tempfile.TemporaryDirectory() as folder:
         written = [
-            *write_run(Path(folder) / "histograms", "", {}, [folded]).glob("*.parquet"),
+            *write_run(Path(folder) / "histograms", "", {}, [binned]).glob("*.parquet"),
             *write_run(Path(folder) / "tuples", "", {}, [], raw=True).glob("*.parquet"),
         ]
         return {path.stem: pq.read_schema(path) for path in sorted(written)}

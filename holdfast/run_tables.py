@@ -35,10 +35,10 @@ def operators_table(summary: Mapping[str, Any]) -> Table:
 
 
 def latency_table(summary: Mapping[str, Any]) -> Table:
-    """Latency from birth to sink."""
+    """Latency from source to sink."""
     latency = summary["latency_s"]
     columns = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
-    title = f"Latency, birth to sink ({latency['count']:,} tuples)"
+    title = f"Latency, source to sink ({latency['count']:,} tuples)"
     return table(title, columns, [[display.duration(latency[column]) for column in columns]], text_columns=0)
 
 

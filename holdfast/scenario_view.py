@@ -89,7 +89,7 @@ def tables(scenario: Scenario, inputs: RunInputs | None) -> Iterator[Any]:
         yield f"Sharing of links: {link_sharing(scenario)}."
     size = estimate(scenario, *((inputs.rates, inputs.shares) if inputs else ()))
     yield (
-        f"Expected size: {display.about(size.tuples, 4)} tuples born, {display.about(size.steps, 4)} steps, "
+        f"Expected size: {display.about(size.tuples, 4)} tuples arriving, {display.about(size.steps, 4)} steps, "
         f"{display.about(size.events, 4)} events; "
         f"about {display.size(size.memory_bytes)} and {display.duration(size.time_s)} of one core."
     )

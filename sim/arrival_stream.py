@@ -1,4 +1,4 @@
-"""The tuples of a source task block by block, in the memory of a block: the same bits as `sim.arrivals.births`."""
+"""The tuples of a source task, block by block in the memory of a block: the bits of `sim.arrivals.draw_arrivals`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys, SourceWorkload, UniformKeys
 from sim.arrivals import gap_sampler, rate_curve
 from sim.draws import cumulative_weights, generator
-from sim.kernel.tools.arrivals import birth_times, guide_of, is_constant, keys_of, uniform_keys, write_births
+from sim.kernel.tools.arrivals import arrival_times, guide_of, is_constant, keys_of, uniform_keys, write_arrivals
 
 _NS = 1e9
 BLOCK = 2**16
@@ -23,11 +23,11 @@ Block = tuple[np.ndarray, np.ndarray]
 Draw = Callable[[int], np.ndarray]
 
 
-class BirthStream:
-    """An iterator over blocks (birth times [ns], keys) of one source task, both (n,) int64 with 0 < n <= `block`.
+class ArrivalStream:
+    """An iterator over blocks (arrival times [ns], keys) of one source task, both (n,) int64 with 0 < n <= `block`.
 
-    One after the other they are what `births` returns for the same arguments. Memory is that of a block plus the
-    largest batch: about 120 bytes for each tuple of the block while one is made, 30 between two. Births outside the
+    One after the other they are what `draw_arrivals` returns for the same arguments. Memory is that of a block plus the
+    largest batch: about 120 bytes for each tuple of the block while one is made, 30 between two. Arrivals outside the
     run are left out, so that the last blocks may be shorter.
 
     Geometric batches are drawn by the generator of the gaps, after all gaps: then the gaps are drawn twice, once to
@@ -75,17 +75,17 @@ class BirthStream:
             if block[0].size:
                 return block
 
-    def fill(self, births: np.ndarray) -> int:
-        """Write the next births into the first records (n,) of `BIRTH`, n at least `block`; how many, 0 after the last.
+    def fill(self, arrivals: np.ndarray) -> int:
+        """Write the next arrivals into the first of the records (n,), n at least `block`; how many, 0 after the last.
 
         In place of the blocks of the iterator: of one stream either these or those.
         """
         if self._drawn is None:
             times_ns, keys = next(self, (_NONE, _NONE))
-            births["time"][: times_ns.size], births["key"][: keys.size] = times_ns, keys
+            arrivals["time"][: times_ns.size], arrivals["key"][: keys.size] = times_ns, keys
             return int(times_ns.size)
         for gaps, sums in self._drawn:
-            n, more = write_births(
+            n, more = write_arrivals(
                 gaps,
                 sums,
                 float(self._tasks),
@@ -95,31 +95,31 @@ class BirthStream:
                 self._end_ns,
                 float(self._curve.edges_s[0]),
                 float(self._curve.begin_per_s[0]),
-                births,
+                arrivals,
             )
             if not more:
                 self._drawn = iter(())
             if n > 0:
-                births["key"][:n] = self._key_of(_NONE, self._key_rng.random(n))
+                arrivals["key"][:n] = self._key_of(_NONE, self._key_rng.random(n))
                 return n
         return 0
 
     @property
     def block(self) -> int:
-        """Most births in a block."""
+        """Most arrivals in a block."""
         return self._block
 
     def _block_at(self, counts: np.ndarray) -> Block:
-        """The tuples that are born when the cumulative rate reaches `counts`."""
-        times_ns = birth_times(counts, *self._inverse)
+        """The tuples that arrive when the cumulative rate reaches `counts`."""
+        times_ns = arrival_times(counts, *self._inverse)
         inside = int(np.searchsorted(times_ns, self._end_ns))  # they never fall
         times_ns = times_ns[:inside]
-        # Not read off the rounded times: a rounded birth may stand on the edge of a bin that has no keys.
+        # Not read off the rounded times: a rounded arrival may stand on the edge of a bin that has no keys.
         bins = self._curve.segments(counts)[:inside] if self._by_bin else times_ns
         return times_ns, self._key_of(bins, self._key_rng.random(times_ns.size))
 
     def _counts(self) -> Iterator[np.ndarray]:
-        """Where the cumulative rate is when each tuple is born."""
+        """Where the cumulative rate is when each tuple arrives."""
         size = max(1, int(self._block / self._mean_batch))
         batches = self._batches(size)
         for points in self._points(size):
@@ -148,7 +148,7 @@ class BirthStream:
         return gap_sampler(self._workload, generator(*self._seed, "arrivals"))
 
     def _batches(self, size: int) -> Callable[[int], np.ndarray | int]:
-        """A function that says how many tuples are born at each of the next n points."""
+        """A function that says how many tuples arrive at each of the next n points."""
         batch = self._workload.batch
         if not isinstance(batch, BatchSize):
             return lambda _: batch
@@ -167,7 +167,7 @@ def _even_points(first: int, stop: float, step: int, size: int) -> Iterator[np.n
 
 
 def _renewal_points(gaps: Draw, until: float, size: int) -> Iterator[np.ndarray]:
-    """Points of a renewal process from 0 to beyond `until`: all that `births` draws, with its additions.
+    """Points of a renewal process from 0 to beyond `until`: all that `draw_arrivals` draws, with its additions.
 
     It sums the gaps of one draw, and adds the last point to the sums of the next draw.
     """

@@ -1,6 +1,6 @@
-"""When the tuples of a source task are born and which keys they have, drawn ahead of the run.
+"""When the tuples of a source task arrive and which keys they have, drawn ahead of the run.
 
-A point process of unit rate is bent by the inverse of the cumulative rate: the n-th tuple is born when the
+A point process of unit rate is bent by the inverse of the cumulative rate: the n-th tuple arrives when the
 integral of the rate reaches the n-th point (Cinlar, Introduction to Stochastic Processes, 1975, section 4.7).
 """
 
@@ -85,10 +85,10 @@ def _cut(edges: np.ndarray, begin: np.ndarray, end: np.ndarray, duration_s: floa
     return RateCurve(np.append(starts, inside[-1]), first, first + slope * (inside - starts))
 
 
-def births(
+def draw_arrivals(
     scenario: Scenario, source: str, task: int, replication: int, series: RateSeries | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Birth times [ns], never falling, and keys of the tuples of one source task, both (n,) int64."""
+    """Arrival times [ns], never falling, and keys of the tuples of one source task, both (n,) int64."""
     workload = scenario.workload[source]
     parallelism = scenario.operators[source].parallelism
     rng = generator(scenario.seed, replication, source, task, "arrivals")
@@ -107,7 +107,7 @@ def births(
         counts = np.repeat(counts, workload.batch)
     times_ns = np.maximum(np.rint(curve.inverse(counts) * _NS).astype(np.int64), 1)
     inside = times_ns < round(scenario.duration_s * _NS)
-    # Not read off the rounded times: a rounded birth may stand on the edge of a bin that has no keys.
+    # Not read off the rounded times: a rounded arrival may stand on the edge of a bin that has no keys.
     bins = curve.segments(counts)[inside]
     keys = _keys(workload, bins, series, generator(scenario.seed, replication, source, task, "keys"))
     return times_ns[inside], keys
@@ -140,7 +140,7 @@ def _renewal_points(gaps: Callable[[int], np.ndarray], until: float) -> np.ndarr
 def _keys(
     workload: SourceWorkload, bins: np.ndarray, series: RateSeries | None, rng: np.random.Generator
 ) -> np.ndarray:
-    """A key for each tuple; `bins` (n,) says in which bin of a profile it is born, never falling."""
+    """A key for each tuple; `bins` (n,) says in which bin of a profile it arrives, never falling."""
     draws = rng.random(bins.size)
     if not isinstance(workload.keys, ProfileKeys):
         cumulative = cumulative_weights(workload.keys)

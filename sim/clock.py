@@ -24,7 +24,7 @@ HOST_RECEIVER = 1 << 20  # hosts as receivers come after all tasks
 MESSAGE, SERVICE, ARRIVAL, END_OF_INSTANT = (k * _CLASS for k in (1, 2, 3, 4))  # the last only checks, after all else
 LINK = _CLASS // 2  # what leaves a link that is shared evenly, by host
 CREDIT = SERVICE + _CLASS // 2  # tasks that go on with their outbox: by task; then those that waited, by receiver
-PAUSES = SERVICE + (1 << 45)  # pauses are over after all services that end and all births of the instant, by task
+PAUSES = SERVICE + (1 << 45)  # pauses are over after all services that end and all arrivals of the instant, by task
 TIMERS = SERVICE + (1 << 46)  # then timers emit
 TICKS = TIMERS + (1 << 45)  # then sources send watermarks, before room that got free (CREDIT)
 

@@ -83,8 +83,8 @@ class Listener(Protocol):
     def stored(self, partition: int) -> None:
         """The checkpoint of this partition that was announced is stored."""
 
-    def holder(self, partition: int) -> int:
-        """Who is to hold the checkpoint of this partition, whose planned holder cannot: a host, or NO_HOST."""
+    def checkpoint_host(self, partition: int) -> int:
+        """Who is to hold the checkpoint of this partition, whose planned checkpoint host cannot: a host, or NO_HOST."""
 
 
 class DataPlane(Protocol):
@@ -134,7 +134,7 @@ class DataPlane(Protocol):
         """What the partition held goes in front of the queue of its task, in order."""
 
     def resume(self, partition: int) -> None:
-        """A source partition emits what was born before now and waits, a timer for the instants before now."""
+        """A source partition emits what arrived before now and waits, a timer for the instants before now."""
 
     def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
         """Send all that `sender` keeps for `receiver` again, as one message: (tuples, bytes).
@@ -151,7 +151,7 @@ class DataPlane(Protocol):
         A service in progress goes on at the new pace. The share that it has already is no change.
         """
 
-    def close_books(self, partition: int) -> tuple[int, int]:
+    def stop_counting_replays(self, partition: int) -> tuple[int, int]:
         """`replayed` of the partition now; from here on its replayed tuples are not counted."""
 
     # -- what protocols need
@@ -166,7 +166,7 @@ class DataPlane(Protocol):
         """
 
     def unpause(self, task: int) -> None:
-        """The pause is over now; sources emit what was born meanwhile."""
+        """The pause is over now; sources emit what arrived meanwhile."""
 
     def hold(self, task: int, partition: int | None, origin: int | None) -> None:
         """Tuples for the partition from that task (None: all) go to a side list; asked at their turn, at no cost."""
@@ -205,7 +205,7 @@ class DataPlane(Protocol):
         Raises ValueError if the instance is live or has a state.
         """
 
-    def checkpoint(self, partition: int, holder: int) -> bool:
+    def checkpoint(self, partition: int, checkpoint_host: int) -> bool:
         """Take a checkpoint of the partition now, for a live host that is not its own, or REMOTE; whether it was taken.
 
         Not of a partition that is not live or whose last one is not stored yet, of a source or a sink.
@@ -223,8 +223,8 @@ class DataPlane(Protocol):
     def freeze(self, partition: int, frozen: bool) -> None:
         """Whether no checkpoint of the partition is taken or stored any more, also none that is under way."""
 
-    def plan_holder(self, partition: int, host: int) -> None:
-        """The host, or NO_HOST, is the planned holder of the partition from now on, as the cluster says already."""
+    def plan_checkpoint_host(self, partition: int, host: int) -> None:
+        """The host, or NO_HOST, is the planned checkpoint host of the partition from now on, as the cluster says already."""
 
     def announce(self, partition: int) -> None:
         """`Listener.stored` is told when the next checkpoint of the partition is stored."""
@@ -283,7 +283,7 @@ class DataPlane(Protocol):
     def replayed(self, partition: int) -> tuple[int, int]:
         """(replayed tuples that are not processed yet, when the last was processed or NEVER), since `assign`."""
 
-    def holder(self, partition: int) -> int | None:
+    def checkpoint_host(self, partition: int) -> int | None:
         """The host that holds the stored checkpoint, REMOTE, or None without one."""
 
     def checkpoint_bytes(self, partition: int) -> int:
@@ -320,7 +320,7 @@ class DataPlane(Protocol):
         """Take a checkpoint of partition k at `offsets_ns[k]` after each multiple of the interval, from the first on.
 
         A control action at its instant, set at the one before it. The whole life of a checkpoint is the plane's:
-        the snapshot, writing it, its way to the holder, and that upstream forgets.
+        the snapshot, writing it, its way to the checkpoint host, and that upstream forgets.
         """
 
     # -- records
@@ -337,7 +337,7 @@ class DataPlane(Protocol):
         """
 
     def lag(self) -> Rows:
-        """(operator, tuples that are born before now and not emitted) for each source partition."""
+        """(operator, tuples that arrived before now and are not emitted) for each source partition."""
 
     def statistics(self) -> list[Statistic]:
         """What each partition but those of sources has done so far, in order of their numbers, also where it is over.

@@ -2,7 +2,7 @@
 
 The engine hands over blocks of rows of 64-bit integers, in any order and of any size: visits (n, 5) operator, task,
 arrival_ns, start_ns, end_ns (NEVER if the service had not ended at the end of the run), and deliveries (n, 3)
-operator, birth_ns, delivered_ns. A block is not kept: the engine may use its memory again.
+operator, created_ns, delivered_ns. A block is not kept: the engine may use its memory again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from models.records.histogram import BINS
-from models.records.tables import FOLDED, NEVER, TABLES, bucket_ns, table
+from models.records.tables import HISTOGRAM_TABLES, NEVER, TABLES, bucket_ns, table
 from models.scenario.inputs import RunInputs
 from models.scenario.recording import Detail
 from models.scenario.scenario import Scenario
@@ -52,7 +52,7 @@ class Recording(Protocol):
         """Tuples that a sink accepted. Raises ValueError for a row that cannot be."""
 
     def tables(self) -> Tables:
-        """The tables visits and deliveries, and those of FOLDED where histograms are kept."""
+        """The tables visits and deliveries, and those of HISTOGRAM_TABLES where histograms are kept."""
 
 
 def recording_of(scenario: Scenario, inputs: RunInputs) -> TupleRecording | HistogramRecording:
@@ -132,8 +132,8 @@ class _Columns:
 
 
 class HistogramRecording:
-    """Histograms, exact counts, sums and extremes, as `models.records.tables.FOLDED` has them, in memory that does not
-    grow with the number of tuples.
+    """Histograms, exact counts, sums and extremes, as `models.records.tables.HISTOGRAM_TABLES` has them, in memory that
+    does not grow with the number of tuples.
 
     `operators`: how many there are; `sinks`: which of them deliver.
     """
@@ -170,7 +170,7 @@ class HistogramRecording:
     def add_visits(self, block: np.ndarray) -> None:
         """Add the rows to the sums and histograms of their operators."""
         rows = _rows(block, _VISIT)
-        wrong = histograms.fold_visits(
+        wrong = histograms.bin_visits(
             rows, self._window, self._sums, self._extremes, self._waits, self._sojourns, self._ended
         )
         if wrong >= 0:
@@ -193,7 +193,7 @@ class HistogramRecording:
         rows = _rows(block, _DELIVERY)
         done = 0
         while done < len(rows):
-            done, wrong = histograms.fold_deliveries(
+            done, wrong = histograms.bin_deliveries(
                 rows,
                 done,
                 self._window,
@@ -207,7 +207,7 @@ class HistogramRecording:
                 self._used,
             )
             if wrong:
-                raise ValueError(f"a delivery cannot be {rows[done].tolist()}: operator, birth, delivered [ns]")
+                raise ValueError(f"a delivery cannot be {rows[done].tolist()}: operator, created, delivered [ns]")
             self.make_room(1)
         self._count(len(rows))
 
@@ -254,7 +254,7 @@ class HistogramRecording:
         return self._window
 
     def tables(self) -> Tables:
-        """Empty tables visits and deliveries, and all of FOLDED, sorted by their first columns."""
+        """Empty tables visits and deliveries, and all of HISTOGRAM_TABLES, sorted by their first columns."""
         self._carry_all()
         made: dict[str, Any] = {
             "times": self._times(),
@@ -263,7 +263,7 @@ class HistogramRecording:
             "delivered": self._delivered(),
             "delivered_bins": self._delivered_bins(),
         }
-        assert made.keys() == FOLDED.keys()
+        assert made.keys() == HISTOGRAM_TABLES.keys()
         return {name: table(name, made.get(name, [])) for name in ("visits", "deliveries", *made)}
 
     def _times(self) -> list[tuple[object, ...]]:

@@ -64,11 +64,11 @@ def random_records(seed: int, replication: int = 0) -> RunRecords:
     arrival = np.minimum(times(n), 10 * S - 1)
     start = np.minimum(arrival + times(n, 3), 10 * S - 1)
     operator = draw.integers(0, 3, n)
-    born = np.minimum(times(n), 10 * S - 1)
+    created = np.minimum(times(n), 10 * S - 1)
     rows = {
         "visits": list(zip(operator, operator, arrival, start, start + times(n, 2), strict=True)),
         "waiting": [(1, 1, at) for at in np.minimum(times(9), 10 * S - 1)],
-        "deliveries": [(2, at, min(at + late, 10 * S)) for at, late in zip(born, times(n, 3), strict=True)],
+        "deliveries": [(2, at, min(at + late, 10 * S)) for at, late in zip(created, times(n, 3), strict=True)],
         "samples": [
             (at * S, task, task % 2, int(draw.integers(0, 9)), at * 10**8 * (task + 1), 0)
             for at in range(1, 10)
@@ -91,7 +91,7 @@ def random_records(seed: int, replication: int = 0) -> RunRecords:
     return small_records(replication, **rows)
 
 
-def folded_records(one: RunRecords) -> RunRecords:
+def binned_records(one: RunRecords) -> RunRecords:
     """The same replication recorded as histograms; every operator may deliver."""
     from sim.recording import HistogramRecording  # noqa: PLC0415 - loads a compiler, which few tests need
 
@@ -104,12 +104,12 @@ def folded_records(one: RunRecords) -> RunRecords:
 
 @pytest.fixture
 def make():
-    """The makers of small records as one object: `make.scenario`, `make.records`, `make.random`, `make.folded`."""
+    """The makers of small records as one object: `make.scenario`, `make.records`, `make.random`, `make.binned`."""
 
     class Makers:
         scenario = staticmethod(small_scenario)
         records = staticmethod(small_records)
         random = staticmethod(random_records)
-        folded = staticmethod(folded_records)
+        binned = staticmethod(binned_records)
 
     return Makers

@@ -35,7 +35,7 @@ class _Found:
 
 
 @dataclass
-class _Books:
+class _Tally:
     """What became of the records so far."""
 
     read: int = 0
@@ -56,40 +56,40 @@ class _Books:
 
 def read_plain(sources: Sequence[Source], kind: str, question: LogQuestion) -> Records:
     """The records of the files; all have the format `kind`. Raises InputError for a file that breaks off."""
-    books, found, causes = _Books(), [], []
+    tally, found, causes = _Tally(), [], []
     for source in sources:
         for line, values, raw in _rows(source):
-            books.read += 1
+            tally.read += 1
             cause = _cause(values, kind) if values else words.NO_CAUSE
             if values and kind == LANL and question.systems and _text(values["System"]) not in question.systems:
-                books.unwanted += 1
+                tally.unwanted += 1
                 continue
             one = _record(source.name, line, raw, values, kind, question.zone)
             if isinstance(one, str):
-                books.refuse(source.name, line, one, raw)
+                tally.refuse(source.name, line, one, raw)
                 continue
             if kind == LANL:  # whatever the cause: the host was there
-                books.watched[one.host] = (_text(values["node prod"]), _text(values["node decom"]))
-                books.sizes[_text(values["System"])] = int(_text(values["nodes"]))
+                tally.watched[one.host] = (_text(values["node prod"]), _text(values["node decom"]))
+                tally.sizes[_text(values["System"])] = int(_text(values["nodes"]))
             if question.causes and cause not in question.causes:
-                books.unwanted += 1
+                tally.unwanted += 1
                 continue
             found.append(one)
             causes.append(cause)
-    return _records(kind, books, found, causes)
+    return _records(kind, tally, found, causes)
 
 
-def _records(kind: str, books: _Books, found: Sequence[_Found], causes: Sequence[str]) -> Records:
+def _records(kind: str, tally: _Tally, found: Sequence[_Found], causes: Sequence[str]) -> Records:
     last: dict[str, int] = {}
     for one in found:
         last[one.host] = max(last.get(one.host, 0), one.down)
     used = []
     for one, cause in zip(found, causes, strict=True):
         if one.up == STILL_DOWN and last[one.host] > one.down:
-            books.refuse(one.file, one.line, words.FAILS_AGAIN, one.raw)
+            tally.refuse(one.file, one.line, words.FAILS_AGAIN, one.raw)
         else:
             used.append(one)
-            books.causes[cause] += 1
+            tally.causes[cause] += 1
     names = sorted({one.host for one in used})
     number = {name: index for index, name in enumerate(names)}
     columns = [(number[one.host], one.down, one.up) for one in used]
@@ -99,9 +99,9 @@ def _records(kind: str, books: _Books, found: Sequence[_Found], causes: Sequence
         else (np.zeros(0, dtype=np.int64),) * 3
     )
     return Records(
-        kind, tuple(names[index] for index in host.tolist()), down, up, books.read, len(used), books.unwanted,
-        dict(sorted(books.bad.items())), sorted(books.examples)[:_MOST_EXAMPLES], dict(sorted(books.causes.items())),
-        dict(sorted(books.watched.items())), dict(sorted(books.sizes.items())), books.first_bad,
+        kind, tuple(names[index] for index in host.tolist()), down, up, tally.read, len(used), tally.unwanted,
+        dict(sorted(tally.bad.items())), sorted(tally.examples)[:_MOST_EXAMPLES], dict(sorted(tally.causes.items())),
+        dict(sorted(tally.watched.items())), dict(sorted(tally.sizes.items())), tally.first_bad,
     )  # fmt: skip
 
 

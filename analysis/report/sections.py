@@ -18,7 +18,7 @@ _MOST_HOSTS = 60
 _UNITS = {
     "tuples per second": ("tuples per second", "tuples/s"),
     "waiting tuples": ("waiting tuples", "tuples"),
-    "born, not emitted": ("tuples", "tuples"),
+    "arrived, not emitted": ("tuples", "tuples"),
     "places taken [%]": ("% of the places", "%"),
     "share of time [%]": ("% of the time", "%"),
 }
@@ -127,7 +127,7 @@ def _latency(content: ReportContent) -> Section | None:
     words = "Half of the tuples are faster than the median, one in a hundred is slower than the p99."
     if whole.events:
         words += " Look whether the lines rise where a mark stands below them."
-    return Section("latency", "Latency from birth to sink", "Latency", words, figures=tuple(drawn))
+    return Section("latency", "Latency from source to sink", "Latency", words, figures=tuple(drawn))
 
 
 def _flow(content: ReportContent) -> Section | None:
@@ -136,7 +136,7 @@ def _flow(content: ReportContent) -> Section | None:
     given = (
         (content.throughput, "throughput", "Tuples processed by each operator", "tuples per second", ""),
         (content.queue, "queue", "Tuples that wait at each operator", "waiting tuples", ""),
-        (content.lag, "lag", "Tuples that wait at the sources", "born, not emitted", _LAG),
+        (content.lag, "lag", "Tuples that wait at the sources", "arrived, not emitted", _LAG),
         (content.filled, "filled", "The fullest bounded queue", "places taken [%]", _FREE if never else _FILLED),
         (blocked, "blocked", "Time in which operators were held back", "share of time [%]", _BLOCKED),
     )

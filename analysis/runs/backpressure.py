@@ -24,7 +24,7 @@ class Held:
     """Share of time in which a task had outputs that waited for room."""
     lag_mean: float | None
     lag_max: int | None
-    """Tuples that were born and not emitted."""
+    """Tuples that arrived and are not emitted."""
 
 
 def backpressure(scenario: Scenario, records: Sequence[RunRecords]) -> dict[str, Held]:

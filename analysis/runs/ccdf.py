@@ -12,12 +12,12 @@ _MOST = 300
 
 
 def latency_histogram(one: RunRecords) -> Histogram:
-    """Latencies of the tuples of a replication that were born after the warm-up."""
+    """Latencies of the tuples of a replication that were created after the warm-up."""
     if one.detail == "histograms":
         return latencies_of(one)
-    birth, delivered = (one.tables["deliveries"][name] for name in ("birth_ns", "delivered_ns"))
-    counts = (birth >= one.warmup_ns) & (birth < one.duration_ns)
-    return histogram((delivered - birth)[counts])
+    created, delivered = (one.tables["deliveries"][name] for name in ("created_ns", "delivered_ns"))
+    counts = (created >= one.warmup_ns) & (created < one.duration_ns)
+    return histogram((delivered - created)[counts])
 
 
 def survival(given: Histogram, most: int = _MOST) -> tuple[Floats, Floats]:

@@ -170,7 +170,7 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
     remote store it leaves none.
     """
     recovered = one.tables["recoveries"]
-    saves = [*_saves(one.tables["checkpoints"], "taken_ns", "stored_ns", "holder")]
+    saves = [*_saves(one.tables["checkpoints"], "taken_ns", "stored_ns", "checkpoint_host")]
     if scenario.fault_tolerance.store == "nodes":
         saves += _saves(one.tables["migrations"], "paused_ns", "completed_ns", "origin")
     by_partition: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
@@ -185,16 +185,16 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
     ages = []
     for operator, group, failed, detected in zip(*columns, strict=True):
         known = [save for save in by_partition.get((operator, group), ()) if save[0] <= detected]
-        stored, taken, holder = known[-1] if known else (0, 0, -1)
-        lost = any(stored <= at <= detected for at in died.get(holder, ()))
+        stored, taken, checkpoint_host = known[-1] if known else (0, 0, -1)
+        lost = any(stored <= at <= detected for at in died.get(checkpoint_host, ()))
         ages.append(failed - (0 if lost else taken))
     return ages
 
 
-def _saves(table: Any, taken: str, stored: str, holder: str) -> list[tuple[tuple[int, int], int, int, int]]:
-    """Return (partition, stored [ns], taken [ns], holder) of what came to be stored."""
+def _saves(table: Any, taken: str, stored: str, checkpoint_host: str) -> list[tuple[tuple[int, int], int, int, int]]:
+    """Return (partition, stored [ns], taken [ns], checkpoint host) of what came to be stored."""
     done = table[stored] != NEVER
-    columns = [table[name][done].tolist() for name in ("operator", "key_group", stored, taken, holder)]
+    columns = [table[name][done].tolist() for name in ("operator", "key_group", stored, taken, checkpoint_host)]
     return [((operator, group), *rest) for operator, group, *rest in zip(*columns, strict=True)]
 
 

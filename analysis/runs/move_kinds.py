@@ -28,9 +28,9 @@ def move_kinds(one: RunRecords) -> list[str]:
     for operator, group, target, at_ns in rows:
         known = held.get((operator, group), [])
         before = bisect_left(known, (at_ns, _REMOTE)) - 1
-        since_ns, holder = known[before] if before >= 0 else (NEVER, None)
-        lost = any(host == holder and since_ns < failed_ns < at_ns for host, failed_ns in failures)
-        found.append(ASSISTED if holder in (target, _REMOTE) and not lost else DIRECT)
+        since_ns, checkpoint_host = known[before] if before >= 0 else (NEVER, None)
+        lost = any(host == checkpoint_host and since_ns < failed_ns < at_ns for host, failed_ns in failures)
+        found.append(ASSISTED if checkpoint_host in (target, _REMOTE) and not lost else DIRECT)
     return found
 
 
@@ -38,8 +38,8 @@ def _held(one: RunRecords) -> _Held:
     """(operator, key group) -> instants [ns], rising, and who holds the checkpoint from then on."""
     found: dict[tuple[int, int], list[tuple[int, int]]] = {}
     stored, moved = one.tables["checkpoints"], one.tables["migrations"]
-    remote = bool((stored["holder"] == _REMOTE).any())
-    for names, table in ((("stored_ns", "holder"), stored), (("completed_ns", "origin"), moved)):
+    remote = bool((stored["checkpoint_host"] == _REMOTE).any())
+    for names, table in ((("stored_ns", "checkpoint_host"), stored), (("completed_ns", "origin"), moved)):
         if remote and table is moved:
             continue  # the store keeps it
         for operator, group, at_ns, host in zip(

@@ -8,7 +8,7 @@ Which rows count, for a window [warm-up, duration):
 - `utilisation`: service time clipped to the window, that of services cut off by a crash included, per server
   and second of the window; where cores are shared evenly or used by others, not the time in service counts but the
   CPU time that was used in it;
-- latency: birth to sink of tuples born in the window; messages: seconds that begin in the window;
+- latency: source to sink of tuples created in the window; messages: seconds that begin in the window;
 - checkpoints, recoveries and guarantee: the whole run.
 Where a replication was recorded as histograms its quantiles are off by at most 0.4 %, which `recording` says; counts,
 means, greatest values, `queue_mean` and `utilisation` are exact either way.
@@ -102,7 +102,7 @@ class OperatorTimes:
 def operator_times(one: RunRecords, index: int) -> OperatorTimes:
     """The times of the operator with this index, by the rules of this module."""
     low, high = one.warmup_ns, one.duration_ns
-    visited = _folded_visits(one, index) if one.detail == "histograms" else _visits(one, index)
+    visited = _binned_visits(one, index) if one.detail == "histograms" else _visits(one, index)
     left, dropped = one.tables["waiting"], one.tables["dropped"]
     in_queue = left["arrival_ns"][left["operator"] == index]
     gone = (dropped["operator"] == index) & (dropped["arrival_ns"] != NEVER)
@@ -143,7 +143,7 @@ def _visits(one: RunRecords, index: int) -> OperatorTimes:
     )
 
 
-def _folded_visits(one: RunRecords, index: int) -> OperatorTimes:
+def _binned_visits(one: RunRecords, index: int) -> OperatorTimes:
     """What the operator's visits said when they were recorded."""
     visits, waiting_ns = total_of(one, "waiting", index)
     return OperatorTimes(
@@ -183,17 +183,17 @@ def _operator(scenario: Scenario, name: str, records: Sequence[RunRecords]) -> d
 def _latencies(one: RunRecords) -> Times:
     if one.detail == "histograms":
         return latencies_of(one)
-    birth, delivered = (one.tables["deliveries"][name] for name in ("birth_ns", "delivered_ns"))
-    counts = (birth >= one.warmup_ns) & (birth < one.duration_ns)
-    return np.asarray((delivered - birth)[counts], dtype=np.int64)
+    created, delivered = (one.tables["deliveries"][name] for name in ("created_ns", "delivered_ns"))
+    counts = (created >= one.warmup_ns) & (created < one.duration_ns)
+    return np.asarray((delivered - created)[counts], dtype=np.int64)
 
 
 def _recording(records: Sequence[RunRecords]) -> dict[str, object] | None:
     """What was kept of the tuples, and how far off a quantile can be; None without records."""
     if not records:
         return None
-    folded = any(one.detail == "histograms" for one in records)
-    return {"detail": "histograms" if folded else "tuples", "quantile_error": QUANTILE_ERROR if folded else 0.0}
+    binned = any(one.detail == "histograms" for one in records)
+    return {"detail": "histograms" if binned else "tuples", "quantile_error": QUANTILE_ERROR if binned else 0.0}
 
 
 def _kernel(records: Sequence[RunRecords]) -> dict[str, str] | None:

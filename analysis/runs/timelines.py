@@ -62,7 +62,7 @@ def latency_timeline(one: RunRecords, interval_ns: int = NS_PER_S) -> LatencyTim
     """Latency by interval of delivery; quantiles are exact from rows, the mean is rounded down [ns]."""
     at_ns = _grid(one, interval_ns)
     if one.detail == "histograms":
-        return _folded_timeline(one, interval_ns, at_ns)
+        return _binned_timeline(one, interval_ns, at_ns)
     interval, latency = _delivered(one, interval_ns, at_ns.size)
     order = np.lexsort((latency, interval))
     interval, latency = interval[order], latency[order]
@@ -81,7 +81,7 @@ def latency_timeline(one: RunRecords, interval_ns: int = NS_PER_S) -> LatencyTim
     return LatencyTimeline(at_ns, count, mean, read(_rank("0.5", count)), read(_rank("0.99", count)), read(count))
 
 
-def _folded_timeline(one: RunRecords, interval_ns: int, at_ns: Ints) -> LatencyTimeline:
+def _binned_timeline(one: RunRecords, interval_ns: int, at_ns: Ints) -> LatencyTimeline:
     count, mean, greatest = delivered_sums(one, interval_ns, at_ns.size)
     parts = [
         quantiles_by_interval(counts, ("0.5", "0.99"))
@@ -139,7 +139,7 @@ def queues(one: RunRecords, by: str = "operator") -> Series:
 
 
 def lags(one: RunRecords) -> Series:
-    """Tuples that are born and not emitted at each sample, for each operator that is a source."""
+    """Tuples that arrived and are not emitted at each sample, for each operator that is a source."""
     rows = one.tables["lag"]
     sources, which = np.unique(rows["operator"], return_inverse=True)
     at_ns, when = np.unique(rows["at_ns"], return_inverse=True)
@@ -234,7 +234,7 @@ def _delivered(one: RunRecords, interval_ns: int, intervals: int) -> tuple[Ints,
     rows = one.tables["deliveries"]
     # What is accepted at the very end of the run belongs to its last interval.
     interval = np.minimum(rows["delivered_ns"] // interval_ns, max(intervals - 1, 0))
-    return interval, rows["delivered_ns"] - rows["birth_ns"]
+    return interval, rows["delivered_ns"] - rows["created_ns"]
 
 
 def _interval_sums(ordered: Ints, first: Ints, seen: np.ndarray) -> Ints:

@@ -74,7 +74,7 @@ def _say_causes(result: RunResult, loaded: LoadedScenario) -> None:
     from models.scenario.rules import causes_of_backlog  # noqa: PLC0415
     from scenarios.runs.inputs import inputs_of  # noqa: PLC0415
 
-    inputs = inputs_of(result.scenario, loaded.folder, holders={})
+    inputs = inputs_of(result.scenario, loaded.folder, checkpoint_hosts={})
     terminal.warn(map(str, causes_of_backlog(result.scenario, inputs)))
 
 
@@ -90,7 +90,9 @@ def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *
     from scenarios.runs.inputs import inputs_of  # noqa: PLC0415
     from scenarios.runs.store import write_run  # noqa: PLC0415
 
-    page = render_report(run_content(result, inputs_of(result.scenario, loaded.folder, holders={}), command=command))
+    page = render_report(
+        run_content(result, inputs_of(result.scenario, loaded.folder, checkpoint_hosts={}), command=command)
+    )
     write_run(
         out,
         scenario_text(moved(loaded, out)),

@@ -50,7 +50,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     ),
     "deliveries": (
         _OPERATOR,
-        _time("birth_ns", "the source tuple was born"),
+        _time("created_ns", "the source tuple was created"),
         _time("delivered_ns", "accepted by the sink"),
     ),
     "dropped": (
@@ -82,7 +82,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "lag": (
         _time("at_ns", "when it was sampled"),
         _OPERATOR,
-        Column("lag", "int64", "tuples", "born at the source and not yet emitted"),
+        Column("lag", "int64", "tuples", "arrived at the source and not yet emitted"),
     ),
     "buffers": (
         _time("at_ns", "when it was sampled; no rows where no operator has a buffer"),
@@ -103,10 +103,10 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _OPERATOR,
         _GROUP,
         Column("owner", "int32", "", "host index of the owner"),
-        Column("holder", "int32", "", "host index of the holder, -1 for the remote store"),
+        Column("checkpoint_host", "int32", "", "host index of the checkpoint host, -1 for the remote store"),
         _time("taken_ns", "snapshot"),
-        _time("stored_ns", "stored at the holder, -1 if it never was"),
-        Column("bytes", "int64", "B", "sent to the holder"),
+        _time("stored_ns", "stored at the checkpoint host, -1 if it never was"),
+        Column("bytes", "int64", "B", "sent to the checkpoint host"),
         Column("full", "bool", "", "full, or what changed since the one before"),
     ),
     "failures": (
@@ -253,7 +253,7 @@ _LOW = Column("sum_low", "int64", "ns", "the part of the sum below 2^32 ns")
 # In place of `visits` and `deliveries` where histograms are recorded. Which tuples count: wait, sojourn and latency as
 # in the summary, after warm-up; waiting and busy are every visit's time in the queue and in service within the window
 # [warm-up, duration); intervals (`bucket_ns`) cover the whole run.
-FOLDED: dict[str, tuple[Column, ...]] = {
+HISTOGRAM_TABLES: dict[str, tuple[Column, ...]] = {
     "times": (
         _OPERATOR,
         _WHAT,
@@ -290,8 +290,8 @@ _SECOND = 1_000_000_000
 
 
 def bucket_ns(duration_ns: int) -> int:
-    """Length [ns] of the intervals of the folded tables: a second, or whole seconds so that at most 3600 cover the
-    run.
+    """Length [ns] of the intervals of the tables of histograms: a second, or whole seconds so that at most 3600 cover
+    the run.
     """
     return _SECOND * max(1, -(-duration_ns // (_MOST_BUCKETS * _SECOND)))
 
@@ -311,10 +311,9 @@ class Kernel:
 class RunRecords:
     """All rows of one replication; columns are numpy arrays of equal length, read-only.
 
-    `tables` are TABLES; where histograms were recorded `visits` and `deliveries` are empty, and the tables FOLDED are
-    there as well.
-    `operators`, `tasks` and `hosts` are the names that indices refer to; `tasks` grows when recovery starts a task
-    on a host that had none; `task_operator` (n_tasks,) gives each task's operator.
+    `tables` are TABLES; where histograms were recorded `visits` and `deliveries` are empty, and the tables
+    HISTOGRAM_TABLES are there as well. `operators`, `tasks` and `hosts` are the names that indices refer to; `tasks`
+    grows when recovery starts a task on a host that had none; `task_operator` (n_tasks,) gives each task's operator.
     """
 
     replication: int
@@ -331,12 +330,12 @@ class RunRecords:
     @property
     def detail(self) -> Detail:
         """How much of what happened to single tuples is in the tables."""
-        return "histograms" if FOLDED.keys() <= self.tables.keys() else "tuples"
+        return "histograms" if HISTOGRAM_TABLES.keys() <= self.tables.keys() else "tuples"
 
 
 def table(name: str, rows: list[tuple[object, ...]] | Mapping[str, object]) -> dict[str, np.ndarray]:
     """The rows as read-only columns of the table's schema; raises KeyError for a table that is in none of them."""
-    columns = TABLES[name] if name in TABLES else FOLDED[name]
+    columns = TABLES[name] if name in TABLES else HISTOGRAM_TABLES[name]
     if isinstance(rows, Mapping):
         given = [rows[column.name] for column in columns]
     else:

@@ -117,7 +117,7 @@ class Targets(Description):
     """What the run must meet; a missed one makes exit code 4."""
 
     latency_mean_s: PositiveSeconds | None = Field(default=None, alias="latency_mean")
-    """Mean latency, birth to sink."""
+    """Mean latency, source to sink."""
     latency_p50_s: PositiveSeconds | None = Field(default=None, alias="latency_p50")
     """Median latency."""
     latency_p95_s: PositiveSeconds | None = Field(default=None, alias="latency_p95")

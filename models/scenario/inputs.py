@@ -34,11 +34,11 @@ class RateSeries:
 class RunInputs:
     """Recorded rates by source, measured shares of streams by name, and who holds which checkpoint.
 
-    `holders` maps (operator, key group) to the host that holds its checkpoint at the start; `planner` plans afresh in
-    the run, where `fault_tolerance.maintenance` asks for it.
+    `checkpoint_hosts` maps (operator, key group) to the host that holds its checkpoint at the start; `planner` plans
+    afresh in the run, where `fault_tolerance.maintenance` asks for it.
     """
 
     rates: Mapping[str, RateSeries] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
-    holders: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    checkpoint_hosts: Mapping[tuple[str, int], str] = field(default_factory=dict)
     planner: Planner | None = None

@@ -73,7 +73,7 @@ class Output(Description):
 class Window(Description):
     """A window of event time; output at its end, when the watermark passes it.
 
-    The event time of a tuple is its birth. Windows begin at the multiples of `slide`, the first at 0.
+    The event time of a tuple is its creation time. Windows begin at the multiples of `slide`, the first at 0.
     """
 
     length_s: PositiveSeconds = Field(alias="length")

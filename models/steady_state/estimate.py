@@ -44,14 +44,14 @@ BYTES_PER_SINK_AND_INTERVAL = 40e3
 # whose room is twice as large each time it grows.
 BYTES_PER_WAITING_IN_SCAN = 70.0
 BYTES_PER_WAITING = 200.0
-BYTES_PER_UNBORN = 55.0  # that a source was not let emit yet
+BYTES_PER_UNEMITTED = 55.0  # that a source was not let emit yet
 
 
 @dataclass(frozen=True)
 class Estimate:
     """Size of all replications together; expected values, not bounds."""
 
-    tuples: float  # born at sources
+    tuples: float  # arriving at sources
     steps: float  # tuples times the operators they reach, twice where these have a replica
     events: float  # checkpoints of key groups, tasks in samples
     memory_bytes: float
@@ -159,7 +159,7 @@ def _waiting_bytes(scenario: Scenario, inputs: RunInputs) -> float:
     """Memory of what waits at the end of a replication, where rows of tuples do not take more."""
     each = BYTES_PER_WAITING_IN_SCAN if queues_only(scenario) else BYTES_PER_WAITING
     waiting = backlog(scenario, inputs)
-    return sum(n * (BYTES_PER_UNBORN if name in scenario.workload else each) for name, n in waiting.items())
+    return sum(n * (BYTES_PER_UNEMITTED if name in scenario.workload else each) for name, n in waiting.items())
 
 
 def _control_rows(scenario: Scenario) -> float:

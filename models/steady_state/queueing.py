@@ -41,10 +41,10 @@ class LossyState(SteadyState):
 class TandemState:
     """Long-run means of two stations with a bounded queue between: per tuple [s], and the first one's blocked share."""
 
-    first_wait_s: float  # birth to the begin of service at the first station, at the source or in its queue
+    first_wait_s: float  # creation to the begin of service at the first station, at the source or in its queue
     blocked_s: float  # served at the first station, without a place at the second
     second_wait_s: float  # in the queue between
-    sojourn_s: float  # birth to the end of service at the second station
+    sojourn_s: float  # creation to the end of service at the second station
     blocked: float  # share of time
 
 

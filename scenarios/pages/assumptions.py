@@ -31,17 +31,17 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
         ),
         (
             scenario.may_fail,
-            "Sources read a durable log: tuples that are born while their host is down wait, and are not lost.",
+            "Sources read a durable log: tuples that arrive while their host is down wait, and are not lost.",
         ),
         (
             any(operator.buffer for operator in served),
-            "A task waits with all its services while an output of it finds no place; what is born then waits at the "
+            "A task waits with all its services while an output of it finds no place; what arrives then waits at the "
             "source. That a place is free is known at once, without a message.",
         ),
         (
             any(operator.window for operator in served),
-            "The event time of a tuple is its birth, and no tuple is late: sources send a watermark at regular "
-            "instants. What a window emits has the birth of its newest tuple of that key, from which latency counts.",
+            "The event time of a tuple is its creation time, and no tuple is late: sources send a watermark at regular "
+            "instants. What a window emits is as old as its newest tuple of that key, from which latency counts.",
         ),
     ]
     return tuple(said for holds, said in found if holds)

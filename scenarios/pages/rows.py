@@ -20,7 +20,7 @@ _ABOUT = {
     " is fenced": "recovery",
     "state of ": "recovery",
     "failure of ": "recovery",
-    "checkpoints of ": "checkpoint holders",
+    "checkpoints of ": "checkpoint hosts",
     " is acquired": "hosts",
     " is released": "hosts",
     " is to be left": "hosts",

@@ -26,7 +26,7 @@ from scenarios.planning.files import read_plan
 from scenarios.planning.group_loads import GroupLoads, group_loads
 
 METHODS = ("baseline", "even", "sensitive-first", "exact")
-Holders = dict[tuple[str, int], str]
+CheckpointHosts = dict[tuple[str, int], str]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class PlannedAllocation:
     method: str
     problem: CheckpointAllocation
     plan: CheckpointPlan
-    holders: Holders
+    checkpoint_hosts: CheckpointHosts
     useable: UseableShares
 
 
@@ -112,7 +112,7 @@ def _judged(
     verdict = verify_checkpoints(problem, plan)
     if not verdict.ok or plan.assignment is None:
         raise RuntimeError(f"{method}: {plan.status}: {'; '.join(map(str, verdict.violations)) or plan.note}")
-    holders = {name: loads.hosts[node] for name, node in zip(loads.names, plan.assignment, strict=True)}
+    checkpoint_hosts = {name: loads.hosts[node] for name, node in zip(loads.names, plan.assignment, strict=True)}
     judged = useable_shares(
         loads.load[:, loads.training :],
         loads.host,
@@ -121,10 +121,10 @@ def _judged(
         outside=np.zeros(len(loads.hosts)),
         theta=scenario.elasticity.high,
     )
-    return PlannedAllocation(method, problem, plan, holders, judged)
+    return PlannedAllocation(method, problem, plan, checkpoint_hosts, judged)
 
 
-def holders_of(scenario: Scenario, folder: Path, profiles: Mapping[str, Profile]) -> Holders:
+def checkpoint_hosts_of(scenario: Scenario, folder: Path, profiles: Mapping[str, Profile]) -> CheckpointHosts:
     """(operator, key group) -> host that holds its checkpoint, as `fault_tolerance.allocation` says.
 
     `baseline` and `even` need no statistics; the others need a profile (InputError without one).
@@ -139,7 +139,7 @@ def holders_of(scenario: Scenario, folder: Path, profiles: Mapping[str, Profile]
         return _from_plan(scenario, plan, allocation.plan)
     if profiles:
         _, (planned,) = compare_allocations(scenario, profiles, (allocation,))
-        return planned.holders
+        return planned.checkpoint_hosts
     if allocation in ("baseline", "even"):
         return _without_statistics(scenario, allocation)
     rule = "needs load statistics, and no source has a profile"
@@ -164,7 +164,7 @@ def _keyed_groups(scenario: Scenario) -> tuple[list[tuple[str, int]], list[str],
     return names, hosts, np.array([hosts.index(placed[task]) for task in tasks], dtype=np.int64)
 
 
-def _without_statistics(scenario: Scenario, method: str) -> Holders:
+def _without_statistics(scenario: Scenario, method: str) -> CheckpointHosts:
     names, hosts, home = _keyed_groups(scenario)
     if not names or len(hosts) < 2:
         return {}  # nothing to hold, or nobody else to hold it
@@ -180,7 +180,7 @@ def _without_statistics(scenario: Scenario, method: str) -> Holders:
     return {name: hosts[node] for name, node in zip(names, plan.assignment, strict=True)}
 
 
-def _from_plan(scenario: Scenario, plan: CheckpointPlan, path: str) -> Holders:
+def _from_plan(scenario: Scenario, plan: CheckpointPlan, path: str) -> CheckpointHosts:
     """A plan numbers the hosts that own key groups, and the key groups, in the order of the file."""
     where = "fault_tolerance.allocation"
     if plan.assignment is None or plan.status in (Status.INFEASIBLE, Status.UNKNOWN):
@@ -192,8 +192,8 @@ def _from_plan(scenario: Scenario, plan: CheckpointPlan, path: str) -> Holders:
         raise InputError.at(where, path, rule)
     if max(plan.assignment) >= len(owners):
         raise InputError.at(where, path, f"names host {max(plan.assignment)}; {len(owners)} hosts own key groups")
-    holders = {name: owners[node] for name, node in zip(names, plan.assignment, strict=True)}
+    checkpoint_hosts = {name: owners[node] for name, node in zip(names, plan.assignment, strict=True)}
     own = [name for name, node, at in zip(names, plan.assignment, home, strict=True) if owners[node] == hosts[at]]
     if own:
         raise InputError.at(where, path, f"puts the checkpoint of {own[0][0]}[{own[0][1]}] on the group's own host")
-    return holders
+    return checkpoint_hosts

@@ -16,7 +16,7 @@ from scenarios.queries.replica_plan import filled
 from scenarios.runs.input_files import check_key_groups, profiles_of, rates_of, shares_of
 
 if TYPE_CHECKING:
-    from scenarios.planning.checkpoints import Holders
+    from scenarios.planning.checkpoints import CheckpointHosts
 
 
 def checked(scenario: Scenario, folder: Path) -> tuple[Scenario, RunInputs]:
@@ -38,16 +38,16 @@ def inputs_of(
     folder: Path,
     *,
     profiles: Mapping[str, Profile] | None = None,
-    holders: Holders | None = None,
+    checkpoint_hosts: CheckpointHosts | None = None,
 ) -> RunInputs:
-    """What the run needs besides the scenario; profiles and holders that are given are not read or planned again."""
+    """What the run needs besides the scenario; given profiles and checkpoint hosts are not read or planned again."""
     known = profiles_of(scenario, folder) if profiles is None else profiles
     check_key_groups(scenario, known)
     rates, shares = rates_of(scenario, folder, known), shares_of(scenario, known)
     if scenario.fault_tolerance.method != "checkpoint":
-        return RunInputs(rates=rates, shares=shares, holders=holders or {})
-    from scenarios.planning.checkpoints import holders_of  # noqa: PLC0415
+        return RunInputs(rates=rates, shares=shares, checkpoint_hosts=checkpoint_hosts or {})
+    from scenarios.planning.checkpoints import checkpoint_hosts_of  # noqa: PLC0415
     from scenarios.runs.maintenance import planner_of  # noqa: PLC0415 - solvers, only where checkpoints are held
 
-    planned = holders_of(scenario, folder, known) if holders is None else holders
-    return RunInputs(rates=rates, shares=shares, holders=planned, planner=planner_of(scenario))
+    planned = checkpoint_hosts_of(scenario, folder, known) if checkpoint_hosts is None else checkpoint_hosts
+    return RunInputs(rates=rates, shares=shares, checkpoint_hosts=planned, planner=planner_of(scenario))

@@ -20,7 +20,7 @@ from analysis.runs.timelines import BinCounts, fitting_interval, latency_bin_par
 from analysis.statistics import NS_PER_S
 from models.errors import NO_VALUE, InputError
 from models.records.histogram import bounds
-from models.records.tables import FOLDED, TABLES, Column, RunRecords
+from models.records.tables import HISTOGRAM_TABLES, TABLES, Column, RunRecords
 from scenarios.files.new_directory import check_place, new_directory
 from scenarios.files.parquet import Field, read_parquet, write_parquet
 
@@ -49,9 +49,9 @@ STORED = (
 )
 RAW = ("visits", "waiting", "deliveries", "dropped")
 OF_TUPLES = ("visits", "deliveries")  # of the raw tables: not there where histograms were recorded
-OF_HISTOGRAMS = ("times", "time_bins")  # only there; the other folded tables are those of DERIVED
+OF_HISTOGRAMS = ("times", "time_bins")  # only there; the other tables of histograms are those of DERIVED
 DERIVED = ("latency", "timeline", "throughput", "metrics")
-_HOSTS = ("host", "owner", "holder", "origin", "target")
+_HOSTS = ("host", "owner", "checkpoint_host", "origin", "target")
 _REPLICATION = Field("replication", "int32", "", "number of the replication")
 _AT = Field("at_ns", "int64", "ns", "begin of the interval")
 
@@ -97,7 +97,7 @@ def write_run(
         _write_metrics(folder, metrics)
         for name in _tables_of(records, raw=raw):
             parts = ({"replication": _repeat(one, name), **_named(one, name)} for one in records)
-            columns = TABLES[name] if name in TABLES else FOLDED[name]
+            columns = TABLES[name] if name in TABLES else HISTOGRAM_TABLES[name]
             write_parquet(folder / f"{name}.parquet", [_REPLICATION, *map(_field, columns)], parts)
         for page, html in pages.items():
             (folder / page).write_text(html, encoding="utf-8")
@@ -135,9 +135,9 @@ def check_target(directory: Path | str, *, force: bool = False) -> None:
 
 def _tables_of(records: Sequence[RunRecords], *, raw: bool) -> list[str]:
     """The tables of records that are stored as they are."""
-    folded = any(one.detail == "histograms" for one in records)
-    names = [*STORED, *(RAW if raw else ()), *(OF_HISTOGRAMS if folded else ())]
-    return [name for name in names if not (folded and name in OF_TUPLES)]
+    binned = any(one.detail == "histograms" for one in records)
+    names = [*STORED, *(RAW if raw else ()), *(OF_HISTOGRAMS if binned else ())]
+    return [name for name in names if not (binned and name in OF_TUPLES)]
 
 
 def _is_page(entry: Path) -> bool:

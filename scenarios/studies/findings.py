@@ -24,7 +24,7 @@ MEASURES: Mapping[str, str] = {
     MOVES: "moves of key groups that began",
     PAUSE: "mean pause of a move [s]",
     WORST: "longest time of a tuple in a move, mean over the moves [s]",
-    LATENCY: "mean latency, birth to sink [s]",
+    LATENCY: "mean latency, source to sink [s]",
     P99: "99 % of tuples within [s]",
     OVERHEAD: "bytes of checkpoints and moves in a second",
     NETWORK: "their share of all bytes between hosts",

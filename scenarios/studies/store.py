@@ -39,7 +39,7 @@ def write_study(directory: Path | str, study: Study, *, force: bool, command: st
     target = Path(directory)
     place = study.sweep.directory.parent
     profiles = {profiled_source(study.scenario): study.profile}
-    inputs = inputs_of(study.scenario, place, profiles=profiles, holders={})
+    inputs = inputs_of(study.scenario, place, profiles=profiles, checkpoint_hosts={})
     page = render_report(study_content(study, inputs, command=command))
     with new_directory(target, force=force, ours=is_study) as folder:
         for kept in (PROFILE, SWEEP):

@@ -163,7 +163,7 @@ def study(loaded: LoadedScenario, profile: Profile, *, workers: int = 2, talk: T
     alone = loaded.scenario.model_copy(update={"sweep": FrozenMap()})
     profiles = {profiled_source(alone): profile}
     once = alone.model_copy(update={"replications": 1})
-    inputs = inputs_of(once, loaded.folder, profiles=profiles, holders={})
+    inputs = inputs_of(once, loaded.folder, profiles=profiles, checkpoint_hosts={})
     check_limits(once, estimate(once, inputs.rates, inputs.shares))
     talk("planning checkpoints", None)
     loads, planned = compare_allocations(alone, profiles)

@@ -9,7 +9,7 @@ from models.steady_state.checkpoint_traffic import due_every_ns, due_offsets_ns
 from models.units import to_ns
 from sim.background_load import start_outside_load
 from sim.clock import Clock, Process
-from sim.control.checkpoint_hosts import Holders
+from sim.control.checkpoint_hosts import CheckpointHosts
 from sim.control.cluster import Cluster, RunPlan
 from sim.control.cluster_view import ClusterView
 from sim.control.failures import Failures
@@ -30,7 +30,7 @@ _SECOND = 1_000_000_000
 
 
 class Control:
-    """Clock, books and decisions of a run, and the listener of its data plane.
+    """Clock, records and decisions of a run, and the listener of its data plane.
 
     Hosts, operators, tasks and partitions are numbers here; of tuples only the plane knows.
     """
@@ -38,7 +38,7 @@ class Control:
     def __init__(self, plan: RunPlan, plane: PlaneFactory, clock: Clock | None = None) -> None:
         self.plan, self.clock, self.recorder, self.cluster = plan, clock or Clock(), Recorder(), Cluster(plan)
         self.view = ClusterView(self.cluster)
-        self._holders = Holders(self.clock, self.recorder, self.cluster)
+        self._checkpoint_hosts = CheckpointHosts(self.clock, self.recorder, self.cluster)
         self._works: dict[int, Callable[[], None]] = {}  # token -> what is to be done after the work
         self._tokens = 0
         self.plane = plane(plan, self.cluster, self.clock, self)
@@ -107,17 +107,17 @@ class Control:
     def stored(self, partition: int) -> None:
         self.migrations.runtime.stored(partition)
 
-    def holder(self, partition: int) -> int:
-        return self._holders.choose(partition)
+    def checkpoint_host(self, partition: int) -> int:
+        return self._checkpoint_hosts.choose(partition)
 
-    def plan_holder(self, partition: int, host: int | None) -> None:
+    def plan_checkpoint_host(self, partition: int, host: int | None) -> None:
         """Plan where periodic checkpoints of the partition go from now on; None: wherever the next one finds a host."""
-        self.cluster.planned_holder[partition] = host
-        self.plane.plan_holder(partition, NO_HOST if host is None else host)
+        self.cluster.planned_checkpoint_host[partition] = host
+        self.plane.plan_checkpoint_host(partition, NO_HOST if host is None else host)
 
-    def choose_holder(self, partition: int, besides: int) -> int:
+    def choose_checkpoint_host(self, partition: int, besides: int) -> int:
         """The same, but not that host where there is another one."""
-        return self._holders.choose(partition, besides)
+        return self._checkpoint_hosts.choose(partition, besides)
 
     # -- processes
 

@@ -10,8 +10,8 @@ from sim.control.recorder import Recorder
 from sim.data_plane import NO_HOST
 
 
-class Holders:
-    """Chooses a holder in place of the planned one, which is the planned one from then on."""
+class CheckpointHosts:
+    """Chooses a checkpoint host in place of the planned one, which is the planned one from then on."""
 
     def __init__(self, clock: Clock, recorder: Recorder, cluster: Cluster) -> None:
         self._clock, self._recorder, self._cluster = clock, recorder, cluster
@@ -26,7 +26,7 @@ class Holders:
         Not `besides` either where there is another one.
         """
         cluster = self._cluster
-        owner, planned = cluster.task_host[cluster.partition_task[partition]], cluster.planned_holder
+        owner, planned = cluster.task_host[cluster.partition_task[partition]], cluster.planned_checkpoint_host
         others = [host for host, alive in enumerate(cluster.trusted) if alive and host != owner]
         others = [host for host in others if cluster.accepts_work(host)] or others
         others = [host for host in others if host != besides] or others
@@ -37,7 +37,9 @@ class Holders:
         self._recorder.decision(
             self._clock.now_ns(),
             f"checkpoints of {cluster.partition_name(partition)} go to {cluster.plan.host_names[chosen]}",
-            "none was planned" if planned[partition] is None else "the planned holder is dead or owns the group",
+            "none was planned"
+            if planned[partition] is None
+            else "the planned checkpoint host is dead or owns the group",
         )
         planned[partition] = chosen
         return chosen

@@ -105,13 +105,13 @@ class Cluster:
         self.partition_live = [True] * len(self.partition_operator)
         self._group = list(range(len(self.partition_operator)))  # planned partition of each instance
         self._owner: dict[int, int] = {}  # group -> the owner, where it is not the planned partition
-        self.planned_holder: list[int | None] = self._holders(plan.inputs.holders)
+        self.planned_checkpoint_host: list[int | None] = self._checkpoint_hosts(plan.inputs.checkpoint_hosts)
         self._place(layout.placement(plan.scenario))
 
-    def _holders(self, holders: Mapping[tuple[str, int], str]) -> list[int | None]:
+    def _checkpoint_hosts(self, checkpoint_hosts: Mapping[tuple[str, int], str]) -> list[int | None]:
         number = {name: index for index, name in enumerate(self.plan.host_names)}
         names = [
-            holders.get((self.plan.operators[operator].name, index))
+            checkpoint_hosts.get((self.plan.operators[operator].name, index))
             for operator, index in zip(self.partition_operator, self.partition_index, strict=True)
         ]
         return [None if name is None else number[name] for name in names]
@@ -138,14 +138,14 @@ class Cluster:
     def new_instance(self, partition: int, task: int) -> int:
         """Return the number of one more instance of the partition's group, at that task and not live.
 
-        It has the planned holder of the owner: that of an instance that is over may be out of date.
+        It has the planned checkpoint host of the owner: that of an instance that is over may be out of date.
         """
         self.partition_operator.append(self.partition_operator[partition])
         self.partition_index.append(self.partition_index[partition])
         self.partition_task.append(task)
         self.partition_live.append(False)
         self._group.append(partition)
-        self.planned_holder.append(self.planned_holder[self.owner_of(self._group[partition])])
+        self.planned_checkpoint_host.append(self.planned_checkpoint_host[self.owner_of(self._group[partition])])
         return len(self.partition_task) - 1
 
     def task_on(self, operator: int, host: int) -> int | None:

@@ -18,7 +18,7 @@ class UndetectedFailure:
 
 
 class ClusterView:
-    """Hosts, tasks, partitions and holders as control sees them; the truth is in `sim.control.cluster`."""
+    """Hosts, tasks, partitions and checkpoint hosts as control sees them; the truth is in `sim.control.cluster`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -73,7 +73,7 @@ class ClusterView:
             partition in gone.live for gone in self._undetected.values()
         )
 
-    def holder(self, partition: int, truth: int | None) -> int | None:
+    def checkpoint_host(self, partition: int, truth: int | None) -> int | None:
         """Return who holds the newest checkpoint of the partition, as far as control knows."""
         if truth is not None:
             return truth

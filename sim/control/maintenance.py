@@ -2,7 +2,7 @@
 
 Control knows what its statistics have shown and which hosts it suspects; the fresh allocation comes from the planner
 that the run was given. A checkpoint moves as its key group's checkpoints travel anyhow: from then on they are sent to
-the new holder, the first one whole and over the owner's link, and the one before stays until that is stored.
+the new checkpoint host, the first one whole and over the owner's link, and the one before stays until that is stored.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Maintenance:
         return [count for count in counts if count.since_ns >= begin_ns]
 
     def _members(self) -> BoolArray:
-        """Which key groups take part: at rest, live as far as is known, and with a holder that goes on to be one."""
+        """Which key groups take part: at rest, live as far as is known, and whose checkpoint host goes on."""
         bound, view, owner_of = self.control.migrations.bound_for(), self.control.view, self.cluster.owner_of
         rest = [partition not in bound and view.partition_live(owner_of(partition)) for partition in self._partitions]
         found: BoolArray = np.array(rest, np.bool_) & (self._current() != NOWHERE)
@@ -134,11 +134,13 @@ class Maintenance:
     def _current(self) -> IntArray:
         """The host that each key group's checkpoints go to, or NOWHERE if that will have to change anyhow."""
         cluster, hosts = self.cluster, self._hosts().tolist()
-        planned = [cluster.planned_holder[cluster.owner_of(partition)] for partition in self._partitions]
+        planned = [cluster.planned_checkpoint_host[cluster.owner_of(partition)] for partition in self._partitions]
         return np.array(
             [
-                holder if holder is not None and holder != host and cluster.accepts_work(holder) else NOWHERE
-                for holder, host in zip(planned, hosts, strict=True)
+                checkpoint_host
+                if checkpoint_host is not None and checkpoint_host != host and cluster.accepts_work(checkpoint_host)
+                else NOWHERE
+                for checkpoint_host, host in zip(planned, hosts, strict=True)
             ],
             np.int64,
         )
@@ -183,10 +185,10 @@ class Maintenance:
         return found
 
     def _move(self, partition: int, move: Relocation, found: Comparison) -> None:
-        """From now on checkpoints go to the new holder."""
+        """From now on checkpoints go to the new checkpoint host."""
         cluster, names, now = self.cluster, self.plan.host_names, self.control.clock.now_ns()
         owner = cluster.owner_of(partition)
-        self.control.plan_holder(owner, move.target)
+        self.control.plan_checkpoint_host(owner, move.target)
         self._sent.append(_Sent(len(self._rounds) - 1, partition, move.target, now))
         current, fresh = (display.number(one, 6) for one in (found.current, found.fresh))
         scores = f"the score is {current}, that of a fresh allocation {fresh}"
@@ -209,7 +211,10 @@ class Maintenance:
             name = (self.cluster.partition_operator[one.partition], self.cluster.partition_index[one.partition])
             for row in own.get(name, ()):
                 taken = int(checkpoints["taken_ns"][row])
-                if one.at_ns <= taken < until.get(one.partition, taken + 1) and checkpoints["holder"][row] == one.host:
+                if (
+                    one.at_ns <= taken < until.get(one.partition, taken + 1)
+                    and checkpoints["checkpoint_host"][row] == one.host
+                ):
                     sent[one.round] += int(checkpoints["bytes"][row])
                     if checkpoints["stored_ns"][row] != NEVER:
                         stored[one.round] += 1

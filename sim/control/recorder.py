@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from models.records.tables import FOLDED, TABLES, table
+from models.records.tables import HISTOGRAM_TABLES, TABLES, table
 from sim.data_plane import Rows
 
 _SECOND = 1_000_000_000
@@ -56,8 +56,8 @@ class Recorder:
             for name, rows in self.rows.items()
         }
         made["messages"] = table("messages", [(*key, *totals[key]) for key in sorted(totals)])
-        folded = [name for name in FOLDED if name in plane]
-        return {name: plane[name] if name in plane else made[name] for name in (*TABLES, *folded)}
+        binned = [name for name in HISTOGRAM_TABLES if name in plane]
+        return {name: plane[name] if name in plane else made[name] for name in (*TABLES, *binned)}
 
 
 def _columns(name: str, blocks: list[tuple[int, np.ndarray]]) -> dict[str, object]:

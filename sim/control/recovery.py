@@ -240,7 +240,7 @@ class Recovery:
         """What the plane still says of the recovery of the partition, if it has one that is not over."""
         recovery = self._open.pop(partition, None)
         if recovery:
-            recovery.note(*self.control.plane.close_books(partition))
+            recovery.note(*self.control.plane.stop_counting_replays(partition))
 
     def _note_caught_up(self, begun: list[PartitionRecovery]) -> None:
         """Write the end into the rows of the failures that have nothing left open or lost again."""
@@ -253,12 +253,12 @@ class Recovery:
     def held_by(self, host: int) -> dict[int, int]:
         """The partitions whose newest checkpoint the host holds."""
         partitions = range(len(self.cluster.partition_task))
-        return {partition: host for partition in partitions if self.control.plane.holder(partition) == host}
+        return {partition: host for partition in partitions if self.control.plane.checkpoint_host(partition) == host}
 
     def _target(self, partition: int) -> tuple[int | None, str]:
-        holder = self.control.view.holder(partition, self.control.plane.holder(partition))
-        if holder is not None and holder != REMOTE:
-            return holder, "it holds the checkpoint"
+        checkpoint_host = self.control.view.checkpoint_host(partition, self.control.plane.checkpoint_host(partition))
+        if checkpoint_host is not None and checkpoint_host != REMOTE:
+            return checkpoint_host, "it holds the checkpoint"
         if self.plan.scenario.fault_tolerance.restart == "own-hosts":
             homes = [host for host in self.control.replicas.homes(partition) if self.control.view.host_alive(host)]
             return (homes[0], "it is one of its own hosts") if homes else (None, "none of its own hosts is alive")
@@ -276,7 +276,7 @@ class Recovery:
         plane, now = self.control.plane, self.clock.now_ns()
         size = plane.checkpoint_bytes(recovery.partition)
         recovery.bytes += size
-        if plane.holder(recovery.partition) != REMOTE:
+        if plane.checkpoint_host(recovery.partition) != REMOTE:
             self._install(recovery, size)
             return
         self.recorder.restore(now, size)
@@ -349,7 +349,7 @@ class Recovery:
             catch_up.check(task)
 
     def lost_again(self, partition: int) -> None:
-        """The partition was lost before it had caught up: its row stays in the books as far as it came."""
+        """The partition was lost before it had caught up: its row stays in the table as far as it came."""
         self._close(partition)
 
     def rows(self) -> list[tuple[int, ...]]:

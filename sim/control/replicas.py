@@ -196,22 +196,22 @@ class Replicas:
                 if at > clock.now_ns():
                     yield clock.sleep(at)
                 replica = self._standing.get(group)
-                holder = self._holder(replica) if replica else NO_HOST
-                if replica and holder != NO_HOST:
-                    self.control.plane.checkpoint(replica.partition, holder)
+                checkpoint_host = self._checkpoint_host(replica) if replica else NO_HOST
+                if replica and checkpoint_host != NO_HOST:
+                    self.control.plane.checkpoint(replica.partition, checkpoint_host)
             begin += interval_ns
 
-    def _holder(self, replica: Replica) -> int:
-        """The planned holder; another host where that is one of the two, or is dead."""
+    def _checkpoint_host(self, replica: Replica) -> int:
+        """The planned checkpoint host; another host where that is one of the two, or is dead."""
         if self.control.plan.scenario.fault_tolerance.store == "remote":
             return REMOTE
         cluster, partition = self.cluster, replica.partition
         owner = cluster.task_host[cluster.partition_task[cluster.owner_of(replica.group)]]
-        planned = cluster.planned_holder[partition]
+        planned = cluster.planned_checkpoint_host[partition]
         if planned is None or planned in (replica.host, owner) or not self.control.view.host_alive(planned):
-            planned = self.control.choose_holder(partition, owner)
+            planned = self.control.choose_checkpoint_host(partition, owner)
         if planned != NO_HOST:
-            self.control.plane.plan_holder(partition, planned)
+            self.control.plane.plan_checkpoint_host(partition, planned)
         return planned
 
     # -- anew

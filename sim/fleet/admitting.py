@@ -22,8 +22,8 @@ class Admitting:
     def __init__(
         self, query: int, rules: Rules, hosts: HostLoads, changes: Reconfiguration, admission: Admission
     ) -> None:
-        self.query, self.rules, self.books = query, rules, changes.books
-        self.system, self.capacity = changes.books.system, hosts.capacity
+        self.query, self.rules, self.placement = query, rules, changes.placement
+        self.system, self.capacity = changes.placement.system, hosts.capacity
         self.admission, self.changes = admission, changes
         self.hosts, self.shares, self.plan = hosts, hosts.at_most(), Deployment()
         self.taken: dict[int, str] = {}  # hosts that are not in use yet, and why they will be
@@ -34,7 +34,7 @@ class Admitting:
             self.plan.hosts[op] = list(self.system.placed[op]) or [self._home(op)]
             for slot, host in enumerate(self.plan.hosts[op]):
                 self._takes(op, 1.0, host, slot)
-                if not self.books.in_use[host]:
+                if not self.placement.in_use[host]:
                     self.taken.setdefault(host, f"the file has {self.system.operators[op]} there")
         promise = self.system.promised[self.query]
         if promise is not None and self.changes.guarded:
@@ -56,14 +56,14 @@ class Admitting:
                 reason += "; replicas for what is promised on " + ", ".join(names[one] for one in placed[1:])
             self.changes.note("place", self.system.operators[op], "done", reason, target=names[placed[0]])
         for number, host in self.plan.added:
-            name, query = self.books.parts[number].name, self.system.queries[self.query]
+            name, query = self.placement.parts[number].name, self.system.queries[self.query]
             self.changes.note("add", name, "done", f"for what {query} is promised", target=names[host])
 
     def _takes(self, op: int, share: float, host: int, slot: int) -> None:
         self.shares[host] += self._load(op, share, slot) / self.capacity[host]
 
     def _load(self, op: int, share: float, slot: int) -> float:
-        return float(self.books.load[op]) * share * (self.books.replica_load if slot else 1.0)
+        return float(self.placement.load[op]) * share * (self.placement.replica_load if slot else 1.0)
 
     def _near(self) -> np.ndarray:
         """How many instances of the query each host has, (n_hosts,)."""
@@ -81,11 +81,11 @@ class Admitting:
         room = [host for host in up if fits[host]]
         if room:
             return max(room, key=lambda host: (near[host], -host))
-        for host, used in enumerate(self.books.in_use):
+        for host, used in enumerate(self.placement.in_use):
             if not used and fits[host] and self.changes.service.up[host]:
                 self.taken[host] = f"room for {self.system.operators[op]}"
                 return host
-        used_ones = [host for host, used in enumerate(self.books.in_use) if used]
+        used_ones = [host for host, used in enumerate(self.placement.in_use) if used]
         return min(up or used_ones, key=lambda host: (self.shares[host], host))
 
     def _strengthen(self, promise: float) -> None:
@@ -100,7 +100,7 @@ class Admitting:
             if best is None:
                 return
             what, host = best
-            if not self.books.in_use[host]:
+            if not self.placement.in_use[host]:
                 self.taken.setdefault(host, f"room for what {self.system.queries[self.query]} is promised")
             self.plan = self._with(what, host)
             op, share = self._part_of(what)
@@ -121,18 +121,18 @@ class Admitting:
     def _part_of(self, what: tuple[int, int]) -> tuple[int, float]:
         """(operator, share) of a new operator (0, op), or of a part that is there (1, number)."""
         kind, number = what
-        return (number, 1.0) if kind == 0 else (self.books.parts[number].op, self.books.parts[number].share)
+        return (number, 1.0) if kind == 0 else (self.placement.parts[number].op, self.placement.parts[number].share)
 
     def _candidates(self) -> list[tuple[tuple[int, int], tuple[int, ...], float]]:
         """What may get a replica within the budget: (what, hosts, load of the replica)."""
-        ops, books, plan = self.system.needs[self.query], self.books, self.plan
+        ops, placement, plan = self.system.needs[self.query], self.placement, self.plan
         found = [((0, op), tuple(plan.hosts[op])) for op in ops if op in plan.hosts]
-        busy = books.busy()
-        there = [number for op in ops if op not in plan.hosts for number in books.of_op[op] if number not in busy]
+        busy = placement.busy()
+        there = [number for op in ops if op not in plan.hosts for number in placement.of_op[op] if number not in busy]
         for number in there:
             more = (host for one, host in plan.added if one == number)
-            found.append(((1, number), (*books.parts[number].hosts, *more)))
-        left = self.rules.budget - books.replicas_load() - self._spent() + _TIE
+            found.append(((1, number), (*placement.parts[number].hosts, *more)))
+        left = self.rules.budget - placement.replicas_load() - self._spent() + _TIE
         loads = [(what, placed, self._load(*self._part_of(what), 1)) for what, placed in found]
         return [one for one in loads if one[2] <= left and len(one[1]) <= self.rules.replicas]
 
@@ -143,7 +143,7 @@ class Admitting:
     def _spare_rooms(self, placed: tuple[int, ...], load: float) -> list[int]:
         """Hosts that are not in use where a replica fits."""
         fits = self.shares + load / self.capacity <= self.rules.high + _TIE
-        spare = [host for host, used in enumerate(self.books.in_use) if not used and self.changes.service.up[host]]
+        spare = [host for host, used in enumerate(self.placement.in_use) if not used and self.changes.service.up[host]]
         return [host for host in spare if fits[host] and host not in placed][:_TRIED]
 
     def _rooms(self, placed: tuple[int, ...], load: float) -> list[int]:

@@ -17,7 +17,7 @@ from sim.clock import Clock, Process
 from sim.fleet.failures import HostFailures
 from sim.fleet.manager import Manager
 from sim.fleet.merging import in_order, merged
-from sim.fleet.placement import Books
+from sim.fleet.placement import FleetPlacement
 from sim.fleet.reconfiguration import Admission, Deployment, Reconfiguration
 from sim.fleet.service import Service
 from sim.fleet.up_and_down_times import RenewalTimes
@@ -56,8 +56,8 @@ class _Run:
         self.system, self.replication = system, replication
         self.clock = Clock()
         standby, rules = system.asked.standby, system.asked.manager
-        self.books = Books(system, 1.0 if standby is None else standby.load)
-        self.service = Service(self.clock, self.books, replication)
+        self.placement = FleetPlacement(system, 1.0 if standby is None else standby.load)
+        self.service = Service(self.clock, self.placement, replication)
         move_s = rules.move_s if rules is not None else 0.0
         self.changes = Reconfiguration(self.clock, self.service, move_s, guarded=guarded)
         self.admission = Admission(self.changes)
@@ -77,8 +77,8 @@ class _Run:
             self.clock.process(self._checks(self.manager.rules))
         self.clock.run(until=self.system.end_ns)
         self.service.close(self.system.end_ns)
-        self.books.close(self.system.end_ns)
-        self.service.rows["instances"] = self.books.rows
+        self.placement.close(self.system.end_ns)
+        self.service.rows["instances"] = self.placement.rows
         return DynamicsRecords(self.replication, self.system.end_ns, "events", in_order(self.service.rows))
 
     def _renewal_times(self, mean_s: float, *name: object) -> RenewalTimes:
@@ -112,7 +112,7 @@ class _Run:
         """Loads are linear combinations of the rates of sources."""
         for index, (rate, factor) in enumerate(self._steps):
             self._rates[index] = rate * factor
-        self.books.load = self.system.base + self.system.costs @ self._rates
+        self.placement.load = self.system.base + self.system.costs @ self._rates
         self.changes.touched = True
         self.service.loads_changed()
 

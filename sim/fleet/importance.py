@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from sim.fleet.placement import Books, Part
+from sim.fleet.placement import FleetPlacement, Part
 
 
-def largest_load(books: Books) -> float:
+def largest_load(placement: FleetPlacement) -> float:
     """The load of the largest part [cores]."""
-    return max((float(books.load[one.op]) * one.share for one in books.parts.values()), default=0.0)
+    return max((float(placement.load[one.op]) * one.share for one in placement.parts.values()), default=0.0)
 
 
-def importance(kind: str, books: Books, part: Part, largest: float, draw: float) -> float:
+def importance(kind: str, placement: FleetPlacement, part: Part, largest: float, draw: float) -> float:
     """Share of the queries that need it, low load, the product of both, a draw, or what the file says.
 
     `largest` is the load of the largest part [cores].
 
     Source: Adaptive selective replication (VLDB PhD workshop 2013), "Importance".
     """
-    degree = len(books.users[part.op]) / max(1, len(books.present))
-    low = 1.0 - (float(books.load[part.op]) * part.share / largest if largest else 0.0)
+    degree = len(placement.users[part.op]) / max(1, len(placement.present))
+    low = 1.0 - (float(placement.load[part.op]) * part.share / largest if largest else 0.0)
     if kind == "degree":
         return degree
     if kind == "utilisation":
@@ -27,4 +27,4 @@ def importance(kind: str, books: Books, part: Part, largest: float, draw: float)
         return degree * low
     if kind == "random":
         return draw
-    return books.system.asked.operator(books.system.operators[part.op]).importance or 0.0
+    return placement.system.asked.operator(placement.system.operators[part.op]).importance or 0.0

@@ -30,11 +30,11 @@ _MOST_TARGETS = 8  # that are tried for one instance before the next
 
 
 class Manager:
-    """One check after the other; what it knows is the books, and which hosts are up."""
+    """One check after the other; what it knows is the placement, and which hosts are up."""
 
     def __init__(self, rules: Rules, changes: Reconfiguration, admission: Admission, replication: int) -> None:
         self.rules, self.changes, self.admission = rules, changes, admission
-        self.books, self.system = changes.books, changes.books.system
+        self.placement, self.system = changes.placement, changes.placement.system
         self.capacity, self._hosts = self.system.capacity, HostLoads(changes)
         self._largest = 0.0
         self._stuck: set[int] = set()  # of these there is a row already
@@ -43,10 +43,10 @@ class Manager:
 
     def check(self) -> None:
         """One round of decisions."""
-        shares, self._largest = self._hosts.will_be(), largest_load(self.books)
+        shares, self._largest = self._hosts.will_be(), largest_load(self.placement)
         over = [host for host in reversed(self._hosts.by_share(shares)) if shares[host] > self.rules.high + _TIE]
         self._stuck = {host for host in over if not self._relieve(host)}
-        if over or self.books.pending:
+        if over or self.placement.pending:
             return
         if self.rules.spare == "replicas" or not self._scale_in():
             self._replicate()
@@ -85,10 +85,10 @@ class Manager:
 
     def _movable(self, host: int) -> list[tuple[Part, int, float]]:
         """(part, slot, load) of instances on the host of which nothing is under way."""
-        busy = self.books.busy()
-        on_it = [part for part in self.books.parts.values() if host in part.hosts and part.number not in busy]
+        busy = self.placement.busy()
+        on_it = [part for part in self.placement.parts.values() if host in part.hosts and part.number not in busy]
         slots = [(part, part.hosts.index(host)) for part in on_it]
-        return [(part, slot, self.books.instance_load(part, slot)) for part, slot in slots]
+        return [(part, slot, self.placement.instance_load(part, slot)) for part, slot in slots]
 
     def _move_one(self, host: int, why: str, tried: set[tuple[str, int]]) -> bool:
         """The smallest instance that is enough by itself, else the largest of the others."""
@@ -109,12 +109,12 @@ class Manager:
 
     def _acquire_for(self, host: int, why: str, tried: set[tuple[str, int]]) -> bool:
         """Take a spare host on which something of this one fits, whole or as a half."""
-        spare = [one for one, used in enumerate(self.books.in_use) if not used and self.changes.service.up[one]]
+        spare = [one for one, used in enumerate(self.placement.in_use) if not used and self.changes.service.up[one]]
         for one in spare:
             room = self.rules.high * float(self.capacity[one])
             for part, slot, load in self._movable(host):
                 ways: list[tuple[Change, float]] = [(Move(part.number, host, one), load)]
-                ways += [(Split(part.number, one), load / 2)] if slot == 0 and self.books.can_split(part) else []
+                ways += [(Split(part.number, one), load / 2)] if slot == 0 and self.placement.can_split(part) else []
                 if any(0 < needs <= room + _TIE and self.changes.would_do(change) for change, needs in ways):
                     self.changes.acquire(one, why)
                     tried.clear()
@@ -123,7 +123,7 @@ class Manager:
 
     def _split_one(self, host: int, why: str, tried: set[tuple[str, int]]) -> bool:
         """The largest primary first."""
-        here = [one for one in self._movable(host) if one[1] == 0 and one[2] > 0 and self.books.can_split(one[0])]
+        here = [one for one in self._movable(host) if one[1] == 0 and one[2] > 0 and self.placement.can_split(one[0])]
         for part, _, load in sorted(here, key=lambda one: (-one[2], one[0].number)):
             if ("split", part.number) in tried:
                 continue
@@ -148,37 +148,37 @@ class Manager:
     def _worth(self, part: Part) -> float:
         """Importance of the part's operator by what the file says, without trying placements."""
         kind = "product" if self.rules.importance == "gain" else self.rules.importance
-        return importance(kind, self.books, part, self._largest, uniform(code_of(part.op), self._draw))
+        return importance(kind, self.placement, part, self._largest, uniform(code_of(part.op), self._draw))
 
     def _replicate(self) -> None:
         """Replicas within the budget, most important operators first; without budget for those there are, fewer."""
         self._shrink()
-        left = self.rules.budget - self.books.replicas_load() + _TIE
+        left = self.rules.budget - self.placement.replicas_load() + _TIE
         wanted: list[tuple[float, int, int]] = []
-        for part in self.books.parts.values():
-            load = self.books.instance_load(part, 1)
-            if load <= left and len(part.hosts) <= self.rules.replicas and part.number not in self.books.busy():
+        for part in self.placement.parts.values():
+            load = self.placement.instance_load(part, 1)
+            if load <= left and len(part.hosts) <= self.rules.replicas and part.number not in self.placement.busy():
                 target = self._near(part, load)
                 if target is not None:
                     wanted.append((self._value(part, target), part.number, target))
         for value, number, _ in sorted(wanted, key=lambda one: (-one[0], one[1])):
-            part = self.books.parts[number]
-            load = self.books.instance_load(part, 1)
+            part = self.placement.parts[number]
+            load = self.placement.instance_load(part, 1)
             again = self._near(part, load)
-            if again is not None and self.books.replicas_load() + load <= self.rules.budget + _TIE:
+            if again is not None and self.placement.replicas_load() + load <= self.rules.budget + _TIE:
                 budget = display.number(self.rules.budget, 6)
                 reason = f"{self.rules.importance} {display.number(value)}, within the budget of {budget} cores"
                 self.changes.ask([Add(number, again)], reason)
 
     def _shrink(self) -> None:
         """Give up replicas while they need more than the budget, the least important first."""
-        if self.books.replicas_load() <= self.rules.budget + _TIE:
+        if self.placement.replicas_load() <= self.rules.budget + _TIE:
             return
-        parts = [part for part in self.books.parts.values() if len(part.hosts) > 1]
+        parts = [part for part in self.placement.parts.values() if len(part.hosts) > 1]
         for part in sorted(parts, key=lambda one: (self._worth(one), -one.number)):
-            if self.books.replicas_load() <= self.rules.budget + _TIE:
+            if self.placement.replicas_load() <= self.rules.budget + _TIE:
                 return
-            if self.books.instance_load(part, 1) > 0:
+            if self.placement.instance_load(part, 1) > 0:
                 self.changes.ask([Remove(part.number, part.hosts[-1])], "replicas need more than the budget")
 
     def _value(self, part: Part, target: int) -> float:
@@ -188,9 +188,11 @@ class Manager:
             return self._worth(part)
         change: list[Change] = [Add(part.number, target)]
         gain = 0.0
-        for query in sorted(self.books.users[part.op]):
-            before = promises.broken(self.books.instances(query))
-            gain += float(self.system.weights[query]) * (before - promises.broken(self.books.changed(query, change)))
+        for query in sorted(self.placement.users[part.op]):
+            before = promises.broken(self.placement.instances(query))
+            gain += float(self.system.weights[query]) * (
+                before - promises.broken(self.placement.changed(query, change))
+            )
         return gain
 
     def _near(self, part: Part, load: float) -> int | None:
@@ -207,15 +209,15 @@ class Manager:
     def _neighbours(self, op: int) -> np.ndarray:
         """How many instances of operators of the same queries each host has, (n_hosts,)."""
         found = np.zeros(len(self.capacity), dtype=int)
-        ops = {other for query in self.books.users.get(op, ()) for other in self.system.needs[query] if other != op}
+        ops = {other for query in self.placement.users.get(op, ()) for other in self.system.needs[query] if other != op}
         for other in ops:
-            for number in self.books.of_op[other]:
-                found[self.books.parts[number].hosts] += 1
+            for number in self.placement.of_op[other]:
+                found[self.placement.parts[number].hosts] += 1
         return found
 
     def _scale_in(self) -> bool:
         """Give back the least loaded host below `low` that can be emptied without filling another above the middle."""
-        if self.books.pending or sum(self.books.in_use) < 2:
+        if self.placement.pending or sum(self.placement.in_use) < 2:
             return False
         shares = self._hosts.will_be()
         for host in self._hosts.by_share(shares):
@@ -230,7 +232,7 @@ class Manager:
 
     def _emptied(self, host: int) -> list[Change] | None:
         """What takes all instances off the host: replicas are given up where hosts come first, all else moves."""
-        books, plan, shares = self.books, list[Change](), self._hosts.at_most()
+        placement, plan, shares = self.placement, list[Change](), self._hosts.at_most()
         limit = self._middle
         instances = self._movable(host)
         for part, slot, load in sorted(instances, key=lambda one: (-one[2], one[0].number)):
@@ -242,7 +244,7 @@ class Manager:
             plan.append(change)
             if isinstance(change, Move):
                 shares[change.target] += load / self.capacity[change.target]
-        on_it = sum(host in part.hosts for part in books.parts.values())
+        on_it = sum(host in part.hosts for part in placement.parts.values())
         return plan if len(plan) == on_it else None
 
     def _ways_off(

@@ -40,7 +40,7 @@ class Pending:
 
 
 @dataclass
-class Books:
+class FleetPlacement:
     """The placement while it changes. `users` are the queries that are there and need an operator, by operator."""
 
     system: System

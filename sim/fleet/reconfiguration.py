@@ -22,8 +22,8 @@ class Reconfiguration:
     """Changes of the placement, each checked against what is promised unless `guarded` is false."""
 
     def __init__(self, clock: Clock, service: Service, move_s: float, *, guarded: bool = True) -> None:
-        self.clock, self.service, self.books = clock, service, service.books
-        self.guard, self.guarded = Guard(service.books), guarded
+        self.clock, self.service, self.placement = clock, service, service.placement
+        self.guard, self.guarded = Guard(service.placement), guarded
         self._move_ns = max(1, to_ns(move_s))
         self.touched = True  # something changed since the last check of the manager
         self._judged: dict[tuple[Change, ...], Refusal | None] = {}  # of the placement as it is
@@ -68,16 +68,16 @@ class Reconfiguration:
 
     def acquire(self, host: int, reason: str) -> None:
         """A spare host is in use from now on."""
-        self.books.in_use[host] = True
+        self.placement.in_use[host] = True
         self.touched = True
-        self.note("acquire", self.books.system.hosts[host], DONE, reason)
+        self.note("acquire", self.placement.system.hosts[host], DONE, reason)
 
     def drain(self, host: int, changes: Sequence[Change], reason: str) -> bool:
         """Empty a host and give it back; nothing comes there from now on."""
-        name = self.books.system.hosts[host]
+        name = self.placement.system.hosts[host]
         if not self.ask(changes, f"to give back {name}"):
             return False
-        self.books.draining.add(host)
+        self.placement.draining.add(host)
         self.note("release", name, BEGUN, reason)
         self._look_at_drained()
         return True
@@ -92,7 +92,7 @@ class Reconfiguration:
         for one in pending:
             one.alive = False
             self._decide(one.change, ABORTED, reason)
-        self.books.pending = [one for one in self.books.pending if one.alive]
+        self.placement.pending = [one for one in self.placement.pending if one.alive]
         self.placed_otherwise()
         self._look_at_drained()
 
@@ -100,19 +100,19 @@ class Reconfiguration:
 
     def _rule(self, change: Change) -> str | None:
         """The rule that a change breaks whatever is promised, or None."""
-        books = self.books
-        part = books.parts[change.part]
-        if change.part in books.busy():
+        placement = self.placement
+        part = placement.parts[change.part]
+        if change.part in placement.busy():
             return "another change of it is under way"
         if isinstance(change, Remove):
             return None if change.host in part.hosts[1:] else "is not the host of a replica"
         if isinstance(change, Move) and change.origin not in part.hosts:
             return "there is no instance to move"
-        if isinstance(change, Split) and not books.can_split(part):
+        if isinstance(change, Split) and not placement.can_split(part):
             return "it is not to be split, or not into more parts"
         if change.target in part.hosts:
             return "a replica on the host of its primary goes down with it"
-        if not books.in_use[change.target] or change.target in books.draining:
+        if not placement.in_use[change.target] or change.target in placement.draining:
             return "the host is not in use"
         return None if self.service.up[change.target] else "the host is down"
 
@@ -123,7 +123,7 @@ class Reconfiguration:
             return
         self._decide(change, BEGUN, reason)
         pending = Pending(change, self.clock.now_ns())
-        self.books.pending.append(pending)
+        self.placement.pending.append(pending)
         self.clock.process(self._live_later(pending))
 
     def _live_later(self, pending: Pending) -> Process:
@@ -131,67 +131,67 @@ class Reconfiguration:
         yield self.clock.sleep(self.clock.now_ns() + self._move_ns)
         if not pending.alive:
             return
-        self.books.pending.remove(pending)
+        self.placement.pending.remove(pending)
         self._commit(pending.change, "it is live", "something else came about since it began: ")
         self.placed_otherwise()
         self._look_at_drained()
 
     def _commit(self, change: Change, reason: str, why_not: str) -> None:
         """The only way for a change to come about: nothing that was promised forbids it at this moment."""
-        books, found = self.books, self.guard.refusal([change]) if self.guarded else None
+        placement, found = self.placement, self.guard.refusal([change]) if self.guarded else None
         if found is not None:
             self._refused(change, found, why_not)
             return
         self._decide(change, DONE, reason)
-        for part in books.apply(change, self.clock.now_ns()):
+        for part in placement.apply(change, self.clock.now_ns()):
             self.service.changed(part)
-            for query in books.users[part.op]:
+            for query in placement.users[part.op]:
                 self.service.query_changed(query)
 
     def _host_changed(self, host: int) -> None:
         self.touched = True
         if self.service.up[host]:
             return
-        hit = [one for one in self.books.pending if host in self._ends(one.change)]
+        hit = [one for one in self.placement.pending if host in self._ends(one.change)]
         if hit:
-            self.call_off(hit, f"{self.books.system.hosts[host]} failed meanwhile")
+            self.call_off(hit, f"{self.placement.system.hosts[host]} failed meanwhile")
 
     def _ends(self, change: Change) -> tuple[int, ...]:
         """The hosts that a change needs until it is over."""
         if isinstance(change, Move):
             return change.origin, change.target
-        source = self.books.parts[change.part].hosts[0]
+        source = self.placement.parts[change.part].hosts[0]
         return (source, change.target) if isinstance(change, Add | Split) else ()
 
     def _look_at_drained(self) -> None:
         """Hosts that are empty are given back; those that something keeps are not."""
-        books = self.books
-        for host in sorted(books.draining):
-            if any(host in self._ends(one.change) for one in books.pending):
+        placement = self.placement
+        for host in sorted(placement.draining):
+            if any(host in self._ends(one.change) for one in placement.pending):
                 continue
-            books.draining.discard(host)
-            name = books.system.hosts[host]
-            if any(host in part.hosts for part in books.parts.values()):
+            placement.draining.discard(host)
+            name = placement.system.hosts[host]
+            if any(host in part.hosts for part in placement.parts.values()):
                 self.note("release", name, ABORTED, "not all instances could leave")
             else:
-                books.in_use[host] = False
+                placement.in_use[host] = False
                 self.note("release", name, DONE, "it is empty")
 
     # -- rows
 
     def _refused(self, change: Change, found: Refusal, why: str) -> None:
-        system = self.books.system
+        system = self.placement.system
         query = system.queries[found.query]
         self._decide(
             change,
             REFUSED,
             f"{why}{query} would be broken with {display.number(found.after)}, above {display.number(found.allowed)}",
         )
-        row = (self.clock.now_ns(), _WORD[type(change)], self.books.parts[change.part].name, query)
+        row = (self.clock.now_ns(), _WORD[type(change)], self.placement.parts[change.part].name, query)
         self.service.rows["refusals"].append((*row, found.before, found.after, found.allowed))
 
     def _decide(self, change: Change, verdict: str, reason: str) -> None:
-        names, part = self.books.system.hosts, self.books.parts[change.part]
+        names, part = self.placement.system.hosts, self.placement.parts[change.part]
         if isinstance(change, Remove):
             origin, target = names[change.host], ""
         else:
@@ -213,8 +213,8 @@ class Admission:
     """Queries that come and go: what they need is placed, or they are refused because of what they were promised."""
 
     def __init__(self, reconfiguration: Reconfiguration) -> None:
-        self.changes, self.books, self.service = reconfiguration, reconfiguration.books, reconfiguration.service
-        self.system, self.clock = reconfiguration.books.system, reconfiguration.clock
+        self.changes, self.placement, self.service = reconfiguration, reconfiguration.placement, reconfiguration.service
+        self.system, self.clock = reconfiguration.placement.system, reconfiguration.clock
 
     def arrive(self, query: int, plan: Deployment, most: str = "") -> bool:
         """Whether the query is there now, with what the plan deploys for it; that takes no time."""
@@ -230,14 +230,14 @@ class Admission:
                 return False
         now = self.clock.now_ns()
         for op in self.system.needs[query]:
-            users = self.books.users.setdefault(op, set())
+            users = self.placement.users.setdefault(op, set())
             if not users:
-                self.service.changed(self.books.place(op, plan.hosts[op], now))
+                self.service.changed(self.placement.place(op, plan.hosts[op], now))
             users.add(query)
         for number, host in plan.added:
-            for part in self.books.apply(Add(number, host), now):
+            for part in self.placement.apply(Add(number, host), now):
                 self.service.changed(part)
-        self.books.present[query] = now
+        self.placement.present[query] = now
         self.changes.placed_otherwise()
         self.service.query_changed(query)
         return True
@@ -248,28 +248,28 @@ class Admission:
         for op in self.system.needs[query]:
             if op in plan.hosts:
                 found.append(tuple(plan.hosts[op]))
-            elif op in self.books.of_op:
-                for number in self.books.of_op[op]:
+            elif op in self.placement.of_op:
+                for number in self.placement.of_op[op]:
                     more = (host for one, host in plan.added if one == number)
-                    found.append((*self.books.parts[number].hosts, *more))
+                    found.append((*self.placement.parts[number].hosts, *more))
         return found
 
     def missing(self, query: int) -> list[int]:
         """The operators that it needs and nobody else does."""
-        return [op for op in self.system.needs[query] if not self.books.users.get(op)]
+        return [op for op in self.system.needs[query] if not self.placement.users.get(op)]
 
     def leave(self, query: int) -> None:
         """The query goes, and what only it needed."""
         now, name = self.clock.now_ns(), self.system.queries[query]
         self.service.query_left(query)
-        since = self.books.present.pop(query)
+        since = self.placement.present.pop(query)
         if since < now:
             self.service.rows["presence"].append((name, since, now))
         for op in self.system.needs[query]:
-            self.books.users[op].discard(query)
-            if not self.books.users[op]:
-                gone = [one for one in self.books.pending if self.books.parts[one.change.part].op == op]
+            self.placement.users[op].discard(query)
+            if not self.placement.users[op]:
+                gone = [one for one in self.placement.pending if self.placement.parts[one.change.part].op == op]
                 self.changes.call_off(gone, "nobody needs it any more")
-                self.books.drop(op, now)
+                self.placement.drop(op, now)
         self.changes.placed_otherwise()
         self.service.loads_changed()

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from models.fleet.records import TABLES, Row
 from models.fleet.system import System
 from sim.clock import END_OF_INSTANT, Clock
-from sim.fleet.placement import NOBODY, Books, Part
+from sim.fleet.placement import NOBODY, FleetPlacement, Part
 from sim.fleet.up_and_down_times import Coverage, late_ns
 
 
 class Service:
     """The state of hosts, parts and queries, and the rows that it leaves."""
 
-    def __init__(self, clock: Clock, books: Books, replication: int) -> None:
-        self.clock, self.books, self.system = clock, books, books.system
+    def __init__(self, clock: Clock, placement: FleetPlacement, replication: int) -> None:
+        self.clock, self.placement, self.system = clock, placement, placement.system
         n = len(self.system.hosts)
         self.up = [True] * n
         self.rows: dict[str, list[Row]] = {name: [] for name in TABLES}
@@ -54,7 +54,7 @@ class Service:
     def changed(self, part: Part) -> None:
         """The instances of the part are others now."""
         self._check_later(self._parts, part.number)
-        self._placed.update(self.books.users.get(part.op, ()))
+        self._placed.update(self.placement.users.get(part.op, ()))
         self.loads_changed()
 
     def query_changed(self, query: int) -> None:
@@ -93,10 +93,10 @@ class Service:
         for host in sorted(self._hosts):
             self._settle_host(host)
         for number in sorted(self._parts):
-            if number in self.books.parts:
-                self._settle_part(self.books.parts[number])
+            if number in self.placement.parts:
+                self._settle_part(self.placement.parts[number])
         for query in sorted(self._queries):
-            if query in self.books.present:
+            if query in self.placement.present:
                 self._settle_query(query)
         for query in sorted(self._placed):
             self._settle_standing(query)
@@ -117,7 +117,7 @@ class Service:
             self._down_at[host] = now
             self._wait_for_take_over(host)
             self._outage[host] += 1
-        self._parts.update(number for number, part in self.books.parts.items() if host in part.hosts)
+        self._parts.update(number for number, part in self.placement.parts.items() if host in part.hosts)
         for call in self.host_changed:
             call(host)
 
@@ -135,7 +135,7 @@ class Service:
         """Others may serve from now on in place of the host, if that is still down."""
         if not self.up[host] and self._outage[host] == outage:
             self._late[host] = False
-            for number, part in self.books.parts.items():
+            for number, part in self.placement.parts.items():
                 if part.hosts[0] == host:
                     self._check_later(self._parts, number)
 
@@ -155,11 +155,11 @@ class Service:
                 self.rows["take_overs"].append(row)
             part.served_last = serves
         part.serving = serves
-        self._queries.update(self.books.users[part.op])
+        self._queries.update(self.placement.users[part.op])
 
     def _settle_query(self, query: int) -> None:
-        books, now = self.books, self.clock.now_ns()
-        parts = (books.parts[number] for op in self.system.needs[query] for number in books.of_op[op])
+        placement, now = self.placement, self.clock.now_ns()
+        parts = (placement.parts[number] for op in self.system.needs[query] for number in placement.of_op[op])
         broken = any(part.serving == NOBODY for part in parts)
         if broken and query not in self._broken:
             self._broken[query] = now
@@ -168,9 +168,9 @@ class Service:
 
     def _settle_standing(self, query: int) -> None:
         """What the placement promises from now on."""
-        if self.system.promises is None or query not in self.books.present:
+        if self.system.promises is None or query not in self.placement.present:
             return
-        broken = self.system.promises.broken(self.books.instances(query))
+        broken = self.system.promises.broken(self.placement.instances(query))
         if self._standing.get(query, (0, None))[1] != broken:
             self._close_standing(query)
             self._standing[query] = self.clock.now_ns(), broken
@@ -183,7 +183,7 @@ class Service:
     def _settle_loads(self) -> None:
         self._loads = False
         now = self.clock.now_ns()
-        over = self.books.demand() > self.system.capacity * (1 + 1e-9)
+        over = self.placement.demand() > self.system.capacity * (1 + 1e-9)
         for host, is_over in enumerate(over.tolist()):
             if is_over:
                 self._overloaded.setdefault(host, now)
@@ -201,7 +201,7 @@ class Service:
             self.rows["outages"].append((self.system.queries[query], since, now))
         for host, since in self._overloaded.items():
             self.rows["overloads"].append((self.system.hosts[host], since, now))
-        for query, since in self.books.present.items():
+        for query, since in self.placement.present.items():
             self.rows["presence"].append((self.system.queries[query], since, now))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from models.fleet.promises import keeps
 from sim.fleet.actions import Change, Remove
-from sim.fleet.placement import Books
+from sim.fleet.placement import FleetPlacement
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Refusal:
 class Guard:
     """Judges changes by the exact availability of the queries that they touch."""
 
-    def __init__(self, books: Books) -> None:
-        self.books, self.system = books, books.system
+    def __init__(self, placement: FleetPlacement) -> None:
+        self.placement, self.system = placement, placement.system
 
     def refusal(self, changes: Sequence[Change]) -> Refusal | None:
         """The first query that would not have what it was promised, of those that asked for anything."""
@@ -40,14 +40,14 @@ class Guard:
             promise = self.system.promised[query]
             if promise is None:
                 continue
-            after = promises.broken(self.books.changed(query, changes))
+            after = promises.broken(self.placement.changed(query, changes))
             if not keeps(promise, after):
-                return Refusal(query, promises.broken(self.books.instances(query)), after, 1 - promise)
+                return Refusal(query, promises.broken(self.placement.instances(query)), after, 1 - promise)
         return None
 
     def asked(self, changes: Sequence[Change]) -> Refusal | None:
         """The refusal of changes that are asked for: all, each alone, what is done now, and with what is under way."""
-        under_way = [one.change for one in self.books.pending]
+        under_way = [one.change for one in self.placement.pending]
         sets: list[Sequence[Change]] = [changes]
         if len(changes) > 1:
             at_once = [one for one in changes if isinstance(one, Remove)]
@@ -57,5 +57,5 @@ class Guard:
         return next((found for one in sets if (found := self.refusal(one)) is not None), None)
 
     def _touched(self, changes: Sequence[Change]) -> list[int]:
-        books = self.books
-        return sorted({query for change in changes for query in books.users[books.parts[change.part].op]})
+        placement = self.placement
+        return sorted({query for change in changes for query in placement.users[placement.parts[change.part].op]})

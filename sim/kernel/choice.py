@@ -15,7 +15,7 @@ _FUNCTIONS = {
     "scan": 110,
     "saving scan": 137,
     "plain": 160,
-    "full": 288,
+    "extended": 288,
 }  # that are compiled until a run has begun, about
 _LARGER = 1.5  # the exponent of what is compiled, for the time that it takes
 _KINDS = ("source", "map", "filter", "aggregate", "sink")
@@ -42,7 +42,7 @@ def compilation(plan: RunPlan, told: Callable[[float], None]) -> Iterator[None]:
         saves = plan.scenario.fault_tolerance.method == "checkpoint"
         expected = _FUNCTIONS["saving scan" if saves else "scan"]
     else:
-        expected = _FUNCTIONS["full" if needs_more(plan) else "plain"]
+        expected = _FUNCTIONS["extended" if needs_more(plan) else "plain"]
     done = 0
 
     def one_more() -> None:

@@ -179,7 +179,7 @@ class Context:
         run = self._run
         if run.loading:
             return
-        if self._plane.holder(run.move.old) == REMOTE and not run.loaded:
+        if self._plane.checkpoint_host(run.move.old) == REMOTE and not run.loaded:
             run.loading = True
             self._runtime.load(run, lambda: self._install(muted))
         else:
@@ -263,8 +263,8 @@ class Context:
         if self._is_remote:
             return
         if not self._run.directed:
-            self._run.directed, self._run.planned_before = True, self._cluster.planned_holder[move.old]
-        self._runtime.control.plan_holder(move.old, self._cluster.task_host[move.target])
+            self._run.directed, self._run.planned_before = True, self._cluster.planned_checkpoint_host[move.old]
+        self._runtime.control.plan_checkpoint_host(move.old, self._cluster.task_host[move.target])
 
     def freeze_checkpoints(self) -> None:
         """The newest stored checkpoint of the old instance stays that.
@@ -279,7 +279,7 @@ class Context:
         move = self._run.move
         if self._is_remote:
             return self._run.stored
-        return self._plane.holder(move.old) == self._cluster.task_host[move.target]
+        return self._plane.checkpoint_host(move.old) == self._cluster.task_host[move.target]
 
     def load_at_target(self, kind: str) -> None:
         """The target reads what has come, or is in the remote store, into memory; then this message comes back here."""

@@ -91,13 +91,13 @@ class Migrations:
             control.replicas.task_added(target)
         new = cluster.new_instance(request.group, target)
         control.plane.add_instance(new, request.group, target)
-        control.plan_holder(new, cluster.planned_holder[new])
+        control.plan_checkpoint_host(new, cluster.planned_checkpoint_host[new])
         upstream = self.upstream(request.group)
         tasks = tuple(
             task for task, its in enumerate(cluster.task_operator) if its in upstream and control.view.task_alive(task)
         )
         name, source, host_name = request.protocol, cluster.partition_task[old], control.plan.host_names[request.host]
-        if self.protocols[name].needs_checkpoint and self._holder(old) not in (request.host, REMOTE):
+        if self.protocols[name].needs_checkpoint and self._checkpoint_host(old) not in (request.host, REMOTE):
             name = "direct"
             self._decide(request.group, "starts by direct", f"{host_name} does not hold its newest checkpoint")
         move = Move(request.group, old, new, source, target, tasks)
@@ -107,8 +107,8 @@ class Migrations:
         if name == REPLICATE:
             control.replicas.begun(run)
 
-    def _holder(self, partition: int) -> int | None:
-        return self.control.view.holder(partition, self.control.plane.holder(partition))
+    def _checkpoint_host(self, partition: int) -> int | None:
+        return self.control.view.checkpoint_host(partition, self.control.plane.checkpoint_host(partition))
 
     def _against(self, request: Request) -> str | None:
         cluster, old = self.cluster, self.cluster.owner_of(request.group)
@@ -152,7 +152,7 @@ class Migrations:
 
     def _plan_as_before(self, run: MigrationRun) -> None:
         if run.directed:
-            self.control.plan_holder(run.move.old, run.planned_before)
+            self.control.plan_checkpoint_host(run.move.old, run.planned_before)
 
     def _senders_now(self, run: MigrationRun) -> list[int]:
         return [task for task in run.move.upstream if self.cluster.task_alive[task]]

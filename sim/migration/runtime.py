@@ -95,7 +95,7 @@ class ProtocolRuntime:
         """Have the target read the stored checkpoint, which comes from the remote store if it is there; then go on."""
         control, move, plane = self.control, run.move, self.control.plane
         size = plane.checkpoint_bytes(move.old)
-        if plane.holder(move.old) != REMOTE:
+        if plane.checkpoint_host(move.old) != REMOTE:
             self._read(run, size, then)
             return
         control.recorder.restore(control.clock.now_ns(), size)
@@ -129,7 +129,7 @@ class ProtocolRuntime:
             getattr(run.at(message.to), f"on_{message.kind}")(Context(self, run, message.to), message)
 
     def stored(self, partition: int) -> None:
-        """The plane says that an announced checkpoint of the partition is stored; its holder tells the coordinator."""
+        """The plane says that an announced checkpoint of the partition is stored; its checkpoint host tells the coordinator."""
         for run in self.runs:
             if not run.over and run.move.old == partition:
                 self._later(lambda run=run: self._stored(run))  # type: ignore[misc]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernel.tools.compiling import beside, helper
+from sim.kernel.tools.compiling import allocating, nogil
 
 _ONE, _ALL = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -22,7 +22,7 @@ _BYTES = np.uint64(0x0101010101010101)
 _U1, _U2, _U4, _U6, _U56, _U63 = (np.uint64(x) for x in (1, 2, 4, 6, 56, 63))
 
 
-@helper
+@allocating
 def uniform(state: Any) -> Any:
     """A number strictly between 0 and 1; the state moves on (SplitMix64)."""
     state[0] += _GOLDEN
@@ -33,7 +33,7 @@ def uniform(state: Any) -> Any:
     return (np.float64(x >> _11) + 0.5) * 1.1102230246251565e-16
 
 
-@helper
+@allocating
 def ones(x: Any) -> Any:
     """How many bits of a word are set."""
     x = x - ((x >> _U1) & _ODD)
@@ -42,7 +42,7 @@ def ones(x: Any) -> Any:
     return np.int64((x * _BYTES) >> _U56)
 
 
-@helper
+@allocating
 def draw_words(state: Any, down: Any, chances: Any) -> None:
     """Set the bits of the runs in which each element is down, from one such run to the next (geometric gaps)."""
     n = np.float64(down.shape[1] * 64)
@@ -61,7 +61,7 @@ def draw_words(state: Any, down: Any, chances: Any) -> None:
             row[np.int64(bit >> _U6)] |= _ONE << (bit & _U63)
 
 
-@helper
+@allocating
 def break_words(
     broken: Any, down: Any, scratch: Any, query: Any, cut_start: Any, cut_elements: Any, query_start: Any
 ) -> None:
@@ -78,7 +78,7 @@ def break_words(
             broken[w] |= scratch[w]
 
 
-@helper
+@allocating
 def add_bits(planes: Any, broken: Any) -> None:
     """Count up the runs of `broken`; plane b holds bit b of every run's number. Uses up `broken`."""
     for plane in range(planes.shape[0]):
@@ -89,7 +89,7 @@ def add_bits(planes: Any, broken: Any) -> None:
             broken[w] = carry
 
 
-@helper
+@allocating
 def tell_numbers(planes: Any, law: Any) -> None:
     """Add every run's number to the law."""
     for w in range(planes.shape[1]):
@@ -107,7 +107,7 @@ def tell_numbers(planes: Any, law: Any) -> None:
             law[number] += 1
 
 
-@beside
+@nogil
 def count_words(
     seeds: Any, n_words: Any, chances: Any, cut_start: Any, cut_elements: Any, query_start: Any, broken: Any, law: Any
 ) -> None:
@@ -135,7 +135,7 @@ def count_words(
         tell_numbers(planes, law)
 
 
-@helper
+@allocating
 def is_broken(query: Any, down: Any, cut_start: Any, cut_elements: Any, query_start: Any) -> Any:
     """Whether a query is broken in one state, (n_elements,) bool."""
     for cut in range(query_start[query], query_start[query + 1]):
@@ -149,7 +149,7 @@ def is_broken(query: Any, down: Any, cut_start: Any, cut_elements: Any, query_st
     return False
 
 
-@beside
+@nogil
 def count_given(
     seed: Any,
     runs: Any,
@@ -187,7 +187,7 @@ def count_given(
         totals[2] += 1 if number else 0
 
 
-@beside
+@nogil
 def count_weighted(
     seed: Any,
     runs: Any,

@@ -13,7 +13,7 @@ from typing import Literal
 
 _DIGITS = 9  # sums of the same loads in another order are the same utilisation
 _TIE = 10.0**-_DIGITS
-ANYWHERE = -1  # in place of a holder: every host can have the checkpoint
+ANYWHERE = -1  # in place of a checkpoint host: every host can have the checkpoint
 
 Prefer = Literal["sufficient", "quarter", "useable"]
 
@@ -37,13 +37,13 @@ class Host:
 class Group:
     """A key group that can move, where it is, and which host holds its newest checkpoint; `rested`: it may move now.
 
-    `holder` is ANYWHERE where checkpoints are in a remote store, which every host can fetch them from.
+    `checkpoint_host` is ANYWHERE where checkpoints are in a remote store, which every host can fetch them from.
     """
 
     number: int
     host: int
     load: float
-    holder: int | None = None
+    checkpoint_host: int | None = None
     rested: bool = True
 
 
@@ -85,7 +85,7 @@ class Round:
 
 
 @dataclass
-class _Books:
+class _TentativePlacement:
     """Utilisations and places while a round is being decided: a move counts at both hosts at once."""
 
     hosts: Sequence[Host]
@@ -104,7 +104,7 @@ class _Books:
 
     def helper(self, group: Group) -> int | None:
         """A host on which the group fits and where its checkpoint is; of all hosts the least loaded one."""
-        host = self.least(group) if group.holder == ANYWHERE else group.holder
+        host = self.least(group) if group.checkpoint_host == ANYWHERE else group.checkpoint_host
         return host if host is not None and self.fits(group, host) else None
 
     def least(self, group: Group) -> int | None:
@@ -118,8 +118,8 @@ class _Books:
         made = Proposal(group.number, origin, target, assisted, shares[origin], shares[target])
         shares[origin] -= group.load / self.hosts[origin].capacity
         shares[target] += group.load / self.hosts[target].capacity
-        holder = ANYWHERE if group.holder == ANYWHERE else origin
-        self.groups[group.number] = replace(group, host=target, holder=holder, rested=False)
+        checkpoint_host = ANYWHERE if group.checkpoint_host == ANYWHERE else origin
+        self.groups[group.number] = replace(group, host=target, checkpoint_host=checkpoint_host, rested=False)
         return made
 
 
@@ -133,18 +133,18 @@ def utilisation(hosts: Sequence[Host], groups: Sequence[Group]) -> list[float]:
 
 def balance(hosts: Sequence[Host], groups: Sequence[Group], rules: Rules) -> Round:
     """The moves off overloaded hosts, highest utilisation first (steps 2 to 5 of the page)."""
-    books = _books(hosts, groups, rules.high)
-    over = [host for host, one in enumerate(hosts) if one.member and books.share[host] > rules.high + _TIE]
-    over.sort(key=lambda host: (-_rank(books.share, host)[0], host))
+    tentative = _tentative_placement(hosts, groups, rules.high)
+    over = [host for host, one in enumerate(hosts) if one.member and tentative.share[host] > rules.high + _TIE]
+    over.sort(key=lambda host: (-_rank(tentative.share, host)[0], host))
     on_them = [group for group in groups if group.host in over]
-    useable = sum(books.helper(group) is not None for group in on_them)
+    useable = sum(tentative.helper(group) is not None for group in on_them)
     moves: list[Proposal] = []
     unplaced = []
     for host in over:
         left = rules.moves
-        while left and books.share[host] > rules.high + _TIE:
-            rested = [group for group in books.groups.values() if group.host == host and group.rested]
-            made = _best(books, host, rested, rules)
+        while left and tentative.share[host] > rules.high + _TIE:
+            rested = [group for group in tentative.groups.values() if group.host == host and group.rested]
+            made = _best(tentative, host, rested, rules)
             if made is None:
                 unplaced += [host] if rested else []
                 break
@@ -171,10 +171,10 @@ def drain(hosts: Sequence[Host], groups: Sequence[Group], candidates: Sequence[i
 
 def empty(hosts: Sequence[Host], groups: Sequence[Group], host: int, limit: float) -> tuple[Proposal, ...] | None:
     """The moves of all groups off a host, largest first, none bringing another above the limit; None if one cannot."""
-    books = _books(hosts, groups, limit)
+    tentative = _tentative_placement(hosts, groups, limit)
     moves = []
     for group in sorted((one for one in groups if one.host == host), key=lambda one: (-one.load, one.number)):
-        made = _place(books, group) if group.rested else None
+        made = _place(tentative, group) if group.rested else None
         if made is None:
             return None
         moves.append(made)
@@ -186,19 +186,19 @@ def _rank(share: Sequence[float], host: int) -> tuple[float, int]:
     return round(share[host], _DIGITS), host
 
 
-def _books(hosts: Sequence[Host], groups: Sequence[Group], limit: float) -> _Books:
-    return _Books(hosts, {group.number: group for group in groups}, limit, utilisation(hosts, groups))
+def _tentative_placement(hosts: Sequence[Host], groups: Sequence[Group], limit: float) -> _TentativePlacement:
+    return _TentativePlacement(hosts, {group.number: group for group in groups}, limit, utilisation(hosts, groups))
 
 
-def _best(books: _Books, host: int, rested: Sequence[Group], rules: Rules) -> Proposal | None:
+def _best(tentative: _TentativePlacement, host: int, rested: Sequence[Group], rules: Rules) -> Proposal | None:
     """The first move in the order of preference, done; None where nothing fits."""
-    excess = (books.share[host] - rules.high) * books.hosts[host].capacity
+    excess = (tentative.share[host] - rules.high) * tentative.hosts[host].capacity
     ordered = sorted(rested, key=lambda group: _preference(group, excess))
-    for group in ordered[: _tried_first(books, host, rules.prefer)]:
-        helper = books.helper(group)
+    for group in ordered[: _tried_first(tentative, host, rules.prefer)]:
+        helper = tentative.helper(group)
         if helper is not None:
-            return books.move(group, helper, True)
-    return next(_placed(books, ordered), None)
+            return tentative.move(group, helper, True)
+    return next(_placed(tentative, ordered), None)
 
 
 def _preference(group: Group, excess: float) -> tuple[bool, float, int]:
@@ -207,25 +207,25 @@ def _preference(group: Group, excess: float) -> tuple[bool, float, int]:
     return (not enough, group.load if enough else -group.load, group.number)
 
 
-def _tried_first(books: _Books, host: int, prefer: Prefer) -> int:
+def _tried_first(tentative: _TentativePlacement, host: int, prefer: Prefer) -> int:
     """How many groups are asked first whether they fit where their checkpoint is."""
-    here = sum(group.host == host for group in books.groups.values())
+    here = sum(group.host == host for group in tentative.groups.values())
     return {"sufficient": 1, "quarter": -(-here // 4), "useable": here}[prefer]
 
 
-def _placed(books: _Books, ordered: Sequence[Group]) -> Iterator[Proposal]:
+def _placed(tentative: _TentativePlacement, ordered: Sequence[Group]) -> Iterator[Proposal]:
     for group in ordered:
-        made = _place(books, group)
+        made = _place(tentative, group)
         if made is not None:
             yield made
 
 
-def _place(books: _Books, group: Group) -> Proposal | None:
+def _place(tentative: _TentativePlacement, group: Group) -> Proposal | None:
     """To where its checkpoint is if it fits there, else to the least loaded host if it fits there."""
-    helper = books.helper(group)
+    helper = tentative.helper(group)
     if helper is not None:
-        return books.move(group, helper, True)
-    least = books.least(group)
-    if least is not None and books.fits(group, least):
-        return books.move(group, least, False)
+        return tentative.move(group, helper, True)
+    least = tentative.least(group)
+    if least is not None and tentative.fits(group, least):
+        return tentative.move(group, least, False)
     return None

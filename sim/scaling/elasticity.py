@@ -112,7 +112,7 @@ class Elasticity:
                 owner = cluster.owner_of(group)
                 here = cluster.task_host[cluster.partition_task[owner]]
                 rested = group not in bound and view.partition_live(owner) and self._has_rested(group)
-                held = view.holder(owner, self.control.plane.holder(owner))
+                held = view.checkpoint_host(owner, self.control.plane.checkpoint_host(owner))
                 held = ANYWHERE if held == REMOTE else held
                 found.append(Group(group, bound.get(group, here), load, held, rested))
         return found
@@ -141,10 +141,10 @@ class Elasticity:
             return
         partition, host = run.move.new, self.cluster.task_host[run.move.source]
         if self.cluster.accepts_work(host):
-            self._plan_holder(partition, host)
+            self._plan_checkpoint_host(partition, host)
         elif not self._is_planned(partition):
-            self.control.holder(partition)
-            self._plan_holder(partition, self.cluster.planned_holder[partition])
+            self.control.checkpoint_host(partition)
+            self._plan_checkpoint_host(partition, self.cluster.planned_checkpoint_host[partition])
 
     # -- hosts that come
 
@@ -230,27 +230,30 @@ class Elasticity:
         for move in moves:
             self._request(move, DRAIN, f"{self._name(host)} is to be left")
         for partition in range(len(self.cluster.partition_task)):
-            if self._needs_a_holder(partition, host):
-                self.control.holder(partition)
-                self._plan_holder(partition, self.cluster.planned_holder[partition])
+            if self._needs_checkpoint_host(partition, host):
+                self.control.checkpoint_host(partition)
+                self._plan_checkpoint_host(partition, self.cluster.planned_checkpoint_host[partition])
 
-    def _needs_a_holder(self, partition: int, leaving: int) -> bool:
+    def _needs_checkpoint_host(self, partition: int, leaving: int) -> bool:
         """Whether checkpoints of the partition are, or would go, to the host that is being left."""
         operator = self.plan.operators[self.cluster.partition_operator[partition]]
         if self._remote or not self.cluster.is_owner(partition) or operator.is_source or operator.is_sink:
             return False
-        here = leaving in (self.cluster.planned_holder[partition], self.control.plane.holder(partition))
+        here = leaving in (
+            self.cluster.planned_checkpoint_host[partition],
+            self.control.plane.checkpoint_host(partition),
+        )
         return here and not self._is_planned(partition)
 
     def _is_planned(self, partition: int) -> bool:
-        """Whether the planned holder can hold the checkpoints of the partition."""
-        planned, task = self.cluster.planned_holder[partition], self.cluster.partition_task[partition]
+        """Whether the planned checkpoint host can hold the checkpoints of the partition."""
+        planned, task = self.cluster.planned_checkpoint_host[partition], self.cluster.partition_task[partition]
         elsewhere = task == NOWHERE or self.cluster.task_host[task] != planned
         return planned is not None and elsewhere and self.cluster.accepts_work(planned)
 
-    def _plan_holder(self, partition: int, host: int | None) -> None:
+    def _plan_checkpoint_host(self, partition: int, host: int | None) -> None:
         if host is not None:
-            self.control.plan_holder(partition, host)
+            self.control.plan_checkpoint_host(partition, host)
 
     @property
     def _remote(self) -> bool:

@@ -50,7 +50,7 @@ class SpareHosts:
         parts = [(run.move.source, run.move.target, *run.move.upstream) for run in migrations.open.values()]
         moving = any(cluster.task_host[task] == host for tasks in parts for task in tasks)
         held = any(
-            plane.holder(partition) == host
+            plane.checkpoint_host(partition) == host
             for partition in range(len(cluster.partition_task))
             if cluster.is_owner(partition)
         )

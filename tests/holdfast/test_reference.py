@@ -42,8 +42,8 @@ def rows_of(page: str) -> dict[str, list[list[str]]]:
 
 def test_the_page_of_records_describes_the_files_of_a_run(make: Any, tmp_path: Path) -> None:
     write_run(tmp_path / "run", "", {}, [make.random(1)], raw=True)
-    write_run(tmp_path / "folded", "", {}, [make.folded(make.random(1))])
-    added = [tmp_path / "folded" / f"{name}.parquet" for name in OF_HISTOGRAMS]
+    write_run(tmp_path / "binned", "", {}, [make.binned(make.random(1))])
+    added = [tmp_path / "binned" / f"{name}.parquet" for name in OF_HISTOGRAMS]
     files = sorted([*(tmp_path / "run").glob("*.parquet"), *added], key=lambda path: path.name)
     rows = rows_of(reference.records_page())
     assert sorted(rows) == [path.name for path in files]
@@ -59,7 +59,9 @@ def test_the_page_of_records_says_what_raw_adds_and_speaks_of_names() -> None:
     assert list(rows_of(always)) == [f"{name}.parquet" for name in (*DERIVED, *STORED, *OF_HISTOGRAMS)]
     assert list(rows_of(raw)) == [f"{name}.parquet" for name in RAW]
     kinds = {row[0]: row[1] for rows in rows_of(page).values() for row in rows}
-    assert {kinds[f"`{name}`"] for name in ("operator", "task", "host", "owner", "holder", "target")} == {"text"}
+    assert {kinds[f"`{name}`"] for name in ("operator", "task", "host", "owner", "checkpoint_host", "target")} == {
+        "text"
+    }
     assert "index into" not in page
     assert "-1" not in page
 

@@ -97,8 +97,8 @@ def over_is_obeyed(lab: Laboratory) -> None:
     runtime.deliver = deliver  # type: ignore[method-assign]
 
 
-@around("cpa", "what was said to the dead reaches a newborn")
-def reaches_a_newborn(lab: Laboratory) -> None:
+@around("cpa", "what was said to the dead reaches a new instance")
+def reaches_a_new_instance(lab: Laboratory) -> None:
     runtime, cluster = lab.migrations.runtime, lab.cluster
     deliver, arrives = runtime.deliver, lab.plane._message_arrives
 
@@ -235,14 +235,14 @@ def asks_who_lives(lab: Laboratory) -> None:
     lab.migrations._begin = begins  # type: ignore[method-assign]
 
 
-@around("direct", "control knows at once which tasks and holders are dead")
+@around("direct", "control knows at once which tasks and checkpoint hosts are dead")
 def knows_at_once(lab: Laboratory) -> None:
     lab.view.task_alive = lambda task: lab.cluster.task_alive[task]  # type: ignore[method-assign]
-    lab.view.holder = lambda partition, truth: truth  # type: ignore[method-assign]
+    lab.view.checkpoint_host = lambda partition, truth: truth  # type: ignore[method-assign]
 
 
 @around("lazy_move", "checkpoints go to the target of a move that was called off")
-def leaves_the_holder(lab: Laboratory) -> None:
+def leaves_the_checkpoint_host(lab: Laboratory) -> None:
     call_off = lab.migrations._call_off
 
     def forgets_the_plan(run: Any) -> None:
@@ -252,13 +252,13 @@ def leaves_the_holder(lab: Laboratory) -> None:
     lab.migrations._call_off = forgets_the_plan  # type: ignore[method-assign]
 
 
-@around("direct", "a second move inherits the holder of the first")
+@around("direct", "a second move inherits the checkpoint host of the first")
 def inherits_from_the_planned_partition(lab: Laboratory) -> None:
     cluster, new_instance = lab.cluster, lab.cluster.new_instance
 
     def made(partition: int, task: int) -> int:
         instance = new_instance(partition, task)
-        cluster.planned_holder[instance] = cluster.planned_holder[partition]
+        cluster.planned_checkpoint_host[instance] = cluster.planned_checkpoint_host[partition]
         return instance
 
     cluster.new_instance = made  # type: ignore[method-assign]

@@ -9,7 +9,7 @@ from typing import Any
 from sim.data_plane import CONTROL
 from sim.migration.context import Message, MigrationRun, Protocol
 
-ROLES = ("old owner", "new owner", "upstream", "downstream", "holder")
+ROLES = ("old owner", "new owner", "upstream", "downstream", "checkpoint host")
 BEGUN = "start"
 
 
@@ -24,13 +24,13 @@ def roles_of(lab: Any, run: MigrationRun) -> dict[str, set[int]]:
     host_of = cluster.task_host
     operator = lab.plan.operators[cluster.partition_operator[move.group]]
     below = {edge.down.index for edge in operator.edges}
-    holder = lab.plane.holder(move.old)
+    checkpoint_host = lab.plane.checkpoint_host(move.old)
     return {
         "old owner": {host_of[move.source]},
         "new owner": {host_of[move.target]},
         "upstream": {host_of[task] for task in move.upstream},
         "downstream": {host_of[t] for t, o in enumerate(cluster.task_operator) if o in below and cluster.task_alive[t]},
-        "holder": set() if holder is None or holder < 0 else {holder},
+        "checkpoint host": set() if checkpoint_host is None or checkpoint_host < 0 else {checkpoint_host},
     }
 
 

@@ -20,7 +20,18 @@ from lab.scheduler import Chooser, Place, Step, in_order
 from sim.clock import HOST_RECEIVER
 
 EVERYTHING = -1  # in place of the one task that a step touches
-WIDE = ("own", "retire", "adopt", "hand_down", "open", "freeze", "trim", "checkpoint", "plan_holder", "announce")
+WIDE = (
+    "own",
+    "retire",
+    "adopt",
+    "hand_down",
+    "open",
+    "freeze",
+    "trim",
+    "checkpoint",
+    "plan_checkpoint_host",
+    "announce",
+)
 
 
 class Redundant(BaseException):  # not a finding
@@ -45,12 +56,12 @@ class Exploring(Chooser):
         self.prune, self.deviations = prune, deviations
         self.path: list[Node] = []
         self.lab: Laboratory | None = None
-        self.warm = 0  # births of each source that come before all else
+        self.warm = 0  # arrivals at each source that come before all else
         self._begin()
 
     def _begin(self) -> None:
         self._depth, self._warming, self._wide, self._last = 0, True, False, EVERYTHING
-        self._born: dict[Place, int] = {}
+        self._arrived: dict[Place, int] = {}
 
     def enter(self, lab: Laboratory) -> None:
         """Another run from the beginning."""
@@ -130,8 +141,8 @@ class Exploring(Chooser):
         sources = {("task", source.partition.task.index, 0) for source in self.lab.plane.sources}
         for place in places:
             if place in sources:
-                if self._born.get(place, 0) < self.warm:
-                    self._born[place] = self._born.get(place, 0) + 1
+                if self._arrived.get(place, 0) < self.warm:
+                    self._arrived[place] = self._arrived.get(place, 0) + 1
                     return place
             elif place[0] not in ("save", "move"):
                 return place
@@ -162,9 +173,9 @@ class Explored:
 
 
 def tiny(protocol: str, sources: int, tuples: int, meanwhile: bool = False) -> Schedule:
-    """One key group that moves to its holder; with `meanwhile` a checkpoint is due during the move."""
+    """One key group that moves to its checkpoint host; with `meanwhile` a checkpoint is due during the move."""
     job = Job(seed=1, sources=sources, stages=1, groups=1, tuples=tuples, hosts=4)
-    target = Ask(group=0, host=3, to_holder=protocol not in ("direct", "lazy_move"), after=1)
+    target = Ask(group=0, host=3, to_checkpoint_host=protocol not in ("direct", "lazy_move"), after=1)
     return Schedule(protocol, 0, job, (target,), (), (0, 1) if meanwhile else (0,))
 
 

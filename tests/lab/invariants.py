@@ -71,7 +71,7 @@ class Covered(Invariant):
     """What was emitted for a group is in its stored checkpoint or kept upstream: its owner may die now.
 
     Not of what upstream has lost itself, which it will make again, and not of the ids whose checkpoint died with its
-    holder, until the group has stored another one.
+    checkpoint host, until the group has stored another one.
     """
 
     name = "covered"
@@ -93,7 +93,7 @@ class Covered(Invariant):
     @staticmethod
     def _emitted(seen: Seen) -> Iterator[tuple[int, int]]:
         """(receiving key group, id) of what the sources and the live groups have sent so far."""
-        for source, rows in zip(seen.world.sources, seen.lineage.born, strict=True):
+        for source, rows in zip(seen.world.sources, seen.lineage.from_sources, strict=True):
             yield from rows[: source.emitted]
         for owner in seen.owners():
             if owner.live and owner.operator.index < seen.lab.job.stages:
@@ -126,16 +126,16 @@ class OneOwner(Invariant):
         ]
 
 
-class PlannedHolder(Invariant):
+class PlannedCheckpointHost(Invariant):
     """While no move of a group is open its checkpoints go where somebody chose: a move leaves that as it was."""
 
-    name = "planned holder"
+    name = "planned checkpoint host"
 
     def check(self, seen: Seen) -> list[str]:
         """At any time."""
         cluster, found = seen.lab.cluster, []
         for owner in seen.owners():
-            group, planned = owner.group.number, cluster.planned_holder[owner.number]
+            group, planned = owner.group.number, cluster.planned_checkpoint_host[owner.number]
             if group not in seen.lab.migrations.open and planned not in seen.steps.chosen[group]:
                 found.append(f"checkpoints of {owner.name} go to a host that nobody chose")
         return found
@@ -224,7 +224,7 @@ class LossIsSaid(Invariant):
 
 
 class Ledger(Invariant):
-    """The books of the run say the same."""
+    """The audit of the run says the same."""
 
     name = "ledger"
 
@@ -292,7 +292,7 @@ class AnsweredOnce(Invariant):
         return ["something was answered twice"] if twice else []
 
 
-PREFIXES: tuple[Invariant, ...] = (AppliedOnce(), OneOwner(), Covered(), Apart(), PlannedHolder())
+PREFIXES: tuple[Invariant, ...] = (AppliedOnce(), OneOwner(), Covered(), Apart(), PlannedCheckpointHost())
 AT_REST: tuple[Invariant, ...] = (
     AppliedOnce(),
     OneOwner(),
@@ -307,5 +307,5 @@ AT_REST: tuple[Invariant, ...] = (
     AnsweredOnce(),
     Covered(),
     Apart(),
-    PlannedHolder(),
+    PlannedCheckpointHost(),
 )

@@ -47,7 +47,7 @@ def random_job(seed: int, sources: int, stages: int, groups: int) -> Job:
 
 
 def scenario_of(job: Job) -> Scenario:
-    """The job as a scenario; when tuples are born is up to the scheduler."""
+    """The job as a scenario; when tuples arrive is up to the scheduler."""
     slow = {"serialise": "1 MB/s", "deserialise": "1 MB/s"} if job.writes else {}
     names = ["in", *job.stage_names]
     stages = {

@@ -46,15 +46,15 @@ class SteppedLink:
 
 
 class StepSource(Source):
-    """Births are steps; what was born is known by their count, not by the time."""
+    """Arrivals are steps; what arrived is known by their count, not by the time."""
 
     def resume(self) -> None:
-        """The task is up again: emit what was born in the meantime."""
+        """The task is up again: emit what arrived in the meantime."""
         self.catch_up()
 
 
 class LabWorld(World):
-    """The plain plane, whose links and births are steps; checkpoints are taken when asked for."""
+    """The plain plane, whose links and arrivals are steps; checkpoints are taken when asked for."""
 
     def __init__(
         self, plan: RunPlan, cluster: Cluster, clock: Scheduler, listener: Listener, job: Job, stepped: bool

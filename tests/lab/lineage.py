@@ -19,7 +19,7 @@ class Lineage:
     """What follows from the tuples of a job, by the functions of ids and keys alone."""
 
     made: dict[tuple[int, int], list[tuple[int, int]]]  # (partition, input id) -> (receiver, id)
-    born: list[list[tuple[int, int]]]  # per source task and sequence: (receiving planned partition, id)
+    from_sources: list[list[tuple[int, int]]]  # per source task and sequence: (receiving planned partition, id)
     inputs: dict[int, Counter[int]]  # planned partition -> ids that it has to have in the end
     path: dict[tuple[int, int], tuple[Path, int]]  # (partition, id) -> (partitions on its way, sequence)
 
@@ -38,7 +38,7 @@ def _worked_out(world: World) -> Lineage:
     made: dict[tuple[int, int], list[tuple[int, int]]] = {}
     inputs: dict[int, Counter[int]] = {partition.number: Counter() for partition in world.all_partitions()}
     path: dict[tuple[int, int], tuple[Path, int]] = {}
-    born = []
+    from_sources = []
     for source in world.sources:
         rows = []
         for sequence, key in enumerate(source.keys):
@@ -57,5 +57,5 @@ def _worked_out(world: World) -> Lineage:
                 ]
                 made[number, tuple_id] = [(down.group.number, child) for down, child, _ in after]
                 todo += [(down, child, child_key, (*before, number)) for down, child, child_key in after]
-        born.append(rows)
-    return Lineage(made, born, inputs, path)
+        from_sources.append(rows)
+    return Lineage(made, from_sources, inputs, path)

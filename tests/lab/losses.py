@@ -66,7 +66,7 @@ class Losses:
             lost = [
                 partition
                 for partition in self._instances(group)
-                if partition.checkpoint and partition.checkpoint.holder == host
+                if partition.checkpoint and partition.checkpoint.host == host
             ]
             for partition in lost:
                 self.exposed[group] |= stored(partition)
@@ -109,7 +109,7 @@ class Losses:
 
     def _restored(self, sender: Partition, group: int, host: int) -> Ids:
         """What a sender will have for the group that starts again from its checkpoint, if that is left."""
-        checkpoint = sender.checkpoint if sender.checkpoint and sender.checkpoint.holder != host else None
+        checkpoint = sender.checkpoint if sender.checkpoint and sender.checkpoint.host != host else None
         applied = set(checkpoint.applied[: checkpoint.count]) if checkpoint else set()
         kept = checkpoint.kept if checkpoint else ()
         found = {row.id for receiver, rows in kept if receiver.group.number == group for row in rows}
@@ -171,4 +171,4 @@ def lives(partition: Partition, host: int) -> bool:
 
 def holds_its_own_checkpoint(partition: Partition) -> bool:
     """Whether one crash would take both the partition and its checkpoint."""
-    return partition.checkpoint is not None and partition.checkpoint.holder == partition.task.host.index
+    return partition.checkpoint is not None and partition.checkpoint.host == partition.task.host.index

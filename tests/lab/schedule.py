@@ -13,7 +13,7 @@ from lab.job import Job, random_job
 from lab.laboratory import Laboratory
 from lab.scheduler import Chooser, Listed, Noted, Seeded
 
-ROLES = ("old owner", "new owner", "upstream", "downstream", "holder", "any")
+ROLES = ("old owner", "new owner", "upstream", "downstream", "checkpoint host", "any")
 REPAIRS = {"never": None, "before it is detected": 1, "later": 10**15}
 MOST_STEPS = 6000  # a schedule that takes more does not come to rest
 ROUNDS = 6  # of checkpoints, until moves that wait for one have ended
@@ -27,7 +27,7 @@ class Ask:
 
     group: int  # counted over all operators
     host: int
-    to_holder: bool
+    to_checkpoint_host: bool
     after: int = 1
 
 
@@ -92,7 +92,7 @@ CAMPAIGNS = {
         roles=("old owner", "new owner", "upstream", "downstream"), crashes=(1,), after=(3, 4, 5, 6, 7, 8, 9), again=0.0
     ),
     "one group": Campaign(
-        roles=("old owner", "upstream", "holder"), crashes=(1,), saves=(8,), groups=(1,), stages=(1,)
+        roles=("old owner", "upstream", "checkpoint host"), crashes=(1,), saves=(8,), groups=(1,), stages=(1,)
     ),
     "upstream dies": Campaign(roles=("upstream",), crashes=(1, 1, 2), groups=(1,), stages=(2,), meanwhile=0.8),
     "downstream dies": Campaign(roles=("downstream",), crashes=(1, 2), stages=(2,), groups=(1, 2)),
@@ -228,12 +228,12 @@ class Runner:
         lab = self.lab
         group = lab.keyed_groups()[ask.group % len(lab.keyed_groups())]
         owner = lab.cluster.owner_of(group)
-        holder = lab.plane.holder(owner)
-        if patience and (holder is None or lab.plane.stored(group) < ask.after):
+        checkpoint_host = lab.plane.checkpoint_host(owner)
+        if patience and (checkpoint_host is None or lab.plane.stored(group) < ask.after):
             lab.clock.add(("move", number, 0), lambda _: self._move(number, ask, patience - 1))
             return
         self._checked = False
-        host = holder if ask.to_holder and holder is not None else ask.host % lab.job.hosts
+        host = checkpoint_host if ask.to_checkpoint_host and checkpoint_host is not None else ask.host % lab.job.hosts
         lab.migrations.request(group, host, self.schedule.protocol)
 
     def _enable_crash(self, number: int, crash: Crash) -> None:

@@ -1,6 +1,6 @@
 """A clock that is a scheduler: any step that could come next may come next; time only counts steps.
 
-A *place* is what keeps an order: a channel between two tasks, a task (the end of its service, the next birth of a
+A *place* is what keeps an order: a channel between two tasks, a task (the end of its service, the next arrival at a
 source), the link of a host, a timer of control, a fault that is to come. The first step of each place is enabled.
 """
 

@@ -12,18 +12,19 @@ from sim.migration.context import MigrationRun, Move, Protocol
 
 
 class Steps:
-    """Looks at the steps at which control starts a move, has a checkpoint read or installed, or chooses a holder."""
+    """Watches control start a move, have a checkpoint read or installed, or choose a checkpoint host."""
 
     def __init__(self, lab: Any) -> None:
         self._lab = lab
         self.told: list[str] = []  # what is wrong
-        self.chosen: defaultdict[int, set[int | None]] = defaultdict(lambda: {None})  # group -> holders, or none yet
+        # group -> checkpoint hosts, or none yet
+        self.chosen: defaultdict[int, set[int | None]] = defaultdict(lambda: {None})
         self._read: dict[int, Checkpoint | None] = {}  # new instance -> the checkpoint that its host has read
-        runtime, plane, holders = lab.migrations.runtime, lab.plane, lab._holders
+        runtime, plane, checkpoint_hosts = lab.migrations.runtime, lab.plane, lab._checkpoint_hosts
         self._start, self._load, self._adopt = runtime.start, runtime.load, plane.adopt
-        self._choose = holders.choose
+        self._choose = checkpoint_hosts.choose
         runtime.start, runtime.load, plane.adopt = self._starts, self._loads, self._adopts
-        holders.choose = self._chooses
+        checkpoint_hosts.choose = self._chooses
 
     def _starts(self, name: str, protocol: type[Protocol], move: Move, requested_ns: int) -> MigrationRun:
         """A move needs everyone upstream: all have a state, or control cannot know that they have not."""
@@ -56,7 +57,7 @@ class Steps:
         """A new instance starts from a checkpoint on its host, and where its host has read one, from that."""
         numbered = self._lab.plane.instances()
         new, old = numbered[instance], numbered[partition]
-        if new.checkpoint is None and old.checkpoint and old.checkpoint.holder != new.task.host.index:
+        if new.checkpoint is None and old.checkpoint and old.checkpoint.host != new.task.host.index:
             self.told.append(f"{new.name} starts from a checkpoint that is on another host")
         if instance in self._read and self._read[instance] is not old.checkpoint:
             self.told.append(f"{new.name} starts from a checkpoint that its host has not read")

@@ -1,4 +1,4 @@
-"""Periodic checkpoints: snapshot, transfer to the holder, and trimming of upstream buffers once stored."""
+"""Periodic checkpoints: snapshot, transfer to the checkpoint host, and trimming of upstream buffers once stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class _Transfer:
-    """A checkpoint on its way to its holder."""
+    """A checkpoint on its way to its host."""
 
     partition: Partition
     checkpoint: Checkpoint
@@ -33,7 +33,7 @@ class _Transfer:
 
 
 def _rank(transfer: _Transfer) -> int:
-    return channel(MESSAGE, HOST_RECEIVER + transfer.checkpoint.holder + 1, transfer.origin.index)
+    return channel(MESSAGE, HOST_RECEIVER + transfer.checkpoint.host + 1, transfer.origin.index)
 
 
 class CheckpointCoordinator:
@@ -65,24 +65,33 @@ class CheckpointCoordinator:
         if partition.operator.is_sink:
             self._trim_later(partition, len(partition.applied))  # delivered is outside: the sink only acknowledges
             return
-        holder = self._holder(partition, partition.task.host)
-        if holder != NO_HOST:
-            self.take_for(partition, holder)
+        checkpoint_host = self._checkpoint_host(partition, partition.task.host)
+        if checkpoint_host != NO_HOST:
+            self.take_for(partition, checkpoint_host)
 
-    def take_for(self, partition: Partition, holder: int) -> None:
-        """A snapshot of the partition now, for that holder."""
+    def take_for(self, partition: Partition, checkpoint_host: int) -> None:
+        """A snapshot of the partition now, for that checkpoint host."""
         task, now = partition.task, self.world.clock.now_ns()
-        full = self.description.kind == "full" or partition.checkpoint is None or partition.checkpoint.holder != holder
+        full = (
+            self.description.kind == "full"
+            or partition.checkpoint is None
+            or partition.checkpoint.host != checkpoint_host
+        )
         size = (
             partition.state_bytes() + partition.kept_bytes()
             if full
             else partition.changed_bytes() + partition.new_kept_bytes
         )
-        checkpoint, incarnation = partition.snapshot(holder, self._life(holder)), partition.incarnation
+        checkpoint, incarnation = (
+            partition.snapshot(checkpoint_host, self._life(checkpoint_host)),
+            partition.incarnation,
+        )
         partition.saving = True
         rows = self.world.recorder.rows["checkpoints"]
         row = len(rows)
-        rows.append((partition.operator.index, partition.index, task.host.index, holder, now, NEVER, size, full))
+        rows.append(
+            (partition.operator.index, partition.index, task.host.index, checkpoint_host, now, NEVER, size, full)
+        )
         rate = partition.operator.description.serialise_bytes_per_s
         if rate is None:
             self._ship(partition, checkpoint, incarnation, size, row)
@@ -95,38 +104,38 @@ class CheckpointCoordinator:
             )
             task.put_in_front([work])
 
-    def _holder(self, partition: Partition, owner: Host) -> int:
-        """The planned holder, or where that is the owner or dead the last one; else control has to choose."""
+    def _checkpoint_host(self, partition: Partition, owner: Host) -> int:
+        """The planned checkpoint host, or where that is the owner or dead the last one; else control has to choose."""
         if self.description.store == "remote":
             return REMOTE
         cluster = self.world.cluster
-        planned = cluster.planned_holder[partition.number]
-        current = partition.checkpoint.holder if partition.checkpoint else planned
+        planned = cluster.planned_checkpoint_host[partition.number]
+        current = partition.checkpoint.host if partition.checkpoint else planned
         for candidate in (planned, current):
             if candidate is not None and candidate != owner.index and cluster.trusted[candidate]:
                 return candidate
-        return self.world.listener.holder(partition.number)
+        return self.world.listener.checkpoint_host(partition.number)
 
     def _ship(self, partition: Partition, checkpoint: Checkpoint, incarnation: int, size: int, row: int) -> None:
         task, clock = partition.task, self.world.clock
         self.world.recorder.message(clock.now_ns(), "checkpoint", 1, size)
-        arrive = self._at_remote if checkpoint.holder == REMOTE else self._stored
+        arrive = self._at_remote if checkpoint.host == REMOTE else self._stored
 
         def leaves(departure_ns: int) -> None:
             transfer = _Transfer(partition, checkpoint, incarnation, task, departure_ns, size, row)
             clock.at(departure_ns + self.world.plan.latency_ns, _rank(transfer), lambda _: arrive(transfer))
 
-        ends = (task.index, HOST_RECEIVER + checkpoint.holder + 1)
+        ends = (task.index, HOST_RECEIVER + checkpoint.host + 1)
         task.host.link.send(clock.now_ns(), size, ends, self.world.next_number(), leaves)
 
-    def _life(self, holder: int) -> int:
-        return 0 if holder == REMOTE else self.world.hosts[holder].life
+    def _life(self, checkpoint_host: int) -> int:
+        return 0 if checkpoint_host == REMOTE else self.world.hosts[checkpoint_host].life
 
     def _is_lost(self, checkpoint: Checkpoint) -> bool:
-        """Whether the holder is dead, or has died since the snapshot."""
-        holder = checkpoint.holder
-        here = holder == REMOTE or self.world.cluster.host_alive[holder]
-        return not here or checkpoint.holder_life != self._life(holder)
+        """Whether the checkpoint host is dead, or has died since the snapshot."""
+        checkpoint_host = checkpoint.host
+        here = checkpoint_host == REMOTE or self.world.cluster.host_alive[checkpoint_host]
+        return not here or checkpoint.host_life != self._life(checkpoint_host)
 
     def _at_remote(self, transfer: _Transfer) -> None:
         """The remote store writes one checkpoint after the other, in order of arrival."""
@@ -144,7 +153,7 @@ class CheckpointCoordinator:
             return  # of an incarnation that is over: it would trim what the new state does not contain
         partition.saving = False
         if self._is_lost(checkpoint):
-            return  # the holder died meanwhile: if it is back, then without what this one builds on
+            return  # the checkpoint host died meanwhile: if it is back, then without what this one builds on
         partition.checkpoint, partition.saved = checkpoint, True
         rows = self.world.recorder.rows["checkpoints"]
         rows[transfer.row] = (*rows[transfer.row][:5], self.world.clock.now_ns(), *rows[transfer.row][6:])

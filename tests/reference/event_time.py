@@ -1,7 +1,7 @@
 """Event time: watermarks on their way from the sources, and windows that end where they pass.
 
-The event time of a tuple is its birth. A watermark says that no tuple with an earlier event time will come over its
-channel any more. It is a virtual tuple: without bytes it keeps its place on the link, without a service its turn in
+The event time of a tuple is its creation time. A watermark says that no tuple with an earlier event time will come over
+its channel any more. It is a virtual tuple: without bytes it keeps its place on the link, without a service its turn in
 the queue.
 """
 
@@ -163,13 +163,13 @@ class Watermarks:
         """The tuple meets those of the other input that are in its window already, in the order in which they came."""
         operator, windows, time = partition.operator, partition.operator.windows, partition.time
         assert windows is not None
-        window, side = windows.last(row.birth_ns), int(origin.index != operator.joins)
+        window, side = windows.last(row.created_ns), int(origin.index != operator.joins)
         self._note_late(partition, row)
         if windows.end_ns(window) <= time.event_ns:
             return
         for other in time.sides.get((window, row.key, 1 - side), ()):
             for child, key in operator.pairs(row.id, other.id, row.key):
-                self.world.emit(partition, child, max(row.birth_ns, other.birth_ns), key)
+                self.world.emit(partition, child, max(row.created_ns, other.created_ns), key)
         time.sides.setdefault((window, row.key, side), []).append(row)
 
     def enter(self, partition: Partition, row: Row) -> None:
@@ -177,13 +177,13 @@ class Watermarks:
         windows, time = partition.operator.windows, partition.time
         assert windows is not None
         self._note_late(partition, row)
-        first = max(windows.first(row.birth_ns), windows.first(time.event_ns))  # the first that has not ended
-        for window in range(first, windows.last(row.birth_ns) + 1):
+        first = max(windows.first(row.created_ns), windows.first(time.event_ns))  # the first that has not ended
+        for window in range(first, windows.last(row.created_ns) + 1):
             newest = time.windows.setdefault(window, {})
-            newest[row.key] = max(newest.get(row.key, 0), row.birth_ns)
+            newest[row.key] = max(newest.get(row.key, 0), row.created_ns)
 
     def _note_late(self, partition: Partition, row: Row) -> None:
-        if row.birth_ns < partition.time.event_ns:
+        if row.created_ns < partition.time.event_ns:
             assert self.world.plan.may_fail, "a tuple came behind its watermark"
             self.late.append((partition, row))
 

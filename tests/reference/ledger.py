@@ -1,9 +1,9 @@
-"""The books at the end of a run: was every tuple that the sources emitted applied and delivered once?
+"""The audit at the end of a run: was every tuple that the sources emitted applied and delivered once?
 
 The expected inputs of every partition follow from the sources' tuples by the same pure functions that the run uses
 (ids, selectivity, routing). A tuple that is not in the final state but still queued, held, in service, on a
 wire to a live task, or kept for a partition that is being recovered is neither lost nor expected yet; nor is
-anything that would follow from it. Operators downstream of a window are not in the books: what these emit follows from
+anything that would follow from it. Operators downstream of a window are not audited: what these emit follows from
 watermarks as well. A timer is a source: what it emitted is known by its number.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Account:
-    """The books of one operator; a tuple is (index of the partition, tuple id)."""
+    """The account of one operator; a tuple is (index of the partition, tuple id)."""
 
     expected: int = 0
     lost: set[tuple[int, int]] = field(default_factory=set)
@@ -32,7 +32,7 @@ class Account:
 
 
 def ledger(world: World) -> list[tuple[int, int, int, int]]:
-    """Rows (operator, expected, lost, duplicated), one for each operator in the books."""
+    """Rows (operator, expected, lost, duplicated), one for each operator that is audited."""
     return [
         (index, account.expected, len(account.lost), account.duplicated) for index, account in accounts(world).items()
     ]
@@ -42,7 +42,7 @@ def accounts(world: World) -> dict[int, Account]:
     """The account of each operator but the sources, by its index."""
     coming = _coming(world)
     final = {partition: _final_ids(partition) for partition in _owners(world)}
-    books = {plan.index: Account() for plan in world.plan.operators if not plan.is_source and plan.reckoned}
+    found = {plan.index: Account() for plan in world.plan.operators if not plan.is_source and plan.reckoned}
     for begin in _begun(world):
         todo = _receivers(world, *begin)
         while todo:
@@ -53,16 +53,16 @@ def accounts(world: World) -> dict[int, Account]:
             if not there and tuple_id in coming[partition]:
                 continue
             operator = partition.operator
-            account = books[operator.index]
+            account = found[operator.index]
             account.expected += 1
             if not there:
                 account.lost.add((partition.index, tuple_id))
             for child, child_key in _made(partition.operator, tuple_id, key):
                 todo += _receivers(world, partition, child, child_key)
     for partition, ids in final.items():
-        if partition.operator.index in books:
-            books[partition.operator.index].duplicated += ids.total() - len(ids)
-    return books
+        if partition.operator.index in found:
+            found[partition.operator.index].duplicated += ids.total() - len(ids)
+    return found
 
 
 def _made(operator: OperatorPlan, tuple_id: int, key: int) -> list[tuple[int, int]]:

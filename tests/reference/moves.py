@@ -55,7 +55,7 @@ class Moves:
         source = old.checkpoint or new.checkpoint
         if source:
             new.checkpoint = new.checkpoint or old.checkpoint  # unless the old one has handed down its state already
-            new.key_since, new.births_ns = dict(old.key_since), list(old.births_ns)
+            new.key_since, new.applied_created_ns = dict(old.key_since), list(old.applied_created_ns)
             new.trimmed = max(new.trimmed, old.trimmed)
             new.adopted = (old, source.count)
             self.watermarks.restore(new, source)
@@ -68,7 +68,7 @@ class Moves:
             return False
         host = old.task.host
         taken = old.snapshot(host.index, host.life)
-        new.checkpoint = replace(taken, key_since=dict(old.key_since), births_ns=list(old.births_ns))
+        new.checkpoint = replace(taken, key_since=dict(old.key_since), applied_created_ns=list(old.applied_created_ns))
         return True
 
     def freeze(self, partition: int, frozen: bool) -> None:
@@ -77,7 +77,7 @@ class Moves:
         one.incarnation += frozen and one.saving
         one.saving = frozen
 
-    def plan_holder(self, partition: int, host: int) -> None:
+    def plan_checkpoint_host(self, partition: int, host: int) -> None:
         """The cluster is asked each time."""
         assert self._numbered[partition].number == partition
 

@@ -24,7 +24,7 @@ class Row(NamedTuple):
     """One tuple on its way to a partition. `bytes` is its size on the wire."""
 
     id: int
-    birth_ns: int
+    created_ns: int
     key: int
     bytes: int
 
@@ -90,11 +90,11 @@ class Checkpoint:
     count: int
     kept: tuple[tuple[Partition, tuple[Row, ...]], ...]
     state_bytes: int
-    holder: int  # host index, or REMOTE
-    holder_life: int  # the life of the holder in which it was taken
+    host: int  # host index, or REMOTE
+    host_life: int  # the life of the checkpoint host in which it was taken
     time: EventTime
     key_since: dict[int, int] | None = None  # of the partition that has handed its state down to another
-    births_ns: list[int] | None = None  # of its applied tuples
+    applied_created_ns: list[int] | None = None  # of its applied tuples
 
     def size_bytes(self) -> int:
         """Size of all that a restore reads: the state and the kept outputs."""
@@ -136,10 +136,10 @@ class Partition:
         self.retired = False  # the instance is over
         self.saved = False  # the partition has stored a checkpoint of its own
         self.announced = False  # the listener is told when the next checkpoint is stored
-        self.books_open = False  # replayed tuples are counted
+        self.counts_replays = False  # replayed tuples are counted
         self.pending = 0  # replayed tuples that are on their way or in the queue
         self.processed_ns = NEVER  # when the last replayed tuple was
-        self.births_ns: list[int] = []  # of the applied tuples
+        self.applied_created_ns: list[int] = []  # of the applied tuples
         self.time = EventTime()
         self.due = 0  # instants of its timer that have come
         self.measured_from: int | None = None  # tuples that arrive from then on are timed
@@ -158,14 +158,14 @@ class Partition:
         """The partition is with that task from now on, which counts what is replayed to it."""
         self.task = task
         self.incarnation += 1
-        self.books_open, self.pending, self.processed_ns = True, 0, NEVER
+        self.counts_replays, self.pending, self.processed_ns = True, 0, NEVER
 
     def apply(self, row: Row) -> None:
         """The tuple's effect on the state."""
         if row.id not in self.position:
             self.position[row.id] = len(self.applied)
         self.applied.append(row.id)
-        self.births_ns.append(row.birth_ns)
+        self.applied_created_ns.append(row.created_ns)
         if row.key not in self.key_since:
             self.key_since[row.key] = len(self.applied) - 1
         self.touched.add(row.key)
@@ -220,22 +220,22 @@ class Partition:
         """Of so many keys, or tuples, of which the first is applied tuple `first`."""
         state = self.operator.description.state
         if isinstance(state, WindowState):
-            after = max(self.births_ns, default=0) - to_ns(state.length_s)
-            return round(sum(birth > after for birth in self.births_ns[first:]) * state.entry_bytes)
+            after = max(self.applied_created_ns, default=0) - to_ns(state.length_s)
+            return round(sum(created > after for created in self.applied_created_ns[first:]) * state.entry_bytes)
         if isinstance(state, PerKeyState):
             return round(keys * state.entry_bytes)
         if isinstance(state, PerTupleState):
             return round(tuples * state.entry_bytes)
         return round(state.group_bytes) if isinstance(state, FixedState) else 0
 
-    def snapshot(self, holder: int, holder_life: int) -> Checkpoint:
-        """The state now, as a checkpoint for `holder`; what changes from here on counts for the next one."""
+    def snapshot(self, host: int, host_life: int) -> Checkpoint:
+        """The state now, as a checkpoint for `checkpoint_host`; what changes from here on counts for the next one."""
         self.touched.clear()
         self.applied_at_snapshot = len(self.applied)
         self.new_kept_bytes = 0
         kept = tuple((partition, tuple(rows)) for partition, rows in self.kept.items() if rows)
         size, time = self.state_bytes(), self.time.copy()
-        return Checkpoint(self.applied, len(self.applied), kept, size, holder, holder_life, time)
+        return Checkpoint(self.applied, len(self.applied), kept, size, host, host_life, time)
 
     def install(self, checkpoint: Checkpoint | None) -> int:
         """The state of the checkpoint, or an empty one, as a new incarnation.
@@ -248,8 +248,12 @@ class Partition:
         self.position = {}
         for place, tuple_id in enumerate(self.applied):
             self.position.setdefault(tuple_id, place)
-        births = checkpoint.births_ns if checkpoint and checkpoint.births_ns is not None else self.births_ns
-        self.births_ns = births[:count]  # what is stored is a part of this life or of one before
+        created_ns = (
+            checkpoint.applied_created_ns
+            if checkpoint and checkpoint.applied_created_ns is not None
+            else self.applied_created_ns
+        )
+        self.applied_created_ns = created_ns[:count]  # what is stored is a part of this life or of one before
         known = checkpoint.key_since if checkpoint and checkpoint.key_since is not None else self.key_since
         self.key_since = {key: since for key, since in known.items() if since < count}
         self.touched.clear()
@@ -263,9 +267,9 @@ class Partition:
         """The host died: what was kept in memory is gone, and so are the held tuples, which are returned.
 
         A source reads a durable log: what it keeps is the part of the log that is not acknowledged yet. The
-        list of applied tuples stays, for the books.
+        list of applied tuples stays, for the audit.
         """
-        self.live = self.saving = self.books_open = False
+        self.live = self.saving = self.counts_replays = False
         held, self.held = self.held, []
         if not self.operator.is_source:
             self.kept.clear()

@@ -158,7 +158,7 @@ class Processor:
         return now - max(service.start_ns, warmup), service.used_ns(done)
 
     def used_by(self, task: Task) -> Used:
-        """The books of a task now, with what is in progress."""
+        """The accounts of a task now, with what is in progress."""
         total = self.used.get(task, Used())
         made = Used(total.served_ns, total.used_ns)
         now, warmup, (num, den) = self.clock.now_ns(), self.world.warmup_ns, self.rate()

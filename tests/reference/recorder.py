@@ -29,9 +29,9 @@ class Recorder:
         """A tuple was processed by a task."""
         self._visits.extend((task.operator.index, task.index, arrival_ns, start_ns, end_ns))
 
-    def delivery(self, operator: int, birth_ns: int, delivered_ns: int) -> None:
+    def delivery(self, operator: int, created_ns: int, delivered_ns: int) -> None:
         """A sink accepted a tuple."""
-        self._deliveries.extend((operator, birth_ns, delivered_ns))
+        self._deliveries.extend((operator, created_ns, delivered_ns))
 
     def message(self, now_ns: int, kind: str, count: int, size_bytes: int) -> None:
         """`count` messages of a kind were sent."""

@@ -1,4 +1,4 @@
-"""A source task: emits what is born, or keeps it waiting while its host is down or its outputs find no room."""
+"""A source task: emits what arrives, or keeps it waiting while its host is down or its outputs find no room."""
 
 from __future__ import annotations
 
@@ -16,52 +16,54 @@ if TYPE_CHECKING:
 class Source:
     """Tuples drawn ahead of the run; the log they come from survives a crash of the task's host."""
 
-    def __init__(self, world: World, partition: Partition, births_ns: list[int], keys: list[int]) -> None:
-        self.world, self.partition, self.births_ns, self.keys = world, partition, births_ns, keys
+    def __init__(self, world: World, partition: Partition, arrivals_ns: list[int], keys: list[int]) -> None:
+        self.world, self.partition, self.arrivals_ns, self.keys = world, partition, arrivals_ns, keys
         self.code = code_of("source", partition.operator.name, partition.index)
-        self.born = 0  # births whose instant has come
+        self.arrived = 0  # arrivals whose instant has come
         self.emitted = 0
         self._wait_for(0)
 
     def lag(self, now_ns: int) -> int:
-        """Tuples that are born before now and not emitted."""
-        return bisect_right(self.births_ns, now_ns - 1) - self.emitted
+        """Tuples that arrived before now and are not emitted."""
+        return bisect_right(self.arrivals_ns, now_ns - 1) - self.emitted
 
     def _wait_for(self, index: int) -> None:
-        if index < len(self.births_ns):
-            self.world.clock.at(self.births_ns[index], SERVICE + self.partition.task.index, lambda _: self._born(index))
+        if index < len(self.arrivals_ns):
+            self.world.clock.at(
+                self.arrivals_ns[index], SERVICE + self.partition.task.index, lambda _: self._arrive(index)
+            )
 
-    def _born(self, index: int) -> None:
+    def _arrive(self, index: int) -> None:
         """All tuples of one instant."""
-        upto = bisect_right(self.births_ns, self.births_ns[index], lo=index)
-        self.born = upto
+        upto = bisect_right(self.arrivals_ns, self.arrivals_ns[index], lo=index)
+        self.arrived = upto
         if self.partition.live:
             self._emit(upto)
         self._wait_for(upto)
 
     def resume(self) -> None:
-        """The task is up again: emit what was born in the meantime."""
-        self._emit(bisect_right(self.births_ns, self.world.clock.now_ns() - 1))
+        """The task is up again: emit what arrived in the meantime."""
+        self._emit(bisect_right(self.arrivals_ns, self.world.clock.now_ns() - 1))
 
     def catch_up(self) -> None:
-        """The pause of the task is over: emit all whose birth has come."""
-        self._emit(self.born)
+        """The pause of the task is over: emit all whose arrival has come."""
+        self._emit(self.arrived)
 
     def promise_ns(self, now_ns: int) -> int:
-        """Its watermark: the birth of the first tuple that waits, or now."""
-        return self.births_ns[self.emitted] if self.emitted < self.born else now_ns
+        """Its watermark: the creation time of the first tuple that waits, or now."""
+        return self.arrivals_ns[self.emitted] if self.emitted < self.arrived else now_ns
 
     def waiting_since(self) -> int | None:
-        """When the first tuple that could be emitted now was born, or None without one."""
-        return self.births_ns[self.emitted] if self.partition.live and self.emitted < self.born else None
+        """When the first tuple that could be emitted now was created, or None without one."""
+        return self.arrivals_ns[self.emitted] if self.partition.live and self.emitted < self.arrived else None
 
     def emit_one(self) -> None:
         """Emit the first tuple that waits."""
         task, now, index = self.partition.task, self.world.clock.now_ns(), self.emitted
-        birth = self.births_ns[index]
+        created = self.arrivals_ns[index]
         self.emitted += 1
-        self.world.recorder.visit(task, birth, now, now)
-        self.world.emit(self.partition, source_id(self.code, index), birth, self.keys[index])
+        self.world.recorder.visit(task, created, now, now)
+        self.world.emit(self.partition, source_id(self.code, index), created, self.keys[index])
 
     def _emit(self, upto: int) -> None:
         """Emit in order, as long as nothing is left to send and the task is not paused."""

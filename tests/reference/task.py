@@ -295,14 +295,14 @@ class Task:
         partition.measure(visit, now)
         partition.apply(row)
         if self.operator.is_sink:
-            self.world.recorder.delivery(self.operator.index, row.birth_ns, now)
+            self.world.recorder.delivery(self.operator.index, row.created_ns, now)
         if self.operator.joins is not None:
             self.world.watermarks.join(partition, row, visit.origin.operator)
         elif self.operator.windows is not None:
             self.world.watermarks.enter(partition, row)
         elif self.operator.edges:
             for child, key in self.operator.outputs(row.id, row.key):
-                self.world.emit(partition, child, row.birth_ns, key)
+                self.world.emit(partition, child, row.created_ns, key)
         if visit.replayed:
             self.world.one_replayed(partition, self)
 

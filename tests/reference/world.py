@@ -20,7 +20,7 @@ from reference.processor import Processor
 from reference.recorder import Recorder
 from reference.source import Source
 from reference.task import Task, Work
-from sim.arrivals import births
+from sim.arrivals import draw_arrivals
 from sim.clock import ARRIVAL, MESSAGE, TIMERS, Clock, channel
 from sim.control.cluster import Cluster, RunPlan
 from sim.control.statistics import check_counts
@@ -78,7 +78,9 @@ class World(Actions, Moves):
     def _sources(self, operator: int) -> Iterator[Source]:
         plan, name = self.plan, self.plan.operators[operator].name
         for partition in self.partitions[operator]:
-            times, keys = births(plan.scenario, name, partition.index, plan.replication, plan.inputs.rates.get(name))
+            times, keys = draw_arrivals(
+                plan.scenario, name, partition.index, plan.replication, plan.inputs.rates.get(name)
+            )
             yield Source(self, partition, times.tolist(), keys.tolist())
 
     def all_partitions(self) -> Iterator[Partition]:
@@ -115,7 +117,7 @@ class World(Actions, Moves):
         tasks = dead.crash()
         lost = [partition for partition in self._numbered if partition.task in tasks]
         for partition in lost:
-            partition.books_open = False
+            partition.counts_replays = False
         for task in tasks:
             for visit in task.crash(now):
                 self.drop(visit, task, "crash")
@@ -130,7 +132,7 @@ class World(Actions, Moves):
         for task in tasks:
             task.places.give()  # a dead task has room
         for partition in self._numbered:
-            if partition.checkpoint and partition.checkpoint.holder == host:
+            if partition.checkpoint and partition.checkpoint.host == host:
                 partition.checkpoint = None
         self.tell()
 
@@ -201,9 +203,9 @@ class World(Actions, Moves):
         if changed.processor:
             changed.processor.set_pace(pace)
 
-    def close_books(self, partition: int) -> tuple[int, int]:
+    def stop_counting_replays(self, partition: int) -> tuple[int, int]:
         """`replayed` now; not counted any more."""
-        self._numbered[partition].books_open = False
+        self._numbered[partition].counts_replays = False
         return self.replayed(partition)
 
     # -- questions
@@ -213,10 +215,10 @@ class World(Actions, Moves):
         asked = self._numbered[partition]
         return asked.pending, asked.processed_ns
 
-    def holder(self, partition: int) -> int | None:
+    def checkpoint_host(self, partition: int) -> int | None:
         """Who holds the stored checkpoint."""
         checkpoint = self._numbered[partition].checkpoint
-        return checkpoint.holder if checkpoint else None
+        return checkpoint.host if checkpoint else None
 
     def checkpoint_bytes(self, partition: int) -> int:
         """Size of all that a restore reads."""
@@ -274,12 +276,12 @@ class World(Actions, Moves):
         taken = [self._numbered[partition] for partition in partitions]
         self.clock.process(CheckpointCoordinator(self, taken, offsets_ns, interval_ns).run())
 
-    def checkpoint(self, partition: int, holder: int) -> bool:
-        """A checkpoint of the partition now, for that holder; whether it was taken."""
+    def checkpoint(self, partition: int, checkpoint_host: int) -> bool:
+        """A checkpoint of the partition now, for that checkpoint host; whether it was taken."""
         saved = self._numbered[partition]
         if not saved.live or saved.saving or saved.operator.is_sink or saved.operator.is_source:
             return False
-        CheckpointCoordinator(self, [], [], 1).take_for(saved, holder)
+        CheckpointCoordinator(self, [], [], 1).take_for(saved, checkpoint_host)
         self.tell()
         return True
 
@@ -301,7 +303,7 @@ class World(Actions, Moves):
         self._wait_for_timer(partition, number + 1)
 
     def emit_ticks(self, partition: Partition, upto: int) -> None:
-        """The outputs of the timer that are not made yet, each born at its instant."""
+        """The outputs of the timer that are not made yet, each created at its instant."""
         while partition.time.ticks < upto and not partition.task.paused_until_ns:
             partition.time.ticks += 1
             made, key = partition.operator.tick(partition.index, partition.time.ticks)
@@ -309,10 +311,10 @@ class World(Actions, Moves):
 
     # -- tuples
 
-    def emit(self, partition: Partition, tuple_id: int, birth_ns: int, key: int) -> None:
+    def emit(self, partition: Partition, tuple_id: int, created_ns: int, key: int) -> None:
         """An output of `partition`: kept until its receivers have saved it, and sent to them."""
         size = partition.operator.output_bytes
-        row = Row(tuple_id, birth_ns, key, size)
+        row = Row(tuple_id, created_ns, key, size)
         for edge in partition.operator.edges:
             receivers = self.partitions[edge.down.index]
             for index in edge.targets(tuple_id, key, partition.index):
@@ -325,7 +327,7 @@ class World(Actions, Moves):
                         partition.task.outbox.offer(Output(partition, target, sent))
 
     def emit_waiting(self, task: Task) -> None:
-        """Nothing is left to send at the task: sources there emit what waits, what was born first comes first."""
+        """Nothing is left to send at the task: sources there emit what waits, what arrived first comes first."""
         here = [source for source in self.sources if source.partition.task is task]
         while not task.outbox and not task.paused_until_ns:
             waiting = [source for source in here if source.waiting_since() is not None]
@@ -399,7 +401,7 @@ class World(Actions, Moves):
                 self.clock.at(arrival_ns, rank, lambda _: self._replay_arrives(visits, task))
 
         self.transmit(origin, task, size, comes, tuples=len(rows))
-        if to_partition.books_open:
+        if to_partition.counts_replays:
             to_partition.pending += len(rows)
         return len(rows), size
 
@@ -435,7 +437,7 @@ class World(Actions, Moves):
 
     def one_replayed(self, partition: Partition, task: Task) -> None:
         """A replayed tuple was processed, recognised as a duplicate, or lost with its sender."""
-        if partition.books_open and partition.task is task:
+        if partition.counts_replays and partition.task is task:
             partition.pending -= 1
             partition.processed_ns = self.clock.now_ns()
             if not partition.pending:
@@ -477,7 +479,7 @@ class World(Actions, Moves):
         return [(index, use.carried, use.delayed, use.delay_ns, use.longest_ns) for index, use in used]
 
     def lag(self) -> list[tuple[int, int]]:
-        """(operator, tuples that are born before now and not emitted) for each source partition."""
+        """(operator, tuples that arrived before now and are not emitted) for each source partition."""
         now = self.clock.now_ns()
         return [(source.partition.operator.index, source.lag(now)) for source in self.sources]
 

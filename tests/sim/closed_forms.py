@@ -2,8 +2,8 @@
 
 Every case runs ten independent replications with fixed seeds. The closed form must lie in Student's t interval of the
 replications' means at 99.9 %, and the interval must be narrow enough to say something. A quarter of a million tuples
-are born in all replications together; with the marker `slow` up to ten million, for which the interval must be narrower
-by the square root.
+are created in all replications together; with the marker `slow` up to ten million, for which the interval must be
+narrower by the square root.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LENGTHS = [
 
 
 class Sized(NamedTuple):
-    """A data plane, and how many tuples are born at the least in all replications together."""
+    """A data plane, and how many tuples arrive at the least in all replications together."""
 
     make: PlaneFactory
     tuples: int = 0
@@ -136,8 +136,10 @@ def agrees(
     `width`: how wide that may be, as a share of the closed form, for the length that the scenario has.
     """
     rates = [source.rate for source in made.workload.values()]
-    born = sum(rate.constant_per_s for rate in rates if isinstance(rate, ConstantRate)) * made.duration_s * REPLICATIONS
-    longer = max(1.0, plane.tuples / born)
+    arrivals = (
+        sum(rate.constant_per_s for rate in rates if isinstance(rate, ConstantRate)) * made.duration_s * REPLICATIONS
+    )
+    longer = max(1.0, plane.tuples / arrivals)
     made = made.model_copy(update={"duration_s": made.duration_s * longer})
     found: dict[str, list[dict[str, float]]] = {name: [] for name in expected}
     for replication in range(REPLICATIONS):

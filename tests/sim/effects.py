@@ -23,13 +23,13 @@ class Witness(World):
         self.effects: Counter[str] = Counter()
         super().__init__(*args)
 
-    def emit(self, partition: Partition, tuple_id: int, birth_ns: int, key: int) -> None:
+    def emit(self, partition: Partition, tuple_id: int, created_ns: int, key: int) -> None:
         """Note who makes outputs other than at a tuple."""
         if partition.operator.joins is not None:
             self.effects["a pair was joined"] += 1
         elif partition.operator.windows is not None:
             self.effects["a window ended"] += 1
-        super().emit(partition, tuple_id, birth_ns, key)
+        super().emit(partition, tuple_id, created_ns, key)
 
     def emit_ticks(self, partition: Partition, upto: int) -> None:
         """Note timers that go off."""
@@ -79,7 +79,7 @@ def effects_of_rows(made: Scenario, records: RunRecords) -> Counter[str]:
     found["a key group was restored"] = len(tables["recoveries"]["target"])
     found["a full queue held a sender"] = int((tables["buffers"]["blocked_ns"] > 0).sum())
     found["a checkpoint was stored"] = int((tables["checkpoints"]["stored_ns"] != NEVER).sum())
-    found["the remote store took a checkpoint"] = int((tables["checkpoints"]["holder"] == REMOTE).sum())
+    found["the remote store took a checkpoint"] = int((tables["checkpoints"]["checkpoint_host"] == REMOTE).sum())
     if made.fault_tolerance.store == "remote":
         found["the remote store gave a checkpoint"] = int((tables["messages"]["kind"] == "restore").sum())
     found["a duplicate was dropped"] = int((tables["dropped"]["reason"] == "duplicate").sum())
@@ -96,7 +96,7 @@ def _of_visits(records: RunRecords) -> Counter[str]:
         found["threads of a pool worked at once"] += task == after and (end == NEVER or start < end)
     if len(set(visits["task"][own].tolist())) > 1:
         found["a tuple was broadcast"] = int(own.sum())
-    born = visits["operator"] == records.operators.index("in")
-    together = Counter(zip(visits["task"][born].tolist(), visits["arrival_ns"][born].tolist(), strict=True))
-    found["a batch was born"] = sum(count > 1 for count in together.values())
+    at_source = visits["operator"] == records.operators.index("in")
+    together = Counter(zip(visits["task"][at_source].tolist(), visits["arrival_ns"][at_source].tolist(), strict=True))
+    found["a batch arrived"] = sum(count > 1 for count in together.values())
     return found

@@ -1,4 +1,4 @@
-"""Jobs in which everything happens at multiples of 10 ms: births, ends of services, arrivals, checkpoints, crashes."""
+"""Jobs in which everything happens at multiples of 10 ms: arrivals, ends of services, checkpoints, crashes."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ REMOTE = {"store": "remote", "remote": f"{STORE} B/s"}
 
 @dataclass(frozen=True)
 class Job:
-    """One key group, for which a tuple is born at each whole multiple of the gap, and its move. All times in ns.
+    """One key group, for which a tuple is created at each whole multiple of the gap, and its move. All times in ns.
 
     `age` is the time from the checkpoint that worker-1 holds to the request of the move.
     """
@@ -47,21 +47,21 @@ class Job:
 
     @property
     def to_state(self) -> int:
-        """The time from the birth of a tuple until the state has it, where nothing delays it."""
+        """The time from the creation of a tuple until the state has it, where nothing delays it."""
         return ON_LINK + LATENCY + self.service
 
-    def born(self, after: int, until: int) -> int:
-        """Count the births after an instant, up to and with another one."""
+    def count_arrivals(self, after: int, until: int) -> int:
+        """Count the arrivals after an instant, up to and with another one."""
         return until // self.gap - after // self.gap
 
     def meanwhile(self, after: int, until: int) -> int:
-        """Count births between two instants that are given since the request."""
-        return self.born(self.asked + after, self.asked + until)
+        """Count arrivals between two instants that are given since the request."""
+        return self.count_arrivals(self.asked + after, self.asked + until)
 
     def checkpoint_bytes(self, at: int) -> int:
         """Return the size of a checkpoint: the state, and the outputs since the sink acknowledged all at INTERVAL."""
         delivered = 0 if at == INTERVAL else INTERVAL - self.to_state - ON_LINK - LATENCY
-        return STATE + self.born(delivered, at - self.to_state) * TUPLE
+        return STATE + self.count_arrivals(delivered, at - self.to_state) * TUPLE
 
 
 class Moved(NamedTuple):
@@ -85,7 +85,7 @@ def simulated(job: Job, protocol: str, target: str, arrivals: str = "determinist
     wait = INTERVAL - job.age if protocol == "lazy_move" else 0
     duration = wait + 3 * NS + round(2 * job.age * job.load)
     made = scenario(_keys(job, duration, arrivals, store) | {"events": {"move": _move(job, protocol, target)}})
-    records = simulate(made, RunInputs(holders={("sum", 0): "worker-1"}))
+    records = simulate(made, RunInputs(checkpoint_hosts={("sum", 0): "worker-1"}))
     (row,) = _rows(records.tables["migrations"])
     assert row["protocol"] == protocol
     assert not records.tables["ledger"]["lost"].any()
@@ -149,7 +149,7 @@ def replaying(job: Job, begun: int, since: int) -> Moved:
     The parts from upstream differ by one tuple at most. The smallest comes first; the target serves all without a gap.
     """
     redirected = begun + LATENCY
-    replayed = job.born(since - job.to_state, job.asked + redirected)
+    replayed = job.count_arrivals(since - job.to_state, job.asked + redirected)
     done = redirected + replayed // UPSTREAM * ON_LINK + LATENCY + replayed * job.service
     return Moved(replayed, redirected, done, done)
 

@@ -115,9 +115,9 @@ class Assisted(Migrations):
     moments: set[int]
 
     def request(self, group: int, host: int, protocol: str, cause: str = "event") -> None:
-        holder = self.control.plane.holder(self.cluster.owner_of(group))
-        to_holder = self.assists and holder is not None and holder >= 0 and self.draw.random() < 0.8
-        super().request(group, holder if to_holder and holder is not None else host, protocol, cause)
+        checkpoint_host = self.control.plane.checkpoint_host(self.cluster.owner_of(group))
+        assisted = self.assists and checkpoint_host is not None and checkpoint_host >= 0 and self.draw.random() < 0.8
+        super().request(group, checkpoint_host if assisted and checkpoint_host is not None else host, protocol, cause)
 
 
 @dataclass(frozen=True)
@@ -142,10 +142,10 @@ def run(
     inputs: RunInputs | None = None,
     to_rest: bool = False,
 ) -> Outcome:
-    """The run with these crashes; `instead` replaces protocols by name; it goes on for `more_ns` after the last birth.
+    """The run with these crashes; `instead` replaces protocols by name; it ends `more_ns` after the last arrival.
 
-    `assists`: most moves go to a host that can help. `to_rest`, on the plain plane: timers end with the births, and the
-    run goes on until all that began is over.
+    `assists`: most moves go to a host that can help. `to_rest`, on the plain plane: timers end with the arrivals, and
+    the run goes on until all that began is over.
     """
     control = Control(RunPlan.of(made, inputs or RunInputs(), 0), plane, clock)
     if isinstance(clock, UnevenClock):

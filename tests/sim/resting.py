@@ -12,12 +12,13 @@ STEP_NS = 10**9
 LONG_NS = 600 * 10**9  # what is not over by then waits for ever
 
 
-def run_to_rest(control: Control, births_ns: int, from_ns: int) -> int:
+def run_to_rest(control: Control, last_arrival_ns: int, from_ns: int) -> int:
     """Run to an instant, and on until the job is at rest, or for long; returns when that is [ns].
 
-    Its sources bear nothing from `births_ns` on, and here its timers do not either: else it would never come to rest.
+    Its sources have no arrivals from `last_arrival_ns` on, and here its timers do not either: else it would never come
+    to rest.
     """
-    _end_timers(control, births_ns)
+    _end_timers(control, last_arrival_ns)
     at_ns = from_ns
     control.run(at_ns)
     while at_ns < from_ns + LONG_NS and undone(control):

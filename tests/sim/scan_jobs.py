@@ -100,7 +100,7 @@ def _with_links_of_their_own(draw: Random, raw: dict[str, Any]) -> None:
 
 
 def _on_a_lattice(draw: Random, raw: dict[str, Any]) -> None:
-    """Births, services, latency and transmissions of whole multiples of a few milliseconds: all of them meet."""
+    """Arrivals, services, latency and transmissions of whole multiples of a few milliseconds: all of them meet."""
     raw["network"] = {"latency": f"{draw.choice([0, 1, 2, 200]) * LATTICE_MS} ms"}
     raw["workload"]["src"].update(
         arrivals="deterministic", rate=f"{draw.choice([1, 2, 5]) * 1000 // LATTICE_MS // 5} /s", tuple="100 B"

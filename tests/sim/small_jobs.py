@@ -333,7 +333,7 @@ def storm(draw: Random, **fixed: Any) -> dict[str, Any]:
 
 @dataclass
 class Run:
-    """A run until nothing was left to do, and what the books said before (time, lost)."""
+    """A run until nothing was left to do, and what the audit said before (time, lost)."""
 
     control: Control
     replayed: int
@@ -357,9 +357,9 @@ def without_crashes(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def drain(raw: dict[str, Any], cuts_ns: tuple[int, ...] = (), most_s: int = 400) -> Run:
-    """Run beyond the duration until everything is idle; look at the books at `cuts_ns` on the way."""
+    """Run beyond the duration until everything is idle; audit at `cuts_ns` on the way."""
     events = raw["events"]
-    # Crashes may come after the last birth: the rule that events lie within the duration is about files.
+    # Crashes may come after the last arrival: the rule that events lie within the duration is about files.
     made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
     control = build(made)
     run, world = Run(control, 0, [], False), world_of(control)
@@ -390,7 +390,7 @@ def idle(world: World) -> bool:
         in_progress(world) == 0
         and not any(task.outbox for task in world.tasks)
         and all(partition.live and not partition.held for partition in world.all_partitions())
-        and all(source.emitted == len(source.births_ns) for source in world.sources)
+        and all(source.emitted == len(source.arrivals_ns) for source in world.sources)
     )
 
 

@@ -65,9 +65,11 @@ ALLOCATIONS = {
 @pytest.mark.parametrize("allocation", ALLOCATIONS)
 def test_as_many_checkpoints_are_useable_as_the_paper_says(allocation: str, begin_s: int) -> None:
     share, host_of = ALLOCATIONS[allocation]
-    holders = {("two", group): host_of(group) for group in range(GROUPS)}
-    holders |= {("one", group): "second-0" for group in range(GROUPS)}
-    made = simulate(scenario(falling_and_rising(f"{begin_s} s")), RunInputs(holders=holders), plane=CompiledPlane)
+    checkpoint_hosts = {("two", group): host_of(group) for group in range(GROUPS)}
+    checkpoint_hosts |= {("one", group): "second-0" for group in range(GROUPS)}
+    made = simulate(
+        scenario(falling_and_rising(f"{begin_s} s")), RunInputs(checkpoint_hosts=checkpoint_hosts), plane=CompiledPlane
+    )
     checks = made.tables["adaptations"]
     assert checks["at_ns"][0] == begin_s * 10**9
     # Before any move: host `second` with all of `two`.

@@ -14,12 +14,12 @@ from small_jobs import NS, queue
 from models.scenario.inputs import RateSeries
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys
-from sim.arrival_stream import BirthStream
+from sim.arrival_stream import ArrivalStream
 from sim.arrival_stream import _renewal_points as in_parts
-from sim.arrivals import RateCurve, births
+from sim.arrivals import RateCurve, draw_arrivals
 from sim.arrivals import _renewal_points as at_once
-from sim.kernel.event_loop.state import BIRTH
-from sim.kernel.tools.arrivals import birth_times, uniform_keys
+from sim.kernel.event_loop.state import SOURCE_ARRIVAL
+from sim.kernel.tools.arrivals import arrival_times, uniform_keys
 
 LAW = {"distribution": "exponential", "mean": "1 ms"}
 ARRIVALS: list[Any] = [
@@ -78,14 +78,14 @@ def profiled(made: Scenario) -> Scenario:
 
 def check(made: Scenario, task: int, size: int, series: RateSeries | None = None, replication: int = 0) -> int:
     """Compare both ways and the lengths of the blocks; returns how many tuples there are."""
-    times, keys = births(made, "src", task, replication, series)
-    blocks = list(BirthStream(made, "src", task, replication, series, size))
+    times, keys = draw_arrivals(made, "src", task, replication, series)
+    blocks = list(ArrivalStream(made, "src", task, replication, series, size))
     assert all(0 < one.size == other.size <= size for one, other in blocks)
     assert all(array.dtype == np.int64 for block in blocks for array in block)
     for column, expected in enumerate((times, keys)):
         found = np.concatenate([np.zeros(0, np.int64), *(block[column] for block in blocks)])
         assert np.array_equal(found, expected)
-    filled = list(records_of(BirthStream(made, "src", task, replication, series, size)))
+    filled = list(records_of(ArrivalStream(made, "src", task, replication, series, size)))
     assert all(0 < part.size <= size for part in filled)
     for name, expected in (("time", times), ("key", keys)):
         found = np.concatenate([np.zeros(0, np.int64), *(part[name] for part in filled)])
@@ -93,10 +93,10 @@ def check(made: Scenario, task: int, size: int, series: RateSeries | None = None
     return int(times.size)
 
 
-def records_of(stream: BirthStream) -> Iterator[np.ndarray]:
+def records_of(stream: ArrivalStream) -> Iterator[np.ndarray]:
     """What the stream writes into records, call by call, with nothing behind it."""
     while True:
-        room = np.full(stream.block + 3, -1, np.int64).repeat(2).view(BIRTH)
+        room = np.full(stream.block + 3, -1, np.int64).repeat(2).view(SOURCE_ARRIVAL)
         n = stream.fill(room)
         assert (room["key"][n:] == -1).all()
         if n == 0:
@@ -114,7 +114,7 @@ def records_of(stream: BirthStream) -> Iterator[np.ndarray]:
     seed=SEEDS,
     size=SIZES,
 )
-def test_blocks_are_the_births_of_every_law(
+def test_blocks_are_the_arrivals_of_every_law(
     law: Any, batch: Any, keys: Any, rate: Any, tasks: int, seed: int, size: int
 ) -> None:
     made = source(tasks, seed=seed, rate=rate, arrivals=law, batch=batch, keys=keys)
@@ -151,17 +151,17 @@ def test_blocks_have_the_keys_of_a_profile_by_bin(
         check(made, task, size, series)
 
 
-def test_gaps_too_small_for_a_number_are_no_births_where_the_rate_is_zero() -> None:
+def test_gaps_too_small_for_a_number_are_no_arrivals_where_the_rate_is_zero() -> None:
     # Half of the gaps of this shape are drawn as exactly zero.
     law = {"distribution": "gamma", "shape": 0.001}
     late = {"steps": [{"at": "0 s", "rate": "0 /s"}, {"at": "1 s", "rate": "90 /s"}]}
-    born = 0
+    total = 0
     for seed in range(30):
         assert check(source(seed=seed, rate="0 /s", arrivals=law), 0, 9) == 0
         made = source(seed=seed, rate=late, arrivals=law)
-        born += check(made, 0, 9)
-        assert (births(made, "src", 0, 0, None)[0] >= NS).all()
-    assert born > 0
+        total += check(made, 0, 9)
+        assert (draw_arrivals(made, "src", 0, 0, None)[0] >= NS).all()
+    assert total > 0
     # A bin of a profile without a rate needs no keys.
     series = RateSeries(np.arange(3.0), np.array([0, 40.0]), np.array([[0, 1.0], [0, 0]]))
     made = profiled(source(duration="2 s", rate="1 /s", arrivals=law))
@@ -169,7 +169,7 @@ def test_gaps_too_small_for_a_number_are_no_births_where_the_rate_is_zero() -> N
 
 
 def test_a_block_that_lies_outside_the_run_is_passed_over() -> None:
-    # The twentieth tuple is born at the end of the run.
+    # The twentieth tuple is created at the end of the run.
     series = RateSeries(np.arange(4.0), np.array([10.0, 0, 10]), np.array([[1.0, 0, 0], [0, 0, 3]]))
     made = profiled(source(duration="3 s", rate="1 /s", arrivals="deterministic"))
     assert check(made, 0, 1, series) == 19
@@ -216,19 +216,19 @@ def test_uniform_keys_are_right_next_to_every_edge(count: int) -> None:
         assert ((found == count - 1) | ((found + 1) / count > some)).all()
 
 
-def test_births_at_a_constant_rate_are_those_of_the_curve() -> None:
+def test_arrivals_at_a_constant_rate_are_those_of_the_curve() -> None:
     counts = np.cumsum(np.random.default_rng(4).standard_exponential(20_000))
     for rate in (1e-3, 0.1, 1 / 3, 7.0, 8000.0, 1e9 / 7):
         curve = RateCurve(np.array([0.0, counts[-1] / rate]), np.array([rate]), np.array([rate]))
         level = np.array([rate])
-        found = birth_times(counts, curve.edges_s, np.array([0.0, counts[-1]]), level, np.zeros(1))
+        found = arrival_times(counts, curve.edges_s, np.array([0.0, counts[-1]]), level, np.zeros(1))
         root = np.sqrt(level * level + 0.0)
         assert np.array_equal(found, np.maximum(np.rint(2 * counts / (level + root) * 1e9).astype(np.int64), 1))
 
 
 def test_streams_of_one_task_do_not_disturb_each_other() -> None:
     made = source(rate="400 /s")
-    one, other = (BirthStream(made, "src", 0, 0, None, 100) for _ in range(2))
+    one, other = (ArrivalStream(made, "src", 0, 0, None, 100) for _ in range(2))
     for (times, keys), (again, keys_again) in zip(one, other, strict=True):
         assert np.array_equal(times, again)
         assert np.array_equal(keys, keys_again)
@@ -237,6 +237,6 @@ def test_streams_of_one_task_do_not_disturb_each_other() -> None:
 def test_a_stream_refuses_an_empty_block_and_a_profile_without_a_series() -> None:
     made = source(rate="1 /s")
     with pytest.raises(ValueError, match="block = 0"):
-        BirthStream(made, "src", 0, 0, None, 0)
+        ArrivalStream(made, "src", 0, 0, None, 0)
     with pytest.raises(ValueError, match="series"):
-        BirthStream(profiled(made), "src", 0, 0, None)
+        ArrivalStream(profiled(made), "src", 0, 0, None)

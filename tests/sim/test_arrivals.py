@@ -1,4 +1,4 @@
-"""When tuples are born: closed forms of rate curves, spacing, batches, gaps, and conservation of counts."""
+"""When tuples arrive: closed forms of rate curves, spacing, batches, gaps, and conservation of counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from small_jobs import NS, queue
 
 from models.scenario.inputs import RateSeries
 from models.scenario.scenario import Scenario
-from sim.arrivals import RateCurve, births, rate_curve
+from sim.arrivals import RateCurve, draw_arrivals, rate_curve
 
 LEVEL = 0.001
 LAW = {"distribution": "exponential", "mean": "1 ms"}
@@ -27,46 +27,46 @@ def source(tasks: int = 1, duration: str = "100 s", **workload: Any) -> Scenario
     return queue(LAW, duration=duration, workload={"src": workload}, operators=operators)
 
 
-def born(made: Scenario, task: int = 0, series: RateSeries | None = None, replication: int = 0) -> np.ndarray:
-    return births(made, "src", task, replication, series)[0]
+def arrival_times(made: Scenario, task: int = 0, series: RateSeries | None = None, replication: int = 0) -> np.ndarray:
+    return draw_arrivals(made, "src", task, replication, series)[0]
 
 
 def test_deterministic_arrivals_are_evenly_spaced_over_all_tasks() -> None:
     made = source(3, duration="2 s", rate="10 /s", arrivals="deterministic")
-    merged = sorted(np.concatenate([born(made, task) for task in range(3)]).tolist())
-    assert merged == [k * NS // 10 for k in range(1, 20)]  # the 20th would be born at the end, which is outside
-    assert born(made, 1).tolist() == [k * NS // 10 for k in range(2, 20, 3)]
+    merged = sorted(np.concatenate([arrival_times(made, task) for task in range(3)]).tolist())
+    assert merged == [k * NS // 10 for k in range(1, 20)]  # the 20th would be created at the end, which is outside
+    assert arrival_times(made, 1).tolist() == [k * NS // 10 for k in range(2, 20, 3)]
 
 
-def test_a_ramp_is_born_at_the_roots_of_its_integral() -> None:
+def test_a_ramp_arrives_at_the_roots_of_its_integral() -> None:
     # From 0 to 20 /s over 10 s: n tuples by t = sqrt(n); then 20 /s.
     rate = {"ramp": {"start": "0 /s", "end": "20 /s", "over": "10 s"}}
-    times = born(source(duration="12 s", rate=rate, arrivals="deterministic"))
+    times = arrival_times(source(duration="12 s", rate=rate, arrivals="deterministic"))
     expected = [round(n**0.5 * NS) for n in range(1, 101)] + [10 * NS + k * NS // 20 for k in range(1, 40)]
     np.testing.assert_allclose(times, expected, atol=1)
 
 
 def test_a_falling_ramp_counts_down() -> None:
     rate = {"ramp": {"start": "20 /s", "end": "0 /s", "over": "10 s"}}
-    times = born(source(duration="12 s", rate=rate, arrivals="deterministic"))
+    times = arrival_times(source(duration="12 s", rate=rate, arrivals="deterministic"))
     assert times.size == 100
     np.testing.assert_allclose(times[:99], [round((10 - (100 - n) ** 0.5) * NS) for n in range(1, 100)], atol=2)
 
 
 def test_steps_change_the_spacing_at_their_instants() -> None:
     steps = [{"at": "0 s", "rate": "10 /s"}, {"at": "1 s", "rate": "0 /s"}, {"at": "3 s", "rate": "5 /s"}]
-    times = born(source(duration="4 s", rate={"steps": steps}, arrivals="deterministic"))
+    times = arrival_times(source(duration="4 s", rate={"steps": steps}, arrivals="deterministic"))
     assert times.tolist() == [k * NS // 10 for k in range(1, 11)] + [3 * NS + k * NS // 5 for k in range(1, 5)]
 
 
 def test_a_step_after_the_end_is_not_reached() -> None:
     steps = [{"at": "0 s", "rate": "10 /s"}, {"at": "50 s", "rate": "1000 /s"}]
-    assert born(source(duration="4 s", rate={"steps": steps}, arrivals="deterministic")).size == 39
+    assert arrival_times(source(duration="4 s", rate={"steps": steps}, arrivals="deterministic")).size == 39
 
 
-def test_a_zero_rate_has_no_births() -> None:
+def test_a_zero_rate_has_no_arrivals() -> None:
     for law in ("poisson", "deterministic", {"distribution": "gamma", "shape": 2.0}):
-        assert born(source(rate="0 /s", arrivals=law)).size == 0
+        assert arrival_times(source(rate="0 /s", arrivals=law)).size == 0
 
 
 def test_inverse_undoes_cumulative() -> None:
@@ -90,12 +90,13 @@ def test_the_curve_ends_with_the_run(duration: str) -> None:
 @pytest.mark.parametrize("law", ["poisson", {"distribution": "gamma", "shape": 4.0}], ids=str)
 @pytest.mark.parametrize("tasks", [1, 4])
 def test_expected_counts_are_conserved(law: Any, tasks: int) -> None:
-    # A renewal process started with a full gap is short of (1 - scv) / 2 births on average (Cox, Renewal Theory, 4.4).
+    # A renewal process started with a full gap is short of (1 - scv) / 2 arrivals on average (Cox, Renewal Theory,
+    # 4.4).
     made = source(
         tasks, rate={"steps": [{"at": "0 s", "rate": "10 /s"}, {"at": "40 s", "rate": "30 /s"}]}, arrivals=law
     )
     scv = 1.0 if law == "poisson" else 0.25
-    counts = [sum(born(made, task, replication=k).size for task in range(tasks)) for k in range(60)]
+    counts = [sum(arrival_times(made, task, replication=k).size for task in range(tasks)) for k in range(60)]
     assert stats.ttest_1samp(counts, 2200 - tasks * (1 - scv) / 2).pvalue > LEVEL
 
 
@@ -103,21 +104,21 @@ def test_expected_counts_are_conserved(law: Any, tasks: int) -> None:
     ("word", "law"),
     [("poisson", {"distribution": "exponential"}), ("deterministic", {"distribution": "deterministic"})],
 )
-def test_a_law_by_word_and_as_a_table_gives_the_same_births(word: str, law: dict[str, Any]) -> None:
-    by_word, as_table = (born(source(duration="30 s", rate="50 /s", arrivals=given)) for given in (word, law))
+def test_a_law_by_word_and_as_a_table_gives_the_same_arrivals(word: str, law: dict[str, Any]) -> None:
+    by_word, as_table = (arrival_times(source(duration="30 s", rate="50 /s", arrivals=given)) for given in (word, law))
     assert np.array_equal(by_word, as_table)
 
 
 def test_erlang_gaps_are_gamma_gaps_of_the_same_shape() -> None:
     erlang, gamma = (
-        born(source(duration="30 s", rate="50 /s", arrivals={"distribution": name, "shape": 3}))
+        arrival_times(source(duration="30 s", rate="50 /s", arrivals={"distribution": name, "shape": 3}))
         for name in ("erlang", "gamma")
     )
     assert np.array_equal(erlang, gamma)
 
 
 def test_poisson_gaps_are_exponential() -> None:
-    gaps = np.diff(born(source(duration="300 s", rate="50 /s"))) / NS
+    gaps = np.diff(arrival_times(source(duration="300 s", rate="50 /s"))) / NS
     assert stats.kstest(gaps, "expon", args=(0, 0.02)).pvalue > LEVEL
 
 
@@ -131,23 +132,23 @@ def test_poisson_gaps_are_exponential() -> None:
     ids=["gamma", "lognormal", "uniform"],
 )
 def test_renewal_gaps_have_the_mean_and_variance_of_their_law(law: dict[str, Any], scv: float) -> None:
-    gaps = np.diff(born(source(duration="400 s", rate="50 /s", arrivals=law))) / NS
+    gaps = np.diff(arrival_times(source(duration="400 s", rate="50 /s", arrivals=law))) / NS
     assert stats.ttest_1samp(gaps, 0.02).pvalue > LEVEL
     assert stats.ttest_1samp((gaps - 0.02) ** 2, scv * 0.02**2).pvalue > LEVEL
 
 
-def test_a_fixed_batch_is_born_together() -> None:
-    times = born(source(duration="2 s", rate="20 /s", arrivals="deterministic", batch=4))
+def test_a_fixed_batch_arrives_together() -> None:
+    times = arrival_times(source(duration="2 s", rate="20 /s", arrivals="deterministic", batch=4))
     assert times.tolist() == [k * NS // 5 for k in range(1, 10) for _ in range(4)]
 
 
 def test_geometric_batches_keep_the_rate_and_have_their_mean() -> None:
     made = source(duration="400 s", rate="50 /s", batch={"distribution": "geometric", "mean": 2.5})
-    times = born(made)
+    times = arrival_times(made)
     _, sizes = np.unique(times, return_counts=True)
     assert stats.ttest_1samp(sizes, 2.5).pvalue > LEVEL
     assert stats.ttest_1samp((sizes - 2.5) ** 2, 2.5 * 1.5).pvalue > LEVEL
-    totals = [born(made, replication=k).size for k in range(30)]
+    totals = [arrival_times(made, replication=k).size for k in range(30)]
     assert stats.ttest_1samp(totals, 20_000).pvalue > LEVEL
 
 
@@ -169,17 +170,17 @@ def _profile_keys() -> object:
     return ProfileKeys()
 
 
-def test_keys_of_a_profile_are_those_of_the_bin_of_birth() -> None:
-    # The tenth tuple is born on the edge between two bins and belongs to the first; bin 1 has neither rate nor keys.
+def test_keys_of_a_profile_are_those_of_the_bin_of_arrival() -> None:
+    # The tenth tuple is created on the edge between two bins and belongs to the first; bin 1 has neither rate nor keys.
     series = profile([[1, 0, 0], [0, 0, 3]], [10, 0, 10])
-    times, keys = births(profile_source(), "src", 0, 0, series)
+    times, keys = draw_arrivals(profile_source(), "src", 0, 0, series)
     assert times[:10].tolist() == [k * NS // 10 for k in range(1, 11)]
     assert keys.tolist() == [0] * 10 + [1] * 9
 
 
 def test_keys_of_a_profile_are_as_likely_as_in_their_bin() -> None:
     series = profile([[1, 5], [2, 0], [7, 5]], [3000, 2000])
-    times, keys = births(profile_source("poisson"), "src", 0, 0, series)
+    times, keys = draw_arrivals(profile_source("poisson"), "src", 0, 0, series)
     first = times <= NS
     assert (
         stats.chisquare(np.bincount(keys[first], minlength=3), first.sum() * np.array([0.1, 0.2, 0.7])).pvalue > LEVEL
@@ -192,6 +193,6 @@ def test_keys_of_a_profile_are_as_likely_as_in_their_bin() -> None:
 
 def test_tasks_and_replications_have_arrivals_of_their_own() -> None:
     made = source(2, rate="10 /s")
-    runs = [born(made, task, replication=k).tolist() for task in range(2) for k in range(2)]
+    runs = [arrival_times(made, task, replication=k).tolist() for task in range(2) for k in range(2)]
     assert all(runs[a] != runs[b] for a in range(4) for b in range(a))
-    assert born(made).tolist() == runs[0]
+    assert arrival_times(made).tolist() == runs[0]

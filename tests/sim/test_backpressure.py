@@ -53,7 +53,7 @@ def made(raw: dict[str, Any]) -> Scenario:
 
 @pytest.mark.parametrize("plane", PLANES.values(), ids=PLANES)
 def test_a_task_that_finds_no_room_keeps_its_output_and_starts_nothing(plane: PlaneFactory) -> None:
-    # Born at 10, 20, ..; p takes 1 ms, q 50 ms. q serves the first from 11, the second waits there from 21, and the
+    # Created at 10, 20, ..; p takes 1 ms, q 50 ms. q serves the first from 11, the second waits there from 21, and the
     # third, ready at 31, has to wait for the end of the first at 61: so p starts the fourth at 61 only.
     records = simulate(scenario(line("1 ms", "50 ms", duration="200 ms")), plane=plane)
     at_p = [(arrival // MS, start // MS, end // MS) for arrival, start, end in rows_of(records, "p")]
@@ -67,7 +67,7 @@ def test_a_source_without_room_emits_nothing_and_its_lag_grows(plane: PlaneFacto
     raw = line("50 ms", "1 ms", duration="3 s")
     raw["operators"]["p"]["buffer"] = 2
     records = simulate(scenario(raw), plane=plane)
-    # p takes 20 /s of 100 /s. At 2 s: 199 born before, 39 served, 1 in service, 2 in the queue, 1 in the outbox.
+    # p takes 20 /s of 100 /s. At 2 s: 199 created before, 39 served, 1 in service, 2 in the queue, 1 in the outbox.
     lag = records.tables["lag"]
     assert lag["lag"][lag["at_ns"] == 2 * NS].tolist() == [199 - 39 - 1 - 2 - 1]
     emitted = rows_of(records, "src")
@@ -79,7 +79,7 @@ def test_a_source_without_room_emits_nothing_and_its_lag_grows(plane: PlaneFacto
         (2, 0, 0),
         (3, 0, 0),
     }
-    # The fourth birth, at 40 ms, is the first without a place.
+    # The fourth arrival, at 40 ms, is the first without a place.
     assert buffers["blocked_ns"][buffers["task"] == 0].tolist() == [960 * MS, 1960 * MS]
 
 

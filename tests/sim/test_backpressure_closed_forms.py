@@ -88,6 +88,6 @@ def test_a_bound_at_the_first_station_moves_the_wait_to_the_source_and_changes_n
     raw = tandem(65.0, 2, 200) | {"recording": {"detail": "tuples"}}
     bound = tandem(65.0, 2, 200, buffer=1) | {"recording": {"detail": "tuples"}}
     one, other = (simulate(scenario(keys), None, 0, None, CompiledPlane) for keys in (raw, bound))
-    for column in ("birth_ns", "delivered_ns"):
+    for column in ("created_ns", "delivered_ns"):
         assert np.array_equal(one.tables["deliveries"][column], other.tables["deliveries"][column])
     assert other.tables["lag"]["lag"].max() > 5 > one.tables["lag"]["lag"].max()

@@ -81,13 +81,13 @@ def early_forward(patch: Patch) -> None:
         serve(task, item, ns, now)
         if isinstance(item, Visit):
             for child, key in task.operator.outputs(item.row.id, item.row.key) if task.operator.edges else ():
-                task.world.emit(item.partition, child, item.row.birth_ns, key)
+                task.world.emit(item.partition, child, item.row.created_ns, key)
 
     emit = World.emit
 
-    def only_then(world: World, partition: Partition, tuple_id: int, birth_ns: int, key: int) -> None:
+    def only_then(world: World, partition: Partition, tuple_id: int, created_ns: int, key: int) -> None:
         if partition.operator.is_source or not ending:
-            emit(world, partition, tuple_id, birth_ns, key)
+            emit(world, partition, tuple_id, created_ns, key)
 
     complete, ending = Task._complete, []
 

@@ -68,7 +68,7 @@ def test_the_last_host_of_one_comes_back_and_reads_the_log_again() -> None:
 
 
 def test_all_hosts_dead_at_once_and_one_comes_back() -> None:
-    # The holders died with the owners: state may be lost, and then it is said.
+    # The checkpoint hosts died with the owners: state may be lost, and then it is said.
     raw = job(3, ("2500 ms", "h-0", None), ("2500 ms", "h-1", "1 s"), ("2500 ms", "h-2", None))
     run = drain(raw)
     assert run.drained
@@ -137,7 +137,7 @@ def test_warm_up_is_only_passed_on() -> None:
     assert with_it.tables["visits"]["end_ns"].tolist() == without.tables["visits"]["end_ns"].tolist()
 
 
-def test_without_fault_tolerance_state_is_lost_and_the_books_say_so() -> None:
+def test_without_fault_tolerance_state_is_lost_and_the_audit_says_so() -> None:
     raw = job(3, ("5 s", "h-1", None), fault_tolerance={"method": "none"})
     run = drain(raw)
     final, whole = applied(run.world), applied(drain(without_crashes(raw)).world)
@@ -169,7 +169,7 @@ def test_phases_of_a_recovery_follow_each_other() -> None:
 
 
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-most-once"])
-def test_what_was_born_while_nobody_was_alive_is_sent_to_live_tasks(guarantee: str) -> None:
+def test_what_arrived_while_nobody_was_alive_is_sent_to_live_tasks(guarantee: str) -> None:
     tolerance = {"method": "checkpoint", "store": "remote", "guarantee": guarantee}
     run = drain(job(1, ("2500 ms", "h-0", "3 s"), fault_tolerance=tolerance))
     back = [at for *_, at, why in run.rows["dropped"] if at >= 5500 * 10**6 and why == "crash"]

@@ -1,6 +1,6 @@
 """Watermarks and windows: equal on both planes, complete, in time, and what follows from the sources alone.
 
-Oracles: the plain plane by equality of all columns; the windows of a drained run worked out from the births of the
+Oracles: the plain plane by equality of all columns; the windows of a drained run worked out from the arrivals at the
 sources; deterministic arrivals worked out by hand; the number of keys in a window of Poisson arrivals.
 """
 
@@ -33,7 +33,7 @@ from sim.operator_plan import OperatorPlan
 from sim.windowing import Windows
 
 METHODS: list[dict[str, str]] = [{}, {"guarantee": "at-most-once"}, {"method": "none"}]
-Result = tuple[int, int, int]  # (number of the partition, id, birth)
+Result = tuple[int, int, int]  # (number of the partition, id, created)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -55,7 +55,7 @@ def test_a_long_campaign_of_equal_rows_with_windows(make: Callable[..., dict[str
         assert on_both(make(Random(seed), fault_tolerance=METHODS[seed % 3])) == [], seed
 
 
-# -- complete: what a window emits follows from the births of the sources
+# -- complete: what a window emits follows from the arrivals at the sources
 
 
 def run_out(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> tuple[World, Counter[Result]]:
@@ -66,10 +66,10 @@ def run_out(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> tuple[World, Coun
     emitted: Counter[Result] = Counter()
     emit = world.emit
 
-    def noted(partition: Partition, tuple_id: int, birth_ns: int, key: int) -> None:
+    def noted(partition: Partition, tuple_id: int, created_ns: int, key: int) -> None:
         if partition.operator.windows:
-            emitted[partition.number, tuple_id, birth_ns] += 1
-        emit(partition, tuple_id, birth_ns, key)
+            emitted[partition.number, tuple_id, created_ns] += 1
+        emit(partition, tuple_id, created_ns, key)
 
     patch.setattr(world, "emit", noted)
     until = 10 * NS
@@ -80,59 +80,59 @@ def run_out(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> tuple[World, Coun
     return world, emitted
 
 
-Arrived = list[tuple[Partition, int, int, int, int]]  # (partition, id, birth, key, operator upstream)
-Made = Iterator[tuple[Partition, int, int, int]]  # (partition, id, birth, key)
+Arrived = list[tuple[Partition, int, int, int, int]]  # (partition, id, created, key, operator upstream)
+Made = Iterator[tuple[Partition, int, int, int]]  # (partition, id, created, key)
 
 
 def worked_out(world: World) -> Counter[Result]:
     """What operators with a window must emit, from the tuples of the sources, operator by operator."""
     arrived: dict[int, Arrived] = {plan.index: [] for plan in world.plan.operators}
 
-    def send(partition: Partition, tuple_id: int, birth: int, key: int) -> None:
+    def send(partition: Partition, tuple_id: int, created: int, key: int) -> None:
         for edge in partition.operator.edges:
             for target in edge.targets(tuple_id, key, partition.index):
                 receiver = world.partitions[edge.down.index][target]
-                row = (receiver, edge.id_for(tuple_id, target), birth, key, partition.operator.index)
+                row = (receiver, edge.id_for(tuple_id, target), created, key, partition.operator.index)
                 arrived[edge.down.index].append(row)
 
     for source in world.sources:
-        for sequence, (birth, key) in enumerate(zip(source.births_ns, source.keys, strict=True)):
-            send(source.partition, source_id(source.code, sequence), birth, key)
+        for sequence, (created, key) in enumerate(zip(source.arrivals_ns, source.keys, strict=True)):
+            send(source.partition, source_id(source.code, sequence), created, key)
     found: Counter[Result] = Counter()
     for plan in world.plan.operators:  # file order is topological here
         makes = of_windows if plan.joins is None else of_pairs
-        for partition, child, birth, key in (makes if plan.windows else of_tuples)(plan, arrived[plan.index]):
-            send(partition, child, birth, key)
+        for partition, child, created, key in (makes if plan.windows else of_tuples)(plan, arrived[plan.index]):
+            send(partition, child, created, key)
             if plan.windows:
-                found[partition.number, child, birth] += 1
+                found[partition.number, child, created] += 1
     return found
 
 
 def of_tuples(plan: OperatorPlan, arrived: Arrived) -> Made:
-    for partition, tuple_id, birth, key, _ in arrived:
+    for partition, tuple_id, created, key, _ in arrived:
         for child, child_key in plan.outputs(tuple_id, key) if plan.edges else ():
-            yield partition, child, birth, child_key
+            yield partition, child, created, child_key
 
 
 def of_windows(plan: OperatorPlan, arrived: Arrived) -> Made:
     newest: dict[tuple[Partition, int, int], int] = {}
-    for partition, _, birth, key, _ in arrived:
-        for window in windows_around(plan.windows, birth):
-            newest[partition, key, window] = max(newest.get((partition, key, window), 0), birth)
-    for (partition, key, window), birth in newest.items():
+    for partition, _, created, key, _ in arrived:
+        for window in windows_around(plan.windows, created):
+            newest[partition, key, window] = max(newest.get((partition, key, window), 0), created)
+    for (partition, key, window), created in newest.items():
         for child, child_key in plan.results(partition.index, key, window):
-            yield partition, child, birth, child_key
+            yield partition, child, created, child_key
 
 
 def of_pairs(plan: OperatorPlan, arrived: Arrived) -> Made:
     length = plan.windows.length_ns if plan.windows else 0
     left = [row for row in arrived if row[4] == plan.joins]
     right = [row for row in arrived if row[4] != plan.joins]
-    for (partition, one, birth, key, _), (same_partition, other, later, same_key, _) in product(left, right):
-        if key == same_key and birth // length == later // length:
+    for (partition, one, created, key, _), (same_partition, other, later, same_key, _) in product(left, right):
+        if key == same_key and created // length == later // length:
             assert partition is same_partition
             for child, child_key in plan.pairs(one, other, key):
-                yield partition, child, max(birth, later), child_key
+                yield partition, child, max(created, later), child_key
 
 
 def windows_around(windows: Windows | None, event_ns: int) -> Iterator[int]:
@@ -236,7 +236,7 @@ def test_a_watermark_that_promises_too_much_is_caught(mutant: Any, first: int, m
 
 
 def windowed(length: str, **changes: Any) -> dict[str, Any]:
-    """Births at 50, 150, 250, ... ms -> count with a window -> sink, all on one host; `changes` are of `count`."""
+    """Arrivals at 50, 150, 250, ... ms -> count with a window -> sink, all on one host; `changes` are of `count`."""
     count = {
         "kind": "aggregate",
         "inputs": {"src": "key"},
@@ -256,36 +256,36 @@ def windowed(length: str, **changes: Any) -> dict[str, Any]:
 
 
 def deliveries(raw: dict[str, Any]) -> list[tuple[int, int]]:
-    """(birth, delivery) [ms] at the sinks."""
+    """(created, delivery) [ms] at the sinks."""
     assert on_both(raw) == []
     rows = simulate(scenario(raw)).tables["deliveries"]
-    return [(b // 10**6, d // 10**6) for b, d in zip(rows["birth_ns"], rows["delivered_ns"], strict=True)]
+    return [(b // 10**6, d // 10**6) for b, d in zip(rows["created_ns"], rows["delivered_ns"], strict=True)]
 
 
-def births_ms(raw: dict[str, Any]) -> list[int]:
+def arrivals_ms(raw: dict[str, Any]) -> list[int]:
     world = world_of(build(scenario(raw)))
-    return [birth // 10**6 for birth in world.sources[0].births_ns]
+    return [created // 10**6 for created in world.sources[0].arrivals_ns]
 
 
 @pytest.mark.parametrize("length", [300, 500, 1000])
-def test_a_tumbling_window_emits_at_its_end_with_the_birth_of_its_newest(length: int) -> None:
+def test_a_tumbling_window_emits_at_its_end_with_the_creation_time_of_its_newest(length: int) -> None:
     raw = windowed(f"{length} ms")
-    births = births_ms(raw)
+    arrivals = arrivals_ms(raw)
     expected = []
     for end in range(length, 3000, length):
-        inside = [birth for birth in births if end - length <= birth < end]
-        late = end in births  # a tuple that is born with the watermark is served first
+        inside = [created for created in arrivals if end - length <= created < end]
+        late = end in arrivals  # a tuple that arrives with the watermark is served first
         expected += [(inside[-1], end + late)] if inside else []
     assert deliveries(raw) == expected
 
 
 def test_windows_overlap_by_their_slide() -> None:
     raw = windowed("500 ms", window={"length": "500 ms", "slide": "200 ms"})
-    births = births_ms(raw)
+    arrivals = arrivals_ms(raw)
     expected = []
     for begin in range(0, 2500, 200):
-        inside = [birth for birth in births if begin <= birth < begin + 500]
-        late = begin + 500 in births
+        inside = [created for created in arrivals if begin <= created < begin + 500]
+        late = begin + 500 in arrivals
         expected += [(inside[-1], begin + 500 + late)] if inside and begin + 500 < 3000 else []
     assert deliveries(raw) == expected
 
@@ -294,9 +294,9 @@ def test_a_window_waits_for_the_next_watermark() -> None:
     raw = windowed("250 ms")
     ends = [delivery for _, delivery in deliveries(raw)]
     assert ends[:3] == [
-        300 + (300 in births_ms(raw)),
-        500 + (500 in births_ms(raw)),
-        800 + (800 in births_ms(raw)),
+        300 + (300 in arrivals_ms(raw)),
+        500 + (500 in arrivals_ms(raw)),
+        800 + (800 in arrivals_ms(raw)),
     ]
 
 
@@ -308,12 +308,12 @@ def test_what_comes_late_over_a_slow_path_is_in_its_window() -> None:
         "service": {"distribution": "deterministic", "value": "70 ms"},
     }
     found = deliveries(raw)
-    # The watermark of 500 ms is in the queue behind the tuples of `slow` that were born before it.
-    births = births_ms(raw)
-    newest = max(birth for birth in births if birth < 500)
+    # The watermark of 500 ms is in the queue behind the tuples of `slow` that were created before it.
+    arrivals = arrivals_ms(raw)
+    newest = max(created for created in arrivals if created < 500)
     assert found[0][0] == newest
     assert found[0][1] >= newest + 70
-    assert len(found) == len({birth // 500 for birth in births if birth < 2500})
+    assert len(found) == len({created // 500 for created in arrivals if created < 2500})
 
 
 def test_a_source_without_tuples_holds_nothing_back() -> None:
@@ -322,7 +322,7 @@ def test_a_source_without_tuples_holds_nothing_back() -> None:
     raw["workload"]["silent"] = {"rate": "0 /s"}
     with_200_ms = deliveries(raw)
     raw["workload"]["silent"]["watermark"] = "100 ms"
-    assert [birth for birth, _ in deliveries(raw)] == [birth for birth, _ in with_200_ms]
+    assert [created for created, _ in deliveries(raw)] == [created for created, _ in with_200_ms]
     assert len(with_200_ms) == 5
 
 
@@ -344,9 +344,9 @@ def test_pairs_have_equal_keys_in_one_window_and_come_with_the_later_one() -> No
     raw["operators"]["other"] = {"kind": "source"}
     raw["workload"]["other"] = {"rate": "5 /s", "arrivals": "deterministic"}
     world = world_of(build(scenario(raw)))
-    left, right = ([birth // 10**6 for birth in source.births_ns] for source in world.sources)
+    left, right = ([created // 10**6 for created in source.arrivals_ns] for source in world.sources)
     expected = sorted(max(a, b) for a in left for b in right if a // 300 == b // 300 and max(a, b) < 2990)
-    assert [birth for birth, _ in deliveries(raw)] == expected
+    assert [created for created, _ in deliveries(raw)] == expected
 
 
 # -- closed forms
@@ -369,7 +369,7 @@ def test_each_key_that_came_in_a_window_is_emitted_once() -> None:
     # Poisson arrivals split into keys are independent: a key is missing with probability exp(-rate * length / keys).
     rate, keys, seconds = 5000, 3000, 200
     rows = simulate(scenario(poisson(rate, keys, seconds)), plane=CompiledPlane).tables["deliveries"]
-    counts = np.bincount(rows["birth_ns"] // NS, minlength=seconds + 1)[:seconds].astype(float)
+    counts = np.bincount(rows["created_ns"] // NS, minlength=seconds + 1)[:seconds].astype(float)
     in_interval(counts, keys * (1 - math.exp(-rate / keys)), 0.01)
 
 
@@ -378,7 +378,7 @@ def test_the_newest_tuple_of_a_window_is_as_old_as_the_gap_to_its_end() -> None:
     rate, seconds = 4, 40_000
     raw = poisson(rate, 1, seconds, 1)
     rows = simulate(scenario(raw), plane=CompiledPlane).tables["deliveries"]
-    ages = (rows["delivered_ns"] - rows["birth_ns"]) / NS
+    ages = (rows["delivered_ns"] - rows["created_ns"]) / NS
     missed = math.exp(-rate)
     in_interval(ages, 1 / rate - missed / (1 - missed), 0.03)
 
@@ -390,14 +390,14 @@ def test_the_mean_number_of_pairs_is_that_of_independent_poisson_arrivals() -> N
     raw["operators"]["other"] = {"kind": "source"}
     raw["workload"]["other"] = dict(raw["workload"]["src"])
     rows = simulate(scenario(raw), plane=CompiledPlane).tables["deliveries"]
-    counts = np.bincount(rows["birth_ns"] // NS, minlength=seconds + 1)[:seconds].astype(float)
+    counts = np.bincount(rows["created_ns"] // NS, minlength=seconds + 1)[:seconds].astype(float)
     in_interval(counts, rate * rate / keys, 0.05)
 
 
-# -- books
+# -- the audit
 
 
-def test_operators_downstream_of_a_window_are_not_in_the_books() -> None:
+def test_operators_downstream_of_a_window_are_not_audited() -> None:
     made = scenario(windowed("500 ms"))
     for plane in (World, CompiledPlane):
         records = simulate(made, plane=plane)

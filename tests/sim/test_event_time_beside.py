@@ -1,6 +1,6 @@
 """Windows, joins and timers beside shared cores, evenly shared links and bounded queues, and what must hold then.
 
-Oracles: the plain plane by equality of all columns; the windows of a drained run worked out from the births of the
+Oracles: the plain plane by equality of all columns; the windows of a drained run worked out from the arrivals at the
 sources.
 """
 
@@ -82,7 +82,7 @@ def test_every_window_emits_once_what_follows_from_the_sources_beside_other_feat
 
 
 def job(**operators: Any) -> dict[str, Any]:
-    """Births each 10 ms -> `mid` -> count, windows of 100 ms -> sink; all but the source on host b."""
+    """Arrivals each 10 ms -> `mid` -> count, windows of 100 ms -> sink; all but the source on host b."""
     count = {
         "kind": "aggregate",
         "inputs": {"mid": "key"},
@@ -106,21 +106,21 @@ def job(**operators: Any) -> dict[str, Any]:
 
 
 def ends_ms(raw: dict[str, Any]) -> list[tuple[int, int]]:
-    """(birth, delivery) [ms] of what the windows emit."""
+    """(created, delivery) [ms] of what the windows emit."""
     assert on_both(raw) == []
     rows = simulate(scenario(raw)).tables["deliveries"]
-    return [(b // 10**6, d // 10**6) for b, d in zip(rows["birth_ns"], rows["delivered_ns"], strict=True)]
+    return [(b // 10**6, d // 10**6) for b, d in zip(rows["created_ns"], rows["delivered_ns"], strict=True)]
 
 
-def test_births_that_wait_for_room_hold_the_watermark_of_their_source_back() -> None:
-    # A tuple takes 50 ms where one comes each 10 ms, so that most births wait at the source.
+def test_arrivals_that_wait_for_room_hold_the_watermark_of_their_source_back() -> None:
+    # A tuple takes 50 ms where one comes each 10 ms, so that most arrivals wait at the source.
     slow = {"buffer": 2, "service": {"distribution": "deterministic", "value": "50 ms"}}
     raw = job(mid=slow)
-    births = [birth // 10**6 for birth in world_of(build(scenario(raw))).sources[0].births_ns]
+    arrivals = [created // 10**6 for created in world_of(build(scenario(raw))).sources[0].arrivals_ns]
     found = ends_ms(raw)
-    assert [birth for birth, _ in found] == [max(b for b in births if b < end) for end in (100, 200, 300, 400)]
+    assert [created for created, _ in found] == [max(b for b in arrivals if b < end) for end in (100, 200, 300, 400)]
     for newest, end in found:
-        assert end == births[0] + 50 * (births.index(newest) + 1) + 1  # served by `mid`, then by `count`
+        assert end == arrivals[0] + 50 * (arrivals.index(newest) + 1) + 1  # served by `mid`, then by `count`
 
 
 def test_a_watermark_is_a_message_of_no_bytes_behind_the_tuples_of_its_channel() -> None:
@@ -128,9 +128,9 @@ def test_a_watermark_is_a_message_of_no_bytes_behind_the_tuples_of_its_channel()
     raw = job()
     raw["hosts"]["a"]["network"] = "10 kB/s"
     raw["network"] |= {"sharing": "fair"}
-    births = [birth for birth, _ in ends_ms(raw)]
-    assert len(births) == 19
-    assert all(birth // 100 == n for n, birth in enumerate(births))
+    arrivals = [created for created, _ in ends_ms(raw)]
+    assert len(arrivals) == 19
+    assert all(created // 100 == n for n, created in enumerate(arrivals))
 
 
 def test_a_watermark_takes_no_work_of_a_processor_that_others_use() -> None:

@@ -43,7 +43,7 @@ from test_event_time import deliveries, windowed
 from test_planes import METHODS, on_both
 from test_recovery import (
     GUARANTEES,
-    books_equal_the_run_without_crashes,
+    audit_equals_the_run_without_crashes,
     conserved,
     every_partition_has_one_owner,
     losses_are_legitimate,
@@ -92,7 +92,7 @@ def test_a_long_campaign_of_equal_rows_with_windows_and_crashes() -> None:
 
 
 def on_a_lattice(draw: Random, **fixed: Any) -> dict[str, Any]:
-    """The same where births, ends of services, watermarks, timers, checkpoints and crashes meet at 50 ms."""
+    """The same where arrivals, ends of services, watermarks, timers, checkpoints and crashes meet at 50 ms."""
     raw = windows(draw, **fixed)
     for operator in raw["operators"].values():
         if "service" in operator:
@@ -130,7 +130,7 @@ def test_a_long_campaign_of_equal_rows_with_timers_and_crashes() -> None:
 
 
 @contextmanager
-def timers_until_the_last_birth(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> Iterator[None]:
+def timers_until_the_last_arrival(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> Iterator[None]:
     """Inside, timers fall silent with the sources, so that a run comes to rest."""
     last, emit = int(raw["duration"].split()[0]) * NS - 1, World.emit_ticks
 
@@ -150,7 +150,7 @@ def job(make: Callable[..., dict[str, Any]], seed: int, guarantee: str) -> dict[
 def check_timers(seed: int, guarantee: str, patch: pytest.MonkeyPatch) -> bool:
     """One random job with crashes and timers; False where overload hid its end."""
     raw = job(timers, seed, guarantee)
-    with timers_until_the_last_birth(raw, patch):
+    with timers_until_the_last_arrival(raw, patch):
         run, clean = drain(raw), drain(without_crashes(raw))
     conserved(run)
     trimmed_rows_are_covered(run.world)
@@ -158,7 +158,7 @@ def check_timers(seed: int, guarantee: str, patch: pytest.MonkeyPatch) -> bool:
     losses_are_legitimate(run)
     if not (run.drained and clean.drained):
         return False
-    books_equal_the_run_without_crashes(run.world, applied(clean.world))
+    audit_equals_the_run_without_crashes(run.world, applied(clean.world))
     the_guarantee_holds(run, guarantee)
     return True
 
@@ -193,9 +193,9 @@ Content = dict[str, Counter[tuple[int, int]]]
 
 
 def contents(world: World) -> Content:
-    """Partition -> how often each (id, birth) was applied."""
+    """Partition -> how often each (id, created) was applied."""
     return {
-        partition.name: Counter(zip(partition.applied, partition.births_ns, strict=True))
+        partition.name: Counter(zip(partition.applied, partition.applied_created_ns, strict=True))
         for partition in world.all_partitions()
         if not partition.operator.is_source
     }
@@ -204,7 +204,7 @@ def contents(world: World) -> Content:
 def check_windows(seed: int, guarantee: str, patch: pytest.MonkeyPatch) -> bool:
     """One random job with crashes and windows; False where overload hid its end."""
     raw = job(windows, seed, guarantee)
-    with timers_until_the_last_birth(raw, patch):
+    with timers_until_the_last_arrival(raw, patch):
         run, clean = come_to_rest(raw), come_to_rest(without_crashes(raw))
     conserved(run)
     trimmed_rows_are_covered(run.world)
@@ -245,7 +245,7 @@ def pools(draw: Random, **fixed: Any) -> dict[str, Any]:
 def pools_are_right(seed: int, patch: pytest.MonkeyPatch) -> bool:
     """What was held for a restored partition is applied before watermarks that wait for its installation."""
     raw = pools(Random(seed), fault_tolerance={"guarantee": "exactly-once"})
-    with timers_until_the_last_birth(raw, patch):
+    with timers_until_the_last_arrival(raw, patch):
         run, clean = come_to_rest(raw), come_to_rest(without_crashes(raw))
     if not (run.drained and clean.drained) or state_losses(run):
         return False
@@ -374,7 +374,7 @@ def test_a_window_that_ended_after_the_last_checkpoint_ends_once_more_with_the_s
     }
     crash = {"at": "850 ms", "kind": "host-failure", "host": "h-1"}
     without, found = deliveries(raw), deliveries(raw | {"events": {"crash": crash}})
-    assert [birth for birth, _ in found] == [birth for birth, _ in without]
+    assert [created for created, _ in found] == [created for created, _ in without]
     # It is detected at 950 ms; the watermark of 1 s is the first that is made after the partition was assigned.
     assert [end for _, end in found] == [end for _, end in without]
     dropped = simulate(scenario(raw | {"events": {"crash": crash}})).tables["dropped"]
@@ -392,6 +392,6 @@ def test_a_source_that_is_down_holds_windows_back_and_makes_up_for_it() -> None:
         "events": {"crash": {"at": "550 ms", "kind": "host-failure", "host": "h-1"}},
     }
     without, found = deliveries(raw | {"events": {}}), deliveries(raw)
-    assert [birth for birth, _ in found] == [birth for birth, _ in without]
-    # Down from 550 ms to 1 s (500 ms after the last heartbeat); five births are served before the watermark.
+    assert [created for created, _ in found] == [created for created, _ in without]
+    # Down from 550 ms to 1 s (500 ms after the last heartbeat); five arrivals are served before the watermark.
     assert found[:6] == [(100, 201), (300, 401), (500, 1005), (700, 1005), (900, 1005), (1100, 1201)]

@@ -84,7 +84,7 @@ def campaign(kind: str, seeds: Iterable[int]) -> set[str]:
 IN_ALL = {
     "a tuple was broadcast",
     "threads of a pool worked at once",
-    "a batch was born",
+    "a batch arrived",
     "a checkpoint was stored",
     "the remote store took a checkpoint",
 }

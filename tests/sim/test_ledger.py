@@ -1,4 +1,4 @@
-"""The books can fail: a world that is tampered with is found out, tuple by tuple."""
+"""The audit can fail: a world that is tampered with is found out, tuple by tuple."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def finished(seed: int = 3) -> World:
     return run.world
 
 
-def test_an_untouched_world_has_clean_books() -> None:
+def test_an_untouched_world_passes_the_audit() -> None:
     world = finished()
     assert all(lost == twice == 0 < expected for _, expected, lost, twice in ledger(world))
 
@@ -52,7 +52,7 @@ def test_a_tuple_at_the_wrong_partition_is_lost_at_the_right_one() -> None:
     assert len(accounts(world)[partitions[0].operator.index].lost) == 1
 
 
-def test_the_verdict_does_not_depend_on_when_the_books_are_read() -> None:
+def test_the_verdict_does_not_depend_on_when_the_audit_is_made() -> None:
     # Without crashes nothing is ever lost, however much is under way.
     raw = without_crashes(random_job(Random(5)))
     run = drain(raw, tuple(k * NS // 7 for k in range(1, 40)))
@@ -60,7 +60,7 @@ def test_the_verdict_does_not_depend_on_when_the_books_are_read() -> None:
         assert not any(lost.values())
 
 
-def test_planned_holders_get_the_checkpoints_and_then_the_groups() -> None:
+def test_planned_checkpoint_hosts_get_the_checkpoints_and_then_the_groups() -> None:
     made = scenario(
         {
             "duration": "5 s",
@@ -81,9 +81,9 @@ def test_planned_holders_get_the_checkpoints_and_then_the_groups() -> None:
             "events": {"crash": {"at": "2500 ms", "kind": "host-failure", "host": "h-1", "repair": "100 ms"}},
         }
     )
-    holders = {("count", 0): "h-2", ("count", 1): "h-3", ("count", 2): "h-1"}
-    tables = simulate(made, RunInputs(holders=holders)).tables
-    first = tables["checkpoints"]["holder"][:3].tolist()
+    checkpoint_hosts = {("count", 0): "h-2", ("count", 1): "h-3", ("count", 2): "h-1"}
+    tables = simulate(made, RunInputs(checkpoint_hosts=checkpoint_hosts)).tables
+    first = tables["checkpoints"]["checkpoint_host"][:3].tolist()
     assert first == [2, 3, 0]  # group 2 was planned for its own owner
     moved = tables["recoveries"]
     assert list(zip(moved["key_group"].tolist(), moved["target"].tolist(), strict=True)) == [(0, 2), (1, 3), (2, 0)]

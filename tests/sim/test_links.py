@@ -54,7 +54,7 @@ def test_a_link_without_a_rate_has_only_its_latency() -> None:
 
 
 def test_tuples_queue_for_the_link_of_their_sender() -> None:
-    # Born at 50, 100, ...; the link is free at 150, 250, ...
+    # Created at 50, 100, ...; the link is free at 150, 250, ...
     assert arrivals(simulate(scenario(job()))) == [180, 280]
 
 
@@ -68,7 +68,7 @@ def test_copies_of_a_broadcast_are_tuples_of_their_own() -> None:
     # Else the sink would take the outputs of the second and third task for duplicates of the first.
     raw = job("broadcast", 3, hosts={"near": {}, "far": {}}, fault_tolerance={"method": "checkpoint"})
     records = simulate(scenario(raw))
-    assert records.tables["deliveries"]["birth_ns"].size == 3 * 5 - 0
+    assert records.tables["deliveries"]["created_ns"].size == 3 * 5 - 0
     assert records.tables["dropped"]["reason"].size == 0
     assert records.tables["ledger"]["expected"].tolist() == [15, 15]
 

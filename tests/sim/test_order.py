@@ -191,7 +191,7 @@ def test_a_replay_arrives_before_the_tuple_of_the_same_instant() -> None:
     )
     records = simulate(scenario(raw))
     after = [row for row in rows_of(records, "q") if row[0] >= 200 * MS]
-    # Detected at 200 ms: tuples 1 .. 19 are replayed, number 20 is born at that instant and comes last.
+    # Detected at 200 ms: tuples 1 .. 19 are replayed, number 20 is created at that instant and comes last.
     assert [start for _, start, _ in after[:20]] == [(200 + k) * MS for k in range(20)]
     assert records.tables["recoveries"]["replayed"].tolist() == [19]
     assert records.tables["ledger"]["lost"].tolist() == [0, 0]

@@ -42,7 +42,7 @@ def differences(one: RunRecords, other: RunRecords) -> list[str]:
 
 def on_both(raw: dict[str, Any]) -> list[str]:
     """Differences between the planes for the keys of a scenario."""
-    # Crashes may come after the last birth: the rule that events lie within the duration is about files.
+    # Crashes may come after the last arrival: the rule that events lie within the duration is about files.
     made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
     return differences(simulate(made, plane=World), simulate(made, plane=CompiledPlane))
 
@@ -80,8 +80,8 @@ def test_both_planes_give_equal_rows(seed: int, stormy: bool, method: dict[str, 
 
 
 def test_a_checkpoint_comes_before_a_repair_that_was_set_after_it() -> None:
-    # The holder h-0 has no task. At 5.5 s the round at 6 s is set, and at 5.7 s, when the failure is detected, the
-    # repair at 6 s: the first timer since, so it has the number that the round was given without taking one.
+    # The checkpoint host h-0 has no task. At 5.5 s the round at 6 s is set, and at 5.7 s, when the failure is detected,
+    # the repair at 6 s: the first timer since, so it has the number that the round was given without taking one.
     raw = {
         "duration": "8 s",
         "workload": {"src": {"rate": "20 /s"}},
@@ -103,7 +103,7 @@ def test_a_checkpoint_comes_before_a_repair_that_was_set_after_it() -> None:
     made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
     plain, fast = simulate(made, plane=World), simulate(made, plane=CompiledPlane)
     assert differences(plain, fast) == []
-    assert fast.tables["checkpoints"]["holder"].tolist() == [0, 0, 0, 0, 0, 1, 1]
+    assert fast.tables["checkpoints"]["checkpoint_host"].tolist() == [0, 0, 0, 0, 0, 1, 1]
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from small_jobs import scenario
 from small_runs import small_scenario
 
 from models.records.histogram import bin_of
-from models.records.tables import FOLDED, TABLES, bucket_ns, table
+from models.records.tables import HISTOGRAM_TABLES, TABLES, bucket_ns, table
 from models.scenario.inputs import RunInputs
 from sim.engine import build, simulate
 from sim.kernel.event_loop.plane import CompiledPlane
@@ -27,7 +27,7 @@ MOST = 2**63 - 1
 
 
 def plain_tables(visits, deliveries, warmup, duration):
-    """The folded tables, as `models.records.tables.FOLDED` has them: dicts and Python integers, one row at a time."""
+    """The tables of `HISTOGRAM_TABLES`: dicts and Python integers, one row at a time."""
     length = bucket_ns(duration)
     values, totals, ended = defaultdict(list), defaultdict(lambda: [0, 0]), Counter()
     for operator, _, arrival, start, end in visits:
@@ -42,10 +42,10 @@ def plain_tables(visits, deliveries, warmup, duration):
         if end != NEVER and end < duration:
             ended[end // length * length, operator] += 1
     cells = defaultdict(list)
-    for operator, birth, at in deliveries:
-        if warmup <= birth < duration:
-            values[operator, "latency"].append(at - birth)
-        cells[min(at, duration - 1) // length * length, operator].append(at - birth)
+    for operator, created, at in deliveries:
+        if warmup <= created < duration:
+            values[operator, "latency"].append(at - created)
+        cells[min(at, duration - 1) // length * length, operator].append(at - created)
     times, bins = [], []
     for operator in range(OPERATORS):
         for what in ("wait", "sojourn", "waiting", "busy", *(("latency",) if operator in SINKS else ())):
@@ -68,7 +68,7 @@ def plain_tables(visits, deliveries, warmup, duration):
     }
 
 
-def folded(visits, deliveries, warmup, duration, *, block=10**9):
+def binned(visits, deliveries, warmup, duration, *, block=10**9):
     recording = HistogramRecording(OPERATORS, SINKS, warmup, duration)
     for rows, columns, add in ((visits, 5, recording.add_visits), (deliveries, 3, recording.add_deliveries)):
         matrix = np.array(rows, dtype=np.int64).reshape(-1, columns)
@@ -81,7 +81,7 @@ def same(found, rows):
     assert found.keys() == {"visits", "deliveries", *rows}
     for name, own in rows.items():
         expected = table(name, own)
-        for column in FOLDED[name]:
+        for column in HISTOGRAM_TABLES[name]:
             assert found[name][column.name].dtype.kind == expected[column.name].dtype.kind, (name, column.name)
             assert found[name][column.name].tolist() == expected[column.name].tolist(), (name, column.name)
 
@@ -100,16 +100,16 @@ def random_rows(seed, warmup, duration, n=400):
     end = np.where(draw.random(n) < 0.1, NEVER, arrival + wait + service)
     operator = draw.integers(0, OPERATORS, n)
     visits = np.stack([operator, operator, arrival, arrival + wait, end], axis=1)
-    birth = times(duration)
-    deliveries = np.stack([draw.choice(SINKS, n), birth, birth + times(duration // 3)], axis=1)
+    created = times(duration)
+    deliveries = np.stack([draw.choice(SINKS, n), created, created + times(duration // 3)], axis=1)
     return visits.tolist(), deliveries.tolist()
 
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("warmup", "duration"), [(2 * S, 10 * S), (0, S // 3), (7 * S, 7 * S), (S, 20_000 * S)])
-def test_the_fold_equals_plain_python_on_random_rows(seed, warmup, duration):
+def test_the_histograms_equal_plain_python_on_random_rows(seed, warmup, duration):
     visits, deliveries = random_rows(seed, warmup, duration)
-    same(folded(visits, deliveries, warmup, duration), plain_tables(visits, deliveries, warmup, duration))
+    same(binned(visits, deliveries, warmup, duration), plain_tables(visits, deliveries, warmup, duration))
 
 
 EDGES = [0, 1, 2 * S - 1, 2 * S, 2 * S + 1, 3 * S, 10 * S - 1, 10 * S, 10 * S + 1, 2**53, 2**62]
@@ -132,15 +132,15 @@ DELIVERIES = st.lists(
 
 @FIXED
 @given(VISITS, DELIVERIES, st.integers(1, 7), st.sampled_from([0, 2 * S]))
-def test_the_fold_equals_plain_python_at_the_edges_for_any_blocks(visits, deliveries, block, warmup):
-    found = folded(visits, deliveries, warmup, 10 * S, block=block)
+def test_the_histograms_equal_plain_python_at_the_edges_for_any_blocks(visits, deliveries, block, warmup):
+    found = binned(visits, deliveries, warmup, 10 * S, block=block)
     same(found, plain_tables(visits, deliveries, warmup, 10 * S))
 
 
 def test_order_does_not_matter():
     visits, deliveries = random_rows(1, 2 * S, 10 * S)
-    one = folded(visits, deliveries, 2 * S, 10 * S)
-    other = folded(visits[::-1], sorted(deliveries), 2 * S, 10 * S, block=17)
+    one = binned(visits, deliveries, 2 * S, 10 * S)
+    other = binned(visits[::-1], sorted(deliveries), 2 * S, 10 * S, block=17)
     for name, columns in one.items():
         assert all(np.array_equal(column, other[name][key]) for key, column in columns.items()), name
 
@@ -149,14 +149,14 @@ def test_sums_of_very_long_times_do_not_overflow():
     duration = 2**61
     visits = [(0, 0, 0, 2**60, 2**61)] * 50
     deliveries = [(3, 0, 2**61)] * 50
-    same(folded(visits, deliveries, 0, duration), plain_tables(visits, deliveries, 0, duration))
+    same(binned(visits, deliveries, 0, duration), plain_tables(visits, deliveries, 0, duration))
 
 
 def test_more_histograms_by_second_than_there_is_room_for_at_first(monkeypatch):
     monkeypatch.setattr("sim.recording._FIRST_PAGES", 64)
     monkeypatch.setattr("sim.recording._PAGES_EACH", 0)
     deliveries = [(3, second * S, second * S + 2**power) for second in range(300) for power in range(0, 40, 3)]
-    same(folded([], deliveries, 0, 2000 * S), plain_tables([], deliveries, 0, 2000 * S))
+    same(binned([], deliveries, 0, 2000 * S), plain_tables([], deliveries, 0, 2000 * S))
 
 
 @settings(derandomize=True, deadline=None, max_examples=400)
@@ -219,7 +219,7 @@ def test_nothing_happened_is_empty_tables_either_way():
         tables = recording.tables()
         for columns in tables.values():
             assert [column.size for column in columns.values()] == [len(columns["operator"])] * len(columns)
-        assert tables["visits"]["end_ns"].size == tables["deliveries"]["birth_ns"].size == 0
+        assert tables["visits"]["end_ns"].size == tables["deliveries"]["created_ns"].size == 0
 
 
 def test_the_scenario_chooses_the_recording():
@@ -260,21 +260,21 @@ FAILING = {
 }
 
 
-def test_histograms_of_the_event_loop_are_its_rows_folded():
-    """With a warm-up that ends within an interval, and a host that dies: its sources emit late what was born before."""
+def test_histograms_of_the_event_loop_are_its_rows_binned():
+    """With a warm-up that ends within an interval, and a host that dies: its sources emit late what arrived before."""
     rows, found = (
         simulate(scenario(FAILING | {"recording": {"detail": detail}}), plane=CompiledPlane)
         for detail in ("tuples", "histograms")
     )
-    folded = HistogramRecording(3, [2], rows.warmup_ns, rows.duration_ns)
-    for name, add in (("visits", folded.add_visits), ("deliveries", folded.add_deliveries)):
+    binned = HistogramRecording(3, [2], rows.warmup_ns, rows.duration_ns)
+    for name, add in (("visits", binned.add_visits), ("deliveries", binned.add_deliveries)):
         add(np.stack([rows.tables[name][column.name].astype(np.int64) for column in TABLES[name]], axis=1))
     assert rows.tables["recoveries"]["host"].size
-    born = rows.tables["visits"]["operator"] == 0
-    late = rows.tables["visits"]["start_ns"][born] - rows.tables["visits"]["arrival_ns"][born]
+    at_source = rows.tables["visits"]["operator"] == 0
+    late = rows.tables["visits"]["start_ns"][at_source] - rows.tables["visits"]["arrival_ns"][at_source]
     assert 0 < np.count_nonzero(late) < late.size > 1000
-    for name in FOLDED:
-        for key, column in folded.tables()[name].items():
+    for name in HISTOGRAM_TABLES:
+        for key, column in binned.tables()[name].items():
             assert found.tables[name][key].tobytes() == column.tobytes(), (name, key)
 
 

@@ -74,7 +74,7 @@ def test_a_long_campaign_of_equal_rows_on_shared_cores(part: int) -> None:
 
 
 def without_cpu(records: RunRecords) -> RunRecords:
-    """The records without the books of shared CPUs."""
+    """The records without the accounts of shared CPUs."""
     tables = {name: columns for name, columns in records.tables.items() if name != "cpu"}
     return RunRecords(**{**vars(records), "tables": tables})
 
@@ -141,7 +141,7 @@ def same_rows_but_work(one: RunRecords, other: RunRecords) -> bool:
 
 
 def few(*, rate: str = "200 /s", until: str, service: str = "10 ms", **changed: Any) -> Scenario:
-    """Deterministic births at `rate` up to `until`, one operator, no latency."""
+    """Deterministic arrivals at `rate` up to `until`, one operator, no latency."""
     steps = [{"at": "0 s", "rate": rate}, {"at": until, "rate": "0 /s"}]
     return queue(
         {"distribution": "deterministic", "value": service},
@@ -165,7 +165,7 @@ def test_two_services_on_one_core_go_on_at_half_the_pace_each(plane: Any) -> Non
 @both
 def test_three_services_on_two_cores_have_two_thirds_of_a_core_each(plane: Any) -> None:
     made = few(until="16 ms", service="12 ms", q={"threads": 9}, hosts={"h": {"cpu": "processor-sharing", "cores": 2}})
-    # Births at 5, 10, 15 ms: the first has 2 ms left when the third comes, at 2/3 for 3 ms; then there are two.
+    # Arrivals at 5, 10, 15 ms: the first has 2 ms left when the third comes, at 2/3 for 3 ms; then there are two.
     assert visits_of(simulate(made, plane=plane), "q")["end"] == [18, 23, 28]
 
 
@@ -253,12 +253,12 @@ def test_both_planes_agree_about_a_share_that_is_none() -> None:
     assert [pace_of(share) for share in (0.0, 0.5, 1 / 3, 1 - 1e-9)] == [FULL, FULL // 2, 666_667, 1]
 
 
-# -- the books
+# -- the accounts
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32))
-def test_time_in_service_in_the_books_is_that_of_the_rows(seed: int) -> None:
+def test_the_accounted_time_in_service_is_that_of_the_rows(seed: int) -> None:
     draw = Random(seed)
     raw = share_cores(draw, storm(draw))
     raw["hosts"] = {"h": raw["hosts"]["h"] | {"cpu": "processor-sharing"}}

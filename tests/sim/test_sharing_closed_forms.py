@@ -39,7 +39,7 @@ def seen(made: Scenario, replication: int) -> Means:
 
 @pytest.fixture(params=LENGTHS)
 def millions(request: pytest.FixtureRequest) -> float:
-    """How many million tuples are born."""
+    """How many million tuples arrive."""
     found: float = request.param
     return found
 

@@ -1,7 +1,7 @@
 """Pauses, barriers and timed actions beside windows, watermarks and timers.
 
-Oracles: instants that are worked out by hand, on both planes; what follows from the births of the sources, whatever was
-stopped meanwhile; the plain plane for the compiled one, by equality of all rows; planes that are broken on purpose.
+Oracles: instants that are worked out by hand, on both planes; what follows from the arrivals at the sources, whatever
+was stopped meanwhile; the plain plane for the compiled one, by equality of all rows; planes that are broken on purpose.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reference.world import World
 from scripts import MOVES, MS, VERBS, Scripted, unchecked
 from small_jobs import idle, random_joins, random_windows, scenario, with_timers, world_of
 from test_actions import on_both
-from test_event_time import Result, births_ms, windowed, without_timers, worked_out
+from test_event_time import Result, arrivals_ms, windowed, without_timers, worked_out
 from test_event_time_recovery import on_a_lattice, timers, windows
 from test_pauses_and_messages import run
 from test_planes import METHODS
@@ -51,16 +51,16 @@ def plane(request: pytest.FixtureRequest) -> PlaneFactory:
 
 
 def delivered(made: RunRecords) -> list[tuple[int, int]]:
-    """(birth, delivery) [ms] at the sinks."""
+    """(created, delivery) [ms] at the sinks."""
     rows = made.tables["deliveries"]
-    return [(b // MS, d // MS) for b, d in zip(rows["birth_ns"].tolist(), rows["delivered_ns"].tolist(), strict=True)]
+    return [(b // MS, d // MS) for b, d in zip(rows["created_ns"].tolist(), rows["delivered_ns"].tolist(), strict=True)]
 
 
 def test_a_window_does_not_end_while_its_task_is_paused(plane: PlaneFactory) -> None:
     raw = windowed("500 ms")
     made, _ = run(scenario(raw), plane, [(410, "pause", (COUNT, 730 * MS))])
-    births = births_ms(raw)
-    newest, before = max(b for b in births if b < 500), sum(410 <= b <= 500 for b in births)
+    arrivals = arrivals_ms(raw)
+    newest, before = max(b for b in arrivals if b < 500), sum(410 <= b <= 500 for b in arrivals)
     assert before >= 1
     assert delivered(made)[0] == (newest, 730 + before)  # behind the tuples that came before the watermark
     assert delivered(made)[1] == delivered(run(scenario(raw), plane, [])[0])[1]
@@ -69,14 +69,14 @@ def test_a_window_does_not_end_while_its_task_is_paused(plane: PlaneFactory) -> 
 def test_a_paused_source_sends_no_watermark(plane: PlaneFactory) -> None:
     raw = windowed("500 ms")
     made, _ = run(scenario(raw), plane, [(410, "pause", (SRC, 730 * MS))])
-    births = births_ms(raw)
-    assert delivered(made)[0] == (max(b for b in births if b < 500), 800 + (800 in births))
+    arrivals = arrivals_ms(raw)
+    assert delivered(made)[0] == (max(b for b in arrivals if b < 500), 800 + (800 in arrivals))
 
 
-def test_a_watermark_of_the_end_of_a_pause_is_sent_behind_what_was_born_meanwhile(plane: PlaneFactory) -> None:
+def test_a_watermark_of_the_end_of_a_pause_is_sent_behind_what_arrived_meanwhile(plane: PlaneFactory) -> None:
     raw = windowed("500 ms")
     made, _ = run(scenario(raw), plane, [(410, "pause", (SRC, 700 * MS))])
-    waited = sum(410 <= b <= 700 for b in births_ms(raw))
+    waited = sum(410 <= b <= 700 for b in arrivals_ms(raw))
     assert delivered(made)[0][1] == 700 + waited
 
 
@@ -89,20 +89,20 @@ def two_sources() -> dict[str, Any]:
 
 def test_a_watermark_waits_behind_a_barrier_of_its_channel(plane: PlaneFactory) -> None:
     raw = two_sources()
-    births = births_ms(raw)  # of the first source
-    held = [b for b in births if 110 < b <= 500]
+    arrivals = arrivals_ms(raw)  # of the first source
+    held = [b for b in arrivals if 110 < b <= 500]
     assert held
     actions = [(110, "send", (0, 2, 7, True, 0, 0, 2)), (910, "send", (1, 2, 7, True, 0, 0, 2))]
     made, told = run(scenario(raw), plane, actions)
     assert told == [(910, "aligned", 7, 2)]
     assert delivered(made)[0][1] == 910 + len(held)
     without, _ = run(scenario(raw), plane, [])
-    assert [birth for birth, _ in delivered(made)] == [birth for birth, _ in delivered(without)]
+    assert [created for created, _ in delivered(made)] == [created for created, _ in delivered(without)]
 
 
 def test_what_an_alignment_held_back_keeps_its_order_when_it_is_given_up(plane: PlaneFactory) -> None:
     raw = two_sources()
-    held = [b for b in births_ms(raw) if 110 < b <= 500]
+    held = [b for b in arrivals_ms(raw) if 110 < b <= 500]
     made, told = run(scenario(raw), plane, [(110, "send", (0, 2, 7, True, 0, 0, 2)), (910, "unalign", (2,))])
     assert told == []
     assert delivered(made)[0][1] == 910 + len(held)
@@ -156,10 +156,10 @@ class Ending(Scripted):
         self.stopped = 0  # checks at which something was held back, or windows waited at a paused task
         emit = world_of(self).emit
 
-        def noted(partition: Partition, tuple_id: int, birth_ns: int, key: int) -> None:
+        def noted(partition: Partition, tuple_id: int, created_ns: int, key: int) -> None:
             if partition.operator.windows:
-                self.emitted[partition.number, tuple_id, birth_ns] += 1
-            emit(partition, tuple_id, birth_ns, key)
+                self.emitted[partition.number, tuple_id, created_ns] += 1
+            emit(partition, tuple_id, created_ns, key)
 
         world_of(self).emit = noted  # type: ignore[method-assign]
 
@@ -188,7 +188,7 @@ class Ending(Scripted):
 
 
 def check_windows(seed: int) -> int:
-    """The books of one job; at how many checks watermarks were stopped, -1 where it never came to rest."""
+    """The audit of one job; at how many checks watermarks were stopped, -1 where it never came to rest."""
     raw = (random_windows if seed % 2 else random_joins)(Random(seed), fault_tolerance={"method": "none"})
     if seed % 2 == 0:  # a join of many pairs takes its time
         for operator in raw["operators"].values():
@@ -298,7 +298,7 @@ def take_marks_while_paused(patch: pytest.MonkeyPatch) -> None:
 
 
 def promise_while_paused(patch: pytest.MonkeyPatch) -> None:
-    """A paused source sends its watermarks, as if nothing that was born waited."""
+    """A paused source sends its watermarks, as if nothing that arrived waited."""
     tick = Watermarks._tick
 
     def silent(self: Watermarks, source: Source, now: int) -> None:

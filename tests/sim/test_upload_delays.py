@@ -16,7 +16,7 @@ PLANES: dict[str, PlaneFactory] = {"reference": World, "compiled": CompiledPlane
 
 
 def job(**network: Any) -> dict[str, Any]:
-    """Each second a tuple is born; `sum` answers it 31 ms later, over a link of 1 kB/s that takes 10 ms for it.
+    """Each second a tuple is created; `sum` answers it 31 ms later, over a link of 1 kB/s that takes 10 ms for it.
 
     The state of `sum` takes a second on that link, and is saved each second.
     """
@@ -96,9 +96,9 @@ def test_tuples_that_only_wait_for_other_tuples_are_not_delayed(plane: PlaneFact
 
 @pytest.mark.parametrize("plane", PLANES.values(), ids=PLANES)
 def test_a_crash_empties_the_link_that_tuples_are_compared_with(plane: PlaneFactory) -> None:
-    # Each second 100 tuples are born. Those of 1 s wait for the checkpoint, and most are on the link when `far` dies.
-    # After the repair they are sent again and need the link for a second from 1.66 s on. The checkpoint of 2 s comes
-    # behind them, and has 2 kB with what is kept: the tuples of 2 s leave 2 s later than without it.
+    # Each second 100 tuples are created. Those of 1 s wait for the checkpoint, and most are on the link when `far`
+    # dies. After the repair they are sent again and need the link for a second from 1.66 s on. The checkpoint of 2 s
+    # comes behind them, and has 2 kB with what is kept: the tuples of 2 s leave 2 s later than without it.
     raw = job(sharing="fifo") | {"duration": "2.9 s"}
     raw["workload"]["src"] |= {"rate": "100 /s", "batch": 100}
     raw["fault_tolerance"] |= {"store": "remote", "restart": "own-hosts"}

@@ -102,10 +102,10 @@ def problem(training: Training, zero_below: float = 0.0, tie_band: float = 0.0) 
 
 def _solved(method: str, zero_below: float = 0.0) -> Policy:
     """The paper's costs, by a method."""
-    return lambda training, seed: _holders(solve_by(method, problem(training, zero_below), seed=seed))
+    return lambda training, seed: _checkpoint_hosts(solve_by(method, problem(training, zero_below), seed=seed))
 
 
-def _holders(plan: CheckpointPlan) -> IntArray:
+def _checkpoint_hosts(plan: CheckpointPlan) -> IntArray:
     assert plan.assignment is not None  # with kappa = infinity every group has somewhere to go
     return plan.assignment
 
@@ -127,7 +127,7 @@ def least_used(training: Training, seed: int) -> IntArray:
 def tie_band(training: Training, seed: int) -> IntArray:
     """The paper's correlations, where all within TIE_BAND of the best count as equal and the least loaded is taken."""
     made = problem(training, tie_band=TIE_BAND)
-    return level_ties(made, _holders(solve_by("exact", made)))
+    return level_ties(made, _checkpoint_hosts(solve_by("exact", made)))
 
 
 def expected(training: Training, seed: int) -> IntArray:
@@ -140,7 +140,7 @@ def expected(training: Training, seed: int) -> IntArray:
         theta=training.theta,
         seed=seed,
     )
-    return _holders(solve_by(EXPECTED, made))
+    return _checkpoint_hosts(solve_by(EXPECTED, made))
 
 
 Policy = Callable[[Training, int], IntArray]
@@ -169,7 +169,7 @@ def run(
     With `upkeep` the allocation is maintained; a checkpoint that moves is at once where it goes to.
     """
     host = homes(setting)
-    holder = policy(Training(load[:, :TRAINING], host.copy(), operators(setting), setting.theta), seed).copy()
+    checkpoint_host = policy(Training(load[:, :TRAINING], host.copy(), operators(setting), setting.theta), seed).copy()
     hosts = [Host(1.0)] * NODES
     rules = Rules(high=setting.theta, moves=MOVES, prefer=prefer)
     rested_at = np.zeros(len(host), np.int64)
@@ -177,16 +177,16 @@ def run(
     for window in range(TRAINING, load.shape[1]):
         now = load[:, window]
         if upkeep is not None and _is_due(window, upkeep):
-            totals[5] += _maintain(Training(load[:, :window], host, operators(setting), 0.0), holder, upkeep)
+            totals[5] += _maintain(Training(load[:, :window], host, operators(setting), 0.0), checkpoint_host, upkeep)
         if np.bincount(host, weights=now, minlength=NODES).max() <= setting.theta:
             continue
         groups = [
-            Group(k, int(host[k]), float(now[k]), int(holder[k]), bool(rested_at[k] <= window))
+            Group(k, int(host[k]), float(now[k]), int(checkpoint_host[k]), bool(rested_at[k] <= window))
             for k in range(len(host))
         ]
         made = balance(hosts, groups, rules)
         for move in made.moves:
-            host[move.group], holder[move.group] = move.target, move.origin
+            host[move.group], checkpoint_host[move.group] = move.target, move.origin
             rested_at[move.group] = window + _RESTS
         assisted = sum(move.assisted for move in made.moves)
         totals += (made.groups, made.useable, assisted, len(made.moves) - assisted, len(made.unplaced), 0)
@@ -199,12 +199,12 @@ def _is_due(window: int, upkeep: Upkeep) -> bool:
     return now_s > 0 and now_s // upkeep.every_s > before_s // upkeep.every_s
 
 
-def _maintain(seen: Training, holder: IntArray, upkeep: Upkeep) -> int:
+def _maintain(seen: Training, checkpoint_host: IntArray, upkeep: Upkeep) -> int:
     """Move checkpoints until the score is near the fresh one; how many."""
     made = problem(seen, upkeep.zero_below)
-    found = compare(made.cost, holder, _holders(solve_by("exact", made)), upkeep.theta)
+    found = compare(made.cost, checkpoint_host, _checkpoint_hosts(solve_by("exact", made)), upkeep.theta)
     for move in found.moves:
-        holder[move.checkpoint] = move.target
+        checkpoint_host[move.checkpoint] = move.target
     return len(found.moves)
 
 

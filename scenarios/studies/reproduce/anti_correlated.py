@@ -34,21 +34,21 @@ def run(allocation: Allocation, work: float = 0.4, theta: float = 0.70) -> Outco
     """What the manager does with one of the allocations; `work` is that of both operators together [cores]."""
     load = loads(work)
     host = np.repeat([1, 2], GROUPS)
-    holder = _holders(allocation, load, host)
+    checkpoint_host = _checkpoint_hosts(allocation, load, host)
     totals = np.zeros(5, np.int64)
     hosts = [Host(1.0, outside=share) for share in OUTSIDE]
     for end in range(WINDOW_S, SECONDS + 1, WINDOW_S):
         now = load[:, end - WINDOW_S : end].mean(axis=1)
-        groups = [Group(k, int(host[k]), float(now[k]), int(holder[k])) for k in range(len(host))]
+        groups = [Group(k, int(host[k]), float(now[k]), int(checkpoint_host[k])) for k in range(len(host))]
         made = balance(hosts, groups, Rules(high=theta, moves=MOVES))
         for move in made.moves:
-            host[move.group], holder[move.group] = move.target, move.origin
+            host[move.group], checkpoint_host[move.group] = move.target, move.origin
         assisted = sum(move.assisted for move in made.moves)
         totals += (made.groups, made.useable, assisted, len(made.moves) - assisted, len(made.unplaced))
     return Outcome(*totals.tolist())
 
 
-def _holders(allocation: Allocation, load: np.ndarray, host: np.ndarray) -> np.ndarray:
+def _checkpoint_hosts(allocation: Allocation, load: np.ndarray, host: np.ndarray) -> np.ndarray:
     """By the solver from the whole shift; or those of operator 2 on hosts 0 and 1 in turn, or all on host 0."""
     if allocation == "optimised":
         problem = allocation_from_correlation(pearson(load), load.mean(axis=1), host, NODES)

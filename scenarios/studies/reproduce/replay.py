@@ -38,7 +38,7 @@ def _break_even() -> float:
 BREAK_EVEN = _break_even()
 
 
-_INPUTS = RunInputs(holders={("sum", group): f"worker-{(group + 2) % GROUPS}" for group in range(GROUPS)})
+_INPUTS = RunInputs(checkpoint_hosts={("sum", group): f"worker-{(group + 2) % GROUPS}" for group in range(GROUPS)})
 
 
 @dataclass(frozen=True)

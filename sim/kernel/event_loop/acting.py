@@ -45,11 +45,11 @@ class Actions(ABC):
 
     def _tell(self) -> None:
         """Tell what came up, one after the other; what comes up meanwhile is told after that."""
-        g = self.s.g
-        if self._telling or not g["notices"][0]:
+        run = self.s.run
+        if self._telling or not run["notices"][0]:
             return
         self._telling, k = True, 0
-        while k < int(g["notices"][0]):
+        while k < int(run["notices"][0]):
             what = int(self.s.notices[k])
             k += 1
             if what >= TOLD_STORED:
@@ -58,7 +58,7 @@ class Actions(ABC):
                 self._listener.idle(what)
             else:
                 self._tell_message(-1 - what)
-        g["notices"] = 0
+        run["notices"] = 0
         self._telling = False
 
     def _tell_message(self, task: int) -> None:
@@ -112,10 +112,10 @@ class Actions(ABC):
         self._act()
         if not self._plan.may_fail:
             raise ValueError("a partition can be muted only where a host may fail: else no ids are kept for the ledger")
-        self.s.g["special"] = 1
+        self.s.run["special"] = 1
         self.s.partitions["muted"][partition] = muted
         if not muted:
-            self.s.partitions["live_at"][partition] = self.s.g["serial"][0]
+            self.s.partitions["live_at"][partition] = self.s.run["serial"][0]
 
     # -- messages
 
@@ -156,7 +156,7 @@ class Actions(ABC):
             self._check(action)
             _fill(record, action)
         made["last"][-1] = 1
-        self.s.g["special"] |= np.any(made["verb"] == _MUTE)
+        self.s.run["special"] |= np.any(made["verb"] == _MUTE)
         first = pools.with_actions(self.s, made)
         self._clock.process(self._start(times[0], ACT, first))
 
@@ -165,7 +165,7 @@ class Actions(ABC):
         s, given = self.s, action.arguments
         if action.verb == "mute" and not self._plan.may_fail:
             raise ValueError("a partition can be muted only where a host may fail: else no ids are kept for the ledger")
-        room = len(s.partitions) if action.verb == "mute" else int(s.g["tasks"][0])
+        room = len(s.partitions) if action.verb == "mute" else int(s.run["tasks"][0])
         named = given[:2] if action.verb == "send" else given[:1]
         least = CONTROL if action.verb == "send" else 0
         if not all(least <= number < room for number in named) or (action.verb == "send" and given[1] < 0):

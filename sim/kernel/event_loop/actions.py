@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sim.clock import PAUSES
 from sim.kernel.event_loop.channels import free_visit, new_visit, send_mail
-from sim.kernel.event_loop.emitting import emit_births, emit_ticks
+from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks
 from sim.kernel.event_loop.events import push
 from sim.kernel.event_loop.outbox import leave_place, put_behind
 from sim.kernel.event_loop.rules import (
@@ -69,20 +69,20 @@ def heard(s: State, task: int) -> None:
 @kernel
 def burst(s: State, task: int) -> int:
     """Sendings that may follow when the task goes on: of a source, or of one that takes tuples as they come."""
-    g, t = s.g[0], s.tasks[task]
+    run, t = s.run[0], s.tasks[task]
     n = 0
     if not s.operators[t.operator].has_service:
         n += t.queue_n + t.front_n + t.back_n + t.side_n
     for k in range(s.sources.shape[0]):
         b = s.sources[k]
         if s.partitions[b.partition].task == task:
-            n += b.born - b.emitted
+            n += b.arrived - b.emitted
     if s.operators[t.operator].timer > 0:
         for k in range(s.partitions.shape[0]):
             u = s.partitions[k]
             if u.task == task and u.live:
                 n += max(0, u.ticks_due - u.ticks)
-    return (g.fan_out + 2) * (n + 2) + s.operators[t.operator].threads
+    return (run.fan_out + 2) * (n + 2) + s.operators[t.operator].threads
 
 
 # -- pauses
@@ -91,21 +91,21 @@ def burst(s: State, task: int) -> int:
 @kernel
 def pause(s: State, task: int, until: int) -> None:
     """The task starts nothing before `until` (NONE: before it is told); never shortens a pause."""
-    g, t = s.g[0], s.tasks[task]
-    if not t.alive or t.paused_until == NONE or (until != NONE and until <= max(t.paused_until, g.now)):
+    run, t = s.run[0], s.tasks[task]
+    if not t.alive or t.paused_until == NONE or (until != NONE and until <= max(t.paused_until, run.now)):
         return
     if t.paused_until == 0:
         stop(s, task)
     t.paused_until = until
     if until != NONE:
-        push(s, until, PAUSES + task, g.serial, UNPAUSE, task)
-        g.serial += 1
+        push(s, until, PAUSES + task, run.serial, UNPAUSE, task)
+        run.serial += 1
 
 
 @kernel
 def pause_ends(s: State, task: int) -> None:
     """The end of a pause has come, if no other made it longer."""
-    if s.tasks[task].paused_until == s.g[0].now:
+    if s.tasks[task].paused_until == s.run[0].now:
         unpause(s, task)
 
 
@@ -120,7 +120,7 @@ def unpause(s: State, task: int) -> None:
     for k in range(s.sources.shape[0]):
         b = s.sources[k]
         if s.partitions[b.partition].task == task and s.partitions[b.partition].live:
-            emit_births(s, k, b.born)
+            emit_arrivals(s, k, b.arrived)
     if s.operators[t.operator].timer > 0:
         for k in range(s.partitions.shape[0]):
             if s.partitions[k].task == task and s.partitions[k].live:
@@ -182,7 +182,7 @@ def mute(s: State, partition: int, muted: int) -> None:
     """The partition applies what comes, but emits nothing."""
     s.partitions[partition].muted = muted
     if not muted:
-        s.partitions[partition].live_at = s.g[0].serial
+        s.partitions[partition].live_at = s.run[0].serial
 
 
 # -- messages
@@ -199,7 +199,7 @@ def send_message(
     e = s.visits[v]
     e.kind = MAIL
     e.id = token
-    e.birth = work
+    e.created = work
     e.key = size
     e.origin = sender
     e.task = receiver
@@ -234,7 +234,7 @@ def come(s: State, v: int) -> None:
 @kernel
 def bundle_comes(s: State, v: int) -> None:
     """Tuples that were sent again have come as one message, which waits its turn."""
-    task, one, left = s.visits[v].task, s.visits[v].birth, False
+    task, one, left = s.visits[v].task, s.visits[v].created, False
     while one != NONE:
         left = left or s.visits[one].wire == 1
         one = s.visits[one].next

@@ -16,7 +16,7 @@ from sim.kernel.event_loop.state import MESSAGE_KINDS, NONE, REASONS, TUPLE
 from sim.kernel.tools.pointer import State
 
 if TYPE_CHECKING:
-    from sim.arrival_stream import BirthStream
+    from sim.arrival_stream import ArrivalStream
     from sim.control.cluster import Cluster, RunPlan
     from sim.recording import Recording
 
@@ -41,18 +41,18 @@ class Answers(ABC):
         """Hand the rows of tuples over."""
 
     @abstractmethod
-    def _birth_streams(self) -> list[BirthStream]:
-        """The births of each source from the first on."""
+    def _arrival_streams(self) -> list[ArrivalStream]:
+        """The arrivals at each source from the first on."""
 
     def samples(self) -> np.ndarray:
         """A row for each live task."""
-        rows = np.zeros((int(self.s.g["tasks"][0]), 5), np.int64)
+        rows = np.zeros((int(self.s.run["tasks"][0]), 5), np.int64)
         return rows[: verbs.sample(self.s, rows)]
 
     def buffers(self) -> np.ndarray:
         """(task, taken, unsent, blocked_ns) of each live task."""
         self._now()
-        rows = np.zeros((int(self.s.g["tasks"][0]), 4), np.int64)
+        rows = np.zeros((int(self.s.run["tasks"][0]), 4), np.int64)
         return rows[: verbs.sample_buffers(self.s, rows)]
 
     def links(self) -> np.ndarray:
@@ -62,10 +62,10 @@ class Answers(ABC):
         return rows[hosts["delayed"] > 0]
 
     def lag(self) -> np.ndarray:
-        """(operator, tuples born and not emitted) for each source partition."""
+        """(operator, tuples that arrived and are not emitted) for each source partition."""
         sources = self.s.sources
         return np.column_stack(
-            (self.s.partitions["operator"][sources["partition"]], sources["born"] - sources["emitted"])
+            (self.s.partitions["operator"][sources["partition"]], sources["arrived"] - sources["emitted"])
         )
 
     def statistics(self) -> list[Statistic]:
@@ -79,7 +79,7 @@ class Answers(ABC):
         """(begin of the second, kind) -> (messages, bytes)."""
         channels.flush_messages(self.s)
         found: dict[tuple[int, str], list[int]] = {}
-        for row in self.s.message_rows[: int(self.s.g["message_rows"][0])].tolist():
+        for row in self.s.message_rows[: int(self.s.run["message_rows"][0])].tolist():
             second, kind, count, size = row
             both = found.setdefault((second, MESSAGE_KINDS[kind]), [0, 0])  # a second is several rows if asked within
             both[0] += count
@@ -89,7 +89,7 @@ class Answers(ABC):
     def ledger(self) -> list[tuple[int, int, int, int]]:
         """Rows (operator, expected, lost, duplicated)."""
         operators = self._plan.operators
-        expected, lost, duplicated = audit.settle(self.s, self._birth_streams)
+        expected, lost, duplicated = audit.settle(self.s, self._arrival_streams)
         return [
             (index, int(expected[index]), int(lost[index]), int(duplicated[index]))
             for index, plan in enumerate(operators)
@@ -102,9 +102,9 @@ class Answers(ABC):
         self._flush()
         if unfinished:
             self.recording.add_visits(np.array(unfinished, np.int64))
-        g = self.s.g
-        dropped = self.s.dropped_rows[: int(g["dropped_rows"][0])]
-        checkpoints = self.s.checkpoint_rows[: int(g["checkpoint_rows"][0])]
+        run = self.s.run
+        dropped = self.s.dropped_rows[: int(run["dropped_rows"][0])]
+        checkpoints = self.s.checkpoint_rows[: int(run["checkpoint_rows"][0])]
         made = dict(self.recording.tables())
         made["cpu"] = table("cpu", self._cpu())
         made["waiting"] = self._waiting()
@@ -125,7 +125,7 @@ class Answers(ABC):
                 "operator": checkpoints["operator"],
                 "key_group": checkpoints["partition"],
                 "owner": checkpoints["owner"],
-                "holder": checkpoints["holder"],
+                "checkpoint_host": checkpoints["checkpoint_host"],
                 "taken_ns": checkpoints["taken"],
                 "stored_ns": checkpoints["stored"],
                 "bytes": checkpoints["bytes"],
@@ -137,7 +137,7 @@ class Answers(ABC):
     def _cpu(self) -> list[Row]:
         """Rows of the tasks on hosts whose pace changes."""
         self._now()
-        rows = np.zeros((int(self.s.g["tasks"][0]), 3), np.int64)
+        rows = np.zeros((int(self.s.run["tasks"][0]), 3), np.int64)
         count = verbs.cpu(self.s, rows)
         return [tuple(row) for row in rows[:count].tolist()]
 

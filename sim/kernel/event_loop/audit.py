@@ -1,8 +1,8 @@
-"""The books at the end of a run, as in the ledger of the specification: expected, lost and duplicated inputs.
+"""The audit at the end of a run, as in the ledger of the specification: expected, lost and duplicated inputs.
 
 The expected inputs of every partition follow from the sources' tuples by the same pure functions that the run uses. A
 tuple that is not in the final state but on its way, or will be sent again, is neither lost nor expected yet; nor is
-anything that would follow from it. Operators downstream of a window are not in the books.
+anything that would follow from it. Operators downstream of a window are not audited.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from sim.arrival_stream import BirthStream
+from sim.arrival_stream import ArrivalStream
 from sim.kernel.event_loop.buffers import next_node
 from sim.kernel.event_loop.hash_tables import slot_of
 from sim.kernel.event_loop.instances import stored_at
 from sim.kernel.event_loop.state import BROADCAST, CHUNK, FORWARD, GROUPED, KEYED, NODES, NONE, SHUFFLE, TUPLE
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools.audit_sums import by_sum
-from sim.kernel.tools.compiling import helper, kernel
+from sim.kernel.tools.compiling import allocating, kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
 from sim.kernel.tools.pointer import State
 
@@ -50,21 +50,21 @@ def _mark(table: np.ndarray, partition: int, tuple_id: int, flag: int) -> bool:
     return new
 
 
-def settle(s: State, streams: Callable[[], Sequence[BirthStream]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Expected, lost and duplicated inputs, each (n_operators,); `streams()` repeat the births of each source.
+def settle(s: State, streams: Callable[[], Sequence[ArrivalStream]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Expected, lost and duplicated inputs, each (n_operators,); `streams()` repeat the arrivals at each source.
 
     Where a host may fail every id is looked for. Where none can, only number and sum of the ids are known of each
     operator, and that they are what follows from the sources is checked; raises RuntimeError if they are not, which
     would be an error of the engine.
     """
-    if s.g["overdue"][0]:
-        raise RuntimeError(f"{s.g['overdue'][0]} tuples were sent again whose ids had been forgotten")
-    if s.g["logs"][0]:
+    if s.run["overdue"][0]:
+        raise RuntimeError(f"{s.run['overdue'][0]} tuples were sent again whose ids had been forgotten")
+    if s.run["logs"][0]:
         return _by_id(s, streams())
     return by_sum(s)
 
 
-def _by_id(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _by_id(s: State, streams: Sequence[ArrivalStream]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     expected, lost, duplicated = (np.zeros(s.operators.shape[0], np.int64) for _ in range(3))
     size = 2
     while size < 2 * entries(s):
@@ -72,11 +72,11 @@ def _by_id(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.nda
     table = np.zeros(size, ENTRY)
     table["partition"] = NONE
     stack = _stack(s)
-    open_books(s, table, duplicated, stack)
+    enter_final_state(s, table, duplicated, stack)
     gone = forgotten(s)
     sieve = sieve_of(table)
-    for source, first, births, keys in _emitted(s, streams):
-        enter(s, table, sieve, gone, source, first, births, keys, expected, lost, stack)
+    for source, first, arrivals, keys in _emitted(s, streams):
+        enter(s, table, sieve, gone, source, first, arrivals, keys, expected, lost, stack)
     for partition in np.flatnonzero(s.partitions["ticks"]).tolist():
         enter_ticks(s, table, sieve, gone, partition, expected, lost, stack)
     np.subtract.at(lost, s.partitions["operator"], np.maximum(gone, 0))
@@ -85,36 +85,36 @@ def _by_id(s: State, streams: Sequence[BirthStream]) -> tuple[np.ndarray, np.nda
 
 def _stack(s: State) -> np.ndarray:
     """Room for all that one source tuple can have open at a time."""
-    return np.zeros((int(s.g["fan_out"][0]) * (s.operators.shape[0] + 1) + 1, 3), np.uint64)
+    return np.zeros((int(s.run["fan_out"][0]) * (s.operators.shape[0] + 1) + 1, 3), np.uint64)
 
 
-def _emitted(s: State, streams: Sequence[BirthStream]) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
-    """(source, sequence number of the first, births, keys) of all that was emitted."""
+def _emitted(s: State, streams: Sequence[ArrivalStream]) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
+    """(source, sequence number of the first, arrivals, keys) of all that was emitted."""
     for source, stream in enumerate(streams):
         first, emitted = 0, int(s.sources["emitted"][source])
-        for births, keys in stream:
+        for arrivals, keys in stream:
             if first >= emitted:
                 break
-            yield source, first, births, keys[: emitted - first]
+            yield source, first, arrivals, keys[: emitted - first]
             first += keys.size
 
 
 @kernel
 def entries(s: State) -> int:
     """An upper bound of the entries of the table."""
-    g = s.g[0]
-    total = s.visits.shape[0] - g.visits_left + 2 * (s.nodes.shape[0] - NODES * g.nodes_left)
+    run = s.run[0]
+    total = s.visits.shape[0] - run.visits_left + 2 * (s.nodes.shape[0] - NODES * run.nodes_left)
     for partition in range(s.partitions.shape[0]):
         total += (
             s.partitions[partition].applied
             - s.partitions[partition].base
-            + s.g[0].fan_out * s.partitions[partition].ticks
+            + s.run[0].fan_out * s.partitions[partition].ticks
         )
     return total
 
 
 @kernel
-def open_books(s: State, table: np.ndarray, duplicated: np.ndarray, stack: np.ndarray) -> None:
+def enter_final_state(s: State, table: np.ndarray, duplicated: np.ndarray, stack: np.ndarray) -> None:
     """Note what is in the final state of each partition, and what is on its way; `duplicated` by operator."""
     for partition in range(s.partitions.shape[0]):
         u = s.partitions[partition]
@@ -132,7 +132,7 @@ def open_books(s: State, table: np.ndarray, duplicated: np.ndarray, stack: np.nd
             pos += CHUNK
             chunk = s.log_next[chunk]
         _mark_chain(s, table, u.held_head)
-        if is_owner and not u.live and s.g[0].replays:
+        if is_owner and not u.live and s.run[0].replays:
             _mark_replay(s, table, partition)
             for number in range(u.ticks_stored if u.stored else 0, u.ticks):
                 depth = _push_tick(s, stack, partition, number + 1)
@@ -142,7 +142,7 @@ def open_books(s: State, table: np.ndarray, duplicated: np.ndarray, stack: np.nd
         e = s.visits[v]
         if e.wire and s.tasks[e.task].alive:
             _mark_coming(s, table, e.partition, e.id)
-    for task in range(s.g[0].tasks):
+    for task in range(s.run[0].tasks):
         t = s.tasks[task]
         _mark_chain(s, table, t.front_head)
         _mark_chain(s, table, t.queue_head)
@@ -163,7 +163,7 @@ def _final(s: State, partition: int) -> tuple[int, int]:
     return partition, 0
 
 
-@helper
+@allocating
 def forgotten(s: State) -> np.ndarray:
     """How many tuples in the final state of each partition are forgotten (n_partitions,).
 
@@ -250,7 +250,7 @@ def _sent_to(s: State, edge_number: int, tuple_id: int, key: int, index: int, k:
     return edge.first_partition + k if k < edge.partitions else NONE
 
 
-@helper
+@allocating
 def sieve_of(table: np.ndarray) -> np.ndarray:
     """A bit for each of many slots, set if an entry falls into it: of most tuples that are not there it says so."""
     used = 0
@@ -281,7 +281,7 @@ def enter(
     gone: np.ndarray,
     source: int,
     first: int,
-    births: np.ndarray,
+    arrivals: np.ndarray,
     keys: np.ndarray,
     expected: np.ndarray,
     lost: np.ndarray,
@@ -289,14 +289,14 @@ def enter(
 ) -> None:
     """Follow the tuples `first` .. of a source through the job; `expected` and `lost` by operator.
 
-    `births` and `keys` (n,) are theirs. What is forgotten is among the lost here.
+    `arrivals` and `keys` (n,) are theirs. What is forgotten is among the lost here.
 
     `stack` (depth, 3) has room for all that one source tuple can have open at a time.
     """
     b = s.sources[source]
     for sequence in range(keys.shape[0]):
         depth = _push_outputs(s, stack, 0, b.partition, source_id(b.code, first + sequence), keys[sequence])
-        closed = births[sequence] < s.g[0].oldest
+        closed = arrivals[sequence] < s.run[0].oldest
         _follow(s, table, sieve, gone, closed, depth, expected, lost, stack)
 
 

@@ -11,7 +11,7 @@ from sim.kernel.event_loop.watermarks import send_mark
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
 
-PORTION = 16  # births that a source emits at most before the kernel looks for memory again
+PORTION = 16  # arrivals that a source emits at most before the kernel looks for memory again
 
 
 @kernel
@@ -31,18 +31,18 @@ def send_head(s: State, task: int) -> None:
             send_mark(s, v)
         return
     t.unsent_n -= 1
-    sender, receiver, tuple_id, birth, key, node = e.ticket, e.partition, e.id, e.birth, e.key, e.node
+    sender, receiver, tuple_id, created, key, node = e.ticket, e.partition, e.id, e.created, e.key, e.node
     free_visit(s, v)
     s.tasks[s.partitions[receiver].task].taken += 1
-    send_over(s, sender, receiver, tuple_id, birth, key, s.operators[t.operator].bytes, node)
+    send_over(s, sender, receiver, tuple_id, created, key, s.operators[t.operator].bytes, node)
 
 
 @kernel
 def emit_later(s: State, task: int) -> None:
     """The sources at the task go on at once, ahead of all others that go on."""
-    g = s.g[0]
-    push(s, g.now, CREDITS - 1, g.serial, GO_ON, task)
-    g.serial += 1
+    run = s.run[0]
+    push(s, run.now, CREDITS - 1, run.serial, GO_ON, task)
+    run.serial += 1
 
 
 @kernel
@@ -78,13 +78,13 @@ def take_along(s: State, sender: int, receiver: int) -> None:
 @kernel
 def bounded_need(s: State, kind: int, ref: int) -> int:
     """For how many tuples more an event needs memory where queues have bounds."""
-    g = s.g[0]
-    if not g.bounded:
+    run = s.run[0]
+    if not run.bounded:
         return 0
-    need = g.tasks + g.threads
+    need = run.tasks + run.threads
     if kind == CREDIT and s.tasks[ref].first_waiting != NONE:
         sender = s.tasks[ref].first_waiting
-        need += s.tasks[sender].unsent_n + s.tasks[sender].unsent_mail + PORTION * g.fan_out
+        need += s.tasks[sender].unsent_n + s.tasks[sender].unsent_mail + PORTION * run.fan_out
     elif kind == GO_ON:
-        need += s.tasks[ref].unsent_n + s.tasks[ref].unsent_mail + PORTION * g.fan_out
+        need += s.tasks[ref].unsent_n + s.tasks[ref].unsent_mail + PORTION * run.fan_out
     return need

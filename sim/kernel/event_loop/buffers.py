@@ -19,25 +19,25 @@ def next_node(s: State, n: int) -> int:
 @kernel
 def free_nodes(s: State, n: int) -> None:
     """Nobody needs the nodes any more that are in one piece with this one."""
-    g = s.g[0]
+    run = s.run[0]
     piece = n // NODES
-    s.nodes[piece * NODES].next = g.free_node
-    g.free_node = piece
-    g.nodes_left += 1
+    s.nodes[piece * NODES].next = run.free_node
+    run.free_node = piece
+    run.nodes_left += 1
 
 
 @kernel
-def keep(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> int:
+def keep(s: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int) -> int:
     """Remember an output for a receiver; the number of its node."""
-    g = s.g[0]
+    run = s.run[0]
     p = s.pairs[pair_of(s, sender, receiver)]
     if p.last != NONE and p.last % NODES != NODES - 1:
         n = p.last + 1
     else:
-        piece = g.free_node
+        piece = run.free_node
         n = piece * NODES
-        g.free_node = s.nodes[n].next
-        g.nodes_left -= 1
+        run.free_node = s.nodes[n].next
+        run.nodes_left -= 1
         if p.last == NONE:
             p.first = n
             p.first_seq = p.end_seq
@@ -45,7 +45,7 @@ def keep(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: i
             s.nodes[p.last].next = n
     node = s.nodes[n]
     node.id = tuple_id
-    node.birth = birth
+    node.created = created
     node.key = key
     node.pos = NONE
     p.last = n
@@ -92,16 +92,16 @@ def trim(s: State, pair: int, count: int) -> None:
     """Forget the live outputs, in order, that are among the receiver's first `count` applied tuples."""
     p = s.pairs[pair]
     u = s.partitions[p.sender]
-    looks_up = not s.g[0].clean
+    looks_up = not s.run[0].clean
     if looks_up and p.live != NONE:
         _prefetch_piece(s, p.receiver, p.live // NODES)
     while p.live != NONE:
         if looks_up and p.live % NODES == 0 and p.last // NODES != p.live // NODES:
             _prefetch_piece(s, p.receiver, s.nodes[p.live + NODES - 1].next // NODES)
         node = s.nodes[p.live]
-        if node.birth < s.g[0].oldest:
-            s.g[0].overdue += 1
-        pos = node.pos if s.g[0].clean else position(s, p.receiver, node.id)
+        if node.created < s.run[0].oldest:
+            s.run[0].overdue += 1
+        pos = node.pos if s.run[0].clean else position(s, p.receiver, node.id)
         if pos < 0 or pos >= count:
             break
         p.live = NONE if p.live == p.last else next_node(s, p.live)
@@ -211,38 +211,38 @@ def restore_kept(s: State, partition: int) -> None:
 
 
 @kernel
-def append_log(s: State, partition: int, tuple_id: int, birth: int) -> None:
-    """The partition applied the tuple, which was born then or before."""
-    g, u = s.g[0], s.partitions[partition]
+def append_log(s: State, partition: int, tuple_id: int, created: int) -> None:
+    """The partition applied the tuple, which was created then or before."""
+    run, u = s.run[0], s.partitions[partition]
     place = (u.applied - u.base) % CHUNK
     if place == 0:
-        c = g.free_chunk
-        g.free_chunk = s.log_next[c]
-        g.chunks_left -= 1
+        c = run.free_chunk
+        run.free_chunk = s.log_next[c]
+        run.chunks_left -= 1
         s.log_next[c] = NONE
-        s.log_newest[c] = birth
+        s.log_newest[c] = created
         if u.log_last == NONE:
             u.log_first = c
         else:
             s.log_next[u.log_last] = c
         u.log_last = c
-    elif s.log_newest[u.log_last] < birth:
-        s.log_newest[u.log_last] = birth
+    elif s.log_newest[u.log_last] < created:
+        s.log_newest[u.log_last] = created
     s.log[u.log_last * CHUNK + place] = tuple_id
     u.applied += 1
 
 
 @inlined
-def apply(s: State, partition: int, tuple_id: int, birth: int, node: int) -> None:
-    """Enter a tuple into the books of the partition."""
-    g, u = s.g[0], s.partitions[partition]
-    if g.clean:
+def apply(s: State, partition: int, tuple_id: int, created: int, node: int) -> None:
+    """Enter a tuple into the audit of the partition."""
+    run, u = s.run[0], s.partitions[partition]
+    if run.clean:
         if node != NONE:
             s.nodes[node].pos = u.applied
-    elif g.replays:
+    elif run.replays:
         set_position(s, partition, tuple_id, u.applied)
-    if g.logs:
-        append_log(s, partition, tuple_id, birth)
+    if run.logs:
+        append_log(s, partition, tuple_id, created)
     else:
         op = s.operators[u.operator]
         op.sum += np.uint64(tuple_id)
@@ -254,7 +254,7 @@ def apply(s: State, partition: int, tuple_id: int, birth: int, node: int) -> Non
 def positions_missing(s: State) -> int:
     """How many entries `note_positions` makes."""
     total = 0
-    if s.g[0].clean and s.g[0].replays:
+    if s.run[0].clean and s.run[0].replays:
         for partition in range(s.partitions.shape[0]):
             total += s.partitions[partition].applied - s.partitions[partition].base
     return total
@@ -263,10 +263,10 @@ def positions_missing(s: State) -> int:
 @kernel
 def note_positions(s: State) -> None:
     """A host dies for the first time: from now on a tuple may come twice, and its place is looked up by its id."""
-    g = s.g[0]
-    if g.clean and g.replays:
+    run = s.run[0]
+    if run.clean and run.replays:
         note_all_positions(s)
-    g.clean = 0
+    run.clean = 0
 
 
 @kernel
@@ -285,7 +285,7 @@ def note_all_positions(s: State) -> None:
 @kernel
 def cut_log(s: State, partition: int, count: int) -> None:
     """Only the first `count` applied tuples remain."""
-    g, u = s.g[0], s.partitions[partition]
+    run, u = s.run[0], s.partitions[partition]
     chunk, before, pos = u.log_first, NONE, u.base
     while chunk != NONE:
         following = s.log_next[chunk]
@@ -297,9 +297,9 @@ def cut_log(s: State, partition: int, count: int) -> None:
                 u.log_first = NONE
             else:
                 s.log_next[before] = NONE
-            s.log_next[chunk] = g.free_chunk
-            g.free_chunk = chunk
-            g.chunks_left += 1
+            s.log_next[chunk] = run.free_chunk
+            run.free_chunk = chunk
+            run.chunks_left += 1
         else:
             before = chunk
         chunk = following

@@ -27,7 +27,7 @@ from sim.kernel.event_loop.state import (
     SHUFFLE,
     TUPLE,
 )
-from sim.kernel.tools.compiling import apart, inlined, kernel
+from sim.kernel.tools.compiling import inlined, kernel, noinline
 from sim.kernel.tools.draws import child_id, shuffle_target, takes
 from sim.kernel.tools.exponential import UNSURE
 from sim.kernel.tools.pointer import State
@@ -40,42 +40,42 @@ _LAST = RECEIVER - 1  # as a sender, control comes after all tasks
 @kernel
 def count_message(s: State, kind: int, number: int, size: int) -> None:
     """So many messages of a kind were sent in the current second."""
-    g = s.g[0]
-    if g.now >= g.second + _SECOND:
+    run = s.run[0]
+    if run.now >= run.second + _SECOND:
         flush_messages(s)
-    g.messages[kind, 0] += number
-    g.messages[kind, 1] += size
+    run.messages[kind, 0] += number
+    run.messages[kind, 1] += size
 
 
 @kernel
 def flush_messages(s: State) -> None:
     """Write the rows of the second that is over."""
-    g = s.g[0]
-    for kind in range(g.messages.shape[0]):
-        if g.messages[kind, 0] > 0:
-            row = s.message_rows[g.message_rows]
-            row.second = g.second
+    run = s.run[0]
+    for kind in range(run.messages.shape[0]):
+        if run.messages[kind, 0] > 0:
+            row = s.message_rows[run.message_rows]
+            row.second = run.second
             row.kind = kind
-            row.count = g.messages[kind, 0]
-            row.bytes = g.messages[kind, 1]
-            g.message_rows += 1
-            g.messages[kind, 0] = 0
-            g.messages[kind, 1] = 0
-    g.second = g.now - g.now % _SECOND
+            row.count = run.messages[kind, 0]
+            row.bytes = run.messages[kind, 1]
+            run.message_rows += 1
+            run.messages[kind, 0] = 0
+            run.messages[kind, 1] = 0
+    run.second = run.now - run.now % _SECOND
 
 
 @kernel
 def departure(s: State, host: int, size: int, tuples: int) -> int:
     """Return when a message of so many tuples that the host sends now has left its link."""
     h = s.hosts[host]
-    free = max(s.g[0].now, h.link_free)
+    free = max(s.run[0].now, h.link_free)
     if h.rate > 0:
         free = _after_bytes(s, host, free, size, tuples)
     h.link_free = free
     return free
 
 
-@apart
+@noinline
 def _after_bytes(s: State, host: int, begin: int, size: int, tuples: int) -> int:
     """Return when a message that begins then has left; apart, so that no division is done where there is no rate."""
     held = int(np.rint(size * _NS / s.hosts[host].rate))
@@ -87,7 +87,7 @@ def _after_bytes(s: State, host: int, begin: int, size: int, tuples: int) -> int
 def upload_departure(s: State, host: int, size: int) -> int:
     """Return when a checkpoint that the host sends now has left its link."""
     h = s.hosts[host]
-    free = max(s.g[0].now, h.link_free)
+    free = max(s.run[0].now, h.link_free)
     if h.rate > 0:
         free += np.int64(np.rint(size * _NS / h.rate))
     h.link_free = free
@@ -97,67 +97,67 @@ def upload_departure(s: State, host: int, size: int) -> int:
 @kernel
 def remote_departure(s: State, size: int) -> int:
     """The same for the link of the remote store."""
-    g = s.g[0]
-    begin = max(g.now, g.remote_free)
-    if g.remote_rate > 0:
-        begin += np.int64(np.rint(size * _NS / g.remote_rate))
-    g.remote_free = begin
+    run = s.run[0]
+    begin = max(run.now, run.remote_free)
+    if run.remote_rate > 0:
+        begin += np.int64(np.rint(size * _NS / run.remote_rate))
+    run.remote_free = begin
     return begin
 
 
 @inlined
 def new_visit(s: State) -> int:
     """A place for a visit."""
-    g = s.g[0]
-    v = g.free_visit
-    g.free_visit = s.visits[v].next
-    g.visits_left -= 1
+    run = s.run[0]
+    v = run.free_visit
+    run.free_visit = s.visits[v].next
+    run.visits_left -= 1
     return v
 
 
 @inlined
 def free_visit(s: State, v: int) -> None:
     """The visit is over."""
-    g = s.g[0]
-    s.visits[v].next = g.free_visit
-    g.free_visit = v
-    g.visits_left += 1
+    run = s.run[0]
+    s.visits[v].next = run.free_visit
+    run.free_visit = v
+    run.visits_left += 1
 
 
 @inlined
-def send(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int, node: int) -> None:
+def send(s: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int, node: int) -> None:
     """Send a tuple to a partition: at once inside a host, over the link of the sender's host otherwise."""
-    g = s.g[0]
+    run = s.run[0]
     origin, task = s.partitions[sender].task, s.partitions[receiver].task
     host = s.tasks[origin].host
     if host == s.tasks[task].host:
-        arrival = g.now
+        arrival = run.now
         count_message(s, LOCAL, 1, size)
     else:
-        arrival = departure(s, host, size, 1) + g.latency
+        arrival = departure(s, host, size, 1) + run.latency
         count_message(s, DATA, 1, size)
-        if s.full and g.counts_load:
+        if s.extended and run.counts_load:
             s.partitions[sender].sent += size
-    v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, arrival, node)
+    v = _on_its_way(s, receiver, origin, task, tuple_id, created, key, arrival, node)
     if not push_arrival(s, arrival, ARRIVAL + task * RECEIVER + origin, s.visits[v].serial, v):
         draw_now(s, v)
 
 
 @inlined
 def _on_its_way(
-    s: State, receiver: int, origin: int, task: int, tuple_id: int, birth: int, key: int, arrival: int, node: int
+    s: State, receiver: int, origin: int, task: int, tuple_id: int, created: int, key: int, arrival: int, node: int
 ) -> int:
-    g = s.g[0]
+    run = s.run[0]
     v = new_visit(s)
     e = s.visits[v]
     e.id = tuple_id
-    e.birth = birth
+    e.created = created
     e.key = key
     e.arrival = arrival
     e.start = NONE
-    e.serial = g.serial
+    e.serial = run.serial
     e.service = UNSURE
-    g.serial += 1
+    run.serial += 1
     e.next = NONE
     e.partition = receiver
     e.origin = origin
@@ -171,87 +171,89 @@ def _on_its_way(
 
 
 @kernel
-def send_over(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int, node: int) -> None:
+def send_over(
+    s: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int, node: int
+) -> None:
     """The same where links may be shared evenly: when the tuple arrives is known once it has left."""
     origin, task = s.partitions[sender].task, s.partitions[receiver].task
     host = s.tasks[origin].host
     if not s.hosts[host].fair or host == s.tasks[task].host:
-        send(s, sender, receiver, tuple_id, birth, key, size, node)
+        send(s, sender, receiver, tuple_id, created, key, size, node)
         return
     count_message(s, DATA, 1, size)
-    if s.g[0].counts_load:
+    if s.run[0].counts_load:
         s.partitions[sender].sent += size
-    v = _on_its_way(s, receiver, origin, task, tuple_id, birth, key, NONE, node)
+    v = _on_its_way(s, receiver, origin, task, tuple_id, created, key, NONE, node)
     post(s, host, origin, task, size, ARRIVE, v, 1)
 
 
 @kernel
 def send_mail(s: State, v: int) -> None:
     """A message leaves its task, or control; its `key` is its size until then, and when it left its host from then."""
-    g, e = s.g[0], s.visits[v]
+    run, e = s.run[0], s.visits[v]
     origin, task, size = e.origin, e.task, e.key
     count_message(s, SENT, 1, size)
-    arrival, e.key, e.next = g.now, g.now, NONE
+    arrival, e.key, e.next = run.now, run.now, NONE
     if origin == NONE:
-        origin, arrival = _LAST, g.now + g.latency
+        origin, arrival = _LAST, run.now + run.latency
     elif s.tasks[origin].host != s.tasks[task].host:
         host = s.tasks[origin].host
         if s.hosts[host].fair:
             post(s, host, origin, task, size, COME, v, 0)
             return
         e.key = departure(s, host, size, 0)
-        arrival = e.key + g.latency
-    push(s, arrival, ARRIVAL + task * RECEIVER + origin, g.serial, COME, v)
-    g.serial += 1
+        arrival = e.key + run.latency
+    push(s, arrival, ARRIVAL + task * RECEIVER + origin, run.serial, COME, v)
+    run.serial += 1
 
 
 @inlined
-def emit_to(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> None:
+def emit_to(s: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int) -> None:
     """An output for one partition, or for those instances of its group that the sender's table names."""
-    if s.full and s.g[0].special:
+    if s.extended and s.run[0].special:
         if s.partitions[receiver].routed:
-            _emit_routed(s, sender, receiver, tuple_id, birth, key, size)
+            _emit_routed(s, sender, receiver, tuple_id, created, key, size)
         else:
-            _emit_one(s, sender, receiver, tuple_id, birth, key, size)
+            _emit_one(s, sender, receiver, tuple_id, created, key, size)
     else:
-        node = keep(s, sender, receiver, tuple_id, birth, key, size) if s.g[0].replays else NONE
-        send(s, sender, receiver, tuple_id, birth, key, size, node)
+        node = keep(s, sender, receiver, tuple_id, created, key, size) if s.run[0].replays else NONE
+        send(s, sender, receiver, tuple_id, created, key, size, node)
 
 
 @kernel
-def _emit_routed(s: State, sender: int, group: int, tuple_id: int, birth: int, key: int, size: int) -> None:
+def _emit_routed(s: State, sender: int, group: int, tuple_id: int, created: int, key: int, size: int) -> None:
     origin = s.partitions[sender].task
     route, found = s.partitions[group].routes, False
     while route != NONE:
         r = s.rules[route]
         if r.origin == origin:
-            _emit_one(s, sender, r.partition, tuple_id, birth, key, size)
+            _emit_one(s, sender, r.partition, tuple_id, created, key, size)
             found = True
         route = r.next
     if not found:
-        _emit_one(s, sender, s.partitions[group].owner, tuple_id, birth, key, size)
+        _emit_one(s, sender, s.partitions[group].owner, tuple_id, created, key, size)
 
 
 @kernel
-def _emit_one(s: State, sender: int, receiver: int, tuple_id: int, birth: int, key: int, size: int) -> None:
+def _emit_one(s: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int) -> None:
     """An output for one instance: kept until that has saved it, and sent unless the sender is muted."""
-    node = keep(s, sender, receiver, tuple_id, birth, key, size) if s.g[0].replays else NONE
+    node = keep(s, sender, receiver, tuple_id, created, key, size) if s.run[0].replays else NONE
     if s.partitions[sender].muted:
         return
-    if s.g[0].bounded and not takes_place(s, sender, receiver):
-        put_unsent(s, new_visit(s), sender, receiver, tuple_id, birth, key, node)
+    if s.run[0].bounded and not takes_place(s, sender, receiver):
+        put_unsent(s, new_visit(s), sender, receiver, tuple_id, created, key, node)
     else:
-        send_over(s, sender, receiver, tuple_id, birth, key, size, node)
+        send_over(s, sender, receiver, tuple_id, created, key, size, node)
 
 
-@apart
-def emit(s: State, sender: int, tuple_id: int, birth: int, key: int) -> None:
+@noinline
+def emit(s: State, sender: int, tuple_id: int, created: int, key: int) -> None:
     """An output of a partition, over every edge of its operator."""
-    send_output(s, sender, tuple_id, birth, key)
+    send_output(s, sender, tuple_id, created, key)
 
 
 @inlined
-def send_output(s: State, sender: int, tuple_id: int, birth: int, key: int) -> None:
+def send_output(s: State, sender: int, tuple_id: int, created: int, key: int) -> None:
     """The same, where most outputs come from."""
     u = s.partitions[sender]
     op = s.operators[u.operator]
@@ -261,7 +263,7 @@ def send_output(s: State, sender: int, tuple_id: int, birth: int, key: int) -> N
         if edge.takes < 1.0 and not takes(tuple_id, edge.takes_code, edge.takes):
             continue
         if edge.kind == BROADCAST:
-            emit_copies(s, sender, k, tuple_id, birth, key)
+            emit_copies(s, sender, k, tuple_id, created, key)
             continue
         target = edge.first_partition
         if edge.kind == KEYED:
@@ -272,15 +274,15 @@ def send_output(s: State, sender: int, tuple_id: int, birth: int, key: int) -> N
             target += key
         else:
             target += u.index % edge.partitions
-        emit_to(s, sender, target, tuple_id, birth, key, size)
+        emit_to(s, sender, target, tuple_id, created, key, size)
 
 
-@apart
-def emit_copies(s: State, sender: int, edge: int, tuple_id: int, birth: int, key: int) -> None:
+@noinline
+def emit_copies(s: State, sender: int, edge: int, tuple_id: int, created: int, key: int) -> None:
     """An output for all partitions downstream of an edge, which become tuples of their own."""
     e, size = s.edges[edge], s.operators[s.partitions[sender].operator].bytes
     for copy in range(e.partitions):
-        emit_to(s, sender, e.first_partition + copy, child_id(tuple_id, e.copy_code, copy), birth, key, size)
+        emit_to(s, sender, e.first_partition + copy, child_id(tuple_id, e.copy_code, copy), created, key, size)
 
 
 @kernel
@@ -289,7 +291,7 @@ def _bundle(s: State, head: int, origin: int, task: int) -> int:
     v = new_visit(s)
     e = s.visits[v]
     e.kind = BUNDLE
-    e.birth = head
+    e.created = head
     e.origin = origin
     e.task = task
     e.next = NONE
@@ -302,7 +304,7 @@ def _bundle(s: State, head: int, origin: int, task: int) -> int:
 @kernel
 def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
     """Send all that is kept in the pair again, as one message; (tuples, bytes)."""
-    g, p = s.g[0], s.pairs[pair]
+    run, p = s.run[0], s.pairs[pair]
     if p.live == NONE:
         return 0, 0
     receiver = p.receiver
@@ -311,16 +313,16 @@ def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
     origin, task = s.partitions[sender].task, s.partitions[receiver].task
     host = s.tasks[origin].host
     shared = s.hosts[host].fair and host != s.tasks[task].host
-    arrival = g.now if host == s.tasks[task].host else NONE
+    arrival = run.now if host == s.tasks[task].host else NONE
     if arrival == NONE and not shared:
-        arrival = departure(s, host, size, rows) + g.latency
+        arrival = departure(s, host, size, rows) + run.latency
     count_message(s, REPLAYED, 1, size)
-    if s.full and g.counts_load and host != s.tasks[task].host:
+    if s.extended and run.counts_load and host != s.tasks[task].host:
         s.partitions[sender].sent += size
     head, tail, n = NONE, NONE, p.live
     while n != NONE:
         node = s.nodes[n]
-        v = _on_its_way(s, receiver, origin, task, node.id, node.birth, node.key, arrival, NONE)
+        v = _on_its_way(s, receiver, origin, task, node.id, node.created, node.key, arrival, NONE)
         s.visits[v].replayed = 1
         if head == NONE:
             head = v
@@ -330,13 +332,13 @@ def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
         n = NONE if n == p.last else next_node(s, n)
     s.visits[head].ticket = rows  # read when the message arrives
     kind, ref, rank = REPLAY, head, MESSAGE
-    if s.full and turn:
+    if s.extended and turn:
         kind, ref, rank = COME, _bundle(s, head, origin, task), ARRIVAL
-    if s.full and shared:
+    if s.extended and shared:
         post(s, host, origin, task, size, kind, ref, rows)
     else:
-        push(s, arrival, rank + task * RECEIVER + origin, g.serial, kind, ref)
-        g.serial += 1
+        push(s, arrival, rank + task * RECEIVER + origin, run.serial, kind, ref)
+        run.serial += 1
     if s.partitions[receiver].replay_task != NONE:
         s.partitions[receiver].replay_pending += rows
     return rows, size

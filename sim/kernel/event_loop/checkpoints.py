@@ -1,4 +1,4 @@
-"""The life of a checkpoint: snapshot, writing, the way to its holder, and that upstream forgets."""
+"""The life of a checkpoint: snapshot, writing, the way to its host, and that upstream forgets."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def state_bytes(s: State, partition: int) -> int:
         return _rounded(u.applied, op.state_entry)
     if op.state_model == FIXED:
         return _rounded(1, op.state_entry)
-    if s.full and op.state_model == RECENT:
+    if s.extended and op.state_model == RECENT:
         return _rounded(recent(s, partition, 0), op.state_entry)
     return 0
 
@@ -69,74 +69,74 @@ def changed_bytes(s: State, partition: int) -> int:
         return _rounded(u.applied - u.at_snapshot, op.state_entry)
     if op.state_model == FIXED:
         return _rounded(1, op.state_entry)
-    if s.full and op.state_model == RECENT:
+    if s.extended and op.state_model == RECENT:
         return _rounded(recent(s, partition, u.at_snapshot), op.state_entry)
     return 0
 
 
 @kernel
-def life(s: State, holder: int) -> int:
-    """How often the holder has died."""
-    return 0 if holder == _REMOTE else s.hosts[holder].life
+def life(s: State, checkpoint_host: int) -> int:
+    """How often the checkpoint host has died."""
+    return 0 if checkpoint_host == _REMOTE else s.hosts[checkpoint_host].life
 
 
 @kernel
 def new_transfer(s: State) -> int:
     """A place for a transfer."""
-    g = s.g[0]
-    made = g.free_transfer
-    g.free_transfer = s.transfers[made].next
-    g.transfers_left -= 1
+    run = s.run[0]
+    made = run.free_transfer
+    run.free_transfer = s.transfers[made].next
+    run.transfers_left -= 1
     return made
 
 
 @kernel
 def free_transfer(s: State, transfer: Any) -> None:
     """The transfer is over."""
-    g = s.g[0]
-    s.transfers[transfer].next = g.free_transfer
-    g.free_transfer = transfer
-    g.transfers_left += 1
+    run = s.run[0]
+    s.transfers[transfer].next = run.free_transfer
+    run.free_transfer = transfer
+    run.transfers_left += 1
 
 
 @kernel
 def round_goes_on(s: State, ask: bool) -> bool:
-    """Take the checkpoints that are due now and set the next; False if Python must choose a holder first.
+    """Take the checkpoints that are due now and set the next; False if Python must choose a checkpoint host first.
 
     `ask` is False when Python has just answered for the partition whose turn it is.
     """
-    g = s.g[0]
+    run = s.run[0]
     n = s.round_partitions.shape[0]
-    while g.round_begin + s.round_offsets[g.round_next] <= g.now:
-        partition = s.partitions[s.round_partitions[g.round_next]].owner
+    while run.round_begin + s.round_offsets[run.round_next] <= run.now:
+        partition = s.partitions[s.round_partitions[run.round_next]].owner
         if s.partitions[partition].live and not s.partitions[partition].saving:
             if s.partitions[partition].is_sink:
                 trim_later(s, partition, s.partitions[partition].applied)
             else:
-                holder = g.answer if not ask else _holder(s, partition)
-                if holder == _ASK:
-                    g.asked = partition
+                checkpoint_host = run.answer if not ask else _checkpoint_host(s, partition)
+                if checkpoint_host == _ASK:
+                    run.asked = partition
                     return False
-                if holder >= _REMOTE:
-                    take(s, partition, holder)
+                if checkpoint_host >= _REMOTE:
+                    take(s, partition, checkpoint_host)
         ask = True
-        g.round_next += 1
-        if g.round_next == n:
-            g.round_next = 0
-            g.round_begin += g.interval
-    push(s, g.round_begin + s.round_offsets[g.round_next], 1, g.clock_number, ROUND, 0)
-    g.clock_number += 1
+        run.round_next += 1
+        if run.round_next == n:
+            run.round_next = 0
+            run.round_begin += run.interval
+    push(s, run.round_begin + s.round_offsets[run.round_next], 1, run.clock_number, ROUND, 0)
+    run.clock_number += 1
     return True
 
 
 @kernel
-def _holder(s: State, partition: int) -> int:
-    """The planned holder, or where that cannot the one of the last checkpoint, or Python has to choose."""
-    if s.g[0].remote_store:
+def _checkpoint_host(s: State, partition: int) -> int:
+    """The planned checkpoint host, or where that cannot the one of the last checkpoint, or Python has to choose."""
+    if s.run[0].remote_store:
         return _REMOTE
     u = s.partitions[partition]
     owner = s.tasks[u.task].host
-    current = u.stored_holder if u.stored else u.planned
+    current = u.stored_checkpoint_host if u.stored else u.planned
     if u.planned >= 0 and u.planned != owner and s.hosts[u.planned].trusted:
         return u.planned
     if current >= 0 and current != owner and s.hosts[current].trusted:
@@ -145,12 +145,12 @@ def _holder(s: State, partition: int) -> int:
 
 
 @kernel
-def take(s: State, partition: int, holder: int) -> None:
-    """A snapshot of the partition now, for that holder."""
-    g, u = s.g[0], s.partitions[partition]
+def take(s: State, partition: int, checkpoint_host: int) -> None:
+    """A snapshot of the partition now, for that checkpoint host."""
+    run, u = s.run[0], s.partitions[partition]
     op = s.operators[u.operator]
     kept = u.kept_rows * op.bytes
-    full = g.full_kind or not u.stored or u.stored_holder != holder
+    full = run.full_kind or not u.stored or u.stored_checkpoint_host != checkpoint_host
     whole = state_bytes(s, partition)
     size = whole + kept if full else changed_bytes(s, partition) + u.new_kept_bytes
     u.touched = 0
@@ -159,17 +159,17 @@ def take(s: State, partition: int, holder: int) -> None:
     u.new_kept_bytes = 0
     u.saving = 1
     save_kept(s, partition)
-    if s.full:
+    if s.extended:
         save_time(s, partition)
     host = s.tasks[u.task].host
-    number = g.checkpoint_rows
-    g.checkpoint_rows = number + 1
+    number = run.checkpoint_rows
+    run.checkpoint_rows = number + 1
     row = s.checkpoint_rows[number]
     row.operator = u.operator
     row.partition = u.index
     row.owner = host
-    row.holder = holder
-    row.taken = g.now
+    row.checkpoint_host = checkpoint_host
+    row.taken = run.now
     row.stored = NONE
     row.bytes = size
     row.full = full
@@ -179,11 +179,11 @@ def take(s: State, partition: int, holder: int) -> None:
     t.bytes = size
     t.count = u.applied
     t.stored_bytes = whole + kept
-    t.life = life(s, holder)
+    t.life = life(s, checkpoint_host)
     t.row = number
     t.partition = partition
     t.origin = u.task
-    t.holder = holder
+    t.checkpoint_host = checkpoint_host
     if op.serialise <= 0:
         ship(s, made)
         return
@@ -191,7 +191,7 @@ def take(s: State, partition: int, holder: int) -> None:
     e = s.visits[v]
     e.kind = SNAPSHOT
     e.id = made
-    e.birth = max(1, np.int64(np.rint(size * _NS / op.serialise)))
+    e.created = max(1, np.int64(np.rint(size * _NS / op.serialise)))
     e.ticket = ticket(s, host)
     e.wire = 0
     e.replayed = 0
@@ -202,22 +202,22 @@ def take(s: State, partition: int, holder: int) -> None:
 @kernel
 def ship(s: State, transfer: int) -> None:
     """What was written goes over the link of the owner."""
-    g, t = s.g[0], s.transfers[transfer]
+    run, t = s.run[0], s.transfers[transfer]
     count_message(s, CHECKPOINTED, 1, t.bytes)
-    kind = AT_REMOTE if t.holder == _REMOTE else STORED
+    kind = AT_REMOTE if t.checkpoint_host == _REMOTE else STORED
     host = s.tasks[t.origin].host
-    if s.full and s.hosts[host].fair:
-        post(s, host, t.origin, HOST_RECEIVER + t.holder + 1, t.bytes, kind, transfer, 0)
+    if s.extended and s.hosts[host].fair:
+        post(s, host, t.origin, HOST_RECEIVER + t.checkpoint_host + 1, t.bytes, kind, transfer, 0)
         return
     t.departure = upload_departure(s, host, t.bytes)
-    push(s, t.departure + g.latency, _rank(s, transfer), g.serial, kind, transfer)
-    g.serial += 1
+    push(s, t.departure + run.latency, _rank(s, transfer), run.serial, kind, transfer)
+    run.serial += 1
 
 
 @kernel
 def _rank(s: State, transfer: int) -> int:
     t = s.transfers[transfer]
-    return MESSAGE + (HOST_RECEIVER + t.holder + 1) * RECEIVER + t.origin
+    return MESSAGE + (HOST_RECEIVER + t.checkpoint_host + 1) * RECEIVER + t.origin
 
 
 @kernel
@@ -235,54 +235,55 @@ def at_remote(s: State, transfer: int) -> None:
         free_transfer(s, transfer)
         return
     written = remote_departure(s, s.transfers[transfer].bytes)
-    push(s, written, _rank(s, transfer), s.g[0].serial, STORED, transfer)
-    s.g[0].serial += 1
+    push(s, written, _rank(s, transfer), s.run[0].serial, STORED, transfer)
+    s.run[0].serial += 1
 
 
 @kernel
 def stored(s: State, transfer: int) -> None:
-    """The checkpoint has come to its holder."""
-    g, t = s.g[0], s.transfers[transfer]
+    """The checkpoint has come to its host."""
+    run, t = s.run[0], s.transfers[transfer]
     partition = t.partition
     u = s.partitions[partition]
     if never_left(s, transfer) or t.incarnation != u.incarnation:
         free_transfer(s, transfer)  # of an incarnation that is over: it would trim what the new state does not have
         return
     u.saving = 0
-    if t.life == life(s, t.holder) and (t.holder == _REMOTE or s.hosts[t.holder].alive):  # else it died meanwhile
+    host = t.checkpoint_host
+    if t.life == life(s, host) and (host == _REMOTE or s.hosts[host].alive):  # else it died meanwhile
         u.stored = 1
-        u.stored_holder = t.holder
+        u.stored_checkpoint_host = t.checkpoint_host
         u.stored_count = t.count
         u.stored_bytes = t.stored_bytes
         store_kept(s, partition)
         u.saved = 1
-        if s.full:
+        if s.extended:
             store_time(s, partition)
-        if s.full and u.stored_from != NONE:
+        if s.extended and u.stored_from != NONE:
             forget_stored(s, u.stored_from)
             forget_handed(s, partition)
-        s.checkpoint_rows[t.row].stored = g.now
+        s.checkpoint_rows[t.row].stored = run.now
         trim_later(s, partition, t.count)
-        if s.full and u.announced:
+        if s.extended and u.announced:
             u.announced = 0
-            s.notices[g.notices] = TOLD_STORED + partition
-            g.notices += 1
+            s.notices[run.notices] = TOLD_STORED + partition
+            run.notices += 1
     free_transfer(s, transfer)
 
 
 @kernel
 def trim_later(s: State, partition: int, count: int) -> None:
     """Tell every upstream task to forget what the stored checkpoint covers."""
-    g, u = s.g[0], s.partitions[partition]
-    g.mark += 1
+    run, u = s.run[0], s.partitions[partition]
+    run.mark += 1
     tasks = 0
     pair = u.in_pair
     while pair != NONE:
         p = s.pairs[pair]
         if p.live != NONE:
             task = s.tasks[s.partitions[p.sender].task]
-            if task.mark != g.mark:
-                task.mark = g.mark
+            if task.mark != run.mark:
+                task.mark = run.mark
                 tasks += 1
         pair = p.next_in
     if tasks == 0:
@@ -293,8 +294,8 @@ def trim_later(s: State, partition: int, count: int) -> None:
     t.partition = partition
     t.count = count
     t.incarnation = u.incarnation
-    push(s, g.now + g.latency, MESSAGE + u.task * RECEIVER + u.task, g.serial, TRIM, made)
-    g.serial += 1
+    push(s, run.now + run.latency, MESSAGE + u.task * RECEIVER + u.task, run.serial, TRIM, made)
+    run.serial += 1
 
 
 @kernel

@@ -6,43 +6,43 @@ from sim.kernel.event_loop.channels import emit, send_output
 from sim.kernel.event_loop.rows import record_visit
 from sim.kernel.event_loop.state import NONE
 from sim.kernel.event_loop.windows import window_id
-from sim.kernel.tools.compiling import apart, inlined, kernel
+from sim.kernel.tools.compiling import inlined, kernel, noinline
 from sim.kernel.tools.draws import output_key, source_id
 from sim.kernel.tools.pointer import State
 
 
 @inlined
 def emit_one(s: State, source: int, k: int) -> None:
-    """Emit the tuple of this sequence number, which is born now, and all before it have been emitted."""
+    """Emit the tuple of this sequence number, which is created now, and all before it have been emitted."""
     b = s.sources[source]
-    birth = s.births[b.offset + k - b.base]
+    arrival = s.arrivals[b.offset + k - b.base]
     b.emitted = k + 1
     record_visit(
-        s, s.partitions[b.partition].operator, s.partitions[b.partition].task, birth.time, birth.time, birth.time
+        s, s.partitions[b.partition].operator, s.partitions[b.partition].task, arrival.time, arrival.time, arrival.time
     )
-    send_output(s, b.partition, source_id(b.code, k), birth.time, birth.key)
+    send_output(s, b.partition, source_id(b.code, k), arrival.time, arrival.key)
 
 
-@apart
-def emit_births(s: State, source: int, upto: int) -> None:
-    """Emit what was born up to this sequence number and waits, until the task is paused or an output finds no room."""
-    b, g = s.sources[source], s.g[0]
+@noinline
+def emit_arrivals(s: State, source: int, upto: int) -> None:
+    """Emit what arrived up to this sequence number and waits, until the task is paused or an output finds no room."""
+    b, run = s.sources[source], s.run[0]
     partition = b.partition
     task, operator = s.partitions[partition].task, s.partitions[partition].operator
-    if s.full and s.tasks[task].paused_until != 0:
+    if s.extended and s.tasks[task].paused_until != 0:
         return
     for k in range(b.emitted, upto):
-        if s.full and s.tasks[task].unsent_head != NONE:
+        if s.extended and s.tasks[task].unsent_head != NONE:
             return
-        birth = s.births[b.offset + k - b.base]
+        arrival = s.arrivals[b.offset + k - b.base]
         b.emitted = k + 1
-        record_visit(s, operator, task, birth.time, g.now, g.now)
-        emit(s, partition, source_id(b.code, k), birth.time, birth.key)
+        record_visit(s, operator, task, arrival.time, run.now, run.now)
+        emit(s, partition, source_id(b.code, k), arrival.time, arrival.key)
 
 
 @kernel
 def emit_ticks(s: State, partition: int, upto: int) -> None:
-    """Emit what a timer has not emitted up to this instant of it, each born at its own, unless the task is paused."""
+    """Emit what a timer owes up to this instant, each created at its own instant, unless the task is paused."""
     u = s.partitions[partition]
     if s.tasks[u.task].paused_until != 0:
         return

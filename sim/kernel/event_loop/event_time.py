@@ -23,8 +23,8 @@ from sim.kernel.tools.pointer import State
 @kernel
 def burst(s: State, kind: int, ref: int, rank: int) -> int:
     """How many tuples and watermarks the event can send beyond those of a single tuple."""
-    g = s.g[0]
-    fan = g.mark_fan * g.tasks
+    run = s.run[0]
+    fan = run.mark_fan * run.tasks
     if kind == TICK:
         return fan
     task = rank - SERVICE
@@ -40,28 +40,28 @@ def burst(s: State, kind: int, ref: int, rank: int) -> int:
     if not t.alive:
         return 0
     if kind == END:
-        met = 1 + g.fan_out * matches(s, ref) if op.joins != NONE and e.kind == TUPLE else 0
+        met = 1 + run.fan_out * matches(s, ref) if op.joins != NONE and e.kind == TUPLE else 0
         return fan * t.marks + met
     need = fan * (t.marks + 1)
     if op.windowed and op.joins == NONE:
-        need += g.fan_out * due(s, task, e.key)
+        need += run.fan_out * due(s, task, e.key)
     return need
 
 
 @kernel
 def room_for_windows(s: State, kind: int, ref: int, rank: int, need: int) -> bool:
-    """Whether the pools have room for what the event does with windows and watermarks; else `g.burst` says for what."""
-    g = s.g[0]
-    g.burst = burst(s, kind, ref, rank)
-    need += g.burst
+    """Whether the pools have room for the event's windows and watermarks; else `run.burst` says for what."""
+    run = s.run[0]
+    run.burst = burst(s, kind, ref, rank)
+    need += run.burst
     return not (
-        g.visits_left < need
-        or g.nodes_left < need
-        or g.notes_left < need
-        or g.events + need > s.heap.shape[0]
-        or g.pairs_used + need > s.pairs.shape[0]
-        or g.cells_left < g.spread
-        or g.panes_left < g.spread
+        run.visits_left < need
+        or run.nodes_left < need
+        or run.notes_left < need
+        or run.events + need > s.heap.shape[0]
+        or run.pairs_used + need > s.pairs.shape[0]
+        or run.cells_left < run.spread
+        or run.panes_left < run.spread
         or not fair_room(s, need)
     )
 
@@ -76,14 +76,14 @@ def tick(s: State, source: int, time: int) -> None:
         for k in range(s.sources.shape[0]):
             other = s.sources[k]
             if (
-                other.emitted < other.born
+                other.emitted < other.arrived
                 and s.partitions[other.partition].task == partition.task
                 and s.partitions[other.partition].live
             ):
-                promise = min(promise, s.births[other.offset + other.emitted - other.base].time)
+                promise = min(promise, s.arrivals[other.offset + other.emitted - other.base].time)
         rise(s, partition.task, promise)
-    push(s, time + b.watermark, TICKS + partition.task, s.g[0].serial, TICK, source)
-    s.g[0].serial += 1
+    push(s, time + b.watermark, TICKS + partition.task, s.run[0].serial, TICK, source)
+    s.run[0].serial += 1
 
 
 @kernel
@@ -94,14 +94,14 @@ def timer(s: State, partition: int, time: int) -> None:
     u.ticks_due = time // op.timer
     if u.live:
         emit_ticks(s, partition, u.ticks_due)
-    push(s, time + op.timer, TIMERS + u.task, s.g[0].serial, TIMER, partition)
-    s.g[0].serial += 1
+    push(s, time + op.timer, TIMERS + u.task, s.run[0].serial, TIMER, partition)
+    s.run[0].serial += 1
 
 
 @kernel
 def rise(s: State, origin: int, event: int) -> None:
     """Send a watermark over all channels on the way to a window, if it is a later one."""
-    g = s.g[0]
+    run = s.run[0]
     if event <= s.tasks[origin].event_sent:
         return
     s.tasks[origin].event_sent = event
@@ -110,16 +110,16 @@ def rise(s: State, origin: int, event: int) -> None:
         edge = s.edges[k]
         if s.operators[edge.down].timed:
             if edge.kind == FORWARD:
-                g.mark += 1
-                for j in range(op.partitions + g.further):
+                run.mark += 1
+                for j in range(op.partitions + run.further):
                     partition = nth_partition(s, op, j)
                     if is_there(s, partition, origin):
                         s.tasks[
                             s.partitions[edge.first_partition + s.partitions[partition].index % edge.partitions].task
-                        ].mark = g.mark
-            for task in range(g.tasks):
+                        ].mark = run.mark
+            for task in range(run.tasks):
                 t = s.tasks[task]
-                if t.operator == edge.down and t.alive and (edge.kind != FORWARD or t.mark == g.mark):
+                if t.operator == edge.down and t.alive and (edge.kind != FORWARD or t.mark == run.mark):
                     pass_mark(s, origin, task, event)
 
 
@@ -165,7 +165,7 @@ def _speaks(s: State, group: int, origin: int, serial: int) -> bool:
     """Whether the mark comes from where an instance is, and was made since that has sent all that it kept."""
     if _speaks_alone(s, group, origin, serial):
         return True
-    for partition in range(s.partitions.shape[0] - s.g[0].further, s.partitions.shape[0]):
+    for partition in range(s.partitions.shape[0] - s.run[0].further, s.partitions.shape[0]):
         if s.partitions[partition].group == group and _speaks_alone(s, partition, origin, serial):
             return True
     return False
@@ -204,14 +204,14 @@ def _turn(s: State, task: int, origin: int, event: int, serial: int, begun: int)
     """Event time rises at the partitions there; what it passes ends."""
     t = s.tasks[task]
     op = s.operators[t.operator]
-    for k in range(op.partitions + s.g[0].further):
+    for k in range(op.partitions + s.run[0].further):
         partition = nth_partition(s, op, k)
         if is_there(s, partition, task) and s.partitions[partition].live:
             _hear(s, partition, origin, event, serial, begun)
     if op.windowed and t.next_end <= event:
         end_windows(s, task)
     least = NEVER_ENDS
-    for k in range(op.partitions + s.g[0].further):
+    for k in range(op.partitions + s.run[0].further):
         partition = nth_partition(s, op, k)
         u = s.partitions[partition]
         if is_there(s, partition, task) and u.live:

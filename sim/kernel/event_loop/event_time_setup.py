@@ -49,18 +49,18 @@ def operator_fields(operators: np.ndarray, plan: RunPlan) -> None:
 
 def start(s: State, plan: RunPlan, cluster: Cluster) -> None:
     """Join the tasks by channels, and set the first watermarks of the sources; nothing without a window."""
-    g = s.g
-    g["free_cell"] = g["free_pane"] = NONE
-    g["noted"] = (
+    run = s.run
+    run["free_cell"] = run["free_pane"] = NONE
+    run["noted"] = (
         np.any(s.operators["joins"] != NONE)
         or np.any(s.operators["state_model"] == RECENT)
         or (plan.may_fail and np.any(s.operators["windowed"]))
     )
-    g["spread"] = max((operator.windows.most for operator in plan.operators if operator.windows), default=0)
+    run["spread"] = max((operator.windows.most for operator in plan.operators if operator.windows), default=0)
     for name in ("panes", "recent_first", "recent_last", "past_first", "past_last"):
         s.partitions[name] = NONE
     s.channels = _channels(s, plan)
-    g["mark_fan"] = max((sum(edge.down.timed for edge in plan.edges) for plan in plan.operators), default=0)
+    run["mark_fan"] = max((sum(edge.down.timed for edge in plan.edges) for plan in plan.operators), default=0)
     for partition, operator in enumerate(cluster.partition_operator):
         timer_ns = plan.operators[operator].timer_ns
         if timer_ns:
@@ -75,10 +75,10 @@ def start(s: State, plan: RunPlan, cluster: Cluster) -> None:
 
 def _set(s: State, at_ns: int, rank: int, kind: int, ref: int) -> None:
     """Set an event of the start of the run."""
-    if int(s.g["events"][0]) + 1 > s.heap.shape[0]:
+    if int(s.run["events"][0]) + 1 > s.heap.shape[0]:
         s.heap = longer(s.heap, 0)
-    push(s, at_ns, rank, int(s.g["serial"][0]), kind, ref)
-    s.g["serial"] += 1
+    push(s, at_ns, rank, int(s.run["serial"][0]), kind, ref)
+    s.run["serial"] += 1
 
 
 def _channels(s: State, plan: RunPlan) -> np.ndarray:
@@ -118,16 +118,16 @@ def with_channels(s: State, instance: int, group: int) -> None:
 
 def grown(s: State, tuples: int = 1) -> None:
     """Make room for so many more tuples in all their windows."""
-    g = s.g
-    spread = tuples * int(g["spread"][0])
+    run = s.run
+    spread = tuples * int(run["spread"][0])
     for pool, left, head in (("cells", "cells_left", "free_cell"), ("panes", "panes_left", "free_pane")):
-        missing = spread - int(g[left][0])
+        missing = spread - int(run[left][0])
         if missing > 0:
             old = getattr(s, pool)
             made = longer(old, old.shape[0] + missing)
-            chained(made["next"], old.shape[0], int(g[head][0]))
-            g[head] = old.shape[0]
-            g[left] += made.shape[0] - old.shape[0]
+            chained(made["next"], old.shape[0], int(run[head][0]))
+            run[head] = old.shape[0]
+            run[left] += made.shape[0] - old.shape[0]
             setattr(s, pool, made)
     if 2 * s.cells.shape[0] > s.cell_index.shape[0]:
         index = np.full(power(2 * s.cells.shape[0]), NONE, np.int32)

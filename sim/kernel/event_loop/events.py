@@ -2,11 +2,11 @@
 
 Most events never see the heap. Arrivals are mostly set in the order in which they happen: those inside a host for now
 (`near`), those over links that are equally long for later (`far`). What comes after the last one of its ring joins
-that. Of what a task is to do itself, ends of services and births, one event has a place in `own`, and a tournament
-(`matches`) says which is first: node k is the least of nodes 4k to 4k + 3. A node is an instant and a task in one
-number, so that of equal instants the lower task comes first, as ranks have it. Tasks that share one core have a place
-together: of their services one ends at a time. Any other event, what finds its place taken, and an instant that is too
-far away for such a number, goes to the heap.
+that. Of what a task is to do itself, ends of services and arrivals, one event has a place in `own`, and a tournament
+tree (`tournament`) says which is first: node k is the least of nodes 4k to 4k + 3. A node is an instant and a task in
+one number, so that of equal instants the lower task comes first, as ranks have it. Tasks that share one core have a
+place together: of their services one ends at a time. Any other event, what finds its place taken, and an instant that
+is too far away for such a number, goes to the heap.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ HEAP, NEAR, FAR, OWN = range(4)
 def push(s: State, time: int, rank: int, seq: int, kind: int, ref: int) -> None:
     """Set an event."""
     heap = s.heap
-    place = s.g[0].events
-    s.g[0].events = place + 1
+    place = s.run[0].events
+    s.run[0].events = place + 1
     while place > 0:
         above = (place - 1) >> 1
         e = heap[above]
@@ -46,8 +46,8 @@ def push(s: State, time: int, rank: int, seq: int, kind: int, ref: int) -> None:
 def pop(s: State) -> None:
     """Remove the first event of the heap."""
     heap = s.heap
-    n = s.g[0].events - 1
-    s.g[0].events = n
+    n = s.run[0].events - 1
+    s.run[0].events = n
     if n == 0:
         heap[0].time = NEVER
         return
@@ -75,11 +75,11 @@ def pop(s: State) -> None:
 @inlined
 def push_arrival(s: State, time: int, rank: int, seq: int, v: int) -> bool:
     """Set the arrival of a tuple; `seq` is above that of all events that were set before. Whether it is in `far`."""
-    g = s.g[0]
-    if time == g.now:
-        ring, first, count = s.near, g.near_first, g.near_count
+    run = s.run[0]
+    if time == run.now:
+        ring, first, count = s.near, run.near_first, run.near_count
     else:
-        ring, first, count = s.far, g.far_first, g.far_count
+        ring, first, count = s.far, run.far_first, run.far_count
     if count > 0:
         last = ring[(first + count - 1) & (RING - 1)]
         if count == RING or time < last.time or (time == last.time and rank < last.rank):
@@ -91,62 +91,64 @@ def push_arrival(s: State, time: int, rank: int, seq: int, v: int) -> bool:
     e.seq = seq
     e.kind = ARRIVE
     e.ref = v
-    if time == g.now:
-        g.near_count = count + 1
+    if time == run.now:
+        run.near_count = count + 1
         return False
-    g.far_count = count + 1
+    run.far_count = count + 1
     return True
 
 
 @inlined
 def push_own(s: State, time: int, task: int, kind: int, ref: int) -> None:
-    """Set an event of the rank of the task: a service ends, or something is born."""
-    g = s.g[0]
-    seq = g.serial
-    g.serial = seq + 1
+    """Set an event of the rank of the task: a service ends, or a source tuple arrives."""
+    run = s.run[0]
+    seq = run.serial
+    run.serial = seq + 1
     place = s.tasks[task].place
-    leaf = (s.matches.shape[0] >> 1) + place
-    if s.matches[leaf] != NEVER or time >= g.horizon:
+    leaf = (s.tournament.shape[0] >> 1) + place
+    if s.tournament[leaf] != NEVER or time >= run.horizon:
         push(s, time, SERVICE + task, seq, kind, ref)
         return
     e = s.own[place]
     e.seq = seq
     e.kind = kind
     e.ref = ref
-    _play(s.matches, leaf, (time << g.task_bits) + task)
-    if g.vacant == place:
-        g.vacant = NONE
+    _replay_path(s.tournament, leaf, (time << run.task_bits) + task)
+    if run.vacant == place:
+        run.vacant = NONE
 
 
 @inlined
-def _play(matches: np.ndarray, leaf: int, number: int) -> None:
-    """Put a number at a leaf and play its matches, from the bottom to the top; the winner of each goes on."""
+def _replay_path(tournament: np.ndarray, leaf: int, number: int) -> None:
+    """Put a number at a leaf and replay its matches up to the root; the winner of each goes on."""
     place = leaf
-    matches[place] = number
+    tournament[place] = number
     while place > 1:
-        number = min(matches[place ^ 3], matches[place ^ 2], matches[place ^ 1], number)
+        number = min(tournament[place ^ 3], tournament[place ^ 2], tournament[place ^ 1], number)
         place >>= 2
-        matches[place] = number
+        tournament[place] = number
 
 
 @kernel
-def play_all(matches: np.ndarray) -> None:
-    """All matches between leaves that are there."""
-    level = matches.shape[0] >> 1
+def build_tournament(tournament: np.ndarray) -> None:
+    """Play all matches between the leaves."""
+    level = tournament.shape[0] >> 1
     while level > 1:
         level >>= 2
         for place in range(level, 2 * level):
             below = 4 * place
-            matches[place] = min(matches[below], matches[below + 1], matches[below + 2], matches[below + 3])
+            tournament[place] = min(
+                tournament[below], tournament[below + 1], tournament[below + 2], tournament[below + 3]
+            )
 
 
 @inlined
-def play_vacant(s: State) -> None:
-    """Let the others of a place's matches win that has no own event any more; what follows needs that."""
-    g = s.g[0]
-    if g.vacant != NONE:
-        _play(s.matches, (s.matches.shape[0] >> 1) + g.vacant, NEVER)
-        g.vacant = NONE
+def replay_vacant(s: State) -> None:
+    """Replay the tournament for the place whose event was just removed; needed before the root is read."""
+    run = s.run[0]
+    if run.vacant != NONE:
+        _replay_path(s.tournament, (s.tournament.shape[0] >> 1) + run.vacant, NEVER)
+        run.vacant = NONE
 
 
 @inlined
@@ -171,34 +173,35 @@ def first_of(s: State) -> int:
 @kernel
 def event_at(s: State, place: int) -> tuple[int, int, int, int, int]:
     """Instant, rank, order of setting, kind and subject of the first event there; the instant is NEVER without one."""
-    g = s.g[0]
+    run = s.run[0]
     if place == OWN:
-        first = s.matches[1]
+        first = s.tournament[1]
         if first == NEVER:
             return NEVER, 0, 0, 0, 0
         task = task_of(s, first)
         own = s.own[s.tasks[task].place]
-        return first >> g.task_bits, SERVICE + task, own.seq, own.kind, own.ref
-    e = s.heap[0] if place == HEAP else s.near[g.near_first] if place == NEAR else s.far[g.far_first]
+        return first >> run.task_bits, SERVICE + task, own.seq, own.kind, own.ref
+    e = s.heap[0] if place == HEAP else s.near[run.near_first] if place == NEAR else s.far[run.far_first]
     return e.time, e.rank, e.seq, e.kind, e.ref
 
 
 @inlined
 def remove_first(s: State, place: int) -> None:
     """Remove the first event there; an empty heap or ring has NEVER where the instant of its first would be."""
-    g = s.g[0]
+    run = s.run[0]
     if place == OWN:
-        g.vacant = s.tasks[task_of(s, s.matches[1])].place
-        s.matches[(s.matches.shape[0] >> 1) + g.vacant] = NEVER  # mostly the next event comes at once, and plays
+        run.vacant = s.tasks[task_of(s, s.tournament[1])].place
+        # Not replayed yet: mostly the next event comes at once, and does that.
+        s.tournament[(s.tournament.shape[0] >> 1) + run.vacant] = NEVER
     elif place == FAR:
-        g.far_first = (g.far_first + 1) & (RING - 1)
-        g.far_count -= 1
-        if g.far_count == 0:
-            s.far[g.far_first].time = NEVER
+        run.far_first = (run.far_first + 1) & (RING - 1)
+        run.far_count -= 1
+        if run.far_count == 0:
+            s.far[run.far_first].time = NEVER
     elif place == NEAR:
-        g.near_first = (g.near_first + 1) & (RING - 1)
-        g.near_count -= 1
-        if g.near_count == 0:
-            s.near[g.near_first].time = NEVER
+        run.near_first = (run.near_first + 1) & (RING - 1)
+        run.near_count -= 1
+        if run.near_count == 0:
+            s.near[run.near_first].time = NEVER
     else:
         pop(s)

@@ -23,8 +23,8 @@ _NS = 1e9
 @kernel
 def fair_room(s: State, need: int) -> bool:
     """Whether there is room for so many messages."""
-    g = s.g[0]
-    return not g.fair or (g.parcels_left >= need and g.lanes_used + need <= s.lanes.shape[0])
+    run = s.run[0]
+    return not run.fair or (run.parcels_left >= need and run.lanes_used + need <= s.lanes.shape[0])
 
 
 @kernel
@@ -48,8 +48,8 @@ def _lane_of(s: State, host: int, origin: int, receiver: int) -> int:
         if s.lanes[n].origin == origin and s.lanes[n].receiver == receiver:
             return n
         k = (k + 1) & (size - 1)
-    n = s.g[0].lanes_used
-    s.g[0].lanes_used = n + 1
+    n = s.run[0].lanes_used
+    s.run[0].lanes_used = n + 1
     index[k] = n
     lane = s.lanes[n]
     lane.origin = origin
@@ -61,7 +61,7 @@ def _lane_of(s: State, host: int, origin: int, receiver: int) -> int:
 
 @kernel
 def _work_off(s: State, host: int) -> None:
-    h, now = s.hosts[host], s.g[0].now
+    h, now = s.hosts[host], s.run[0].now
     if h.active > 0:
         h.link_done += (now - h.link_changed) // h.active
     h.link_changed = now
@@ -70,14 +70,14 @@ def _work_off(s: State, host: int) -> None:
 @kernel
 def _set_departure(s: State, host: int) -> None:
     """Say when the next message leaves; an event that is set for an earlier instant looks again then."""
-    h, g = s.hosts[host], s.g[0]
+    h, run = s.hosts[host], s.run[0]
     if h.active == 0:
         return
-    h.due = g.now + (s.lanes[h.first_lane].finish - h.link_done) * h.active
+    h.due = run.now + (s.lanes[h.first_lane].finish - h.link_done) * h.active
     if h.alarm == NONE or h.due < h.alarm:
         h.alarm = h.due
-        push(s, h.due, LINK + host, g.serial, DEPART, host)
-        g.serial += 1
+        push(s, h.due, LINK + host, run.serial, DEPART, host)
+        run.serial += 1
 
 
 @kernel
@@ -109,19 +109,19 @@ def _put_in_order(s: State, host: int, n: int) -> None:
 @kernel
 def post(s: State, host: int, origin: int, receiver: int, size: int, kind: int, ref: int, tuples: int) -> None:
     """Send a message of so many tuples over the link; what happens when it arrives is an event of that kind."""
-    g = s.g[0]
-    p = g.free_parcel
+    run = s.run[0]
+    p = run.free_parcel
     parcel = s.parcels[p]
-    g.free_parcel = parcel.next
-    g.parcels_left -= 1
+    run.free_parcel = parcel.next
+    run.parcels_left -= 1
     parcel.work = np.int64(np.rint(size * _NS / s.hosts[host].rate))
-    parcel.serial = g.serial
-    g.serial += 1
+    parcel.serial = run.serial
+    run.serial += 1
     parcel.kind = kind
     parcel.ref = ref
     parcel.next = NONE
     parcel.tuples = tuples
-    parcel.posted = g.now
+    parcel.posted = run.now
     if _is_upload(kind):
         s.hosts[host].uploads += 1
     else:
@@ -150,29 +150,29 @@ def _count_use(s: State, host: int, p: int) -> None:
     h, parcel = s.hosts[host], s.parcels[p]
     if _is_upload(parcel.kind):
         h.uploads -= 1
-        h.upload_left = s.g[0].now
+        h.upload_left = s.run[0].now
         return
     met = h.uploads > 0 or h.upload_left > parcel.posted
-    count_tuples(s, host, parcel.tuples, s.g[0].now - parcel.alone if met else 0)
+    count_tuples(s, host, parcel.tuples, s.run[0].now - parcel.alone if met else 0)
 
 
 @kernel
 def _free_parcel(s: State, p: int) -> None:
-    g = s.g[0]
-    s.parcels[p].next = g.free_parcel
-    g.free_parcel = p
-    g.parcels_left += 1
+    run = s.run[0]
+    s.parcels[p].next = run.free_parcel
+    run.free_parcel = p
+    run.parcels_left += 1
 
 
 @kernel
 def depart(s: State, host: int) -> None:
     """A message leaves the link, if one is due."""
-    h, g = s.hosts[host], s.g[0]
-    if h.alarm == g.now:
+    h, run = s.hosts[host], s.run[0]
+    if h.alarm == run.now:
         h.alarm = NONE
     if h.active == 0:
         return
-    if h.due != g.now:
+    if h.due != run.now:
         _set_alarm(s, host)
         return
     _work_off(s, host)
@@ -199,18 +199,18 @@ def depart(s: State, host: int) -> None:
 
 @kernel
 def _set_alarm(s: State, host: int) -> None:
-    h, g = s.hosts[host], s.g[0]
+    h, run = s.hosts[host], s.run[0]
     if h.alarm == NONE:
         h.alarm = h.due
-        push(s, h.due, LINK + host, g.serial, DEPART, host)
-        g.serial += 1
+        push(s, h.due, LINK + host, run.serial, DEPART, host)
+        run.serial += 1
 
 
 @kernel
 def _left(s: State, kind: int, ref: int, origin: int, receiver: int) -> None:
     """The message has left: set the event of its arrival."""
-    g = s.g[0]
-    arrival = g.now + g.latency
+    run = s.run[0]
+    arrival = run.now + run.latency
     rank = MESSAGE
     if kind == MARKED:
         rank = ARRIVAL
@@ -220,15 +220,15 @@ def _left(s: State, kind: int, ref: int, origin: int, receiver: int) -> None:
     elif kind == COME:
         rank = ARRIVAL
         if s.visits[ref].kind == BUNDLE:
-            _note_arrival(s, s.visits[ref].birth, arrival)
+            _note_arrival(s, s.visits[ref].created, arrival)
         else:
-            s.visits[ref].key = g.now
+            s.visits[ref].key = run.now
     elif kind == REPLAY:
         _note_arrival(s, ref, arrival)
     else:
-        s.transfers[ref].departure = g.now
-    push(s, arrival, rank + receiver * RECEIVER + origin, g.serial, kind, ref)
-    g.serial += 1
+        s.transfers[ref].departure = run.now
+    push(s, arrival, rank + receiver * RECEIVER + origin, run.serial, kind, ref)
+    run.serial += 1
 
 
 @kernel
@@ -242,7 +242,7 @@ def _note_arrival(s: State, v: int, arrival: int) -> None:
 @kernel
 def close_link(s: State, host: int) -> None:
     """The host died: nothing leaves any more. Visits that were on the link are left to those who drop them."""
-    h, g = s.hosts[host], s.g[0]
+    h, run = s.hosts[host], s.run[0]
     n = h.first_lane
     while n != NONE:
         lane = s.lanes[n]
@@ -251,14 +251,14 @@ def close_link(s: State, host: int) -> None:
             following = s.parcels[p].next
             if _is_upload(s.parcels[p].kind):
                 ref = s.parcels[p].ref
-                s.transfers[ref].next = g.free_transfer
-                g.free_transfer = ref
-                g.transfers_left += 1
+                s.transfers[ref].next = run.free_transfer
+                run.free_transfer = ref
+                run.transfers_left += 1
             elif s.parcels[p].kind == COME or s.parcels[p].kind == MARKED:
                 ref = s.parcels[p].ref
-                s.visits[ref].next = g.free_visit
-                g.free_visit = ref
-                g.visits_left += 1
+                s.visits[ref].next = run.free_visit
+                run.free_visit = ref
+                run.visits_left += 1
             _free_parcel(s, p)
             p = following
         lane.first = lane.last = NONE
@@ -280,17 +280,17 @@ def least_arrival(s: State, task: int, operators: np.ndarray, before: int) -> in
 
     Or NONE. `operators` (n_operators,) marks the operators that count.
     """
-    g, last = s.g[0], NONE
-    for n in range(g.lanes_used):
+    run, last = s.run[0], NONE
+    for n in range(run.lanes_used):
         lane = s.lanes[n]
         if lane.receiver != task or lane.first == NONE or not operators[s.tasks[lane.origin].operator]:
             continue
         h = s.hosts[lane.host]
-        left = lane.finish - h.link_done - (g.now - h.link_changed) // h.active
+        left = lane.finish - h.link_done - (run.now - h.link_changed) // h.active
         p = lane.first
         while p != NONE and s.parcels[p].serial < before:
             if _has_tuples(s, p):
-                last = max(last, g.now + left + g.latency)
+                last = max(last, run.now + left + run.latency)
             p = s.parcels[p].next
             if p != NONE:
                 left += s.parcels[p].work

@@ -1,13 +1,13 @@
 """What nobody can ask for again is forgotten: ids of applied tuples whose whole family is over.
 
-All that follows from a source tuple has its birth. Let no tuple be under way, in a queue or set aside, and no output be
-kept, in memory or in a checkpoint, and no source have one to emit, that was born before an instant. Then nothing with
-an earlier birth can ever be sent again: what is sent follows from one of these. So nobody has to know such an id: it
-cannot come as a duplicate, and no output is left that upstream could forget because of it. A state that is restored
-from an older checkpoint may lack it, which the books see by its number.
+All that follows from a source tuple has its creation time. Let no tuple be under way, in a queue or set aside, and no
+output be kept, in memory or in a checkpoint, and no source have one to emit, that was created before an instant. Then
+nothing with an earlier creation time can ever be sent again: what is sent follows from one of these. So nobody has to
+know such an id: it cannot come as a duplicate, and no output is left that upstream could forget because of it. A state
+that is restored from an older checkpoint may lack it, which the audit sees by its number.
 
-That does not hold where outputs have another birth than what they follow from, of windows, joins and timers; and where
-duplicates are not dropped the books need ids that come twice. There all ids are kept.
+That does not hold where outputs have another creation time than what they follow from, of windows, joins and timers;
+and where duplicates are not dropped the audit needs ids that come twice. There all ids are kept.
 
 Logs are cut in whole chunks, from the front: `base` is how many tuples of a partition came before what is left.
 """
@@ -27,14 +27,14 @@ _NEVER = np.iinfo(np.int64).max
 @kernel
 def forget(s: State) -> None:
     """Forget all ids that no tuple can have any more; takes as long as what is left is large."""
-    g = s.g[0]
+    run = s.run[0]
     _note_instances(s)
-    g.oldest = max(g.oldest, oldest_birth(s))
+    run.oldest = max(run.oldest, oldest_created(s))
     for partition in range(s.partitions.shape[0]):
         u = s.partitions[partition]
-        if u.retired or s.partitions[u.group].instances == 1:  # the books compare the logs of several
-            _cut_front(s, partition, g.oldest)
-    if not g.clean:
+        if u.retired or s.partitions[u.group].instances == 1:  # the audit compares the logs of several
+            _cut_front(s, partition, run.oldest)
+    if not run.clean:
         _rebuild_positions(s)
 
 
@@ -61,19 +61,19 @@ def _is_over(s: State, partition: int) -> bool:
 
 
 @kernel
-def oldest_birth(s: State) -> int:
-    """The earliest birth of all that is somewhere, or will be emitted."""
+def oldest_created(s: State) -> int:
+    """The earliest creation time of all that is somewhere, or will be emitted."""
     oldest = _NEVER
     for source in range(s.sources.shape[0]):
         b = s.sources[source]
         if b.emitted < b.have:
-            oldest = min(oldest, s.births[b.offset + b.emitted - b.base].time)
+            oldest = min(oldest, s.arrivals[b.offset + b.emitted - b.base].time)
         elif b.more:
-            oldest = min(oldest, s.births[b.offset + b.have - 1 - b.base].time if b.have > b.base else 0)
+            oldest = min(oldest, s.arrivals[b.offset + b.have - 1 - b.base].time if b.have > b.base else 0)
     for v in range(s.visits.shape[0]):
         if s.visits[v].wire:
-            oldest = min(oldest, s.visits[v].birth)
-    for task in range(s.g[0].tasks):
+            oldest = min(oldest, s.visits[v].created)
+    for task in range(s.run[0].tasks):
         t = s.tasks[task]
         oldest = min(oldest, _oldest_of(s, t.front_head), _oldest_of(s, t.queue_head), _oldest_of(s, t.serving_head))
         oldest = min(oldest, _oldest_of(s, t.unsent_head), _oldest_of(s, t.back_head), _oldest_of(s, t.side_head))
@@ -90,7 +90,7 @@ def _oldest_of(s: State, head: int) -> int:
     while head != NONE:
         e = s.visits[head]
         if e.kind == TUPLE:
-            oldest = min(oldest, e.birth)
+            oldest = min(oldest, e.created)
         head = e.next
     return oldest
 
@@ -104,7 +104,7 @@ def _oldest_kept(s: State, partition: int) -> int:
         p = s.pairs[pair]
         n = p.first
         while n != NONE:
-            oldest = min(oldest, s.nodes[n].birth)
+            oldest = min(oldest, s.nodes[n].created)
             n = NONE if n == p.last else next_node(s, n)
         pair = p.next_out
     return oldest
@@ -112,8 +112,8 @@ def _oldest_kept(s: State, partition: int) -> int:
 
 @kernel
 def _cut_front(s: State, partition: int, oldest: int) -> None:
-    """Free the chunks at the front of a log, as long as all in them was born before an instant."""
-    g, u = s.g[0], s.partitions[partition]
+    """Free the chunks at the front of a log, as long as all in them was created before an instant."""
+    run, u = s.run[0], s.partitions[partition]
     while u.log_first != NONE and s.log_newest[u.log_first] < oldest:
         chunk = u.log_first
         if u.applied - u.base < CHUNK and not u.retired:
@@ -122,9 +122,9 @@ def _cut_front(s: State, partition: int, oldest: int) -> None:
         u.log_first = NONE if chunk == u.log_last else s.log_next[chunk]
         if u.log_first == NONE:
             u.log_last = NONE
-        s.log_next[chunk] = g.free_chunk
-        g.free_chunk = chunk
-        g.chunks_left += 1
+        s.log_next[chunk] = run.free_chunk
+        run.free_chunk = chunk
+        run.chunks_left += 1
 
 
 @kernel
@@ -132,5 +132,5 @@ def _rebuild_positions(s: State) -> None:
     """Only what is in the logs has a position."""
     for k in range(s.positions.shape[0]):
         s.positions[k].partition = NONE
-    s.g[0].positions_used = 0
+    s.run[0].positions_used = 0
     note_all_positions(s)

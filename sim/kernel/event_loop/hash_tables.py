@@ -13,7 +13,7 @@ import numpy as np
 
 from sim.kernel.event_loop.state import NONE
 from sim.kernel.tools.arrays import prefetch
-from sim.kernel.tools.compiling import apart, inlined, kernel
+from sim.kernel.tools.compiling import inlined, kernel, noinline
 from sim.kernel.tools.pointer import State
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
@@ -62,7 +62,7 @@ def set_position(s: State, partition: int, tuple_id: int, pos: int) -> None:
     e.id = tuple_id
     e.partition = partition
     e.pos = pos
-    s.g[0].positions_used += 1
+    s.run[0].positions_used += 1
 
 
 @kernel
@@ -79,7 +79,7 @@ def unset_position(s: State, partition: int, tuple_id: int, pos: int) -> None:
                 return
             break
         k = (k + 1) & (size - 1)
-    s.g[0].positions_used -= 1
+    s.run[0].positions_used -= 1
     # What comes behind moves up, so that no search ends too early.
     hole = k
     k = (k + 1) & (size - 1)
@@ -126,7 +126,7 @@ def touch_key(s: State, partition: int, key: int, pos: int) -> None:
             e.epoch = u.epoch
             u.keys += 1
             u.touched += 1
-            s.g[0].keys_used += 1
+            s.run[0].keys_used += 1
             return
     if e.since < 0:
         e.since = pos
@@ -136,7 +136,7 @@ def touch_key(s: State, partition: int, key: int, pos: int) -> None:
         u.touched += 1
 
 
-@apart
+@noinline
 def away_from_home(table: np.ndarray, partition: int, key: int) -> int:
     """Where a key is, or may be put, whose home is taken by another.
 
@@ -204,8 +204,8 @@ def pair_of(s: State, sender: int, receiver: int) -> int:
     k = slot_of(sender, receiver, size)
     while s.pair_index[k] != NONE:
         k = (k + 1) & (size - 1)
-    made = s.g[0].pairs_used
-    s.g[0].pairs_used = made + 1
+    made = s.run[0].pairs_used
+    s.run[0].pairs_used = made + 1
     s.pair_index[k] = made
     p = s.pairs[made]
     p.sender = sender

@@ -23,7 +23,7 @@ from sim.kernel.event_loop.rules import ANY, new_rule, rules_without
 from sim.kernel.event_loop.service import drop
 from sim.kernel.event_loop.state import CHUNK, MOVED, NONE
 from sim.kernel.event_loop.windows import forget_windows
-from sim.kernel.tools.compiling import helper, kernel
+from sim.kernel.tools.compiling import allocating, kernel
 from sim.kernel.tools.pointer import State
 
 
@@ -43,7 +43,7 @@ def add_instance(s: State, instance: int, partition: int, task: int) -> None:
     u.first_key = instance * SPREAD & FIRST_KEYS
     u.group = group
     u.panes = u.past_first = u.past_last = u.recent_first = u.recent_last = NONE
-    s.g[0].further += 1
+    s.run[0].further += 1
 
 
 @kernel
@@ -73,7 +73,7 @@ def own(s: State, instance: int) -> None:
     """The instance is the owner of its group."""
     group = s.partitions[instance].group
     s.partitions[group].owner = instance
-    s.partitions[instance].owned_at = s.g[0].serial
+    s.partitions[instance].owned_at = s.run[0].serial
     _note_routed(s, group)
 
 
@@ -94,7 +94,7 @@ def copy_kept(s: State, sender: int, receiver: int, other: int) -> None:
     rows = s.pairs[pair].end_seq - s.pairs[pair].live_seq if n != NONE else 0
     for k in range(rows):
         node = s.nodes[n]
-        keep(s, sender, other, node.id, node.birth, node.key, size)
+        keep(s, sender, other, node.id, node.created, node.key, size)
         if k + 1 < rows:
             n = next_node(s, n)
 
@@ -121,7 +121,7 @@ def retire(s: State, partition: int) -> None:
         free_visit(s, held)
         held = following
     forget_live(s, partition)
-    if s.full:
+    if s.extended:
         forget_windows(s, partition)
     pair = u.in_pair
     while pair != NONE:
@@ -145,7 +145,7 @@ def stored_at(s: State, partition: int) -> int:
 @kernel
 def noted(s: State, partition: int) -> int:
     """How many single tuples come with the stored checkpoint of the partition, for windows and timed state."""
-    return notes_of(s, stored_at(s, partition)) if s.full else 0
+    return notes_of(s, stored_at(s, partition)) if s.extended else 0
 
 
 @kernel
@@ -161,7 +161,7 @@ def adoption(s: State, partition: int) -> int:
     return total
 
 
-@helper
+@allocating
 def adopt(s: State, instance: int, partition: int) -> None:
     """The stored checkpoint of the partition is that of a new instance, too, and its state.
 
@@ -180,11 +180,11 @@ def adopt(s: State, instance: int, partition: int) -> None:
     if not handed:
         save_kept(s, instance)
         store_kept(s, instance)
-        if s.full:
+        if s.extended:
             save_time(s, instance)
             store_time(s, instance)
         b.stored = 1
-        b.stored_holder = u.stored_holder
+        b.stored_checkpoint_host = u.stored_checkpoint_host
         b.stored_count = count
         b.stored_bytes = u.stored_bytes
     b.touched = 0
@@ -196,7 +196,7 @@ def adopt(s: State, instance: int, partition: int) -> None:
     b.new_kept_bytes = 0
 
 
-@helper
+@allocating
 def inherit(s: State, partition: int) -> None:
     """The state that another partition has handed down becomes that of the partition, in place of its own."""
     u = s.partitions[partition]
@@ -227,17 +227,17 @@ def hand_down(s: State, instance: int, successor: int) -> bool:
     if n.stored:
         forget_stored(s, successor)
     save_kept(s, instance)
-    if s.full:
+    if s.extended:
         save_time(s, instance)
     n.stored = 1
-    n.stored_holder = s.tasks[o.task].host
+    n.stored_checkpoint_host = s.tasks[o.task].host
     n.stored_count = o.applied
     n.stored_bytes = size
     n.stored_from = instance
     return True
 
 
-@helper
+@allocating
 def _copy(s: State, source: int, handed: bool, count: int, partition: int) -> None:
     """The first so many applied tuples, their keys, and the stored outputs of one partition become those of another.
 
@@ -259,7 +259,7 @@ def _copy(s: State, source: int, handed: bool, count: int, partition: int) -> No
     while pos < count:
         for k in range(min(CHUNK, count - pos)):
             tuple_id = s.log[chunk * CHUNK + k]
-            if s.g[0].replays:
+            if s.run[0].replays:
                 set_position(s, partition, tuple_id, pos + k)
             append_log(s, partition, tuple_id, s.log_newest[chunk])
         pos += CHUNK
@@ -268,7 +268,7 @@ def _copy(s: State, source: int, handed: bool, count: int, partition: int) -> No
     while pair != NONE:
         _copy_stored(s, pair, handed, partition)
         pair = s.pairs[pair].next_out
-    if s.full:
+    if s.extended:
         copy_time(s, source, handed, count, partition)
 
 
@@ -285,6 +285,6 @@ def _copy_stored(s: State, pair: int, handed: bool, instance: int) -> None:
     for k in range(rows):
         if k >= skip:
             node = s.nodes[n]
-            keep(s, instance, p.receiver, node.id, node.birth, node.key, size)
+            keep(s, instance, p.receiver, node.id, node.created, node.key, size)
         if k + 1 < rows:
             n = next_node(s, n)

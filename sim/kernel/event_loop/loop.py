@@ -9,7 +9,7 @@ from sim.kernel.event_loop.channels import free_visit
 from sim.kernel.event_loop.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
 from sim.kernel.event_loop.counting import count_arrival, count_work
 from sim.kernel.event_loop.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
-from sim.kernel.event_loop.events import FAR, OWN, event_at, first_of, play_vacant, remove_first, task_of
+from sim.kernel.event_loop.events import FAR, OWN, event_at, first_of, remove_first, replay_vacant, task_of
 from sim.kernel.event_loop.fair_links import depart, fair_room
 from sim.kernel.event_loop.hash_tables import prefetch_position
 from sim.kernel.event_loop.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
@@ -28,16 +28,23 @@ from sim.kernel.event_loop.service import (
 )
 from sim.kernel.event_loop.service_times import draw_ahead
 from sim.kernel.event_loop.sharing import ended
-from sim.kernel.event_loop.source_events import born, born_alone, emit_waiting, has_births, is_single, waiting_births
+from sim.kernel.event_loop.source_events import (
+    emit_waiting,
+    handle_arrivals,
+    handle_single_arrival,
+    has_arrivals,
+    is_single,
+    waiting_arrivals,
+)
 from sim.kernel.event_loop.state import (
     ACT,
     ARRIVE,
     ASKED,
     AT_REMOTE,
-    BORN,
     COME,
     CONTROL,
     CRASHED,
+    CREATE,
     CREDIT,
     DEPART,
     DUE,
@@ -72,39 +79,40 @@ _AMPLE = 16  # events for which there is room: nobody has to look for more
 @kernel
 def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int:  # noqa: PLR0912, PLR0915 - one switch
     """Do all events before the limit; returns why it stopped."""
-    g = s.g[0]
-    if g.dispatch != NONE:  # an end of work was told: now its core goes on
-        task = g.dispatch
-        g.dispatch = NONE
-        if s.full and s.tasks[task].marks > 0:
+    run = s.run[0]
+    if run.dispatch != NONE:  # an end of work was told: now its core goes on
+        task = run.dispatch
+        run.dispatch = NONE
+        if s.extended and s.tasks[task].marks > 0:
             let_marks_pass(s, task)
         dispatch(s, s.tasks[task].cores)
         note_idle(s, task)
-        if g.notices > 0:
+        if run.notices > 0:
             return TOLD
-    if g.asked != NONE:
-        g.asked = NONE
+    if run.asked != NONE:
+        run.asked = NONE
         if not round_goes_on(s, False):
             return ASKED
-        if g.notices > 0:
+        if run.notices > 0:
             return TOLD
-    if s.full and g.acting != NONE:
-        ref = g.acting
+    if s.extended and run.acting != NONE:
+        ref = run.acting
         if not room(s, most_sent(s, ACT, ref)):
             return GROW
-        g.budget = 0
-        g.acting = NONE
+        run.budget = 0
+        run.acting = NONE
         if not act(s, ref):
             return TOLD
-    watchful = s.full and (g.bounded or g.fair or g.spread > 0)  # what an event may need is looked at each time
-    soon = min(limit_time, g.horizon)
+    # What an event may need is looked at each time.
+    watchful = s.extended and (run.bounded or run.fair or run.spread > 0)
+    soon = min(limit_time, run.horizon)
     while True:
-        play_vacant(s)
-        first = s.matches[1]
-        own, far = first >> g.task_bits, s.far[g.far_first].time
-        others = min(s.heap[0].time, s.near[g.near_first].time, soon)
+        replay_vacant(s)
+        first = s.tournament[1]
+        own, far = first >> run.task_bits, s.far[run.far_first].time
+        others = min(s.heap[0].time, s.near[run.near_first].time, soon)
         if far < own and far < others:
-            place, time, rank, kind, ref = FAR, far, 0, ARRIVE, s.far[g.far_first].ref
+            place, time, rank, kind, ref = FAR, far, 0, ARRIVE, s.far[run.far_first].ref
         elif own < far and own < others:
             task = task_of(s, first)
             e = s.own[s.tasks[task].place]
@@ -118,26 +126,26 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
                 return LIMIT
             if time == limit_time and (rank > limit_rank or (rank == limit_rank and seq >= limit_seq)):
                 return LIMIT
-        single = kind == BORN and is_single(s, ref, time)
-        if kind == BORN and not single and not has_births(s, ref, time):
-            g.refill = ref
+        single = kind == CREATE and is_single(s, ref, time)
+        if kind == CREATE and not single and not has_arrivals(s, ref, time):
+            run.refill = ref
             return REFILL
-        if watchful or (kind > END and not single and (kind != BORN or waiting_births(s, ref) > 1)):
+        if watchful or (kind > END and not single and (kind != CREATE or waiting_arrivals(s, ref) > 1)):
             need = most_sent(s, kind, ref)
-            if not room(s, need) or (s.full and g.spread > 0 and not room_for_windows(s, kind, ref, rank, need)):
+            if not room(s, need) or (s.extended and run.spread > 0 and not room_for_windows(s, kind, ref, rank, need)):
                 return GROW
-            g.budget = 0
+            run.budget = 0
         else:
-            if g.budget <= 0 and not room(s, g.fan_out + 2):
+            if run.budget <= 0 and not room(s, run.fan_out + 2):
                 return GROW
-            g.budget -= 1
+            run.budget -= 1
         if place == FAR:
-            if g.drawn == 0:
+            if run.drawn == 0:
                 draw_ahead(s)
-            g.drawn -= 1
+            run.drawn -= 1
         remove_first(s, place)
-        g.now = time
-        if s.full and kind == DUE:
+        run.now = time
+        if s.extended and kind == DUE:
             ref = ended(s, ref, rank - SERVICE)
             if ref == NONE:
                 continue
@@ -156,30 +164,30 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
                 e = s.visits[v]
                 what = e.kind
                 t.busy += time - e.start
-                if s.full and g.counts_load:
+                if s.extended and run.counts_load:
                     count_work(s, v, time - e.start)
                     if what == TUPLE:
                         s.partitions[e.partition].served += 1
                 if what == CONTROL:
-                    g.token = e.id
+                    run.token = e.id
                     free_visit(s, v)
-                    g.dispatch = task
+                    run.dispatch = task
                     return WORKED
                 if what == TUPLE:
                     complete(s, v, task)
                 elif what == SNAPSHOT:
                     ship(s, e.id)
-                if s.full and what == MAIL:
+                if s.extended and what == MAIL:
                     take_in_hand(s, v, task)
                 else:
                     free_visit(s, v)
-                if s.full and t.marks > 0:
+                if s.extended and t.marks > 0:
                     let_marks_pass(s, task)
                 cores = t.cores
         elif single:
-            born_alone(s, ref, time)
-        elif kind == BORN:
-            born(s, ref, time)
+            handle_single_arrival(s, ref, time)
+        elif kind == CREATE:
+            handle_arrivals(s, ref, time)
         elif kind == STORED:
             stored(s, ref)
         elif kind == TRIM:
@@ -191,18 +199,18 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
         elif kind == ROUND:
             if not round_goes_on(s, True):
                 return ASKED
-        elif s.full:
-            further(s, kind, ref, rank, time)
+        elif s.extended:
+            handle_rare_event(s, kind, ref, rank, time)
         if cores != NONE:
             start_services(s, cores)
             if kind == END:
                 note_idle(s, rank - SERVICE)
-        if g.notices > 0:
+        if run.notices > 0:
             return TOLD
 
 
 @kernel
-def further(s: State, kind: int, ref: int, rank: int, time: int) -> None:
+def handle_rare_event(s: State, kind: int, ref: int, rank: int, time: int) -> None:
     """An event of queues with bounds, links that are shared evenly, event time, or actions of protocols."""
     if kind == CREDIT:
         credit(s, ref)
@@ -229,44 +237,44 @@ def further(s: State, kind: int, ref: int, rank: int, time: int) -> None:
 @kernel
 def most_sent(s: State, kind: int, ref: int) -> int:
     """How many tuples, rows and events an event that is not an everyday one may need room for."""
-    g = s.g[0]
-    need = g.fan_out + 2
-    if kind == BORN:
-        need += g.fan_out * waiting_births(s, ref)
+    run = s.run[0]
+    need = run.fan_out + 2
+    if kind == CREATE:
+        need += run.fan_out * waiting_arrivals(s, ref)
     elif kind == REPLAY:
-        need += (g.fan_out + 2) * s.visits[ref].ticket
+        need += (run.fan_out + 2) * s.visits[ref].ticket
     elif kind == ROUND:
         need += 2 * s.round_partitions.shape[0]
-    elif s.full and kind == TIMER:
+    elif s.extended and kind == TIMER:
         u = s.partitions[ref]
-        need += g.fan_out * (s.heap[0].time // s.operators[u.operator].timer - u.ticks)
-    elif s.full and kind >= COME:
+        need += run.fan_out * (s.heap[0].time // s.operators[u.operator].timer - u.ticks)
+    elif s.extended and kind >= COME:
         need += needed(s, kind, ref)
-    if s.full and g.bounded:
+    if s.extended and run.bounded:
         need += bounded_need(s, kind, ref)
     return need
 
 
 @kernel
 def room(s: State, need: int) -> bool:
-    """Whether there is room for an event that needs so much; `g.budget` is for how many of them."""
-    g = s.g[0]
-    left = min(g.visits_left, g.nodes_left, g.chunks_left, g.transfers_left)
-    left = min(left, s.heap.shape[0] - g.events, s.pairs.shape[0] - g.pairs_used)
-    left = min(left, s.positions.shape[0] // 2 - g.positions_used, s.keys.shape[0] // 2 - g.keys_used)
-    left = min(left, s.checkpoint_rows.shape[0] - g.checkpoint_rows)
+    """Whether there is room for an event that needs so much; `run.budget` is for how many of them."""
+    run = s.run[0]
+    left = min(run.visits_left, run.nodes_left, run.chunks_left, run.transfers_left)
+    left = min(left, s.heap.shape[0] - run.events, s.pairs.shape[0] - run.pairs_used)
+    left = min(left, s.positions.shape[0] // 2 - run.positions_used, s.keys.shape[0] // 2 - run.keys_used)
+    left = min(left, s.checkpoint_rows.shape[0] - run.checkpoint_rows)
     # A dispatch can drop all that waits; a second that is over makes up to six rows of messages.
-    drops = min(s.dropped_rows.shape[0] - g.dropped_rows, s.notices.shape[0]) - s.visits.shape[0]
-    if s.full and g.noted:
-        left = min(left, g.notes_left)
-    if s.full and g.fair and not fair_room(s, need):
+    drops = min(s.dropped_rows.shape[0] - run.dropped_rows, s.notices.shape[0]) - s.visits.shape[0]
+    if s.extended and run.noted:
+        left = min(left, run.notes_left)
+    if s.extended and run.fair and not fair_room(s, need):
         left = 0
-    g.need = need
-    g.budget = 0 if drops < 0 else min(left // need, (s.message_rows.shape[0] - g.message_rows) // 16)
-    rows = min(g.visit_room - g.visit_rows, g.delivery_room - g.delivery_rows) // need
-    g.rows_full = rows <= 0 and g.budget >= _AMPLE
-    g.budget = min(g.budget, rows)
-    return g.budget > 0
+    run.need = need
+    run.budget = 0 if drops < 0 else min(left // need, (s.message_rows.shape[0] - run.message_rows) // 16)
+    rows = min(run.visit_room - run.visit_rows, run.delivery_room - run.delivery_rows) // need
+    run.rows_full = rows <= 0 and run.budget >= _AMPLE
+    run.budget = min(run.budget, rows)
+    return run.budget > 0
 
 
 @inlined
@@ -285,14 +293,14 @@ def arrive(s: State, v: int) -> int:
         return NONE
     e.ticket = ticket(s, t.host)
     e.arrived = 1
-    if not s.g[0].clean:
+    if not s.run[0].clean:
         prefetch_position(s, e.partition, e.id)
-    if s.full and s.g[0].counts_load:
+    if s.extended and s.run[0].counts_load:
         count_arrival(s, v)
-    if s.full and t.barriers != NONE and held_back(s, v, task):
+    if s.extended and t.barriers != NONE and held_back(s, v, task):
         return NONE
     if not t.has_service:
-        if s.full and t.places > 0:
+        if s.extended and t.places > 0:
             leave_place(s, task)
         pass_by(s, v, task)
         return NONE

@@ -44,8 +44,8 @@ class Moves(ABC):
             raise ValueError("a source has one instance")
         if not self._may_double:
             self._may_double = True
-            self.s.g["fan_out"] *= _TARGETS
-            self.s.g["special"] = 1
+            self.s.run["fan_out"] *= _TARGETS
+            self.s.run["special"] = 1
         self._room(0)
         pools.more_positions(self.s, int(buffers.positions_missing(self.s)))
         buffers.note_positions(self.s)  # from now on a tuple may come twice
@@ -90,14 +90,14 @@ class Moves(ABC):
             event_time_setup.grown(self.s, kept)
         self._room(int(instances.adoption(self.s, partition)) + 2 * kept + 2)
 
-    def checkpoint(self, partition: int, holder: int) -> bool:
-        """A checkpoint of the partition now, for that holder; whether it was taken."""
+    def checkpoint(self, partition: int, checkpoint_host: int) -> bool:
+        """A checkpoint of the partition now, for that checkpoint host; whether it was taken."""
         self._act()
         u = self.s.partitions[partition]
         if not u["live"] or u["saving"] or u["is_sink"] or u["is_source"]:
             return False
-        self._room(int(self.s.g["fan_out"][0]) + 2)
-        checkpoints.take(self.s, partition, holder)
+        self._room(int(self.s.run["fan_out"][0]) + 2)
+        checkpoints.take(self.s, partition, checkpoint_host)
         self._tell()
         return True
 
@@ -118,8 +118,8 @@ class Moves(ABC):
         u["incarnation"] += frozen and u["saving"]
         u["saving"] = frozen
 
-    def plan_holder(self, partition: int, host: int) -> None:
-        """The host is the planned holder."""
+    def plan_checkpoint_host(self, partition: int, host: int) -> None:
+        """The host is the planned checkpoint host."""
         self.s.partitions["planned"][partition] = host
 
     def announce(self, partition: int) -> None:

@@ -37,11 +37,11 @@ def has_room(s: State, task: int) -> bool:
 @kernel
 def give(s: State, task: int) -> None:
     """Let the first that waits go on, if there is room for it, as an event of its own."""
-    t, g = s.tasks[task], s.g[0]
+    t, run = s.tasks[task], s.run[0]
     if t.first_waiting != NONE and not t.giving and is_free(s, task):
         t.giving = 1
-        push(s, g.now, CREDITS + RECEIVER + task, g.serial, CREDIT, task)
-        g.serial += 1
+        push(s, run.now, CREDITS + RECEIVER + task, run.serial, CREDIT, task)
+        run.serial += 1
 
 
 @kernel
@@ -62,13 +62,13 @@ def takes_place(s: State, sender: int, receiver: int) -> bool:
 
 
 @kernel
-def put_unsent(s: State, v: int, sender: int, receiver: int, tuple_id: int, birth: int, key: int, node: int) -> None:
+def put_unsent(s: State, v: int, sender: int, receiver: int, tuple_id: int, created: int, key: int, node: int) -> None:
     """Put an output behind those that wait, or have it wait for room; `v` is a new visit."""
-    g, origin = s.g[0], s.partitions[sender].task
+    run, origin = s.run[0], s.partitions[sender].task
     t = s.tasks[origin]
     e = s.visits[v]
     e.id = tuple_id
-    e.birth = birth
+    e.created = created
     e.key = key
     e.start = NONE
     e.ticket = sender
@@ -85,7 +85,7 @@ def put_unsent(s: State, v: int, sender: int, receiver: int, tuple_id: int, birt
     if t.unsent_head == NONE:
         t.unsent_head = v
         t.unsent_tail = v
-        t.blocked_since = g.now
+        t.blocked_since = run.now
         t.idle_threads -= _BLOCKED
         wait_for_room(s, origin)
     else:
@@ -108,7 +108,7 @@ def nothing_unsent(s: State, task: int) -> None:
     """The last unsent output is gone: the task may start something."""
     t = s.tasks[task]
     t.unsent_tail = NONE
-    t.blocked += s.g[0].now - t.blocked_since
+    t.blocked += s.run[0].now - t.blocked_since
     t.idle_threads += _BLOCKED
 
 
@@ -149,8 +149,8 @@ def stop_waiting(s: State, task: int) -> None:
 @kernel
 def go_on_later(s: State, task: int) -> None:
     """The first unsent output was taken away: the task goes on after what control does at this instant."""
-    t, g = s.tasks[task], s.g[0]
+    t, run = s.tasks[task], s.run[0]
     if not t.loose:
         t.loose = 1
-        push(s, g.now, CREDITS + task, g.serial, GO_ON, task)
-        g.serial += 1
+        push(s, run.now, CREDITS + task, run.serial, GO_ON, task)
+        run.serial += 1

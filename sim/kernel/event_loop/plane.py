@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from sim.arrival_stream import BirthStream
+from sim.arrival_stream import ArrivalStream
 from sim.clock import Clock
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import NO_HOST, Key, Listener
@@ -46,8 +46,8 @@ from sim.kernel.tools.pointer import State
 from sim.pace import FULL, pace_of
 from sim.recording import recording_of
 
-# Births are read soon after they were written: so many of them stay in the processor's caches.
-_BIRTHS = 2**17  # in the buffers of all sources together
+# Arrivals are read soon after they were written: so many of them stay in the processor's caches.
+_ARRIVALS = 2**17  # in the buffers of all sources together
 
 
 class CompiledPlane(Actions, Moves, Answers):
@@ -58,8 +58,8 @@ class CompiledPlane(Actions, Moves, Answers):
         self.recording = self._kept = recording_of(plan.scenario, plan.inputs)
         self._checkpoints: list[np.ndarray] = []
         self._told_hosts: tuple[list[bool], list[bool]] | None = None
-        self._block = max(256, min(2**16, _BIRTHS // max(1, self._source_count())))
-        self._streams = self._birth_streams()
+        self._block = max(256, min(2**16, _ARRIVALS // max(1, self._source_count())))
+        self._streams = self._arrival_streams()
         self.s = self._state()
         if setup.needs_more(plan):
             self.s.extend()
@@ -67,16 +67,16 @@ class CompiledPlane(Actions, Moves, Answers):
             self.add_task(task)
         for source in range(self.s.sources.shape[0]):
             self._refill(source)
-            source_events.wait_for_birth(self.s, source)
+            source_events.schedule_arrival(self.s, source)
         event_time_setup.start(self.s, plan, cluster)
 
     def _source_count(self) -> int:
         return sum(self._plan.operators[operator].is_source for operator in self._cluster.partition_operator)
 
-    def _birth_streams(self) -> list[BirthStream]:
+    def _arrival_streams(self) -> list[ArrivalStream]:
         plan, cluster = self._plan, self._cluster
         return [
-            BirthStream(
+            ArrivalStream(
                 plan.scenario,
                 plan.operators[operator].name,
                 cluster.partition_index[partition],
@@ -95,9 +95,9 @@ class CompiledPlane(Actions, Moves, Answers):
         draws, cumulative = setup.draw_records(plan)
         hosts, cores = setup.host_records(plan)
         sources = setup.source_records(plan, cluster, 2 * self._block)
-        empty, g = pools.empty(), setup.global_record(plan, operators, edges)
+        empty, run = pools.empty(), setup.global_record(plan, operators, edges)
         return State(
-            g=g,
+            run=run,
             tasks=setup.task_records(max(4, 2 * len(cluster.task_operator))),
             cores=cores,
             hosts=hosts,
@@ -108,7 +108,7 @@ class CompiledPlane(Actions, Moves, Answers):
             key_tables=key_tables,
             cumulative=cumulative,
             sources=sources,
-            births=pools.births(max(1, sources.shape[0]) * 2 * self._block),
+            arrivals=pools.arrivals(max(1, sources.shape[0]) * 2 * self._block),
             round_partitions=np.zeros(0, np.int64),
             round_offsets=np.zeros(0, np.int64),
             dropped_rows=np.zeros(64, DROPPED),
@@ -118,7 +118,7 @@ class CompiledPlane(Actions, Moves, Answers):
             rules=np.zeros(0, RULE),
             timed=np.zeros(0, TIMED),
             **empty,
-            **rows.arrays(self._kept, operators.shape[0], g),
+            **rows.arrays(self._kept, operators.shape[0], run),
             **event_time_setup.empty(),
         )
 
@@ -127,31 +127,31 @@ class CompiledPlane(Actions, Moves, Answers):
     def advance(self, limit: Key) -> bool:
         """Do all that comes before `limit`; True if the listener was told something."""
         self._kept.check_end(limit[0])
-        g = self.s.g
-        if g["dispatch"][0] != NONE or g["asked"][0] != NONE:
-            marks = int(g["mark_fan"][0] * g["tasks"][0] * self.s.tasks["marks"][g["dispatch"][0]])
-            self._grow(int(g["fan_out"][0]) + 2 + 2 * self.s.round_partitions.shape[0] + marks)
+        run = self.s.run
+        if run["dispatch"][0] != NONE or run["asked"][0] != NONE:
+            marks = int(run["mark_fan"][0] * run["tasks"][0] * self.s.tasks["marks"][run["dispatch"][0]])
+            self._grow(int(run["fan_out"][0]) + 2 + 2 * self.s.round_partitions.shape[0] + marks)
         while True:
-            g["clock_number"] = self._clock.next_number()
+            run["clock_number"] = self._clock.next_number()
             self._tell_hosts()
             why = loop.advance(self.s, *limit)
-            self._clock.take_numbers(int(g["clock_number"][0]))
+            self._clock.take_numbers(int(run["clock_number"][0]))
             if why == LIMIT:
                 return False
-            if why == GROW and g["rows_full"][0]:
-                rows.make_room(self.s, self._kept, int(g["need"][0]))
+            if why == GROW and run["rows_full"][0]:
+                rows.make_room(self.s, self._kept, int(run["need"][0]))
             elif why == GROW:
-                self._grow(int(g["need"][0]))
+                self._grow(int(run["need"][0]))
             elif why == REFILL:
-                self._refill(int(g["refill"][0]))
+                self._refill(int(run["refill"][0]))
             else:
-                self._clock.move_to(int(g["now"][0]))
+                self._clock.move_to(int(run["now"][0]))
                 if why == WORKED:
-                    self._listener.work_done(int(g["token"][0]))
+                    self._listener.work_done(int(run["token"][0]))
                 elif why == ASKED:
-                    partition = int(g["asked"][0])
-                    chosen = self._listener.holder(partition)
-                    g["answer"] = chosen
+                    partition = int(run["asked"][0])
+                    chosen = self._listener.checkpoint_host(partition)
+                    run["answer"] = chosen
                     if chosen != NO_HOST:
                         self.s.partitions["planned"][partition] = chosen
                 self._tell()
@@ -166,23 +166,23 @@ class CompiledPlane(Actions, Moves, Answers):
 
     def _now(self) -> None:
         """Verbs act at the instant of the clock."""
-        self.s.g["now"] = self._clock.now_ns()
+        self.s.run["now"] = self._clock.now_ns()
 
     def _room(self, need: int) -> None:
         """Make room for so many sendings, and for all drops that a verb can cause."""
         self._now()
-        g = self.s.g
-        if g["bounded"][0]:
-            need += int(g["tasks"][0] + g["threads"][0])
-        g["need"] = need
+        run = self.s.run
+        if run["bounded"][0]:
+            need += int(run["tasks"][0] + run["threads"][0])
+        run["need"] = need
         self._grow(need)
 
     def _grow(self, need: int) -> None:
         """Give the kernel larger arrays where room for `need` tuples is missing, and empty those that are read out."""
-        self.s.g["budget"] = 0
+        self.s.run["budget"] = 0
         event_time_setup.grown(self.s)
         pools.forget_ids(self.s, need)
-        pools.grown(self.s, need, int(self.s.g["burst"][0]))
+        pools.grown(self.s, need, int(self.s.run["burst"][0]))
         rows.make_room(self.s, self._kept, need)
 
     def _flush(self) -> None:
@@ -191,7 +191,7 @@ class CompiledPlane(Actions, Moves, Answers):
         rows.hand_over_passed(self.s, self._kept)
 
     def _refill(self, source: int) -> None:
-        """The next births of a source behind those that are not emitted yet."""
+        """The next arrivals at a source behind those that are not emitted yet."""
         pools.refilled(self.s, source, self._streams[source])
 
     # -- tasks and partitions
@@ -241,26 +241,26 @@ class CompiledPlane(Actions, Moves, Answers):
     def open(self, partition: int) -> None:
         """The partition is live."""
         self.s.partitions["live"][partition] = 1
-        self.s.partitions["live_at"][partition] = self.s.g["serial"][0]
+        self.s.partitions["live_at"][partition] = self.s.run["serial"][0]
 
     def release(self, partition: int) -> None:
         """What the partition held goes in front of its task's queue."""
-        fan = int(self.s.g["fan_out"][0])
+        fan = int(self.s.run["fan_out"][0])
         self._room((fan + 2) * (int(self.s.partitions["held_n"][partition]) + 2))
         verbs.release(self.s, partition)
         self._tell()
 
     def resume(self, partition: int) -> None:
-        """A source partition emits what was born before now, a timer what it did not at the instants before now."""
+        """A source partition emits what arrived before now, a timer what it did not at the instants before now."""
         every = self._plan.operators[self._cluster.partition_operator[partition]].timer_ns
         if every:
-            self._room((int(self.s.g["fan_out"][0]) + 2) * (self._clock.now_ns() // every + 1))
+            self._room((int(self.s.run["fan_out"][0]) + 2) * (self._clock.now_ns() // every + 1))
             verbs.resume_timer(self.s, partition)
             self._tell()
             return
         source = int(np.flatnonzero(self.s.sources["partition"] == partition)[0])
         b = self.s.sources[source]
-        self._room((int(self.s.g["fan_out"][0]) + 2) * (int(b["born"] - b["emitted"]) + 1))
+        self._room((int(self.s.run["fan_out"][0]) + 2) * (int(b["arrived"] - b["emitted"]) + 1))
         verbs.resume(self.s, source)
         self._tell()
 
@@ -272,20 +272,20 @@ class CompiledPlane(Actions, Moves, Answers):
 
     def work(self, task: int, ns: int, token: int) -> None:
         """Occupy the task for a time, ahead of its queue."""
-        self._room(int(self.s.g["fan_out"][0]) + 2)
+        self._room(int(self.s.run["fan_out"][0]) + 2)
         verbs.work(self.s, task, ns, token)
         self._tell()
 
     def speed(self, host: int, share: float) -> None:
         """Others take this share of the host's CPU from now on."""
         pace = pace_of(share)
-        self.s.g["paced"] = self.s.g["paced"][0] or pace != FULL
+        self.s.run["paced"] = self.s.run["paced"][0] or pace != FULL
         self._room(2)
         if pace != FULL:
             self.s.extend()
         sharing.set_pace(self.s, host, pace)
 
-    def close_books(self, partition: int) -> tuple[int, int]:
+    def stop_counting_replays(self, partition: int) -> tuple[int, int]:
         """`replayed` of the partition now; its replayed tuples are not counted any more."""
         found = self.replayed(partition)
         self.s.partitions["replay_task"][partition] = NONE
@@ -298,10 +298,10 @@ class CompiledPlane(Actions, Moves, Answers):
         u = self.s.partitions[partition]
         return int(u["replay_pending"]), int(u["replayed_at"])
 
-    def holder(self, partition: int) -> int | None:
+    def checkpoint_host(self, partition: int) -> int | None:
         """Who holds the stored checkpoint."""
         u = self.s.partitions[partition]
-        return int(u["stored_holder"]) if u["stored"] else None
+        return int(u["stored_checkpoint_host"]) if u["stored"] else None
 
     def checkpoint_bytes(self, partition: int) -> int:
         """Size of all that a restore reads."""
@@ -330,7 +330,7 @@ class CompiledPlane(Actions, Moves, Answers):
 
     def sendings(self) -> int:
         """A number that grows with whatever is sent."""
-        return int(self.s.g["serial"][0])
+        return int(self.s.run["serial"][0])
 
     def watch(self, tasks: Collection[int]) -> None:
         """Exactly these tasks are watched."""
@@ -349,6 +349,6 @@ class CompiledPlane(Actions, Moves, Answers):
             return
         self.s.round_partitions = np.array(partitions, np.int64)
         self.s.round_offsets = np.array(offsets_ns, np.int64)
-        g = self.s.g
-        g["interval"], g["round_begin"], g["round_next"] = interval_ns, interval_ns, 0
+        run = self.s.run
+        run["interval"], run["round_begin"], run["round_next"] = interval_ns, interval_ns, 0
         self._clock.process(self._start(interval_ns + int(offsets_ns[0]), ROUND, 0))

@@ -9,13 +9,25 @@ import numpy as np
 from sim.clock import SERVICE
 from sim.kernel.event_loop import events, fair_links, forgetting, hash_tables
 from sim.kernel.event_loop.service_times import TOGETHER
-from sim.kernel.event_loop.state import BIRTH, CHUNK, KEY, NEVER, NODE, NODES, NONE, PAIR, POSITION, RING, TRANSFER
+from sim.kernel.event_loop.state import (
+    CHUNK,
+    KEY,
+    NEVER,
+    NODE,
+    NODES,
+    NONE,
+    PAIR,
+    POSITION,
+    RING,
+    SOURCE_ARRIVAL,
+    TRANSFER,
+)
 from sim.kernel.event_loop.task_records import CORES, EVENT, LANE, OWN_EVENT, PARCEL, SERVICE_SHARE, VISIT
 from sim.kernel.tools.memory_layout import records
 from sim.kernel.tools.pointer import State
 
 if TYPE_CHECKING:
-    from sim.arrival_stream import BirthStream
+    from sim.arrival_stream import ArrivalStream
 
 _START = 256
 _PART = 4
@@ -28,7 +40,7 @@ def empty() -> dict[str, np.ndarray]:
     return {
         "heap": _without_events(_START),
         "own": np.zeros(0, OWN_EVENT),
-        "matches": np.zeros(0, np.int64),
+        "tournament": np.zeros(0, np.int64),
         "near": _without_events(RING),
         "far": _without_events(RING),
         "ahead_ids": np.zeros(TOGETHER, np.uint64),
@@ -57,9 +69,9 @@ def _without_events(room: int) -> np.ndarray:
     return made
 
 
-def births(room: int) -> np.ndarray:
-    """An empty buffer of births."""
-    return records(room, BIRTH)
+def arrivals(room: int) -> np.ndarray:
+    """An empty buffer of arrivals."""
+    return records(room, SOURCE_ARRIVAL)
 
 
 def _vacant(table: np.ndarray) -> np.ndarray:
@@ -89,44 +101,44 @@ def grown(s: State, need: int, burst: int = 0) -> None:
 
     `burst` is how many more are sent, and not processed, at the end of windows.
     """
-    g, sent = s.g, need + burst
+    run, sent = s.run, need + burst
     for pool, left, head in (
         ("visits", "visits_left", "free_visit"),
         ("transfers", "transfers_left", "free_transfer"),
         ("notes", "notes_left", "free_note"),
     ):
-        missing = (need if pool == "transfers" else sent) - int(g[left][0])
+        missing = (need if pool == "transfers" else sent) - int(run[left][0])
         if missing > 0:
             old = getattr(s, pool)
             made = longer(old, old.shape[0] + missing)
-            chained(made["next"], old.shape[0], int(g[head][0]))
-            g[head] = old.shape[0]
-            g[left] += made.shape[0] - old.shape[0]
+            chained(made["next"], old.shape[0], int(run[head][0]))
+            run[head] = old.shape[0]
+            run[left] += made.shape[0] - old.shape[0]
             setattr(s, pool, made)
-    missing = sent - int(g["nodes_left"][0])
+    missing = sent - int(run["nodes_left"][0])
     if missing > 0:
         before = s.nodes.shape[0] // NODES
         made = longer(s.nodes, NODES * (before + missing))
-        chained(made["next"][::NODES], before, int(g["free_node"][0]))
-        g["free_node"] = before
-        g["nodes_left"] += made.shape[0] // NODES - before
+        chained(made["next"][::NODES], before, int(run["free_node"][0]))
+        run["free_node"] = before
+        run["nodes_left"] += made.shape[0] // NODES - before
         s.nodes = made
-    if g["paced"][0] and s.services.shape[0] < s.visits.shape[0]:
+    if run["paced"][0] and s.services.shape[0] < s.visits.shape[0]:
         s.services = longer(s.services, s.visits.shape[0])
     _more_chunks(s, need)
-    if int(g["events"][0]) + sent > s.heap.shape[0]:
-        s.heap = longer(s.heap, int(g["events"][0]) + sent)
-    if int(g["pairs_used"][0]) + sent > s.pairs.shape[0]:
-        pairs = longer(s.pairs, int(g["pairs_used"][0]) + sent)
+    if int(run["events"][0]) + sent > s.heap.shape[0]:
+        s.heap = longer(s.heap, int(run["events"][0]) + sent)
+    if int(run["pairs_used"][0]) + sent > s.pairs.shape[0]:
+        pairs = longer(s.pairs, int(run["pairs_used"][0]) + sent)
         index = np.full(power(2 * pairs.shape[0]), NONE, np.int32)
-        hash_tables.rehash_pairs(pairs, int(g["pairs_used"][0]), index)
+        hash_tables.rehash_pairs(pairs, int(run["pairs_used"][0]), index)
         s.pairs, s.pair_index = pairs, index
     more_positions(s, need)
-    if 2 * (int(g["keys_used"][0]) + need) > s.keys.shape[0]:
-        made = _vacant(records(power(4 * (int(g["keys_used"][0]) + need)), KEY))
+    if 2 * (int(run["keys_used"][0]) + need) > s.keys.shape[0]:
+        made = _vacant(records(power(4 * (int(run["keys_used"][0]) + need)), KEY))
         hash_tables.rehash_keys(s, made)
         s.keys = made
-    if g["fair"][0]:
+    if run["fair"][0]:
         _more_lanes(s, sent)
     _more_rows(s, need)
 
@@ -136,25 +148,27 @@ def forget_ids(s: State, need: int) -> None:
 
     That takes as long as all that is kept or waits is large. So there is room afterwards for a part of that.
     """
-    g = s.g
-    if not g["forgets"][0] or (g["chunks_left"][0] >= need and 2 * (g["positions_used"][0] + need) <= len(s.positions)):
+    run = s.run
+    if not run["forgets"][0] or (
+        run["chunks_left"][0] >= need and 2 * (run["positions_used"][0] + need) <= len(s.positions)
+    ):
         return
     forgetting.forget(s)
     looked_at = (s.visits.shape[0] + s.nodes.shape[0] + s.pairs.shape[0] + s.partitions.shape[0]) // _PART
     _more_chunks(s, need + max(s.log_next.shape[0] // 2, looked_at // CHUNK))
-    if not g["clean"][0]:
+    if not run["clean"][0]:
         more_positions(s, need + max(s.positions.shape[0] // 4, looked_at))
 
 
 def _more_chunks(s: State, need: int) -> None:
-    g = s.g
-    missing = need - int(g["chunks_left"][0])
+    run = s.run
+    missing = need - int(run["chunks_left"][0])
     if missing > 0:
         before = s.log_next.shape[0]
         links = longer(s.log_next, before + missing)
-        chained(links, before, int(g["free_chunk"][0]))
-        g["free_chunk"] = before
-        g["chunks_left"] += links.shape[0] - before
+        chained(links, before, int(run["free_chunk"][0]))
+        run["free_chunk"] = before
+        run["chunks_left"] += links.shape[0] - before
         log = np.zeros(links.shape[0] * CHUNK, np.uint64)
         log[: s.log.shape[0]] = s.log
         s.log, s.log_next, s.log_newest = log, links, longer(s.log_newest, links.shape[0])
@@ -162,7 +176,7 @@ def _more_chunks(s: State, need: int) -> None:
 
 def more_positions(s: State, need: int) -> None:
     """Make room for the positions of `need` more tuples."""
-    used = int(s.g["positions_used"][0]) + need
+    used = int(s.run["positions_used"][0]) + need
     if 2 * used > s.positions.shape[0]:
         made = _vacant(records(power(3 * used), POSITION))
         hash_tables.rehash_positions(s.positions, made)
@@ -170,16 +184,16 @@ def more_positions(s: State, need: int) -> None:
 
 
 def _more_lanes(s: State, need: int) -> None:
-    g = s.g
-    missing = need - int(g["parcels_left"][0])
+    run = s.run
+    missing = need - int(run["parcels_left"][0])
     if missing > 0:
         before = s.parcels.shape[0]
         parcels = longer(s.parcels, before + missing)
-        chained(parcels["next"], before, int(g["free_parcel"][0]))
-        g["free_parcel"] = before
-        g["parcels_left"] += parcels.shape[0] - before
+        chained(parcels["next"], before, int(run["free_parcel"][0]))
+        run["free_parcel"] = before
+        run["parcels_left"] += parcels.shape[0] - before
         s.parcels = parcels
-    used = int(g["lanes_used"][0])
+    used = int(run["lanes_used"][0])
     if used + need > s.lanes.shape[0]:
         lanes = longer(s.lanes, used + need)
         index = np.full(power(2 * lanes.shape[0]), NONE, np.int32)
@@ -188,12 +202,12 @@ def _more_lanes(s: State, need: int) -> None:
 
 
 def _more_rows(s: State, need: int) -> None:
-    g = s.g
-    if int(g["checkpoint_rows"][0]) + need > s.checkpoint_rows.shape[0]:
-        s.checkpoint_rows = longer(s.checkpoint_rows, int(g["checkpoint_rows"][0]) + need)
-    if int(g["message_rows"][0]) + 16 > s.message_rows.shape[0]:
+    run = s.run
+    if int(run["checkpoint_rows"][0]) + need > s.checkpoint_rows.shape[0]:
+        s.checkpoint_rows = longer(s.checkpoint_rows, int(run["checkpoint_rows"][0]) + need)
+    if int(run["message_rows"][0]) + 16 > s.message_rows.shape[0]:
         s.message_rows = longer(s.message_rows, 0)
-    visits, dropped, told = s.visits.shape[0], int(g["dropped_rows"][0]), int(g["notices"][0])
+    visits, dropped, told = s.visits.shape[0], int(run["dropped_rows"][0]), int(run["notices"][0])
     if dropped + visits > s.dropped_rows.shape[0]:
         s.dropped_rows = longer(s.dropped_rows, dropped + visits, dropped)
     if told + visits > s.notices.shape[0]:
@@ -207,11 +221,11 @@ def power(least: int) -> int:
 
 def with_rule(s: State) -> None:
     """Make room for one more rule of a task."""
-    if int(s.g["free_rule"][0]) == NONE:
+    if int(s.run["free_rule"][0]) == NONE:
         old = s.rules.shape[0]
         made = longer(s.rules, old + 1)
         chained(made["next"], old, NONE)
-        s.g["free_rule"], s.rules = old, made
+        s.run["free_rule"], s.rules = old, made
 
 
 def with_partition(s: State, partition: int) -> None:
@@ -239,26 +253,26 @@ def with_task(s: State, task: int) -> None:
 
 def _more_own(s: State, tasks: int) -> None:
     """Room for the own events of so many tasks; an instant that is too far away now goes to the heap."""
-    g, old, leaves = s.g, s.own.shape[0], power(tasks)
+    run, old, leaves = s.run, s.own.shape[0], power(tasks)
     bits = leaves.bit_length() - 1
     if bits % 2:  # a power of four
         bits, leaves = bits + 1, 2 * leaves
-    before, held = int(g["task_bits"][0]), s.matches[old:]
+    before, held = int(run["task_bits"][0]), s.tournament[old:]
     places = np.flatnonzero(held != NEVER)
     times, whose = held[places] >> before, held[places] & (old - 1)
     horizon = 1 << (62 - bits)
     far = times >= horizon
-    if int(g["events"][0]) + int(far.sum()) > s.heap.shape[0]:
-        s.heap = longer(s.heap, int(g["events"][0]) + int(far.sum()))
+    if int(run["events"][0]) + int(far.sum()) > s.heap.shape[0]:
+        s.heap = longer(s.heap, int(run["events"][0]) + int(far.sum()))
     for place, time, task in zip(places[far].tolist(), times[far].tolist(), whose[far].tolist(), strict=True):
         e = s.own[place]
         push(s, time, SERVICE + task, int(e["seq"]), int(e["kind"]), int(e["ref"]))
-    own, matches = records(leaves, OWN_EVENT), np.full(2 * leaves, NEVER)
+    own, tournament = records(leaves, OWN_EVENT), np.full(2 * leaves, NEVER)
     own[:old] = s.own
-    matches[leaves + places[~far]] = (times[~far] << bits) + whose[~far]
-    events.play_all(matches)
-    s.own, s.matches = own, matches
-    g["task_bits"], g["horizon"] = bits, horizon
+    tournament[leaves + places[~far]] = (times[~far] << bits) + whose[~far]
+    events.build_tournament(tournament)
+    s.own, s.tournament = own, tournament
+    run["task_bits"], run["horizon"] = bits, horizon
 
 
 def with_cores(s: State, count: int) -> int:
@@ -271,19 +285,19 @@ def with_cores(s: State, count: int) -> int:
     return number
 
 
-def refilled(s: State, source: int, stream: BirthStream) -> None:
-    """The next block of births behind those that are not emitted yet."""
+def refilled(s: State, source: int, stream: ArrivalStream) -> None:
+    """The next block of arrivals behind those that are not emitted yet."""
     b = s.sources[source]
     begin, room, first = int(b["offset"]), int(b["room"]), int(b["emitted"])
     place = begin - int(b["base"])
-    kept = s.births[place + first : place + int(b["have"])].copy()
+    kept = s.arrivals[place + first : place + int(b["have"])].copy()
     if kept.shape[0] + stream.block > room:
-        begin, room = s.births.shape[0], 2 * (kept.shape[0] + stream.block)
-        births_ = records(begin + room, BIRTH)
-        births_[:begin] = s.births
-        s.births = births_
+        begin, room = s.arrivals.shape[0], 2 * (kept.shape[0] + stream.block)
+        arrivals_ = records(begin + room, SOURCE_ARRIVAL)
+        arrivals_[:begin] = s.arrivals
+        s.arrivals = arrivals_
         b["offset"], b["room"] = begin, room
     end = begin + kept.shape[0]
-    s.births[begin:end] = kept
-    found = stream.fill(s.births[end : begin + room])
+    s.arrivals[begin:end] = kept
+    found = stream.fill(s.arrivals[end : begin + room])
     b["base"], b["have"], b["more"] = first, first + kept.shape[0] + found, found > 0

@@ -34,7 +34,7 @@ def store_time(s: State, partition: int) -> None:
 def restore_time(s: State, partition: int, count: int) -> None:
     """Go back to the stored checkpoint, which has `count` applied tuples, or begin anew."""
     u = s.partitions[partition]
-    if s.g[0].replays:  # else what a timer or a window has emitted is never emitted again
+    if s.run[0].replays:  # else what a timer or a window has emitted is never emitted again
         u.ticks = u.ticks_stored if u.stored else 0
         u.event = u.event_stored if u.stored else 0
         u.behind = 0
@@ -96,7 +96,7 @@ def _copied(s: State, first: int, count: int) -> tuple[int, int]:
         made = new_note(s)
         node, old = s.notes[made], s.notes[n]
         node.id = old.id
-        node.birth = old.birth
+        node.created = old.created
         node.key = old.key
         node.pos = old.pos
         node.side = old.side
@@ -132,28 +132,28 @@ def _cut(s: State, first: int, count: int) -> tuple[int, int]:
 def past(s: State, partition: int) -> int:
     """How many tuples the partition keeps from which its windows can be rebuilt."""
     total, n = 0, s.partitions[partition].past_first
-    while s.full and n != NONE:
+    while s.extended and n != NONE:
         total += 1
         n = s.notes[n].next
     return total
 
 
 @kernel
-def note_past(s: State, partition: int, tuple_id: int, birth: int, key: int, side: int) -> None:
+def note_past(s: State, partition: int, tuple_id: int, created: int, key: int, side: int) -> None:
     """Keep a tuple that was just applied while it is in a window that had not ended at the stored checkpoint."""
     u = s.partitions[partition]
     op = s.operators[u.operator]
     floor = u.event_stored if u.stored else (u.event_pending if u.saving else u.event)
     while u.past_first != NONE:
         gone = u.past_first
-        if s.notes[gone].birth // op.slide * op.slide + op.length > floor:
+        if s.notes[gone].created // op.slide * op.slide + op.length > floor:
             break
         u.past_first = s.notes[gone].next
         free_note(s, gone)
     n = new_note(s)
     node = s.notes[n]
     node.id = tuple_id
-    node.birth = birth
+    node.created = created
     node.key = key
     node.pos = u.applied - 1
     node.side = side
@@ -174,7 +174,7 @@ def _enter_again(s: State, partition: int) -> None:
     while n != NONE:
         node = s.notes[n]
         if joins:
-            keep_side(s, partition, node.id, node.birth, node.key, node.side)
+            keep_side(s, partition, node.id, node.created, node.key, node.side)
         else:
-            enter(s, partition, node.birth, node.key)
+            enter(s, partition, node.created, node.key)
         n = node.next

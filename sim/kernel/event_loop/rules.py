@@ -24,13 +24,13 @@ def without_rules(s: State, task: int) -> None:
 @kernel
 def new_rule(s: State, partition: int, origin: int, following: int) -> int:
     """A rule or table entry about this partition and task of origin, before another."""
-    g = s.g[0]
-    rule = g.free_rule
+    run = s.run[0]
+    rule = run.free_rule
     r = s.rules[rule]
-    g.free_rule = r.next
+    run.free_rule = r.next
     r.partition = partition
     r.origin = origin
-    r.since = g.serial
+    r.since = run.serial
     r.next = following
     return rule
 
@@ -38,7 +38,7 @@ def new_rule(s: State, partition: int, origin: int, following: int) -> int:
 @kernel
 def rules_without(s: State, first: int, partition: int, origin: int) -> int:
     """Take the rules of this partition and task of origin (ANY: whichever) out of a list; its first one, or NONE."""
-    g = s.g[0]
+    run = s.run[0]
     before, rule = NONE, first
     while rule != NONE:
         r = s.rules[rule]
@@ -48,8 +48,8 @@ def rules_without(s: State, first: int, partition: int, origin: int) -> int:
                 first = following
             else:
                 s.rules[before].next = following
-            r.next = g.free_rule
-            g.free_rule = rule
+            r.next = run.free_rule
+            run.free_rule = rule
         else:
             before = rule
         rule = following
@@ -67,7 +67,7 @@ def stop(s: State, task: int) -> None:
 @kernel
 def take_in_hand(s: State, v: int, task: int) -> None:
     """The listener is to be told of a message; the task starts nothing before it has been."""
-    g, t = s.g[0], s.tasks[task]
+    run, t = s.run[0], s.tasks[task]
     s.visits[v].next = NONE
     if t.hand_tail == NONE:
         t.hand_head = v
@@ -75,8 +75,8 @@ def take_in_hand(s: State, v: int, task: int) -> None:
     else:
         s.visits[t.hand_tail].next = v
     t.hand_tail = v
-    s.notices[g.notices] = -1 - task
-    g.notices += 1
+    s.notices[run.notices] = -1 - task
+    run.notices += 1
 
 
 @kernel
@@ -84,7 +84,7 @@ def turn(s: State, v: int, task: int) -> bool:
     """The turn of a message from the queue has come; False if it has to be served first."""
     t = s.tasks[task]
     t.queue_n += 1  # it was not counted: only tuples are
-    if s.visits[v].birth > 0 and s.operators[t.operator].has_service:
+    if s.visits[v].created > 0 and s.operators[t.operator].has_service:
         return False
     take_in_hand(s, v, task)
     return True

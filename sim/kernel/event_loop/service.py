@@ -32,7 +32,7 @@ from sim.kernel.event_loop.state import (
 )
 from sim.kernel.event_loop.windows import enter, join, remember, side_of
 from sim.kernel.tools.arrays import prefetch
-from sim.kernel.tools.compiling import apart, inlined, kernel
+from sim.kernel.tools.compiling import inlined, kernel, noinline
 from sim.kernel.tools.draws import child_id, output_count, output_key, service_ns
 from sim.kernel.tools.exponential import UNSURE
 from sim.kernel.tools.pointer import State
@@ -50,8 +50,8 @@ def is_empty(s: State, task: int) -> bool:
 def note_idle(s: State, task: int) -> None:
     """Tell that a watched task has nothing to do just now."""
     if s.tasks[task].watched and is_empty(s, task):
-        s.notices[s.g[0].notices] = task
-        s.g[0].notices += 1
+        s.notices[s.run[0].notices] = task
+        s.run[0].notices += 1
 
 
 @kernel
@@ -60,7 +60,7 @@ def one_replayed(s: State, partition: int, task: int) -> None:
     u = s.partitions[partition]
     if u.replay_task == task:
         u.replay_pending -= 1
-        u.replayed_at = s.g[0].now
+        u.replayed_at = s.run[0].now
         if u.replay_pending == 0:
             note_idle(s, task)
 
@@ -68,15 +68,15 @@ def one_replayed(s: State, partition: int, task: int) -> None:
 @kernel
 def drop(s: State, v: int, task: int, reason: int) -> None:
     """A tuple ends here, without effect; its place is not freed."""
-    g, e = s.g[0], s.visits[v]
-    row = s.dropped_rows[g.dropped_rows]
-    g.dropped_rows += 1
-    g.budget = 0  # there is room for as many at the next event only if that is seen to
+    run, e = s.run[0], s.visits[v]
+    row = s.dropped_rows[run.dropped_rows]
+    run.dropped_rows += 1
+    run.budget = 0  # there is room for as many at the next event only if that is seen to
     row.operator = s.tasks[task].operator
     row.task = task
     row.arrival = e.arrival if e.arrived else NONE
     row.start = e.start
-    row.at = g.now
+    row.at = run.now
     row.reason = reason
     if e.replayed:
         one_replayed(s, e.partition, task)
@@ -90,58 +90,62 @@ def measure(s: State, v: int) -> None:
     if u.muted or e.replayed:
         return
     if e.arrival >= u.measured_from:
-        u.longest = max(u.longest, s.g[0].now - e.arrival)
+        u.longest = max(u.longest, s.run[0].now - e.arrival)
     if u.measured == CALM and e.start == e.arrival:
         u.measured = 0
 
 
 @inlined
-def enter_books(s: State, v: int, task: int) -> None:
+def apply_effect(s: State, v: int, task: int) -> None:
     """What a tuple has done at its operator, but for its outputs."""
-    g, e = s.g[0], s.visits[v]
+    run, e = s.run[0], s.visits[v]
     partition = e.partition
     u = s.partitions[partition]
     op = s.operators[u.operator]
-    record_visit(s, u.operator, task, e.arrival, e.start, g.now)
-    if s.full and u.measured:
+    record_visit(s, u.operator, task, e.arrival, e.start, run.now)
+    if s.extended and u.measured:
         measure(s, v)
     if op.state_model == PER_KEY:
         touch_key(s, partition, e.key, u.applied)
-    elif s.full and op.state_model == RECENT:
-        remember(s, partition, e.birth)
-    apply(s, partition, e.id, e.birth, e.node)
+    elif s.extended and op.state_model == RECENT:
+        remember(s, partition, e.created)
+    apply(s, partition, e.id, e.created, e.node)
     if op.is_sink:
-        record_delivery(s, u.operator, e.birth, g.now)
+        record_delivery(s, u.operator, e.created, run.now)
 
 
 @inlined
 def complete(s: State, v: int, task: int) -> None:
     """Effect and output of a tuple, at the end of its service."""
-    g, e = s.g[0], s.visits[v]
+    run, e = s.run[0], s.visits[v]
     partition = e.partition
     u = s.partitions[partition]
     operator = u.operator
     op = s.operators[operator]
-    if s.full and u.retired:  # while the tuple was in service
+    if s.extended and u.retired:  # while the tuple was in service
         drop(s, v, task, MOVED)
         return
-    if g.drops and not g.clean and (e.arrived == REFUSED or (op.threads > 1 and position(s, partition, e.id) != NONE)):
+    if (
+        run.drops
+        and not run.clean
+        and (e.arrived == REFUSED or (op.threads > 1 and position(s, partition, e.id) != NONE))
+    ):
         drop(s, v, task, DUPLICATE)  # or a twin on another thread was first
         return
-    enter_books(s, v, task)
-    if s.full and op.windowed:
-        if g.logs:
+    apply_effect(s, v, task)
+    if s.extended and op.windowed:
+        if run.logs:
             side = 0 if op.joins == NONE else side_of(s, op, e.origin)
-            note_past(s, partition, e.id, e.birth, e.key, side)
+            note_past(s, partition, e.id, e.created, e.key, side)
         if op.joins == NONE:
-            enter(s, partition, e.birth, e.key)
+            enter(s, partition, e.created, e.key)
         else:
             join(s, v)
     elif op.edges > 0:
         draws = s.draws[operator]
         for index in range(output_count(draws, e.id)):
             child = child_id(e.id, op.code, index)
-            send_output(s, partition, child, e.birth, output_key(draws, s.cumulative, child, e.key))
+            send_output(s, partition, child, e.created, output_key(draws, s.cumulative, child, e.key))
     if e.replayed:
         one_replayed(s, partition, task)
 
@@ -162,7 +166,7 @@ def hold(s: State, v: int) -> None:
 @inlined
 def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
     """Begin a service, whose end is an event of this kind."""
-    g, t = s.g[0], s.tasks[task]
+    run, t = s.run[0], s.tasks[task]
     s.cores[t.cores].free -= 1
     t.idle_threads -= 1
     s.visits[v].next = NONE
@@ -172,17 +176,17 @@ def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
     else:
         s.visits[before].next = v
     t.serving_tail = v
-    if s.full and s.hosts[t.host].paced and kind != PASSED:  # a watermark takes no work
+    if s.extended and s.hosts[t.host].paced and kind != PASSED:  # a watermark takes no work
         begin_service(s, v, task, ns, before)
         return
-    push_own(s, g.now + ns, task, kind, v)
+    push_own(s, run.now + ns, task, kind, v)
 
 
 @inlined
 def begin(s: State, v: int, task: int) -> None:
     """Begin the service of a tuple."""
     e, t = s.visits[v], s.tasks[task]
-    e.start = s.g[0].now
+    e.start = s.run[0].now
     if s.operators[t.operator].state_model == PER_KEY:
         prefetch_key(s, e.partition, e.key)
     ns = e.service
@@ -197,11 +201,11 @@ def begin(s: State, v: int, task: int) -> None:
 @inlined
 def is_plain(s: State, v: int, task: int) -> bool:
     """Whether an item whose turn has come is a tuple like most: neither held nor dropped, nor has it come twice."""
-    g, e = s.g[0], s.visits[v]
-    if e.kind != TUPLE or e.birth < g.oldest or (g.drops and not g.clean):
+    run, e = s.run[0], s.visits[v]
+    if e.kind != TUPLE or e.created < run.oldest or (run.drops and not run.clean):
         return False
     u = s.partitions[e.partition]
-    if s.full and (u.retired or s.tasks[task].rules != NONE):
+    if s.extended and (u.retired or s.tasks[task].rules != NONE):
         return False
     return bool(u.live)
 
@@ -211,48 +215,48 @@ def pass_by(s: State, v: int, task: int) -> None:
     """A tuple at a task without a service."""
     e = s.visits[v]
     op = s.operators[s.tasks[task].operator]
-    if is_plain(s, v, task) and op.edges == 0 and not e.replayed and not (s.full and op.windowed):
-        e.start = s.g[0].now
-        enter_books(s, v, task)
+    if is_plain(s, v, task) and op.edges == 0 and not e.replayed and not (s.extended and op.windowed):
+        e.start = s.run[0].now
+        apply_effect(s, v, task)
         free_visit(s, v)
     else:
         admit(s, v, task)
 
 
-@apart
+@noinline
 def admit(s: State, v: int, task: int) -> None:
     """The item whose turn has come: serve it, hold it or drop it."""
-    g, e, t = s.g[0], s.visits[v], s.tasks[task]
-    if e.kind == TUPLE and e.birth < g.oldest:
-        g.overdue += 1
+    run, e, t = s.run[0], s.visits[v], s.tasks[task]
+    if e.kind == TUPLE and e.created < run.oldest:
+        run.overdue += 1
     if e.kind != TUPLE:
-        e.start = g.now
-        if s.full and e.kind == MARK:
+        e.start = run.now
+        if s.extended and e.kind == MARK:
             e.ticket = note_turn(s)
-        if s.full and e.kind == MAIL and turn(s, v, task):
+        if s.extended and e.kind == MAIL and turn(s, v, task):
             return
-        if s.full and e.kind == BUNDLE:
+        if s.extended and e.kind == BUNDLE:
             open_bundle(s, v, task)
             return
-        serve(s, v, task, e.birth, PASSED if e.kind == MARK else END)
+        serve(s, v, task, e.created, PASSED if e.kind == MARK else END)
         return
-    if s.full and s.partitions[e.partition].retired:
+    if s.extended and s.partitions[e.partition].retired:
         drop(s, v, task, MOVED)
         free_visit(s, v)
-    elif s.full and t.rules != NONE and held_by_rule(s, v, task):
+    elif s.extended and t.rules != NONE and held_by_rule(s, v, task):
         put_aside(s, v, task)
     elif not s.partitions[e.partition].live:
         hold(s, v)
-    elif g.drops and not g.clean and position(s, e.partition, e.id) != NONE:
-        if g.duplicate > 0 and t.has_service:
-            e.start = g.now
+    elif run.drops and not run.clean and position(s, e.partition, e.id) != NONE:
+        if run.duplicate > 0 and t.has_service:
+            e.start = run.now
             e.arrived = REFUSED
-            serve(s, v, task, g.duplicate, END)
+            serve(s, v, task, run.duplicate, END)
             return
         drop(s, v, task, DUPLICATE)
         free_visit(s, v)
     elif not t.has_service:
-        e.start = g.now
+        e.start = run.now
         complete(s, v, task)
         free_visit(s, v)
     else:
@@ -262,8 +266,8 @@ def admit(s: State, v: int, task: int) -> None:
 @kernel
 def note_turn(s: State) -> int:
     """A number as of a sending: what has a later one came up after this turn."""
-    number = s.g[0].serial
-    s.g[0].serial = number + 1
+    number = s.run[0].serial
+    s.run[0].serial = number + 1
     return number
 
 
@@ -272,7 +276,7 @@ def open_bundle(s: State, v: int, task: int) -> None:
     """The turn of tuples that were sent again as one message: they come in front, behind what is there already."""
     t = s.tasks[task]
     t.queue_n += 1  # it was not counted: only tuples are
-    one = s.visits[v].birth
+    one = s.visits[v].created
     free_visit(s, v)
     while one != NONE:
         e = s.visits[one]
@@ -290,7 +294,7 @@ def open_bundle(s: State, v: int, task: int) -> None:
 @kernel
 def drop_bundle(s: State, v: int, task: int) -> None:
     """The tuples of a bundle end with their receiver, but for those that had ended with their sender."""
-    one = s.visits[v].birth
+    one = s.visits[v].created
     free_visit(s, v)
     while one != NONE:
         following = s.visits[one].next
@@ -333,12 +337,12 @@ def take_head(s: State, task: int) -> int:
     if t.queue_head == NONE:
         t.queue_tail = NONE
     t.queue_n -= 1
-    if s.full and t.places > 0 and s.visits[v].kind == TUPLE:
+    if s.extended and t.places > 0 and s.visits[v].kind == TUPLE:
         leave_place(s, task)
     return v
 
 
-@apart
+@noinline
 def dispatch(s: State, cores: int) -> None:
     """Start services until no core is free or no task can go on."""
     start_services(s, cores)
@@ -362,7 +366,7 @@ def start_services(s: State, cores: int) -> None:
         if best == NONE:
             return
         v = take_head(s, best)
-        if is_plain(s, v, best) and (not s.full or s.tasks[best].has_service):
+        if is_plain(s, v, best) and (not s.extended or s.tasks[best].has_service):
             begin(s, v, best)
         else:
             admit(s, v, best)

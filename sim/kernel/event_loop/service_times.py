@@ -8,7 +8,7 @@ first of them comes the next few get theirs; what does not go through that ring 
 from __future__ import annotations
 
 from sim.kernel.event_loop.state import RING
-from sim.kernel.tools.compiling import apart, kernel
+from sim.kernel.tools.compiling import kernel, noinline
 from sim.kernel.tools.draws import EXPONENTIAL, uniform
 from sim.kernel.tools.exponential import exponential_ns
 from sim.kernel.tools.pointer import State
@@ -17,21 +17,21 @@ TOGETHER = 8  # draws: one vector of the processor
 _NS = 1e9
 
 
-@apart
+@noinline
 def draw_ahead(s: State) -> None:
     """Draw the service times of the first arrivals in `far`, where they are soon drawn."""
-    g = s.g[0]
-    n = min(TOGETHER, g.far_count)
+    run = s.run[0]
+    n = min(TOGETHER, run.far_count)
     for k in range(n):
-        e = s.visits[s.far[(g.far_first + k) & (RING - 1)].ref]
+        e = s.visits[s.far[(run.far_first + k) & (RING - 1)].ref]
         draws = s.draws[s.partitions[e.partition].operator]
         s.ahead_ids[k] = e.id + draws.stream
         s.ahead_mean[k] = draws.a * _NS if draws.law == EXPONENTIAL else 0.0
     _draw(s)
     for k in range(n):
         if s.ahead_mean[k] > 0.0:
-            s.visits[s.far[(g.far_first + k) & (RING - 1)].ref].service = s.ahead_ns[k]
-    g.drawn = n
+            s.visits[s.far[(run.far_first + k) & (RING - 1)].ref].service = s.ahead_ns[k]
+    run.drawn = n
 
 
 @kernel
@@ -41,7 +41,7 @@ def _draw(s: State) -> None:
         s.ahead_ns[k] = exponential_ns(s.ahead_mean[k], uniform(s.ahead_ids[k], 0))
 
 
-@apart
+@noinline
 def draw_now(s: State, v: int) -> None:
     """Draw the service time of a tuple that is sent, where it is soon drawn."""
     e = s.visits[v]

@@ -16,7 +16,6 @@ from sim.kernel.event_loop.state import (
     EDGE,
     FIXED,
     FORWARD,
-    GLOBAL,
     GROUPED,
     KEYED,
     NO_STATE,
@@ -26,6 +25,7 @@ from sim.kernel.event_loop.state import (
     PER_KEY,
     PER_TUPLE,
     RECENT,
+    RUN,
     SHUFFLE,
     SOURCE,
 )
@@ -39,7 +39,7 @@ from sim.pace import FAR_NS, FULL
 def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """The one record of counters (1,)."""
     tolerance = plan.scenario.fault_tolerance
-    made = np.zeros(1, GLOBAL)
+    made = np.zeros(1, RUN)
     made["latency"] = plan.latency_ns
     made["drops"], made["replays"] = plan.drops_duplicates, plan.replays
     made["logs"], made["clean"] = plan.may_fail, 1
@@ -179,7 +179,7 @@ def partition_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
         cluster.partition_index,
         cluster.partition_task,
     )
-    partitions["planned"] = [NONE if holder is None else holder for holder in cluster.planned_holder]
+    partitions["planned"] = [NONE if host is None else host for host in cluster.planned_checkpoint_host]
     partitions["live"] = 1
     partitions["first_key"] = _first_keys(plan, cluster)
     partitions["group"] = partitions["owner"] = np.arange(len(partitions))
@@ -216,7 +216,7 @@ def task_records(room: int) -> np.ndarray:
 
 
 def source_records(plan: RunPlan, cluster: Cluster, room: int) -> np.ndarray:
-    """One record for each source partition, with an empty buffer of `room` births."""
+    """One record for each source partition, with an empty buffer of `room` arrivals."""
     own = [
         partition for partition, operator in enumerate(cluster.partition_operator) if plan.operators[operator].is_source
     ]

@@ -102,7 +102,7 @@ def done_by(s: State, host: int, time: int) -> tuple[Any, Any]:
 @kernel
 def settle(s: State, host: int) -> None:
     """Bring `done` up to now: something changes."""
-    h, now, warmup = s.hosts[host], s.g[0].now, s.g[0].warmup
+    h, now, warmup = s.hosts[host], s.run[0].now, s.run[0].warmup
     if not h.warm and now >= warmup:
         h.warm = 1
         h.done_before, h.before_part = done_by(s, host, warmup)
@@ -163,12 +163,12 @@ def _without_root(s: State, root: int) -> int:
 @kernel
 def _enter(s: State, v: int, task: int, host: int, begin: int, work: int, before: int) -> None:
     """A service of so much work, at whose start `done` was `begin`; `before` it in the list of the task."""
-    g, h, one = s.g[0], s.hosts[host], s.services[v]
+    run, h, one = s.run[0], s.hosts[host], s.services[v]
     one.begin = begin
     one.end = begin + work
     one.part = h.done_part
-    one.serial = g.serial
-    g.serial += 1
+    one.serial = run.serial
+    run.serial += 1
     one.task = task
     one.before = before
     one.child = one.sibling = NONE
@@ -188,7 +188,7 @@ def begin_service(s: State, v: int, task: int, work: int, before: int) -> None:
 @kernel
 def set_end(s: State, host: int) -> None:
     """The next end, from what is in service and the pace now."""
-    h, now = s.hosts[host], s.g[0].now
+    h, now = s.hosts[host], s.run[0].now
     h.next_time = FAR_NS
     if h.root == NONE:
         return
@@ -225,18 +225,18 @@ def _wake(s: State, host: int) -> None:
     h.wake_time[n] = time
     h.wake_task[n] = task
     h.wakes = n + 1
-    push(s, time, SERVICE + task, s.g[0].serial, DUE, host)
-    s.g[0].serial += 1
+    push(s, time, SERVICE + task, s.run[0].serial, DUE, host)
+    s.run[0].serial += 1
 
 
 @kernel
 def ended(s: State, host: int, task: int) -> Any:
     """An event of a host and a task has come: the service that ends now, first in the list of its task; or NONE."""
-    g, h = s.g[0], s.hosts[host]
+    run, h = s.run[0], s.hosts[host]
     n = h.wakes
-    if n > 0 and h.wake_time[n - 1] == g.now and h.wake_task[n - 1] == task:
+    if n > 0 and h.wake_time[n - 1] == run.now and h.wake_task[n - 1] == task:
         h.wakes = n - 1
-    if h.next_time != g.now or h.next_task != task:
+    if h.next_time != run.now or h.next_task != task:
         _wake(s, host)
         return NONE
     settle(s, host)
@@ -247,9 +247,9 @@ def ended(s: State, host: int, task: int) -> Any:
     _put_first(s, v, task)
     # The loop adds the time in service, which is more than the work.
     one = s.services[v]
-    less = one.end - one.begin - (g.now - s.visits[v].start)
+    less = one.end - one.begin - (run.now - s.visits[v].start)
     s.tasks[task].busy += less
-    if g.counts_load:
+    if run.counts_load:
         count_work(s, v, less)
     set_end(s, host)
     return v
@@ -283,11 +283,11 @@ def _used(s: State, v: Any, done: int, part: int, before: int, before_part: int)
 
 @kernel
 def _account(s: State, v: Any, host: int) -> None:
-    """The books of a task: its tuple ends, or is cut off, now."""
-    g, h, e, one = s.g[0], s.hosts[host], s.visits[v], s.services[v]
-    if e.kind == TUPLE and h.warm and g.now > g.warmup:
+    """The accounts of a task: its tuple ends, or is cut off, now."""
+    run, h, e, one = s.run[0], s.hosts[host], s.visits[v], s.services[v]
+    if e.kind == TUPLE and h.warm and run.now > run.warmup:
         t = s.tasks[one.task]
-        t.served += g.now - max(e.start, g.warmup)
+        t.served += run.now - max(e.start, run.warmup)
         t.used += _used(s, v, h.done, h.done_part, h.done_before, h.before_part)
 
 
@@ -314,31 +314,31 @@ def _is_at(s: State, task: int, host: int) -> bool:
 @kernel
 def take_over(s: State, host: int) -> None:
     """What is in service on a host was begun at full pace: it goes on here, and the events of its ends are void."""
-    g, h = s.g[0], s.hosts[host]
+    run, h = s.run[0], s.hosts[host]
     h.paced = 1
     h.pace = FULL
     h.root = NONE
     h.next_time = FAR_NS
-    h.changed = g.now
-    if g.now >= g.warmup:
+    h.changed = run.now
+    if run.now >= run.warmup:
         h.warm = 1
-        h.done_before = g.warmup - g.now
-    for k in range(g.events):
+        h.done_before = run.warmup - run.now
+    for k in range(run.events):
         event = s.heap[k]
         if event.kind == END and _is_at(s, event.rank - SERVICE, host):
             event.kind = STALE
-            s.services[event.ref].end = event.time - g.now
+            s.services[event.ref].end = event.time - run.now
     for place in range(s.own.shape[0]):
-        own, number = s.own[place], s.matches[s.own.shape[0] + place]
+        own, number = s.own[place], s.tournament[s.own.shape[0] + place]
         if number != NEVER and own.kind == END and _is_at(s, task_of(s, number), host):
             own.kind = STALE
-            s.services[own.ref].end = (number >> g.task_bits) - g.now
-    for task in range(g.tasks):
+            s.services[own.ref].end = (number >> run.task_bits) - run.now
+    for task in range(run.tasks):
         if s.tasks[task].alive and s.tasks[task].host == host:
             before, v = NONE, s.tasks[task].serving_head
             while v != NONE:
                 if s.visits[v].kind != MARK:
-                    begin = s.visits[v].start - g.now
+                    begin = s.visits[v].start - run.now
                     _enter(s, v, task, host, begin, s.services[v].end - begin, before)
                 before, v = v, s.visits[v].next
     set_end(s, host)
@@ -361,19 +361,19 @@ def set_pace(s: State, host: int, pace: int) -> None:
 @kernel
 def used(s: State, task: int) -> tuple[int, int]:
     """(time in service, CPU time used in it) of the tuples of a task from the warm-up until now."""
-    g, t = s.g[0], s.tasks[task]
+    run, t = s.run[0], s.tasks[task]
     host = t.host
     h = s.hosts[host]
     served, cpu = t.served, t.used
-    if g.now > g.warmup:
-        done, part = done_by(s, host, g.now)
-        before, before_part = done_by(s, host, max(g.warmup, h.changed))
+    if run.now > run.warmup:
+        done, part = done_by(s, host, run.now)
+        before, before_part = done_by(s, host, max(run.warmup, h.changed))
         if h.warm:
             before, before_part = h.done_before, h.before_part
         v = t.serving_head
         while v != NONE:
             if s.visits[v].kind == TUPLE:
-                served += g.now - max(s.visits[v].start, g.warmup)
+                served += run.now - max(s.visits[v].start, run.warmup)
                 cpu += _used(s, v, done, part, before, before_part)
             v = s.visits[v].next
     return served, cpu

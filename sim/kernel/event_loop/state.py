@@ -21,7 +21,7 @@ CHUNK = 32  # applied tuples in one chunk of a log
 _i8, _i4, _u8, _f8, _b = "i8", "i4", "u8", "f8", "u1"
 
 # One record: counters, heads of free lists, and what the kernel wants from Python.
-GLOBAL = np.dtype(
+RUN = np.dtype(
     [
         ("now", _i8),
         ("serial", _i8),  # events and sendings so far: equal ranks act in this order
@@ -70,16 +70,16 @@ GLOBAL = np.dtype(
         ("round_begin", _i8),
         ("round_next", _i8),
         ("interval", _i8),
-        ("asked", _i4),  # partition whose holder Python is to choose
+        ("asked", _i4),  # partition whose checkpoint host Python is to choose
         ("answer", _i4),
-        ("refill", _i4),  # source whose births have run out
+        ("refill", _i4),  # source whose arrivals have run out
         ("clock_number", _i8),  # number of the next control event
         ("budget", _i8),  # so many events have room for what they may need
         ("rows_full", _b),  # of all that an event needs room for only rows of tuples have none left
         ("near_first", _i8),
         ("near_count", _i8),
         ("vacant", _i8),  # place in `own` whose event was removed and that has no other, or NONE
-        ("task_bits", _i8),  # of a number in `matches` so many say the task, and the rest the instant,
+        ("task_bits", _i8),  # of a number in `tournament` so many say the task, and the rest the instant,
         ("horizon", _i8),  # which is before this one
         ("far_first", _i8),
         ("far_count", _i8),
@@ -108,7 +108,7 @@ GLOBAL = np.dtype(
         ("duplicate", _i8),  # time that dropping a duplicate takes
         ("counts_load", _b),  # what each partition does is counted
         ("forgets", _b),  # ids that nobody can ask for again are forgotten
-        ("oldest", _i8),  # no tuple that was born before is anywhere; ids that were are forgotten
+        ("oldest", _i8),  # no tuple that was created before is anywhere; ids that were are forgotten
         ("overdue", _i8),  # tuples that came all the same: there must be none
         ("acting", _i4),  # timed action that comes next at this instant, once what came up has been told
     ],
@@ -148,7 +148,7 @@ PARTITION = in_lines(
         ("held_head", _i4),
         ("held_tail", _i4),
         ("planned", _i4),
-        ("stored_holder", _i4),
+        ("stored_checkpoint_host", _i4),
         ("log_first", _i4),
         ("log_last", _i4),
         ("out_pair", _i4),
@@ -223,12 +223,12 @@ PAIR = np.dtype(
 
 # `next` is that of the last one in a piece, or of the first in a free piece. `pos` is where the receiver has applied
 # it, as long as no host has died; after that `positions` says so.
-NODE = np.dtype([("id", _u8), ("birth", _i8), ("key", _i8), ("pos", _i4), ("next", _i4)], align=True)
+NODE = np.dtype([("id", _u8), ("created", _i8), ("key", _i8), ("pos", _i4), ("next", _i4)], align=True)
 
 POSITION = np.dtype([("id", _u8), ("pos", _i8), ("partition", _i4)], align=True)  # partition NONE: empty place
 KEY = np.dtype([("key", _i8), ("since", _i8), ("epoch", _i8), ("partition", _i4)], align=True)
 
-# A checkpoint on its way to its holder, or the note to upstream that follows.
+# A checkpoint on its way to its host, or the note to upstream that follows.
 TRANSFER = np.dtype(
     [
         ("incarnation", _i8),
@@ -240,7 +240,7 @@ TRANSFER = np.dtype(
         ("row", _i8),
         ("partition", _i4),
         ("origin", _i4),
-        ("holder", _i4),
+        ("checkpoint_host", _i4),
         ("next", _i4),
     ],
     align=True,
@@ -249,14 +249,14 @@ TRANSFER = np.dtype(
 SOURCE = np.dtype(
     [
         ("code", _u8),
-        ("base", _i8),  # sequence number of the first birth in the buffer
+        ("base", _i8),  # sequence number of the first arrival in the buffer
         ("have", _i8),  # sequence number after the last in the buffer
         ("offset", _i8),  # where the buffer begins
         ("room", _i8),
-        ("born", _i8),  # sequence number of the next birth event
+        ("arrived", _i8),  # sequence number of the next arrival event
         ("emitted", _i8),
         ("partition", _i4),
-        ("more", _b),  # whether births come after those in the buffer
+        ("more", _b),  # whether arrivals come after those in the buffer
         ("watermark", _i8),  # time between two
     ],
     align=True,
@@ -316,7 +316,7 @@ OPERATOR = np.dtype(
 # with the input of a join that it came over; a window of a partition; a key in a window, with the tuples of both inputs
 # of a join.
 CHANNEL = np.dtype([("sender", _i8), ("event", _i8), ("pending", _i8), ("stored", _i8)], align=True)
-NOTE = np.dtype([("id", _u8), ("birth", _i8), ("key", _i8), ("pos", _i8), ("side", _i4), ("next", _i4)], align=True)
+NOTE = np.dtype([("id", _u8), ("created", _i8), ("key", _i8), ("pos", _i8), ("side", _i4), ("next", _i4)], align=True)
 PANE = np.dtype([("window", _i8), ("cells", _i8), ("first", _i4), ("last", _i4), ("next", _i4)], align=True)
 CELL = np.dtype(
     [
@@ -332,8 +332,8 @@ CELL = np.dtype(
 )
 
 VISIT_ROW = np.dtype([("operator", _i8), ("task", _i8), ("arrival", _i8), ("start", _i8), ("end", _i8)])
-DELIVERY_ROW = np.dtype([("operator", _i8), ("birth", _i8), ("delivered", _i8)])
-BIRTH = np.dtype([("time", _i8), ("key", _i8)], align=True)
+DELIVERY_ROW = np.dtype([("operator", _i8), ("created", _i8), ("delivered", _i8)])
+SOURCE_ARRIVAL = np.dtype([("time", _i8), ("key", _i8)], align=True)
 DROPPED = np.dtype(
     [("operator", _i8), ("task", _i8), ("arrival", _i8), ("start", _i8), ("at", _i8), ("reason", _i8)], align=True
 )
@@ -342,7 +342,7 @@ CHECKPOINT = np.dtype(
         ("operator", _i8),
         ("partition", _i8),
         ("owner", _i8),
-        ("holder", _i8),
+        ("checkpoint_host", _i8),
         ("taken", _i8),
         ("stored", _i8),
         ("bytes", _i8),
@@ -356,7 +356,7 @@ TIMED = np.dtype([("time", _i8), ("verb", _i8), ("last", _i8), ("of", _i8, (7,))
 MESSAGE_ROW = np.dtype([("second", _i8), ("kind", _i8), ("count", _i8), ("bytes", _i8)], align=True)
 
 # Kinds of events, edges, states, messages, visits.
-ARRIVE, END, BORN, REPLAY, ROUND, AT_REMOTE, STORED, TRIM = range(8)
+ARRIVE, END, CREATE, REPLAY, ROUND, AT_REMOTE, STORED, TRIM = range(8)
 DUE, STALE = 8, 9
 CREDIT, GO_ON, DEPART = 10, 11, 12
 TICK, MARKED, TIMER, PASSED = 13, 14, 15, 16
@@ -377,10 +377,10 @@ LIMIT, TOLD, ASKED, WORKED, GROW, REFILL = range(6)
 
 
 ARRAYS: dict[str, np.dtype] = {
-    "g": GLOBAL,
+    "run": RUN,
     "heap": EVENT,
     "own": OWN_EVENT,
-    "matches": np.dtype("i8"),
+    "tournament": np.dtype("i8"),
     "near": EVENT,
     "far": EVENT,
     "ahead_ids": np.dtype("u8"),  # of tuples whose service times are drawn together, with the stream of the draw
@@ -406,7 +406,7 @@ ARRAYS: dict[str, np.dtype] = {
     "log_newest": np.dtype("i8"),
     "transfers": TRANSFER,
     "sources": SOURCE,
-    "births": BIRTH,
+    "arrivals": SOURCE_ARRIVAL,
     "round_partitions": np.dtype("i8"),
     "round_offsets": np.dtype("i8"),
     "visit_rows": VISIT_ROW,
@@ -418,7 +418,7 @@ ARRAYS: dict[str, np.dtype] = {
     "visit_start": np.dtype("i8"),
     "visit_end": np.dtype("i8"),
     "delivery_operator": np.dtype("i4"),
-    "delivery_birth": np.dtype("i8"),
+    "delivery_created": np.dtype("i8"),
     "delivery_at": np.dtype("i8"),
     "dropped_rows": DROPPED,
     "checkpoint_rows": CHECKPOINT,

@@ -18,7 +18,7 @@ OWN_EVENT = np.dtype([("seq", _i8), ("kind", _i4), ("ref", _i4)], align=True)
 VISIT = np.dtype(
     [
         ("id", _u8),
-        ("birth", _i8),
+        ("created", _i8),
         ("key", _i8),
         ("arrival", _i8),
         ("start", _i8),

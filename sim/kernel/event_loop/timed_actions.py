@@ -41,7 +41,7 @@ def chore(s: State, task: int, ns: int) -> None:
     v = new_visit(s)
     e = s.visits[v]
     e.kind = CHORE
-    e.birth = ns
+    e.created = ns
     e.ticket = ticket(s, s.tasks[task].host)
     e.wire = 0
     e.replayed = 0
@@ -52,8 +52,8 @@ def chore(s: State, task: int, ns: int) -> None:
 @kernel
 def act(s: State, k: int) -> bool:
     """Do the actions from the k-th on that are due, and set the next; False if something has to be told before."""
-    g = s.g[0]
-    while s.timed[k].time <= g.now:
+    run = s.run[0]
+    while s.timed[k].time <= run.now:
         r = s.timed[k]
         if r.verb == _PAUSE:
             pause(s, r.of[0], r.of[1])
@@ -67,12 +67,12 @@ def act(s: State, k: int) -> bool:
             unalign(s, r.of[0])
         elif r.verb == _MUTE:
             mute(s, r.of[0], r.of[1])
-        if g.notices > 0:
-            g.acting = NONE if r.last else k + 1
+        if run.notices > 0:
+            run.acting = NONE if r.last else k + 1
             return False
         if r.last:
             return True
         k += 1
-    push(s, s.timed[k].time, 1, g.clock_number, ACT, k)
-    g.clock_number += 1
+    push(s, s.timed[k].time, 1, run.clock_number, ACT, k)
+    run.clock_number += 1
     return True

@@ -8,7 +8,7 @@ from sim.kernel.event_loop.backpressure import take_along
 from sim.kernel.event_loop.buffers import cut_log, forget_handed, forget_live, forget_stored, restore_kept
 from sim.kernel.event_loop.channels import free_visit, new_visit, replay
 from sim.kernel.event_loop.checkpoints import free_transfer
-from sim.kernel.event_loop.emitting import emit_births, emit_ticks
+from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks
 from sim.kernel.event_loop.fair_links import close_link, least_arrival
 from sim.kernel.event_loop.hash_tables import cut_keys, find_pair
 from sim.kernel.event_loop.link_use import forget_use
@@ -19,7 +19,7 @@ from sim.kernel.event_loop.service import dispatch, drop, drop_bundle, note_turn
 from sim.kernel.event_loop.sharing import stop, used
 from sim.kernel.event_loop.state import BUNDLE, CONTROL, CRASHED, NONE, SNAPSHOT, TUPLE
 from sim.kernel.event_loop.windows import NEVER_ENDS
-from sim.kernel.tools.compiling import helper, kernel
+from sim.kernel.tools.compiling import allocating, kernel
 from sim.kernel.tools.pointer import State
 
 
@@ -40,7 +40,7 @@ def add_task(s: State, task: int, operator: int, host: int, cores: int, idle_thr
     t.places = s.operators[operator].buffer
     t.unsent_head = t.unsent_tail = t.waits_at = t.next_waiting = t.first_waiting = t.last_waiting = NONE
     t.next_end = NEVER_ENDS
-    s.g[0].threads += idle_threads
+    s.run[0].threads += idle_threads
     c = s.cores[cores]
     t.place = task
     if one_core and t.has_service:
@@ -54,7 +54,7 @@ def add_task(s: State, task: int, operator: int, host: int, cores: int, idle_thr
     else:
         s.tasks[c.last].next_on_cores = task
     c.last = task
-    s.g[0].tasks = max(s.g[0].tasks, task + 1)
+    s.run[0].tasks = max(s.run[0].tasks, task + 1)
 
 
 @kernel
@@ -66,7 +66,7 @@ def _drop_chain(s: State, head: int, task: int) -> None:
             free_transfer(s, np.int64(e.id))
         elif e.kind == TUPLE:
             drop(s, head, task, CRASHED)
-        if s.full and e.kind == BUNDLE:
+        if s.extended and e.kind == BUNDLE:
             drop_bundle(s, head, task)
         else:
             free_visit(s, head)
@@ -78,7 +78,7 @@ def crash_task(s: State, task: int) -> None:
     """The task ends with what it has in service and in its lanes."""
     t = s.tasks[task]
     t.alive = 0
-    t.died = s.g[0].now
+    t.died = s.run[0].now
     serving, front, queue = t.serving_head, t.front_head, t.queue_head
     t.serving_head = t.serving_tail = t.front_head = t.front_tail = t.queue_head = t.queue_tail = NONE
     t.front_n = t.queue_n = 0
@@ -92,7 +92,7 @@ def crash_task(s: State, task: int) -> None:
     _drop_chain(s, side, task)
     _drop_chain(s, barriers, task)
     _drop_chain(s, hand, task)
-    if s.full and s.g[0].bounded:
+    if s.extended and s.run[0].bounded:
         _lose_unsent(s, task)
 
 
@@ -126,24 +126,24 @@ def lose_partition(s: State, partition: int) -> None:
         forget_live(s, partition)
 
 
-@helper
+@allocating
 def cut_links(s: State, host: int) -> None:
     """What a dead host had not sent yet is gone; its tuples are dropped in the order of sending."""
-    g = s.g[0]
-    found = np.empty(s.visits.shape[0] - g.visits_left, np.int64)
+    run = s.run[0]
+    found = np.empty(s.visits.shape[0] - run.visits_left, np.int64)
     n = 0
     for v in range(s.visits.shape[0]):
         e = s.visits[v]
         if e.wire and s.tasks[e.origin].host == host:
             origin = s.tasks[e.origin]
-            if not origin.alive and (e.arrival == NONE or origin.died <= e.arrival - g.latency):
+            if not origin.alive and (e.arrival == NONE or origin.died <= e.arrival - run.latency):
                 found[n] = v
                 n += 1
     serials = np.empty(n, np.int64)
     for k in range(n):
         serials[k] = s.visits[found[k]].serial
         s.visits[found[k]].wire = 0  # the event of its arrival frees the place
-        if s.full and g.bounded and not s.visits[found[k]].replayed:
+        if s.extended and run.bounded and not s.visits[found[k]].replayed:
             leave_place(s, s.visits[found[k]].task)
     for k in np.argsort(serials):
         drop(s, found[k], s.visits[found[k]].task, CRASHED)
@@ -151,7 +151,7 @@ def cut_links(s: State, host: int) -> None:
             free_visit(s, found[k])  # it was on a shared link: there is no event of its arrival
 
 
-@helper
+@allocating
 def crash_host(s: State, host: int, tasks: np.ndarray, partitions: np.ndarray) -> None:
     """The host dies with these tasks and partitions."""
     h = s.hosts[host]
@@ -159,7 +159,7 @@ def crash_host(s: State, host: int, tasks: np.ndarray, partitions: np.ndarray) -
     h.life += 1
     h.link_free = 0
     forget_use(s, host)
-    if s.full and h.paced:
+    if s.extended and h.paced:
         stop(s, host, tasks)
     for k in range(tasks.shape[0]):
         crash_task(s, tasks[k])
@@ -167,13 +167,13 @@ def crash_host(s: State, host: int, tasks: np.ndarray, partitions: np.ndarray) -
         lose_partition(s, partitions[k])
     close_link(s, host)
     cut_links(s, host)
-    if s.full and s.g[0].bounded:
+    if s.extended and s.run[0].bounded:
         for k in range(tasks.shape[0]):
             give(s, tasks[k])  # a dead task has room
     for partition in range(s.partitions.shape[0]):
-        if s.partitions[partition].stored and s.partitions[partition].stored_holder == host:
+        if s.partitions[partition].stored and s.partitions[partition].stored_checkpoint_host == host:
             forget_stored(s, partition)
-            if s.full and s.partitions[partition].stored_from != NONE:
+            if s.extended and s.partitions[partition].stored_from != NONE:
                 forget_handed(s, partition)
 
 
@@ -183,7 +183,7 @@ def assign(s: State, partition: int, task: int) -> None:
     u = s.partitions[partition]
     u.task = task
     u.incarnation += 1
-    u.assigned_at = s.g[0].serial
+    u.assigned_at = s.run[0].serial
     u.replay_task = task
     u.replay_pending = 0
     u.replayed_at = NONE
@@ -196,7 +196,7 @@ def install(s: State, partition: int) -> int:
     count = u.stored_count if u.stored else 0
     missing = max(0, u.trimmed - count)
     u.trimmed = min(u.trimmed, count)
-    if s.full and u.stored and u.stored_from != NONE:
+    if s.extended and u.stored and u.stored_from != NONE:
         return missing  # the rest is done by `instances.inherit`
     cut_log(s, partition, count)
     cut_keys(s, partition, count)
@@ -205,7 +205,7 @@ def install(s: State, partition: int) -> int:
     u.at_snapshot = count
     u.new_kept_bytes = 0
     restore_kept(s, partition)
-    if s.full:
+    if s.extended:
         restore_time(s, partition, count)
     return missing
 
@@ -217,7 +217,7 @@ def release(s: State, partition: int) -> None:
     held = u.held_head
     u.held_head = u.held_tail = NONE
     u.held_n = 0
-    if s.full and held != NONE:
+    if s.extended and held != NONE:
         u.freed_at = note_turn(s)
     while held != NONE:
         following = s.visits[held].next
@@ -229,19 +229,19 @@ def release(s: State, partition: int) -> None:
 
 @kernel
 def resume(s: State, source: int) -> None:
-    """Emit what was born before now and waits."""
+    """Emit what arrived before now and waits."""
     b = s.sources[source]
-    upto = b.born
-    while upto > b.emitted and s.births[b.offset + upto - 1 - b.base].time >= s.g[0].now:
+    upto = b.arrived
+    while upto > b.emitted and s.arrivals[b.offset + upto - 1 - b.base].time >= s.run[0].now:
         upto -= 1
-    emit_births(s, source, upto)
+    emit_arrivals(s, source, upto)
 
 
 @kernel
 def resume_timer(s: State, partition: int) -> None:
     """Emit what the timer did not at the instants before now."""
-    if s.full:
-        emit_ticks(s, partition, (s.g[0].now - 1) // s.operators[s.partitions[partition].operator].timer)
+    if s.extended:
+        emit_ticks(s, partition, (s.run[0].now - 1) // s.operators[s.partitions[partition].operator].timer)
 
 
 @kernel
@@ -250,7 +250,7 @@ def replay_between(s: State, sender: int, receiver: int, turn: bool) -> tuple[in
     pair = find_pair(s, sender, receiver)
     if pair == NONE:
         return 0, 0
-    if s.full and s.g[0].bounded and s.pairs[pair].live != NONE:
+    if s.extended and s.run[0].bounded and s.pairs[pair].live != NONE:
         take_along(s, sender, receiver)
     return replay(s, sender, pair, turn)
 
@@ -262,7 +262,7 @@ def work(s: State, task: int, ns: int, token: int) -> None:
     e = s.visits[v]
     e.kind = CONTROL
     e.id = token
-    e.birth = ns
+    e.created = ns
     e.ticket = ticket(s, s.tasks[task].host)
     e.wire = 0
     e.replayed = 0
@@ -270,7 +270,7 @@ def work(s: State, task: int, ns: int, token: int) -> None:
     dispatch(s, s.tasks[task].cores)
 
 
-@helper
+@allocating
 def partners(s: State, partition: int, incoming: bool) -> np.ndarray:
     """Partitions that keep outputs for this one, or for which this one keeps outputs, rising."""
     n = 0
@@ -291,7 +291,7 @@ def last_arrival(s: State, task: int, operators: np.ndarray, before: int) -> int
 
     Only those count that were sent before that number.
     """
-    last = least_arrival(s, task, operators, before) if s.full and s.g[0].fair else NONE
+    last = least_arrival(s, task, operators, before) if s.extended and s.run[0].fair else NONE
     for v in range(s.visits.shape[0]):
         e = s.visits[v]
         if e.wire and e.task == task and e.serial < before and operators[s.tasks[e.origin].operator]:
@@ -302,7 +302,7 @@ def last_arrival(s: State, task: int, operators: np.ndarray, before: int) -> int
 @kernel
 def watch(s: State, tasks: np.ndarray) -> None:
     """Exactly these tasks are watched."""
-    for task in range(s.g[0].tasks):
+    for task in range(s.run[0].tasks):
         s.tasks[task].watched = 0
     for k in range(tasks.shape[0]):
         s.tasks[tasks[k]].watched = 1
@@ -312,8 +312,8 @@ def watch(s: State, tasks: np.ndarray) -> None:
 def cpu(s: State, rows: np.ndarray) -> int:
     """Rows (task, time in service, CPU time used) of the tasks on hosts whose pace changes; how many."""
     n = 0
-    for task in range(s.g[0].tasks):
-        if s.full and s.hosts[s.tasks[task].host].paced:
+    for task in range(s.run[0].tasks):
+        if s.extended and s.hosts[s.tasks[task].host].paced:
             served, work_done = used(s, task)
             rows[n, 0] = task
             rows[n, 1] = served
@@ -326,13 +326,13 @@ def cpu(s: State, rows: np.ndarray) -> int:
 def sample_buffers(s: State, rows: np.ndarray) -> int:
     """Rows (task, taken, unsent, blocked) of the live tasks; how many."""
     n = 0
-    for task in range(s.g[0].tasks):
+    for task in range(s.run[0].tasks):
         t = s.tasks[task]
         if t.alive:
             rows[n, 0] = task
             rows[n, 1] = t.taken if t.places > 0 else 0
             rows[n, 2] = t.unsent_n
-            rows[n, 3] = t.blocked + (s.g[0].now - t.blocked_since if t.unsent_head != NONE else 0)
+            rows[n, 3] = t.blocked + (s.run[0].now - t.blocked_since if t.unsent_head != NONE else 0)
             n += 1
     return n
 
@@ -340,7 +340,7 @@ def sample_buffers(s: State, rows: np.ndarray) -> int:
 @kernel
 def sample(s: State, rows: np.ndarray) -> int:
     """Rows (task, host, queue, busy, buffered) of the live tasks; how many."""
-    for task in range(s.g[0].tasks):
+    for task in range(s.run[0].tasks):
         rows[task, 2] = s.tasks[task].queue_n + s.tasks[task].front_n + beside(s, task)
         rows[task, 4] = 0
     for partition in range(s.partitions.shape[0]):
@@ -349,7 +349,7 @@ def sample(s: State, rows: np.ndarray) -> int:
             rows[u.task, 2] += u.held_n
             rows[u.task, 4] += u.kept_rows
     n = 0
-    for task in range(s.g[0].tasks):
+    for task in range(s.run[0].tasks):
         t = s.tasks[task]
         if t.alive:
             rows[n, 0] = task

@@ -18,11 +18,11 @@ from sim.kernel.tools.pointer import State
 @kernel
 def pass_mark(s: State, origin: int, task: int, event: int) -> None:
     """Send a watermark behind all that the task of origin has left to send."""
-    g, t = s.g[0], s.tasks[origin]
+    run, t = s.run[0], s.tasks[origin]
     v = new_visit(s)
     e = s.visits[v]
     e.id = 0
-    e.birth = 0
+    e.created = 0
     e.key = event
     e.start = NONE
     e.next = NONE
@@ -34,8 +34,8 @@ def pass_mark(s: State, origin: int, task: int, event: int) -> None:
     e.wire = 0
     e.arrived = 0
     e.replayed = 0
-    e.serial = g.serial
-    g.serial += 1
+    e.serial = run.serial
+    run.serial += 1
     if t.unsent_head == NONE:
         send_mark(s, v)
     else:
@@ -45,13 +45,13 @@ def pass_mark(s: State, origin: int, task: int, event: int) -> None:
 @kernel
 def send_mark(s: State, v: int) -> None:
     """It goes out now."""
-    g, e = s.g[0], s.visits[v]
+    run, e = s.run[0], s.visits[v]
     host, origin, task = s.tasks[e.origin].host, e.origin, e.task
-    arrival = g.now
+    arrival = run.now
     if host != s.tasks[task].host:
         if s.hosts[host].fair:
             post(s, host, origin, task, 0, MARKED, v, 0)
             return
-        arrival = departure(s, host, 0, 0) + g.latency
-    push(s, arrival, ARRIVAL + task * RECEIVER + origin, g.serial, MARKED, v)
-    g.serial += 1
+        arrival = departure(s, host, 0, 0) + run.latency
+    push(s, arrival, ARRIVAL + task * RECEIVER + origin, run.serial, MARKED, v)
+    run.serial += 1

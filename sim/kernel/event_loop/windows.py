@@ -23,20 +23,20 @@ NEVER_ENDS = 2**62
 @kernel
 def new_note(s: State) -> int:
     """A place for a tuple that is kept."""
-    g = s.g[0]
-    n = g.free_note
-    g.free_note = s.notes[n].next
-    g.notes_left -= 1
+    run = s.run[0]
+    n = run.free_note
+    run.free_note = s.notes[n].next
+    run.notes_left -= 1
     return n
 
 
 @kernel
 def free_note(s: State, n: int) -> None:
     """Nobody needs the tuple any more."""
-    g = s.g[0]
-    s.notes[n].next = g.free_note
-    g.free_note = n
-    g.notes_left += 1
+    run = s.run[0]
+    s.notes[n].next = run.free_note
+    run.free_note = n
+    run.notes_left += 1
 
 
 @kernel
@@ -54,15 +54,15 @@ def window_id(window_code: Any, partition: Any, key: Any, window: Any) -> Any:
 @kernel
 def _pane(s: State, partition: int, window: int, before: int) -> int:
     """The pane of a window of the partition, made if it is new; `before` is one in front of its place, or NONE."""
-    g, u = s.g[0], s.partitions[partition]
+    run, u = s.run[0], s.partitions[partition]
     found = u.panes if before == NONE else s.panes[before].next
     while found != NONE and s.panes[found].window < window:
         before, found = found, s.panes[found].next
     if found != NONE and s.panes[found].window == window:
         return found
-    made = g.free_pane
-    g.free_pane = s.panes[made].next
-    g.panes_left -= 1
+    made = run.free_pane
+    run.free_pane = s.panes[made].next
+    run.panes_left -= 1
     p = s.panes[made]
     p.window = window
     p.cells = 0
@@ -91,14 +91,14 @@ def _place(s: State, pane: int, key: int) -> int:
 @kernel
 def _cell(s: State, task: int, pane: int, key: int, end: int) -> int:
     """The cell of a key in a pane that ends then, made if it is new."""
-    g, p, t = s.g[0], s.panes[pane], s.tasks[task]
+    run, p, t = s.run[0], s.panes[pane], s.tasks[task]
     place = _place(s, pane, key)
     made = s.cell_index[place]
     if made != NONE:
         return made
-    made = g.free_cell
-    g.free_cell = s.cells[made].next
-    g.cells_left -= 1
+    made = run.free_cell
+    run.free_cell = s.cells[made].next
+    run.cells_left -= 1
     s.cell_index[place] = made
     c = s.cells[made]
     c.pane = pane
@@ -120,15 +120,15 @@ def _cell(s: State, task: int, pane: int, key: int, end: int) -> int:
 
 
 @kernel
-def enter(s: State, partition: int, birth: int, key: int) -> None:
+def enter(s: State, partition: int, created: int, key: int) -> None:
     """The tuple is in all windows around its event time; of each key a window knows the newest."""
     u = s.partitions[partition]
     op = s.operators[u.operator]
     pane = NONE
-    for window in range(max(first_open(op, birth), first_open(op, u.event)), birth // op.slide + 1):
+    for window in range(max(first_open(op, created), first_open(op, u.event)), created // op.slide + 1):
         pane = _pane(s, partition, window, pane)
         c = s.cells[_cell(s, u.task, pane, key, window * op.slide + op.length)]
-        c.newest = max(c.newest, birth)
+        c.newest = max(c.newest, created)
 
 
 @kernel
@@ -137,7 +137,7 @@ def matches(s: State, v: int) -> int:
     e = s.visits[v]
     op = s.operators[s.partitions[e.partition].operator]
     pane = s.partitions[e.partition].panes
-    window = e.birth // op.slide
+    window = e.created // op.slide
     while pane != NONE and s.panes[pane].window < window:
         pane = s.panes[pane].next
     if pane == NONE or s.panes[pane].window > window:
@@ -161,11 +161,11 @@ def pair_id(join_code: Any, one: Any, other: Any) -> Any:
 def join(s: State, v: int) -> None:
     """The tuple meets those of the other input that are in its window already, in the order in which they came."""
     e = s.visits[v]
-    partition, own, birth, key = e.partition, e.id, e.birth, e.key
+    partition, own, created, key = e.partition, e.id, e.created, e.key
     u = s.partitions[partition]
     op, draws = s.operators[u.operator], s.draws[u.operator]
     side = side_of(s, op, e.origin)
-    window = birth // op.slide
+    window = created // op.slide
     if window * op.slide + op.length <= u.event:
         return
     pane = _pane(s, partition, window, NONE)
@@ -174,21 +174,21 @@ def join(s: State, v: int) -> None:
     while n != NONE:
         other = s.notes[n]
         result = pair_id(op.window_code, own, other.id)
-        newest = max(birth, other.birth)
+        newest = max(created, other.created)
         following = other.next
         for index in range(output_count(draws, result)):
             child = child_id(result, op.code, index)
             emit(s, partition, child, newest, output_key(draws, s.cumulative, child, key))
         n = following
-    keep_side(s, partition, own, birth, key, side)
+    keep_side(s, partition, own, created, key, side)
 
 
 @kernel
-def keep_side(s: State, partition: int, tuple_id: int, birth: int, key: int, side: int) -> None:
+def keep_side(s: State, partition: int, tuple_id: int, created: int, key: int, side: int) -> None:
     """A tuple of a join waits for others of its window, unless that has ended."""
     u = s.partitions[partition]
     op = s.operators[u.operator]
-    window = birth // op.slide
+    window = created // op.slide
     end = window * op.slide + op.length
     if end <= u.event:
         return
@@ -196,7 +196,7 @@ def keep_side(s: State, partition: int, tuple_id: int, birth: int, key: int, sid
     made = new_note(s)
     node = s.notes[made]
     node.id = tuple_id
-    node.birth = birth
+    node.created = created
     node.next = NONE
     if c.first[side] == NONE:
         c.first[side] = made
@@ -237,7 +237,7 @@ def rehash_cells(cells: np.ndarray, index: np.ndarray, old: np.ndarray) -> None:
 @kernel
 def nth_partition(s: State, op: Any, k: int) -> int:
     """Of the partitions that may be of the operator the k-th: the planned ones, then further instances of any."""
-    return op.first_partition + k if k < op.partitions else s.partitions.shape[0] - s.g[0].further + k - op.partitions
+    return op.first_partition + k if k < op.partitions else s.partitions.shape[0] - s.run[0].further + k - op.partitions
 
 
 @kernel
@@ -253,7 +253,7 @@ def due(s: State, task: int, event: int) -> int:
     op = s.operators[t.operator]
     total = 0
     if t.next_end <= event:
-        for k in range(op.partitions + s.g[0].further):
+        for k in range(op.partitions + s.run[0].further):
             partition = nth_partition(s, op, k)
             if is_there(s, partition, task):
                 pane = s.partitions[partition].panes
@@ -278,7 +278,7 @@ def end_windows(s: State, task: int) -> None:
     op = s.operators[t.operator]
     while True:
         window = NONE
-        for k in range(op.partitions + s.g[0].further):
+        for k in range(op.partitions + s.run[0].further):
             partition = nth_partition(s, op, k)
             u = s.partitions[partition]
             if is_there(s, partition, task) and u.live and _is_over(s, partition):
@@ -287,7 +287,7 @@ def end_windows(s: State, task: int) -> None:
                     window = first
         if window == NONE:
             break
-        for k in range(op.partitions + s.g[0].further):
+        for k in range(op.partitions + s.run[0].further):
             partition = nth_partition(s, op, k)
             u = s.partitions[partition]
             if is_there(s, partition, task) and u.live and _is_over(s, partition):
@@ -296,7 +296,7 @@ def end_windows(s: State, task: int) -> None:
                     u.panes = s.panes[pane].next
                     _end(s, partition, pane)
     t.next_end = NEVER_ENDS
-    for k in range(op.partitions + s.g[0].further):
+    for k in range(op.partitions + s.run[0].further):
         partition = nth_partition(s, op, k)
         u = s.partitions[partition]
         if is_there(s, partition, task) and u.panes != NONE:
@@ -331,19 +331,19 @@ def _end(s: State, partition: int, pane: int) -> None:
 
 @kernel
 def _free_pane(s: State, pane: int) -> None:
-    g, p = s.g[0], s.panes[pane]
+    run, p = s.run[0], s.panes[pane]
     number = p.first
     while number != NONE:
         following = s.cells[number].next
         _forget(s, number)
         _remove(s, pane, s.cells[number].key)
-        s.cells[number].next = g.free_cell
-        g.free_cell = number
-        g.cells_left += 1
+        s.cells[number].next = run.free_cell
+        run.free_cell = number
+        run.cells_left += 1
         number = following
-    p.next = g.free_pane
-    g.free_pane = pane
-    g.panes_left += 1
+    p.next = run.free_pane
+    run.free_pane = pane
+    run.panes_left += 1
 
 
 @kernel
@@ -359,23 +359,23 @@ def _forget(s: State, cell: int) -> None:
 
 
 @kernel
-def remember(s: State, partition: int, birth: int) -> None:
+def remember(s: State, partition: int, created: int) -> None:
     """The state keeps the tuple until one comes that is newer by its length, and what checkpoints need longer."""
-    g, u = s.g[0], s.partitions[partition]
-    u.newest = max(u.newest, birth)
+    run, u = s.run[0], s.partitions[partition]
+    u.newest = max(u.newest, created)
     after = u.newest
-    if g.logs and u.stored:
+    if run.logs and u.stored:
         after = u.newest_stored
-    elif g.logs and u.saving:
+    elif run.logs and u.saving:
         after = u.newest_pending
     after -= s.operators[u.operator].state_length
-    while u.recent_first != NONE and s.notes[u.recent_first].birth <= after:
+    while u.recent_first != NONE and s.notes[u.recent_first].created <= after:
         gone = u.recent_first
         u.recent_first = s.notes[gone].next
         free_note(s, gone)
     n = new_note(s)
     node = s.notes[n]
-    node.birth = birth
+    node.created = created
     node.pos = u.applied
     node.next = NONE
     if u.recent_first == NONE:
@@ -393,7 +393,7 @@ def recent(s: State, partition: int, first: int) -> int:
     total = 0
     n = u.recent_first
     while n != NONE:
-        if s.notes[n].birth > after and s.notes[n].pos >= first:
+        if s.notes[n].created > after and s.notes[n].pos >= first:
             total += 1
         n = s.notes[n].next
     return total

@@ -1,6 +1,6 @@
 """Checkpoints in the scan: a span is done as if there were none, then come those of the span, in order of time.
 
-The same life as in `sim.kernel.event_loop.checkpoints`: a snapshot at its instant, stored at its holder one latency
+The same life as in `sim.kernel.event_loop.checkpoints`: a snapshot at its instant, stored at its host one latency
 later or when the remote store has written it, and one more latency later upstream forgets what it covers. All that
 changes is what is kept, and so the size of snapshots. Where writing a snapshot takes time that must be known at its
 instant: a span ends there, and the next begins with the snapshot.
@@ -32,14 +32,14 @@ from sim.kernel.scan.state import LOG_CHUNK, ScanState
 from sim.kernel.tools.compiling import kernel
 
 _NS = 1e9
-_REMOTE, _NO_HOST = -1, -2  # as holders
+_REMOTE, _NO_HOST = -1, -2  # as checkpoint hosts
 _SECOND = 1_000_000_000
 
 
 @kernel
-def books_fit(s: ScanState) -> bool:
+def checkpoints_fit(s: ScanState) -> bool:
     """Whether there is room for all checkpoints of a span: one of each partition at the most."""
-    b, partitions = s.books[0], s.saved.shape[0]
+    b, partitions = s.checkpointing[0], s.saved.shape[0]
     if (
         s.happenings.shape[0] - b.happenings < partitions + 2
         or s.checkpoint_rows.shape[0] - b.checkpoint_rows < partitions
@@ -49,16 +49,16 @@ def books_fit(s: ScanState) -> bool:
 
 
 @kernel
-def keep_books(s: ScanState) -> None:
+def process_checkpoints(s: ScanState) -> None:
     """Take the checkpoints of the span, and store and forget what is due before its end."""
-    g, b = s.g[0], s.books[0]
+    run, b = s.run[0], s.checkpointing[0]
     n = s.round_partitions.shape[0]
     while True:
-        due = b.happenings > 0 and s.happenings[0].time < g.end
-        now = s.happenings[0].time if due else g.end
+        due = b.happenings > 0 and s.happenings[0].time < run.end
+        now = s.happenings[0].time if due else run.end
         if n > 0:
             at = b.round_begin + s.round_offsets[b.round_next]
-            if at < g.end and at <= now:  # control comes before messages
+            if at < run.end and at <= now:  # control comes before messages
                 _next_turn(s, at)
                 continue
         if not due:
@@ -77,16 +77,16 @@ def keep_books(s: ScanState) -> None:
 @kernel
 def take_turns(s: ScanState) -> None:
     """Where snapshots take time: those that are due at the begin of a span."""
-    g, b = s.g[0], s.books[0]
+    run, b = s.run[0], s.checkpointing[0]
     if b.cuts:
-        while b.round_begin + s.round_offsets[b.round_next] == g.begin:
-            _next_turn(s, g.begin)
+        while b.round_begin + s.round_offsets[b.round_next] == run.begin:
+            _next_turn(s, run.begin)
 
 
 @kernel
 def next_cut(s: ScanState) -> int:
     """When the next snapshot that takes time is due."""
-    b, n = s.books[0], s.round_partitions.shape[0]
+    b, n = s.checkpointing[0], s.round_partitions.shape[0]
     if b.cuts:
         for k in range(b.round_next, b.round_next + n):
             partition = s.round_partitions[k if k < n else k - n]
@@ -98,7 +98,7 @@ def next_cut(s: ScanState) -> int:
 @kernel
 def _next_turn(s: ScanState, at: int) -> None:
     """The partition whose turn it is in the round, and then that of the next."""
-    b = s.books[0]
+    b = s.checkpointing[0]
     _turn_of(s, s.round_partitions[b.round_next], at)
     b.round_next += 1
     if b.round_next == s.round_partitions.shape[0]:
@@ -109,11 +109,11 @@ def _next_turn(s: ScanState, at: int) -> None:
 @kernel
 def _turn_of(s: ScanState, partition: int, at: int) -> None:
     """It is the partition's turn in the round; what it did from then on counts for the next one."""
-    b, u = s.books[0], s.saved[partition]
+    b, u = s.checkpointing[0], s.saved[partition]
     count = u.applied - u.applied_after
     if u.is_sink:
         _tell_upstream(s, partition, at if u.pool else count, at)
-    elif not u.on_its_way and u.holder != _NO_HOST:
+    elif not u.on_its_way and u.checkpoint_host != _NO_HOST:
         _take(s, partition, count, at)
         u.touched = u.touched_after
         u.low = u.epoch + 1
@@ -151,7 +151,7 @@ def _state_bytes(s: ScanState, partition: int, keys: int, tuples: int) -> int:
 @kernel
 def _take(s: ScanState, partition: int, count: int, at: int) -> None:
     """A snapshot of the partition, which is work at its task if writing it takes time."""
-    b, u = s.books[0], s.saved[partition]
+    b, u = s.checkpointing[0], s.saved[partition]
     size = s.operators[s.partition_operator[partition]].bytes if b.keeps else 0
     sent = u.sent - u.sent_after
     full = b.full_kind or not u.stored
@@ -163,7 +163,7 @@ def _take(s: ScanState, partition: int, count: int, at: int) -> None:
     row.operator = s.partition_operator[partition]
     row.partition = s.partition_index[partition]
     row.owner = s.task_host[task]
-    row.holder = u.holder
+    row.checkpoint_host = u.checkpoint_host
     row.taken = at
     row.stored = NONE
     row.bytes = whole if full else changed
@@ -194,7 +194,7 @@ def _written(s: ScanState) -> None:
     row = s.checkpoint_rows[e.row]
     s.servers[s.partition_task[e.partition]].busy += _writing_ns(row.bytes, s.operators[row.operator].serialise)
     at, partition, count, whole, number = e.time, e.partition, e.count, e.bytes, e.row
-    b = s.books[0]
+    b = s.checkpointing[0]
     b.written_at = at
     b.written_by = s.partition_task[partition]
     remove_first(s)
@@ -205,16 +205,16 @@ def _written(s: ScanState) -> None:
 def _ship(s: ScanState, at: int, partition: Any, count: int, whole: int, number: int) -> None:
     """A checkpoint goes on its way."""
     _count(s, CHECKPOINTED, at, 1, s.checkpoint_rows[number].bytes)
-    holder = s.saved[partition].holder
-    kind = AT_REMOTE if holder == _REMOTE else STORED
-    rank = MESSAGE + (HOST_RECEIVER + holder + 1) * RECEIVER + s.partition_task[partition]
-    put(s, at + s.g[0].latency, rank, kind, partition, count, whole, number)
+    checkpoint_host = s.saved[partition].checkpoint_host
+    kind = AT_REMOTE if checkpoint_host == _REMOTE else STORED
+    rank = MESSAGE + (HOST_RECEIVER + checkpoint_host + 1) * RECEIVER + s.partition_task[partition]
+    put(s, at + s.run[0].latency, rank, kind, partition, count, whole, number)
 
 
 @kernel
 def _at_remote(s: ScanState) -> None:
     """The remote store writes one checkpoint after the other, in order of arrival."""
-    b = s.books[0]
+    b = s.checkpointing[0]
     e = s.happenings[0]
     begin = max(e.time, b.remote_free)
     if b.remote_rate > 0:
@@ -227,7 +227,7 @@ def _at_remote(s: ScanState) -> None:
 
 @kernel
 def _stored(s: ScanState) -> None:
-    """A checkpoint has come to its holder."""
+    """A checkpoint has come to its host."""
     e = s.happenings[0]
     u = s.saved[e.partition]
     u.on_its_way = 0
@@ -245,13 +245,13 @@ def _tell_upstream(s: ScanState, partition: Any, count: int, at: int) -> None:
 
     Who that is shows when the message arrives: then all has come to the partition that was sent before it was.
     """
-    g, b, task = s.g[0], s.books[0], s.partition_task[partition]
+    run, b, task = s.run[0], s.checkpointing[0], s.partition_task[partition]
     if b.keeps:
         # Without a latency it may be stored at the instant at which it was written: after services of earlier tasks.
         sent_too = b.written_by if b.written_at == at else 0
         put(
             s,
-            at + g.latency,
+            at + run.latency,
             MESSAGE + task * RECEIVER + task,
             TRIM,
             partition,
@@ -265,11 +265,11 @@ def _tell_upstream(s: ScanState, partition: Any, count: int, at: int) -> None:
 @kernel
 def _forget(s: ScanState) -> None:
     """Upstream forgets what a checkpoint covers."""
-    g = s.g[0]
+    run = s.run[0]
     e = s.happenings[0]
     u = s.saved[e.partition]
     u.notes -= 1
-    sent = e.time - g.latency
+    sent = e.time - run.latency
     tasks = _keepers(s, e.partition, e.bytes, sent, e.row)
     if tasks > 0:
         _count(s, TRIMMED, sent, tasks, 0)
@@ -298,7 +298,7 @@ def _forget_first(s: ScanState, partition: Any, count: int) -> None:
 @kernel
 def _forget_one_by_one(s: ScanState, partition: Any, before: int, now: int) -> None:
     """Each sender to a pool forgets, in order, what was applied before an instant, up to the first that was not."""
-    b, u = s.books[0], s.saved[partition]
+    b, u = s.checkpointing[0], s.saved[partition]
     b.mark += 1
     n, first = u.trimmed, u.trimmed
     piece = log_piece(s, partition, n)
@@ -327,7 +327,7 @@ def _keepers(s: ScanState, partition: Any, first: int, before: int, too: int) ->
 
     Tasks below `too` also at that instant.
     """
-    g, b, u = s.g[0], s.books[0], s.saved[partition]
+    run, b, u = s.run[0], s.checkpointing[0], s.saved[partition]
     most = s.saving[s.partition_operator[partition]].senders
     b.mark += 1
     found = 0
@@ -336,7 +336,7 @@ def _keepers(s: ScanState, partition: Any, first: int, before: int, too: int) ->
     while n < u.arrived and found < most:
         place = piece * LOG_CHUNK + n % LOG_CHUNK
         e = s.log[place]
-        if e.at >= before + g.latency + (too > 0):
+        if e.at >= before + run.latency + (too > 0):
             break
         if not (u.pool and s.log_served[place].forgotten < before):
             found += _is_new(s, partition, e.sender, e.at, before, too)
@@ -349,10 +349,10 @@ def _keepers(s: ScanState, partition: Any, first: int, before: int, too: int) ->
 @kernel
 def _is_new(s: ScanState, partition: Any, sender: Any, at: int, before: int, too: int) -> Any:
     """Whether a tuple was sent before an instant, or at it by a task below `too`, that is not marked yet; marks it."""
-    g, b = s.g[0], s.books[0]
+    run, b = s.run[0], s.checkpointing[0]
     task = s.partition_task[sender]
     local = s.task_host[task] == s.task_host[s.partition_task[partition]]
-    sent = at - (0 if local else g.latency)
+    sent = at - (0 if local else run.latency)
     if s.task_marks[task] == b.mark or sent >= before + (task < too):
         return 0
     s.task_marks[task] = b.mark
@@ -365,13 +365,13 @@ def notes_under_way(s: ScanState, rows: np.ndarray) -> int:
 
     As in `_forget`, but what was sent may be under way, too.
     """
-    g, b = s.g[0], s.books[0]
+    run, b = s.run[0], s.checkpointing[0]
     n = 0
     for k in range(b.happenings):
         e = s.happenings[k]
         if e.kind != TRIM:
             continue
-        sent = e.time - g.latency
+        sent = e.time - run.latency
         tasks = _keepers(s, e.partition, e.bytes, sent, e.row)
         box = s.boxes[s.partition_operator[e.partition]]
         for place in range(box.first, box.first + box.n):
@@ -388,7 +388,7 @@ def notes_under_way(s: ScanState, rows: np.ndarray) -> int:
 @kernel
 def _count(s: ScanState, kind: int, at: int, number: int, size: int) -> None:
     """So many messages of a kind were sent at an instant; those of a kind come in order of time."""
-    b = s.books[0]
+    b = s.checkpointing[0]
     second = at - at % _SECOND
     n = b.count_rows
     for k in range(max(0, n - 2), n):  # the last rows may be of one kind each

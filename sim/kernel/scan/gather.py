@@ -10,14 +10,14 @@ from sim.kernel.tools.compiling import kernel
 @kernel
 def gather(s: ScanState, place: int) -> None:
     """Make `order` the places in the box of what arrives in the span, and `kept` those of the rest."""
-    g, b = s.g[0], s.boxes[place]
-    if fits(g.end - g.begin, g.tasks, b.n):
-        _gather_by_keys(s, place, bits_of(g.tasks), bits_of(b.n))
+    run, b = s.run[0], s.boxes[place]
+    if fits(run.end - run.begin, run.tasks, b.n):
+        _gather_by_keys(s, place, bits_of(run.tasks), bits_of(b.n))
         return
     due, kept = 0, 0
     for k in range(b.n):
         e = s.box[b.first + k]
-        if e.at < g.end:
+        if e.at < run.end:
             s.times[due] = e.at
             s.ranks[due] = s.partition_task[e.origin] if s.saves else e.origin
             s.refs[due] = k
@@ -25,8 +25,8 @@ def gather(s: ScanState, place: int) -> None:
         else:
             s.kept[kept] = k
             kept += 1
-    g.due = due
-    put_in_order(s, due, g.begin, g.end)
+    run.due = due
+    put_in_order(s, due, run.begin, run.end)
     for k in range(due):
         s.order[k] = s.refs[s.order[k]]
 
@@ -34,8 +34,8 @@ def gather(s: ScanState, place: int) -> None:
 @kernel
 def _gather_by_keys(s: ScanState, place: int, ranks: int, numbers: int) -> None:
     """`gather` where instant, rank and place fit into one number."""
-    g, b = s.g[0], s.boxes[place]
-    first, n, begin, end = b.first, b.n, g.begin, g.end
+    run, b = s.run[0], s.boxes[place]
+    first, n, begin, end = b.first, b.n, run.begin, run.end
     bits = bits_of(end - begin) + ranks + numbers
     cells = cells_for(s, n, bits)
     shift, all_cells = bits - cells, 1 << cells
@@ -50,5 +50,5 @@ def _gather_by_keys(s: ScanState, place: int, ranks: int, numbers: int) -> None:
         kept += late
         due += 1 - late
         s.counts[all_cells if late else key >> shift] += 1
-    g.due = due
+    run.due = due
     order_by_keys(s, due, shift, cells, numbers)

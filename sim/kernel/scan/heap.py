@@ -27,7 +27,7 @@ def _swap(s: ScanState, one: int, other: int) -> None:
 @kernel
 def put(s: ScanState, time: int, rank: int, kind: int, partition: int, count: int, size: int, row: int) -> None:
     """Something is to happen at an instant."""
-    b = s.books[0]
+    b = s.checkpointing[0]
     n = b.happenings
     b.happenings = n + 1
     b.serial += 1
@@ -48,7 +48,7 @@ def put(s: ScanState, time: int, rank: int, kind: int, partition: int, count: in
 @kernel
 def remove_first(s: ScanState) -> None:
     """The first has happened."""
-    b = s.books[0]
+    b = s.checkpointing[0]
     b.happenings -= 1
     n = b.happenings
     s.happenings[0] = s.happenings[n]

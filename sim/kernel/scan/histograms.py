@@ -36,23 +36,23 @@ _MOST_SUM = 2**62
 
 
 @kernel
-def fold_served(s: ScanState, operator: int, n: int) -> None:
+def bin_served(s: ScanState, operator: int, n: int) -> None:
     """Add the services that are done: waits, sojourns, and when they ended."""
-    step = max(1, _MOST_SUM // s.g[0].end)  # nothing took longer: the sum of so many fits into 64 bits
+    step = max(1, _MOST_SUM // s.run[0].end)  # nothing took longer: the sum of so many fits into 64 bits
     for first in range(0, n, step):
-        _fold_services(s, operator, first, min(n, first + step))
-    first = operator * s.folding[0].intervals
+        _bin_services(s, operator, first, min(n, first + step))
+    first = operator * s.binning[0].intervals
     if _in_one_interval(s):
-        s.ended[first + s.g[0].begin // s.folding[0].length] += n
+        s.ended[first + s.run[0].begin // s.binning[0].length] += n
     else:
         for k in range(n):
-            s.ended[first + s.done[k].end // s.folding[0].length] += 1
+            s.ended[first + s.done[k].end // s.binning[0].length] += 1
 
 
 @kernel
-def _fold_services(s: ScanState, operator: int, first: int, last: int) -> None:
+def _bin_services(s: ScanState, operator: int, first: int, last: int) -> None:
     """Add waits and sojourns of some services that are done, in short loops: several of them at a time."""
-    warmup, row = s.folding[0].warmup, operator * BINS
+    warmup, row = s.binning[0].warmup, operator * BINS
     n = 0
     for k in range(first, last):
         e = s.done[k]
@@ -89,44 +89,44 @@ def _fold_services(s: ScanState, operator: int, first: int, last: int) -> None:
 
 
 @kernel
-def fold_passed(s: ScanState, operator: int, n: int) -> None:
+def bin_passed(s: ScanState, operator: int, n: int) -> None:
     """Add n tuples that took no time, at `times`."""
-    if s.g[0].begin >= s.folding[0].warmup and _in_one_interval(s):
-        _pass(s, operator, s.g[0].begin, n)
+    if s.run[0].begin >= s.binning[0].warmup and _in_one_interval(s):
+        _pass(s, operator, s.run[0].begin, n)
     else:
         for k in range(n):
             _pass(s, operator, s.times[k], 1)
 
 
 @kernel
-def fold_births(s: ScanState, operator: int, first: int, n: int) -> None:
-    """Add n births from this place on."""
-    if s.g[0].begin >= s.folding[0].warmup and _in_one_interval(s):
-        _pass(s, operator, s.g[0].begin, n)
+def bin_arrivals(s: ScanState, operator: int, first: int, n: int) -> None:
+    """Add n arrivals from this place on."""
+    if s.run[0].begin >= s.binning[0].warmup and _in_one_interval(s):
+        _pass(s, operator, s.run[0].begin, n)
     else:
         for k in range(first, first + n):
-            _pass(s, operator, s.births[k].time, 1)
+            _pass(s, operator, s.arrivals[k].time, 1)
 
 
 @kernel
-def fold_delivered(s: ScanState, operator: int, n: int) -> None:
-    """Add what a sink delivers at `times`, born at `spare`, which are lost: there must be a page for each."""
-    step = max(1, _MOST_SUM // s.g[0].end)
+def bin_delivered(s: ScanState, operator: int, n: int) -> None:
+    """Add what a sink delivers at `times`, created at `spare`, which are lost: there must be a page for each."""
+    step = max(1, _MOST_SUM // s.run[0].end)
     earliest = _NOTHING
     for k in range(n):
         earliest = min(earliest, s.spare[k])
-    if 0 < n <= step and earliest >= s.folding[0].warmup and _in_one_interval(s):
-        _fold_together(s, operator, n)
+    if 0 < n <= step and earliest >= s.binning[0].warmup and _in_one_interval(s):
+        _bin_together(s, operator, n)
         return
     for first in range(0, n, step):
-        _fold_latencies(s, operator, first, min(n, first + step))
+        _bin_latencies(s, operator, first, min(n, first + step))
 
 
 @kernel
-def _fold_together(s: ScanState, operator: int, n: int) -> None:
-    """`_fold_latencies` of n tuples in one interval that were born behind the warm-up: several of them at a time."""
-    f, sink = s.folding[0], s.sink_of[operator]
-    row, interval = sink * BINS, sink * f.intervals + s.g[0].begin // f.length
+def _bin_together(s: ScanState, operator: int, n: int) -> None:
+    """`_bin_latencies` of n tuples in one interval that were created behind the warm-up: several of them at a time."""
+    f, sink = s.binning[0], s.sink_of[operator]
+    row, interval = sink * BINS, sink * f.intervals + s.run[0].begin // f.length
     least, most, total = _NOTHING, -1, 0
     for k in range(n):
         latency = s.times[k] - s.spare[k]
@@ -163,16 +163,16 @@ def _add_latencies(s: ScanState, sink: int, total: int, least: int, most: int) -
 
 
 @kernel
-def _fold_latencies(s: ScanState, operator: int, first: int, last: int) -> None:
+def _bin_latencies(s: ScanState, operator: int, first: int, last: int) -> None:
     """Add some of what a sink delivers."""
-    f, sink = s.folding[0], s.sink_of[operator]
+    f, sink = s.binning[0], s.sink_of[operator]
     warmup, length, row = f.warmup, f.length, sink * BINS
     least, most, total = _NOTHING, -1, 0
     interval, begin, end = sink * f.intervals, 0, 0
     count, added, greatest = 0, 0, 0
     for k in range(first, last):
-        at, birth = s.times[k], s.spare[k]
-        latency = at - birth
+        at, created = s.times[k], s.spare[k]
+        latency = at - created
         if at < begin or at >= end:
             _add_interval(s, interval, count, added, greatest)
             count, added, greatest = 0, 0, 0
@@ -183,7 +183,7 @@ def _fold_latencies(s: ScanState, operator: int, first: int, last: int) -> None:
         count += 1
         added += latency
         greatest = max(greatest, latency)
-        if birth >= warmup:
+        if created >= warmup:
             s.latencies[row + in_bin] += 1
             total += latency
             least, most = min(least, latency), max(most, latency)
@@ -195,14 +195,14 @@ def _fold_latencies(s: ScanState, operator: int, first: int, last: int) -> None:
 @kernel
 def _in_one_interval(s: ScanState) -> bool:
     """Whether all that happens in the span happens in one interval of the recording."""
-    length = s.folding[0].length
-    return s.g[0].begin // length == (s.g[0].end - 1) // length
+    length = s.binning[0].length
+    return s.run[0].begin // length == (s.run[0].end - 1) // length
 
 
 @kernel
 def _pass(s: ScanState, operator: Any, at: int, n: int) -> None:
     """Add n tuples that arrive at an instant, or in its interval, and take no time."""
-    f = s.folding[0]
+    f = s.binning[0]
     if at >= f.warmup:
         s.waits[operator * BINS] += n
         s.sojourns[operator * BINS] += n
@@ -216,7 +216,7 @@ def _pass(s: ScanState, operator: Any, at: int, n: int) -> None:
 @kernel
 def _add_early(s: ScanState, operator: int, arrival: int, start: int, end: int) -> None:
     """A service that came before the end of the warm-up: what of it is behind that."""
-    warmup = s.folding[0].warmup
+    warmup = s.binning[0].warmup
     s.sums[SUMS * operator + OTHERS] += 1
     waited, served = max(0, start - warmup), max(0, end - max(start, warmup))
     _add(s, operator, WAITING, waited)

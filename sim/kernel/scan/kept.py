@@ -1,9 +1,9 @@
 """What checkpoints need to know of single tuples in the scan: counts around an instant, and a log of arrivals.
 
 Nothing that a checkpoint does holds up a tuple here (`sim.kernel.choice`). So an operator is done for a whole span as
-if there were none, and `scan_books` follows with the checkpoints of the span. What it asks is how much a partition had
-applied and sent before the instant of its checkpoint. No span has two of them for one partition, so two counters
-answer: of all, and of what ended at that instant or later.
+if there were none, and `sim.kernel.scan.checkpoints` follows with the checkpoints of the span. What it asks is how much
+a partition had applied and sent before the instant of its checkpoint. No span has two of them for one partition, so two
+counters answer: of all, and of what ended at that instant or later.
 
 Upstream forgets what the receiver has saved, tuple by tuple in the order in which they came: each partition has a log
 of who sent them, and when they arrived; of a pool of threads also, when their services end.
@@ -54,7 +54,7 @@ def count_sent(s: ScanState, partition: Any, at: int) -> None:
 @kernel
 def log_fits(s: ScanState, operator: int, n: int) -> bool:
     """Whether so many more arrivals at an operator fit into the logs; asks for more where not."""
-    b = s.books[0]
+    b = s.checkpointing[0]
     need = n // LOG_CHUNK + min(n, s.saving[operator].partitions) + 1
     b.log_need = max(b.log_need, need)
     return b.log_left >= need
@@ -63,7 +63,7 @@ def log_fits(s: ScanState, operator: int, n: int) -> bool:
 @kernel
 def note_arrival(s: ScanState, partition: Any, sender: Any, at: int) -> None:
     """A tuple has come to the partition; there must be room in its log."""
-    b, u = s.books[0], s.saved[partition]
+    b, u = s.checkpointing[0], s.saved[partition]
     if not b.keeps:
         return
     n = u.arrived
@@ -116,7 +116,7 @@ def log_piece(s: ScanState, partition: Any, n: int) -> Any:
 @kernel
 def free_log(s: ScanState, partition: Any, n: int) -> None:
     """Nobody asks for the first n arrivals of the partition any more."""
-    b, u = s.books[0], s.saved[partition]
+    b, u = s.checkpointing[0], s.saved[partition]
     while u.log_first != NONE and (u.log_number + 1) * LOG_CHUNK <= n:
         piece = u.log_first
         u.log_first = s.log_next[piece]

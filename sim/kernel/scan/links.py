@@ -17,65 +17,65 @@ _NS = 1e9
 @kernel
 def lacks(s: ScanState, need: int) -> int:
     """Say what there must be room for."""
-    s.g[0].need = need
+    s.run[0].need = need
     return GROW
 
 
 @kernel
 def send_over_links(s: ScanState, operator: int) -> int:
     """What the tasks of the operator hand to the links of their hosts: first what waits there, then the rest."""
-    g = s.g[0]
-    box = s.boxes[g.operators]
+    run = s.run[0]
+    box = s.boxes[run.operators]
     left = 0
-    if g.phase == LINK_OLD:
+    if run.phase == LINK_OLD:
         stage = s.stages[operator]
-        while g.next < stage.tasks:
-            host = s.task_host[stage.first_task + g.next]
-            queue = g.tasks + host
+        while run.next < stage.tasks:
+            host = s.task_host[stage.first_task + run.next]
+            queue = run.tasks + host
             q = s.queues[queue]
-            while q.n > 0 and s.links[host].free < g.end:
+            while q.n > 0 and s.links[host].free < run.end:
                 if left == 0:
                     left = link_room(s, operator)
                     if left == 0:
                         return lacks(s, 1)
                 left -= 1
                 e = s.chunks[q.head * CHUNK + q.head_place]
-                _transmit(s, operator, host, e.at, e.id, e.birth, e.key, e.partition, e.origin)
+                _transmit(s, operator, host, e.at, e.id, e.created, e.key, e.partition, e.origin)
                 remove_first(s, queue)
-            g.next += 1
-        g.phase = LINK_SORT
-    if g.phase == LINK_SORT:
+            run.next += 1
+        run.phase = LINK_SORT
+    if run.phase == LINK_SORT:
         if s.times.shape[0] < box.n:
             return lacks(s, 1)
-        gather(s, g.operators)
-        g.phase = LINK_NEW
-        g.next = 0
-    for k in range(g.next, g.due):
+        gather(s, run.operators)
+        run.phase = LINK_NEW
+        run.next = 0
+    for k in range(run.next, run.due):
         e = s.box[box.first + s.order[k]]
         host = s.task_host[e.origin]
-        if s.links[host].free >= g.end:
-            if not has_chunk(s, g.tasks + host):
-                g.next = k
+        if s.links[host].free >= run.end:
+            if not has_chunk(s, run.tasks + host):
+                run.next = k
                 return lacks(s, 1)
-            append(s, g.tasks + host, e, 0)
+            append(s, run.tasks + host, e, 0)
             continue
         if left == 0:
             left = link_room(s, operator)
             if left == 0:
-                g.next = k
+                run.next = k
                 return lacks(s, 1)
         left -= 1
-        _transmit(s, operator, host, e.at, e.id, e.birth, e.key, e.partition, e.origin)
+        _transmit(s, operator, host, e.at, e.id, e.created, e.key, e.partition, e.origin)
     box.n = 0
-    g.next = 0
+    run.next = 0
     return DONE
 
 
 @kernel
 def _transmit(
-    s: ScanState, operator: int, host: int, at: int, tuple_id: int, birth: int, key: int, partition: int, origin: int
+    s: ScanState, operator: int, host: int, at: int, tuple_id: int, created: int, key: int, partition: int, origin: int
 ) -> None:
     """The link takes a tuple; it is on its way from the end of that on."""
     link = s.links[host]
     link.free = max(link.free, at) + np.int64(np.rint(s.operators[operator].bytes * _NS / link.rate))
-    post(s, s.partition_operator[partition], link.free + s.g[0].latency, tuple_id, birth, key, partition, origin)
+    post(s, s.partition_operator[partition], link.free + s.run[0].latency, tuple_id, created, key, partition, origin)

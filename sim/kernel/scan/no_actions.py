@@ -50,7 +50,7 @@ class NoActions:
         """A group has one instance."""
         raise _missing("adopt")
 
-    def checkpoint(self, partition: int, holder: int) -> bool:
+    def checkpoint(self, partition: int, checkpoint_host: int) -> bool:
         """No checkpoints are taken."""
         raise _missing("checkpoint")
 
@@ -66,9 +66,9 @@ class NoActions:
         """A group has one instance."""
         raise _missing("freeze")
 
-    def plan_holder(self, partition: int, host: int) -> None:
+    def plan_checkpoint_host(self, partition: int, host: int) -> None:
         """No checkpoints are taken."""
-        raise _missing("plan_holder")
+        raise _missing("plan_checkpoint_host")
 
     def announce(self, partition: int) -> None:
         """No checkpoints are taken."""

@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 
 from models.records.tables import NEVER, table
-from sim.arrival_stream import BirthStream
+from sim.arrival_stream import ArrivalStream
 from sim.clock import Clock
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import Key, Listener, Row, Statistic
@@ -16,11 +16,11 @@ from sim.kernel.event_loop import pools
 from sim.kernel.scan import recording, saving, setup, span
 from sim.kernel.scan.no_actions import NoActions
 from sim.kernel.scan.queues import copy_arrivals, sum_queues
-from sim.kernel.scan.state import BOOKS_FULL, DONE, FLUSH, REFILL, ScanState
+from sim.kernel.scan.state import CHECKPOINTS_FULL, DONE, FLUSH, REFILL, ScanState
 from sim.kernel.tools.compiling import entry
 from sim.recording import recording_of
 
-_BIRTHS = 2**18  # in the buffers of all sources together
+_ARRIVALS = 2**18  # in the buffers of all sources together
 
 
 class ScanPlane(NoActions):
@@ -31,12 +31,14 @@ class ScanPlane(NoActions):
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
         self._plan, self._cluster, self._clock, self._listener = plan, cluster, clock, listener
-        self._unplanned: list[tuple[int, int]] = []  # (first checkpoint, partition) without planned holder, last first
+        self._unplanned: list[
+            tuple[int, int]
+        ] = []  # (first checkpoint, partition) without planned checkpoint host, last first
         self.recording = recording_of(plan.scenario, plan.inputs)
         count = sum(plan.operators[operator].is_source for operator in cluster.partition_operator)
-        block = max(256, min(2**14, _BIRTHS // max(1, count)))
+        block = max(256, min(2**14, _ARRIVALS // max(1, count)))
         self._streams = [
-            BirthStream(
+            ArrivalStream(
                 plan.scenario,
                 plan.operators[operator].name,
                 cluster.partition_index[partition],
@@ -67,29 +69,29 @@ class ScanPlane(NoActions):
             # Who holds a checkpoint changes no tuple: it can be asked for before those that come first.
             instant, partition = self._unplanned.pop()
             self._clock.move_to(instant)
-            self.s.saved["holder"][partition] = self._listener.holder(partition)
+            self.s.saved["checkpoint_host"][partition] = self._listener.checkpoint_host(partition)
             return True
         while True:
             why = self._advance(self.s, limit[0])
             if why == DONE:
                 return False
             if why == REFILL:
-                source = int(self.s.g["refill"][0])
+                source = int(self.s.run["refill"][0])
                 pools.refilled(self.s, source, self._streams[source])
             elif why == FLUSH:
                 self._sum_up()
-            elif why == BOOKS_FULL:
+            elif why == CHECKPOINTS_FULL:
                 saving.grow(self.s)
             else:
                 setup.grow(self.s, self.recording)
 
     def _sum_up(self) -> None:
         """Add up the messages of the last seconds."""
-        s, g = self.s, self.s.g
-        for second, *numbers in s.message_rows[: int(g["message_rows"][0])].tolist():
+        s, run = self.s, self.s.run
+        for second, *numbers in s.message_rows[: int(run["message_rows"][0])].tolist():
             before = self._messages.get(second, [0, 0, 0, 0])
             self._messages[second] = [one + more for one, more in zip(before, numbers, strict=True)]
-        g["message_rows"] = 0
+        run["message_rows"] = 0
 
     # -- verbs of what cannot happen here
 
@@ -145,7 +147,7 @@ class ScanPlane(NoActions):
         """Tasks work on tuples only."""
         raise _impossible()
 
-    def close_books(self, partition: int) -> tuple[int, int]:
+    def stop_counting_replays(self, partition: int) -> tuple[int, int]:
         """Nothing is replayed."""
         raise _impossible()
 
@@ -166,9 +168,12 @@ class ScanPlane(NoActions):
             return
         cluster, unplanned = self._cluster, []
         for partition, offset in zip(partitions, offsets_ns, strict=True):
-            planned, owner = cluster.planned_holder[partition], cluster.task_host[cluster.partition_task[partition]]
+            planned, owner = (
+                cluster.planned_checkpoint_host[partition],
+                cluster.task_host[cluster.partition_task[partition]],
+            )
             if planned is not None and planned != owner:
-                self.s.saved["holder"][partition] = planned
+                self.s.saved["checkpoint_host"][partition] = planned
             elif not self._plan.operators[cluster.partition_operator[partition]].is_sink:
                 unplanned.append((interval_ns + offset, partition))
         self._unplanned = unplanned[::-1]
@@ -179,9 +184,13 @@ class ScanPlane(NoActions):
         """Nothing is."""
         return 0, NEVER
 
-    def holder(self, partition: int) -> int | None:
+    def checkpoint_host(self, partition: int) -> int | None:
         """Who holds the stored checkpoint."""
-        return int(self.s.saved["holder"][partition]) if self.s.saves and self.s.saved["stored"][partition] else None
+        return (
+            int(self.s.saved["checkpoint_host"][partition])
+            if self.s.saves and self.s.saved["stored"][partition]
+            else None
+        )
 
     def checkpoint_bytes(self, partition: int) -> int:
         """Size of all that a restore reads."""
@@ -234,7 +243,7 @@ class ScanPlane(NoActions):
         return found
 
     def ledger(self) -> list[tuple[int, int, int, int]]:
-        """Rows (operator, expected, lost, duplicated); raises RuntimeError if the books do not balance.
+        """Rows (operator, expected, lost, duplicated); raises RuntimeError if the audit fails.
 
         What was sent to each operator is what it applied and what is on its way, by number and sum of the ids.
         """
@@ -246,7 +255,7 @@ class ScanPlane(NoActions):
         sum_queues(s, applied, total)
         boxes = s.boxes[:-1]
         if not np.array_equal(boxes["sent"], applied) or not np.array_equal(boxes["sum"], total):
-            raise RuntimeError("the books do not balance: tuples were lost or processed twice although no host failed")
+            raise RuntimeError("the audit failed: tuples were lost or processed twice although no host failed")
         return [
             (index, int(s.operators["applied"][index]), 0, 0)
             for index, plan in enumerate(self._plan.operators)

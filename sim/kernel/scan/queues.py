@@ -15,16 +15,16 @@ from sim.kernel.tools.compiling import kernel
 def has_chunk(s: ScanState, queue: Any) -> bool:
     """Whether one more tuple fits behind the queue."""
     q = s.queues[queue]
-    return s.g[0].free_chunk != NONE or (q.n > 0 and q.tail_place < CHUNK)
+    return s.run[0].free_chunk != NONE or (q.n > 0 and q.tail_place < CHUNK)
 
 
 @kernel
 def append(s: ScanState, queue: Any, e: Any, ns: int) -> None:
     """Put a tuple behind the others, with the time that its service takes; there must be a free piece."""
-    g, q = s.g[0], s.queues[queue]
+    run, q = s.run[0], s.queues[queue]
     if q.n == 0 or q.tail_place == CHUNK:
-        piece = g.free_chunk
-        g.free_chunk = s.chunk_next[piece]
+        piece = run.free_chunk
+        run.free_chunk = s.chunk_next[piece]
         s.chunk_next[piece] = NONE
         if q.n == 0:
             q.head = piece
@@ -36,7 +36,7 @@ def append(s: ScanState, queue: Any, e: Any, ns: int) -> None:
     to = s.chunks[q.tail * CHUNK + q.tail_place]
     to.at = e.at
     to.id = e.id
-    to.birth = e.birth
+    to.created = e.created
     to.key = e.key
     to.partition = e.partition
     to.origin = e.origin
@@ -48,15 +48,15 @@ def append(s: ScanState, queue: Any, e: Any, ns: int) -> None:
 @kernel
 def remove_first(s: ScanState, queue: Any) -> None:
     """The first of the queue has left."""
-    g, q = s.g[0], s.queues[queue]
+    run, q = s.run[0], s.queues[queue]
     q.n -= 1
     q.head_place += 1
     if q.head_place == CHUNK or q.n == 0:
         piece = q.head
         q.head = s.chunk_next[piece]
         q.head_place = 0
-        s.chunk_next[piece] = g.free_chunk
-        g.free_chunk = piece
+        s.chunk_next[piece] = run.free_chunk
+        run.free_chunk = piece
 
 
 @kernel
@@ -80,7 +80,7 @@ def sum_queues(s: ScanState, counts: np.ndarray, sums: np.ndarray) -> None:
 def copy_arrivals(s: ScanState, found: np.ndarray) -> None:
     """Write when what waits for the tasks arrived, task after task, each in order."""
     made = 0
-    for task in range(s.g[0].tasks):
+    for task in range(s.run[0].tasks):
         q = s.queues[task]
         piece, place = q.head, q.head_place
         for _ in range(q.n):

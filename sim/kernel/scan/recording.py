@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.scan.state import (
+    BINNING,
     DELIVERY_COLUMNS,
-    FOLDED_COUNTS,
-    FOLDED_PAGES,
-    FOLDING,
+    HISTOGRAM_COUNTS,
+    HISTOGRAM_PAGES,
     ROW_COLUMNS,
     SPAN_ROW,
     VISIT_COLUMNS,
@@ -23,16 +23,18 @@ Kept = TupleRecording | HistogramRecording
 
 def arrays(recording: Kept) -> dict[str, np.ndarray]:
     """The arrays of the state that say what is recorded."""
-    folding = np.zeros(1, FOLDING)
-    made = dict.fromkeys(FOLDED_COUNTS, np.zeros(0, np.int64)) | dict.fromkeys(FOLDED_PAGES, np.zeros(0, np.int32))
+    binning = np.zeros(1, BINNING)
+    made = dict.fromkeys(HISTOGRAM_COUNTS, np.zeros(0, np.int64)) | dict.fromkeys(
+        HISTOGRAM_PAGES, np.zeros(0, np.int32)
+    )
     made |= {name: np.zeros(0, kind) for name, kind in ROW_COLUMNS.items()}
     if isinstance(recording, TupleRecording):
         made |= _columns(recording)
     else:
         made |= recording.shared()
         warmup, duration, length = recording.window
-        folding["warmup"], folding["length"], folding["intervals"] = warmup, length, max(1, -(-duration // length))
-    return made | {"folding": folding, "visit_rows": np.zeros(_ROWS, SPAN_ROW)}
+        binning["warmup"], binning["length"], binning["intervals"] = warmup, length, max(1, -(-duration // length))
+    return made | {"binning": binning, "visit_rows": np.zeros(_ROWS, SPAN_ROW)}
 
 
 def _columns(recording: TupleRecording) -> dict[str, np.ndarray]:
@@ -47,7 +49,7 @@ def grow(s: ScanState, recording: Kept, need: int) -> None:
         s.pages = recording.shared()["pages"]
         return
     hand_over(s, recording)
-    rows, room = int(s.g["visit_rows"][0]), s.visit_rows.shape[0]
+    rows, room = int(s.run["visit_rows"][0]), s.visit_rows.shape[0]
     if room - rows < max(need, room // 8):
         longer = np.zeros(2 * room + need, SPAN_ROW)
         longer[:rows] = s.visit_rows[:rows]
@@ -60,4 +62,4 @@ def grow(s: ScanState, recording: Kept, need: int) -> None:
 def hand_over(s: ScanState, recording: Kept) -> None:
     """Tell the recording how many rows it has now."""
     if isinstance(recording, TupleRecording):
-        recording.take(int(s.g["sorted_rows"][0]), int(s.g["delivery_rows"][0]))
+        recording.take(int(s.run["sorted_rows"][0]), int(s.run["delivery_rows"][0]))

@@ -13,7 +13,7 @@ from sim.data_plane import NO_HOST, REMOTE
 from sim.kernel.event_loop.state import CHECKPOINT, MESSAGE_KINDS, MESSAGE_ROW, NONE, TRIMMED
 from sim.kernel.scan.checkpoints import notes_under_way
 from sim.kernel.scan.keys import keys_of
-from sim.kernel.scan.state import ARRIVAL, BOOKS, HAPPENING, LOG_CHUNK, SAVED, SAVING, SERVED, ScanState
+from sim.kernel.scan.state import ARRIVAL, CHECKPOINTING, HAPPENING, LOG_CHUNK, SAVED, SAVING, SERVED, ScanState
 
 FAR_NS = 2**62  # no such instant comes
 _ROWS = 1024
@@ -22,7 +22,7 @@ _ROWS = 1024
 def empty() -> dict[str, np.ndarray]:
     """The arrays where no checkpoints are taken."""
     return {
-        "books": np.zeros(1, BOOKS),
+        "checkpointing": np.zeros(1, CHECKPOINTING),
         "saved": np.zeros(0, SAVED),
         "saving": np.zeros(0, SAVING),
         "key_epochs": np.zeros(0, np.int32),
@@ -43,11 +43,11 @@ def arrays(plan: RunPlan, cluster: Cluster) -> dict[str, np.ndarray]:
     """The arrays where they are, before the first instant."""
     tolerance = plan.scenario.fault_tolerance
     made = empty()
-    books = made["books"]
-    books["interval"] = FAR_NS
-    books["keeps"], books["full_kind"] = plan.replays, tolerance.kind == "full"
-    books["remote_rate"] = tolerance.remote_bytes_per_s
-    books["free_log"] = books["written_at"] = NONE
+    checkpointing = made["checkpointing"]
+    checkpointing["interval"] = FAR_NS
+    checkpointing["keeps"], checkpointing["full_kind"] = plan.replays, tolerance.kind == "full"
+    checkpointing["remote_rate"] = tolerance.remote_bytes_per_s
+    checkpointing["free_log"] = checkpointing["written_at"] = NONE
     made["saved"], keys = _partitions(plan, cluster)
     made["key_epochs"] = np.zeros(keys, np.int32)
     made["saving"] = np.zeros(len(plan.operators), SAVING)
@@ -55,7 +55,7 @@ def arrays(plan: RunPlan, cluster: Cluster) -> dict[str, np.ndarray]:
         made["saving"]["partitions"][operator.index] = operator.description.groups
         for down in {edge.down.index for edge in operator.edges}:
             made["saving"]["senders"][down] += operator.description.parallelism
-    books["pools"] = made["saved"]["pool"].any()
+    checkpointing["pools"] = made["saved"]["pool"].any()
     made["partition_marks"] = np.zeros(len(cluster.partition_operator), np.int64)
     made["task_marks"] = np.zeros(len(cluster.task_host), np.int64)
     made["count_rows"] = np.zeros(_ROWS, MESSAGE_ROW)
@@ -68,7 +68,7 @@ def _partitions(plan: RunPlan, cluster: Cluster) -> tuple[np.ndarray, int]:
     made["instant"], made["epoch"], made["low"] = FAR_NS, 1, 1
     made["log_first"] = made["log_last"] = made["first_key"] = NONE
     remote = plan.scenario.fault_tolerance.store == "remote"
-    made["holder"] = REMOTE if remote else NO_HOST
+    made["checkpoint_host"] = REMOTE if remote else NO_HOST
     places = 0
     for operator in plan.operators:
         first, partitions = plan.first_partition[operator.index], operator.description.groups
@@ -86,14 +86,14 @@ def _partitions(plan: RunPlan, cluster: Cluster) -> tuple[np.ndarray, int]:
 def start(s: ScanState, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
     """Take checkpoints of these partitions each interval."""
     s.round_partitions, s.round_offsets = np.array(partitions, np.int64), np.array(offsets_ns, np.int64)
-    s.books["interval"] = s.books["round_begin"] = interval_ns
-    s.books["cuts"] = (s.operators["serialise"][s.partition_operator[s.round_partitions]] > 0).any()
+    s.checkpointing["interval"] = s.checkpointing["round_begin"] = interval_ns
+    s.checkpointing["cuts"] = (s.operators["serialise"][s.partition_operator[s.round_partitions]] > 0).any()
     s.saved["instant"][s.round_partitions] = interval_ns + s.round_offsets
 
 
 def grow(s: ScanState) -> None:
     """Make room for the checkpoints of a span, and for what arrives in it."""
-    b = s.books[0]
+    b = s.checkpointing[0]
     partitions = s.saved.shape[0]
     if s.happenings.shape[0] < int(b["happenings"]) + partitions + 2:
         s.happenings = _longer(s.happenings, 2 * (int(b["happenings"]) + partitions + 2))
@@ -124,15 +124,15 @@ def _longer(array: np.ndarray, room: int) -> np.ndarray:
 def kept(s: ScanState, tasks: int) -> np.ndarray:
     """How many outputs the partitions of each task keep (n_tasks,)."""
     made = np.zeros(tasks, np.int64)
-    if s.books["keeps"][0]:
+    if s.checkpointing["keeps"][0]:
         np.add.at(made, s.partition_task, s.saved["sent"] - s.saved["forgotten"])
     return made
 
 
 def messages(s: ScanState) -> dict[tuple[int, str], list[int]]:
     """(begin of the second, kind) -> (messages, bytes) of checkpoints, and notes to upstream."""
-    rows = s.count_rows[: int(s.books["count_rows"][0])].tolist()
-    under_way = np.zeros((int(s.books["happenings"][0]), 2), np.int64)
+    rows = s.count_rows[: int(s.checkpointing["count_rows"][0])].tolist()
+    under_way = np.zeros((int(s.checkpointing["happenings"][0]), 2), np.int64)
     for instant, tasks in under_way[: notes_under_way(s, under_way)].tolist():
         rows.append((instant - instant % 1_000_000_000, TRIMMED, tasks, 0))
     found: dict[tuple[int, str], list[int]] = {}
@@ -145,7 +145,7 @@ def messages(s: ScanState) -> dict[tuple[int, str], list[int]]:
 
 def checkpoints(s: ScanState) -> dict[str, np.ndarray]:
     """The table of checkpoints."""
-    rows = s.checkpoint_rows[: int(s.books["checkpoint_rows"][0])]
-    columns = {name: rows[name] for name in ("operator", "owner", "holder", "bytes")}
+    rows = s.checkpoint_rows[: int(s.checkpointing["checkpoint_rows"][0])]
+    columns = {name: rows[name] for name in ("operator", "owner", "checkpoint_host", "bytes")}
     renamed = {"key_group": rows["partition"], "taken_ns": rows["taken"], "stored_ns": rows["stored"]}
     return table("checkpoints", columns | renamed | {"full": rows["full"] != 0})

@@ -1,4 +1,4 @@
-"""What a completed service sets off in the scan: rows, books, and outputs on their way to the next operators."""
+"""What a completed service sets off in the scan: rows, checkpoints, and outputs on their way to the next operators."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from sim.kernel.event_loop.state import BROADCAST, FORWARD, GROUPED, KEYED, SHUFFLE
-from sim.kernel.scan.histograms import fold_births, fold_delivered, fold_passed, fold_served
+from sim.kernel.scan.histograms import bin_arrivals, bin_delivered, bin_passed, bin_served
 from sim.kernel.scan.kept import count_applied, count_sent
-from sim.kernel.scan.rows import add_births, add_done
+from sim.kernel.scan.rows import add_arrivals, add_done
 from sim.kernel.scan.state import ScanState
-from sim.kernel.scan.straight import is_straight, leads_one_way, make_outputs, send_straight, take_births
+from sim.kernel.scan.straight import is_straight, leads_one_way, make_outputs, send_straight, take_arrivals
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
 from sim.kernel.tools.histograms import PAGE
@@ -22,8 +22,8 @@ _SECOND = 1_000_000_000
 @kernel
 def room(s: ScanState, operator: int) -> int:
     """How many more services of the operator there is room for: rows and outputs."""
-    g, stage = s.g[0], s.stages[operator]
-    found = s.pages.shape[0] // PAGE - s.used[0] if g.folds else s.visit_rows.shape[0] - g.visit_rows
+    run, stage = s.run[0], s.stages[operator]
+    found = s.pages.shape[0] // PAGE - s.used[0] if run.keeps_histograms else s.visit_rows.shape[0] - run.visit_rows
     together = 0
     for k in range(stage.first_edge, stage.first_edge + stage.edges):
         b = s.boxes[s.edges[k].down]
@@ -31,7 +31,7 @@ def room(s: ScanState, operator: int) -> int:
         if s.fan[k] > 0:
             found = min(found, (b.room - b.n) // s.fan[k])
     if stage.limited and together > 0:
-        b = s.boxes[g.operators]
+        b = s.boxes[run.operators]
         found = min(found, (b.room - b.n) // together)
     return found
 
@@ -48,14 +48,14 @@ def link_room(s: ScanState, operator: int) -> int:
 
 
 @kernel
-def post(s: ScanState, place: int, at: int, tuple_id: int, birth: int, key: int, partition: int, origin: int) -> None:
+def post(s: ScanState, place: int, at: int, tuple_id: int, created: int, key: int, partition: int, origin: int) -> None:
     """Put a tuple among those on their way to an operator."""
     b = s.boxes[place]
     e = s.box[b.first + b.n]
     b.n += 1
     e.at = at
     e.id = tuple_id
-    e.birth = birth
+    e.created = created
     e.key = key
     e.partition = partition
     e.origin = origin
@@ -63,29 +63,29 @@ def post(s: ScanState, place: int, at: int, tuple_id: int, birth: int, key: int,
 
 @kernel
 def send(
-    s: ScanState, down: int, at: int, tuple_id: int, birth: int, key: int, partition: int, origin: int, sender: int
+    s: ScanState, down: int, at: int, tuple_id: int, created: int, key: int, partition: int, origin: int, sender: int
 ) -> None:
     """Send a tuple to a partition: at once inside a host, over the link of the sender's host otherwise."""
-    g, b = s.g[0], s.boxes[down]
+    run, b = s.run[0], s.boxes[down]
     b.sent += 1
     b.sum += tuple_id
     if s.saves:
         count_sent(s, sender, at)
     by = sender if s.saves else origin
     if s.task_host[s.partition_task[partition]] == s.task_host[origin]:
-        g.local += 1
-        post(s, down, at, tuple_id, birth, key, partition, by)
+        run.local += 1
+        post(s, down, at, tuple_id, created, key, partition, by)
     else:
-        g.data += 1
+        run.data += 1
         if s.servers[origin].limited:
-            post(s, g.operators, at, tuple_id, birth, key, partition, origin)
+            post(s, run.operators, at, tuple_id, created, key, partition, origin)
         else:
-            post(s, down, at + g.latency, tuple_id, birth, key, partition, by)
+            post(s, down, at + run.latency, tuple_id, created, key, partition, by)
 
 
 @kernel
 def emit(
-    s: ScanState, operator: int, origin: Any, partition: int, at: int, tuple_id: int, birth: int, key: int
+    s: ScanState, operator: int, origin: Any, partition: int, at: int, tuple_id: int, created: int, key: int
 ) -> None:
     """An output of a partition, over every edge of its operator."""
     stage = s.stages[operator]
@@ -95,19 +95,19 @@ def emit(
             continue
         first, down = edge.first_partition, edge.down
         if edge.kind == KEYED:
-            send(s, down, at, tuple_id, birth, key, first + s.key_tables[edge.table + key], origin, partition)
+            send(s, down, at, tuple_id, created, key, first + s.key_tables[edge.table + key], origin, partition)
         elif edge.kind == SHUFFLE:
             target = first + shuffle_target(tuple_id, edge.code, edge.partitions)
-            send(s, down, at, tuple_id, birth, key, target, origin, partition)
+            send(s, down, at, tuple_id, created, key, target, origin, partition)
         elif edge.kind == GROUPED:
-            send(s, down, at, tuple_id, birth, key, first + key, origin, partition)
+            send(s, down, at, tuple_id, created, key, first + key, origin, partition)
         elif edge.kind == FORWARD:
             send(
                 s,
                 down,
                 at,
                 tuple_id,
-                birth,
+                created,
                 key,
                 first + s.partition_index[partition] % edge.partitions,
                 origin,
@@ -116,38 +116,38 @@ def emit(
         elif edge.kind == BROADCAST:
             for target in range(edge.partitions):
                 copy = child_id(tuple_id, edge.copy_code, target)
-                send(s, down, at, copy, birth, key, first + target, origin, partition)
+                send(s, down, at, copy, created, key, first + target, origin, partition)
 
 
 @kernel
 def count_second(s: ScanState, operator: int, at: int) -> None:
     """Messages are counted for the second of this instant from now on."""
-    g = s.g[0]
-    if g.local > 0 or g.data > 0:
-        row = s.messages[g.second // _SECOND - g.begin // _SECOND]
+    run = s.run[0]
+    if run.local > 0 or run.data > 0:
+        row = s.messages[run.second // _SECOND - run.begin // _SECOND]
         size = s.operators[operator].bytes
-        row.second = g.second
-        row.local += g.local
-        row.data += g.data
-        row.local_bytes += g.local * size
-        row.data_bytes += g.data * size
-        g.local = 0
-        g.data = 0
-    g.second = at // _SECOND * _SECOND
+        row.second = run.second
+        row.local += run.local
+        row.data += run.data
+        row.local_bytes += run.local * size
+        row.data_bytes += run.data * size
+        run.local = 0
+        run.data = 0
+    run.second = at // _SECOND * _SECOND
 
 
 @kernel
 def sum_up_messages(s: ScanState) -> None:
     """Add the messages of the span to the rows of the seconds in which they were sent."""
-    g = s.g[0]
-    for k in range((g.end - 1) // _SECOND - g.begin // _SECOND + 1):
+    run = s.run[0]
+    for k in range((run.end - 1) // _SECOND - run.begin // _SECOND + 1):
         one = s.messages[k]
         if one.local > 0 or one.data > 0:
-            if g.message_rows == 0 or s.message_rows[g.message_rows - 1].second != one.second:
-                s.message_rows[g.message_rows] = one
-                g.message_rows += 1
+            if run.message_rows == 0 or s.message_rows[run.message_rows - 1].second != one.second:
+                s.message_rows[run.message_rows] = one
+                run.message_rows += 1
             else:
-                row = s.message_rows[g.message_rows - 1]
+                row = s.message_rows[run.message_rows - 1]
                 row.local += one.local
                 row.data += one.data
                 row.local_bytes += one.local_bytes
@@ -161,12 +161,12 @@ def sum_up_messages(s: ScanState) -> None:
 @kernel
 def complete(s: ScanState, operator: int) -> bool:
     """Effects and outputs of all services that are done; False if there is no room for them yet."""
-    g, op = s.g[0], s.operators[operator]
-    n = g.done
+    run, op = s.run[0], s.operators[operator]
+    n = run.done
     if n == 0:
         return True
     if room(s, operator) < n:
-        g.need = n
+        run.need = n
         return False
     total = np.uint64(0)
     for k in range(n):
@@ -188,7 +188,7 @@ def complete(s: ScanState, operator: int) -> bool:
             _send_outputs(s, operator, _make_outputs(s, operator, n))
         else:
             _emit_one_by_one(s, operator, n)
-    g.done = 0
+    run.done = 0
     return True
 
 
@@ -196,26 +196,26 @@ def complete(s: ScanState, operator: int) -> bool:
 def _keep(s: ScanState, operator: int, n: int) -> None:
     """What the recording keeps of all that is done."""
     op = s.operators[operator]
-    if not s.g[0].folds:
+    if not s.run[0].keeps_histograms:
         add_done(s, operator, n)
         return
     if op.is_sink or not op.has_service:
         for k in range(n):
             s.times[k] = s.done[k].end
-            s.spare[k] = s.done[k].birth
+            s.spare[k] = s.done[k].created
     if op.has_service:
-        fold_served(s, operator, n)
+        bin_served(s, operator, n)
     else:
-        fold_passed(s, operator, n)
+        bin_passed(s, operator, n)
     if op.is_sink:
-        fold_delivered(s, operator, n)
+        bin_delivered(s, operator, n)
 
 
 @kernel
-def has_room_to_fold(s: ScanState, n: int) -> bool:
+def has_room_in_histograms(s: ScanState, n: int) -> bool:
     """Whether so many deliveries find pages."""
     if s.pages.shape[0] // PAGE - s.used[0] < n:
-        s.g[0].need = n
+        s.run[0].need = n
         return False
     return True
 
@@ -223,16 +223,16 @@ def has_room_to_fold(s: ScanState, n: int) -> bool:
 @kernel
 def absorb(s: ScanState, operator: int) -> bool:
     """Deliver what comes to a sink in the span and takes no time, in no order; False if there is no room."""
-    g, b, op = s.g[0], s.boxes[operator], s.operators[operator]
-    if s.times.shape[0] < b.n or not has_room_to_fold(s, b.n):
+    run, b, op = s.run[0], s.boxes[operator], s.operators[operator]
+    if s.times.shape[0] < b.n or not has_room_in_histograms(s, b.n):
         return False
     due, kept = 0, 0
     total = np.uint64(0)
     for k in range(b.n):
         e = s.box[b.first + k]
-        if e.at < g.end:
+        if e.at < run.end:
             s.times[due] = e.at
-            s.spare[due] = e.birth
+            s.spare[due] = e.created
             due += 1
             total += e.id
         else:
@@ -241,32 +241,39 @@ def absorb(s: ScanState, operator: int) -> bool:
             kept += 1
     b.n = kept
     if due > 0:
-        fold_passed(s, operator, due)
-        fold_delivered(s, operator, due)
+        bin_passed(s, operator, due)
+        bin_delivered(s, operator, due)
     op.applied += due
     op.sum += total
-    g.most = max(g.most, due)
+    run.most = max(run.most, due)
     return True
 
 
 @kernel
 def within_a_second(s: ScanState) -> bool:
     """Whether all messages of the span are sent in one second."""
-    return s.g[0].begin // _SECOND == (s.g[0].end - 1) // _SECOND
+    return s.run[0].begin // _SECOND == (s.run[0].end - 1) // _SECOND
 
 
 @kernel
 def _emit_one_by_one(s: ScanState, operator: int, n: int) -> None:
     """Send the outputs in the order in which the event loop does."""
-    g, op, draws = s.g[0], s.operators[operator], s.draws[operator]
+    run, op, draws = s.run[0], s.operators[operator], s.draws[operator]
     for k in range(n):
         e = s.done[k]
-        if e.end < g.second or e.end >= g.second + _SECOND:
+        if e.end < run.second or e.end >= run.second + _SECOND:
             count_second(s, operator, e.end)
         for index in range(output_count(draws, e.id)):
             child = child_id(e.id, op.code, index)
             emit(
-                s, operator, e.origin, e.partition, e.end, child, e.birth, output_key(draws, s.cumulative, child, e.key)
+                s,
+                operator,
+                e.origin,
+                e.partition,
+                e.end,
+                child,
+                e.created,
+                output_key(draws, s.cumulative, child, e.key),
             )
 
 
@@ -284,7 +291,7 @@ def _make_outputs(s: ScanState, operator: int, n: int) -> int:
             made += 1
             out.at = e.end
             out.id = child
-            out.birth = e.birth
+            out.created = e.created
             out.key = output_key(draws, s.cumulative, child, e.key)
             out.partition = e.partition
             out.origin = e.origin
@@ -302,22 +309,22 @@ def _send_outputs(s: ScanState, operator: int, n: int) -> None:
 
 @kernel
 def _count_second_of_span(s: ScanState, operator: int) -> None:
-    g = s.g[0]
-    if g.begin < g.second or g.begin >= g.second + _SECOND:
-        count_second(s, operator, g.begin)
+    run = s.run[0]
+    if run.begin < run.second or run.begin >= run.second + _SECOND:
+        count_second(s, operator, run.begin)
 
 
 @kernel
 def _send_over(s: ScanState, number: int, n: int) -> None:
     """Send the first `outputs` over an edge."""
-    g, edge = s.g[0], s.edges[number]
+    run, edge = s.run[0], s.edges[number]
     b = s.boxes[edge.down]
     place = b.first + b.n
     began = place
     total = np.uint64(0)
     kind, first, partitions, code = edge.kind, edge.first_partition, edge.partitions, edge.code
     table, share, takes_code, copy_code = edge.table, edge.takes, edge.takes_code, edge.copy_code
-    latency = g.latency
+    latency = run.latency
     local = 0
     for k in range(n):
         out = s.outputs[k]
@@ -343,7 +350,7 @@ def _send_over(s: ScanState, number: int, n: int) -> None:
             place += 1
             e.at = out.at if same else out.at + latency
             e.id = tuple_id
-            e.birth = out.birth
+            e.created = out.created
             e.key = out.key
             e.partition = partition
             e.origin = out.partition if s.saves else out.origin
@@ -354,44 +361,44 @@ def _send_over(s: ScanState, number: int, n: int) -> None:
     b.n += sent
     b.sent += sent
     b.sum += total
-    g.local += local
-    g.data += sent - local
+    run.local += local
+    run.data += sent - local
 
 
 @kernel
-def send_births(s: ScanState, operator: int, source: int, upto: int) -> None:
-    """Emit births of a source up to this sequence number, which there is room for."""
+def send_arrivals(s: ScanState, operator: int, source: int, upto: int) -> None:
+    """Emit arrivals at a source up to this sequence number, which there is room for."""
     b = s.sources[source]
     partition = b.partition
     task = np.int64(s.partition_task[partition])
     place = b.offset - b.base
     fast = within_a_second(s) and not s.stages[operator].limited
     made = 0
-    if s.g[0].folds:
-        fold_births(s, operator, place + b.emitted, upto - b.emitted)
+    if s.run[0].keeps_histograms:
+        bin_arrivals(s, operator, place + b.emitted, upto - b.emitted)
     else:
-        add_births(s, operator, task, place + b.emitted, upto - b.emitted)
+        add_arrivals(s, operator, task, place + b.emitted, upto - b.emitted)
     if fast and leads_one_way(s, operator):
         _count_second_of_span(s, operator)
-        take_births(s, source, upto)
+        take_arrivals(s, source, upto)
         send_straight(s, operator, upto - b.emitted)
-        b.emitted = b.born = upto
+        b.emitted = b.arrived = upto
         return
     for k in range(b.emitted, upto):
-        birth = s.births[place + k]
+        arrival = s.arrivals[place + k]
         if fast:
             out = s.outputs[made]
             made += 1
-            out.at = birth.time
+            out.at = arrival.time
             out.id = source_id(b.code, k)
-            out.birth = birth.time
-            out.key = birth.key
+            out.created = arrival.time
+            out.key = arrival.key
             out.partition = partition
             out.origin = task
         else:
-            if birth.time < s.g[0].second or birth.time >= s.g[0].second + _SECOND:
-                count_second(s, operator, birth.time)
-            emit(s, operator, task, partition, birth.time, source_id(b.code, k), birth.time, birth.key)
+            if arrival.time < s.run[0].second or arrival.time >= s.run[0].second + _SECOND:
+                count_second(s, operator, arrival.time)
+            emit(s, operator, task, partition, arrival.time, source_id(b.code, k), arrival.time, arrival.key)
     if fast:
         _send_outputs(s, operator, made)
-    b.emitted = b.born = upto
+    b.emitted = b.arrived = upto

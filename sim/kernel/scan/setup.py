@@ -37,7 +37,7 @@ _SCRATCH = ("times", "ranks", "refs", "kept", "order", "spare")
 
 
 def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording.Kept) -> ScanState:
-    """The state at instant 0; `block` births of a source are drawn at a time."""
+    """The state at instant 0; `block` arrivals at a source are drawn at a time."""
     operators = setup.operator_records(plan)
     edges, key_tables = setup.edge_records(plan)
     draws, cumulative = setup.draw_records(plan)
@@ -53,15 +53,15 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
     boxes["room"] = _ROOM
     boxes["first"] = np.arange(len(boxes)) * _ROOM
     threads = int(servers["threads"].sum())
-    g = np.zeros(1, SCAN)
-    g["shortest"] = max(1, min(plan.latency_ns, (_SECONDS - 2) * _SECOND))
-    g["length"] = max(1_000_000, int(g["shortest"][0]))
-    g["aim"] = max(_AIM, 2 * len(servers))
-    g["latency"], g["operators"], g["tasks"] = plan.latency_ns, len(operators), len(servers)
-    g["folds"], g["block"], g["free_chunk"] = recording.detail == "histograms", block, NONE
+    run = np.zeros(1, SCAN)
+    run["shortest"] = max(1, min(plan.latency_ns, (_SECONDS - 2) * _SECOND))
+    run["length"] = max(1_000_000, int(run["shortest"][0]))
+    run["aim"] = max(_AIM, 2 * len(servers))
+    run["latency"], run["operators"], run["tasks"] = plan.latency_ns, len(operators), len(servers)
+    run["keeps_histograms"], run["block"], run["free_chunk"] = recording.detail == "histograms", block, NONE
     saves = plan.scenario.fault_tolerance.method == "checkpoint"
     made = ScanState(
-        g=g,
+        run=run,
         stages=_stages(plan, operators, servers),
         topological=np.array([names.index(name) for name in topological(plan.scenario)], np.int64),
         operators=operators,
@@ -72,7 +72,7 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
         key_tables=key_tables,
         cumulative=cumulative,
         sources=sources,
-        births=pools.births(max(1, sources.shape[0]) * 2 * block),
+        arrivals=pools.arrivals(max(1, sources.shape[0]) * 2 * block),
         partitions=setup.partition_records(plan, cluster),
         partition_task=np.array(cluster.partition_task, np.int32),
         partition_index=np.array(cluster.partition_index, np.int32),
@@ -147,17 +147,17 @@ def _fan(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 def grow(s: ScanState, recording: scan_recording.Kept) -> None:
     """Give the kernel more room where it may have stopped for want of it."""
-    g = s.g
-    need = max(1, int(g["need"][0]))
+    run = s.run
+    need = max(1, int(run["need"][0]))
     scan_recording.grow(s, recording, need)
-    operator = int(s.topological[min(int(g["place"][0]), int(g["operators"][0]) - 1)])
+    operator = int(s.topological[min(int(run["place"][0]), int(run["operators"][0]) - 1)])
     stage = s.stages[operator]
     edges = range(int(stage["first_edge"]), int(stage["first_edge"] + stage["edges"]))
     wanted = {int(s.edges["down"][k]): int(s.fan[k]) for k in edges}
     if stage["limited"]:
-        wanted[int(g["operators"][0])] = sum(wanted.values())
+        wanted[int(run["operators"][0])] = sum(wanted.values())
     _more_boxes(s, wanted, need)
-    if g["free_chunk"][0] == NONE:
+    if run["free_chunk"][0] == NONE:
         _more_chunks(s)
     room = max(int(s.boxes["room"].max()), s.visit_rows.shape[0])
     if s.times.shape[0] < room:
@@ -197,4 +197,4 @@ def _more_chunks(s: ScanState) -> None:
     links[old:-1] = np.arange(old + 1, new)
     links[-1] = NONE
     s.chunks, s.chunk_next = _longer(s.chunks, new * CHUNK), links
-    s.g["free_chunk"] = old
+    s.run["free_chunk"] = old

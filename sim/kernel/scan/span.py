@@ -13,19 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernel.scan.checkpoints import books_fit, keep_books, next_cut, take_turns
+from sim.kernel.scan.checkpoints import checkpoints_fit, next_cut, process_checkpoints, take_turns
 from sim.kernel.scan.draws import draw_times
 from sim.kernel.scan.gather import gather
 from sim.kernel.scan.kept import log_fits, note_arrival, note_start
 from sim.kernel.scan.links import LINK_OLD, lacks, send_over_links
 from sim.kernel.scan.queues import append, has_chunk, remove_first
 from sim.kernel.scan.rows import sort_rows
-from sim.kernel.scan.send import absorb, complete, count_second, room, send_births, sum_up_messages
+from sim.kernel.scan.send import absorb, complete, count_second, room, send_arrivals, sum_up_messages
 from sim.kernel.scan.servers import earliest, occupy
-from sim.kernel.scan.state import BATCH, BOOKS_FULL, CHUNK, DONE, FLUSH, GROW, REFILL, ScanState
+from sim.kernel.scan.state import BATCH, CHECKPOINTS_FULL, CHUNK, DONE, FLUSH, GROW, REFILL, ScanState
 from sim.kernel.tools.compiling import kernel
 
-_KEPT = 8  # of a block of births at most such a part is copied, because the next comes before it is used up
+_KEPT = 8  # of a block of arrivals at most such a part is copied, because the next comes before it is used up
 _SECOND = 1_000_000_000
 _LONGEST = 998 * _SECOND  # seconds of a span are counted one by one
 _OLD, _SORT, _NEW = range(3)  # phases of an operator, before those of its links
@@ -33,92 +33,92 @@ _OLD, _SORT, _NEW = range(3)  # phases of an operator, before those of its links
 
 @kernel
 def _plan_span(s: ScanState, until: int) -> bool:
-    """Say where the next span ends; False if births are missing for it."""
-    g = s.g[0]
-    end = min(until, g.begin + g.length)
-    if g.length <= _SECOND:
-        end = min(end, (g.begin // _SECOND + 1) * _SECOND)  # messages are counted by the second
+    """Say where the next span ends; False if arrivals are missing for it."""
+    run = s.run[0]
+    end = min(until, run.begin + run.length)
+    if run.length <= _SECOND:
+        end = min(end, (run.begin // _SECOND + 1) * _SECOND)  # messages are counted by the second
     if s.saves:
-        end = min(end, g.begin + s.books[0].interval)  # so no partition has two checkpoints in a span
+        end = min(end, run.begin + s.checkpointing[0].interval)  # so no partition has two checkpoints in a span
         end = min(end, next_cut(s))
     for source in range(s.sources.shape[0]):
         b = s.sources[source]
         if not b.more:
             continue
-        last = s.births[b.offset + b.have - 1 - b.base].time if b.have > b.base else -1
+        last = s.arrivals[b.offset + b.have - 1 - b.base].time if b.have > b.base else -1
         if last < end:
-            if b.have - b.emitted < g.block // _KEPT or last <= g.begin:
-                g.refill = source
+            if b.have - b.emitted < run.block // _KEPT or last <= run.begin:
+                run.refill = source
                 return False
             end = last
-    g.end = end
+    run.end = end
     return True
 
 
 @kernel
 def _choose_length(s: ScanState) -> None:
     """Make the next span longer or shorter, so that about `aim` tuples come to an operator in it."""
-    g = s.g[0]
-    if g.most > 2 * g.aim and g.end - g.begin <= g.length:
-        g.length = max(g.shortest, g.length // 2)
-    elif 2 * g.most < g.aim and g.end - g.begin >= g.length:
-        g.length = min(_LONGEST, 2 * g.length)
+    run = s.run[0]
+    if run.most > 2 * run.aim and run.end - run.begin <= run.length:
+        run.length = max(run.shortest, run.length // 2)
+    elif 2 * run.most < run.aim and run.end - run.begin >= run.length:
+        run.length = min(_LONGEST, 2 * run.length)
 
 
 @kernel
 def advance(s: ScanState, until: int) -> int:
     """Do everything before an instant; returns why it stopped."""
-    g = s.g[0]
-    while g.begin < until:
-        if g.end == g.begin:
-            if g.message_rows + s.messages.shape[0] > s.message_rows.shape[0]:
+    run = s.run[0]
+    while run.begin < until:
+        if run.end == run.begin:
+            if run.message_rows + s.messages.shape[0] > s.message_rows.shape[0]:
                 return FLUSH
             if s.saves:
-                if not books_fit(s):
-                    return BOOKS_FULL
+                if not checkpoints_fit(s):
+                    return CHECKPOINTS_FULL
                 take_turns(s)
             if not _plan_span(s, until):
                 return REFILL
-            g.place = 0
-            g.phase = 0
-            g.next = 0
-            g.most = 0
-        while g.place < g.operators:
-            operator = s.topological[g.place]
+            run.place = 0
+            run.phase = 0
+            run.next = 0
+            run.most = 0
+        while run.place < run.operators:
+            operator = s.topological[run.place]
             why = _source(s, operator) if s.operators[operator].is_source else _operator(s, operator)
             if not s.saves and why == DONE and s.stages[operator].limited:
                 why = send_over_links(s, operator)
             if why != DONE:
                 return why
-            count_second(s, operator, g.end)
-            g.place += 1
-            g.phase = 0
-            g.next = 0
-        if not g.folds and not sort_rows(s):
+            count_second(s, operator, run.end)
+            run.place += 1
+            run.phase = 0
+            run.next = 0
+        if not run.keeps_histograms and not sort_rows(s):
             return GROW
         sum_up_messages(s)
         if s.saves:
-            keep_books(s)
+            process_checkpoints(s)
         _choose_length(s)
-        g.begin = g.end
+        run.begin = run.end
     return DONE
 
 
 @kernel
 def _source(s: ScanState, operator: int) -> int:
-    """Emit what is born in the span."""
-    g, stage = s.g[0], s.stages[operator]
-    if g.phase > _NEW:
+    """Emit what arrives in the span."""
+    run, stage = s.run[0], s.stages[operator]
+    if run.phase > _NEW:
         return DONE
-    while g.next < stage.sources:
-        source = stage.first_source + g.next
+    while run.next < stage.sources:
+        source = stage.first_source + run.next
         b = s.sources[source]
         place = b.offset - b.base
         while True:
             upto, most = b.emitted, min(b.have, b.emitted + BATCH)
-            while upto < most:  # between them is the first that is not born in the span
+            while upto < most:  # between them is the first that does not arrive in the span
                 middle = (upto + most) >> 1
-                if s.births[place + middle].time < g.end:
+                if s.arrivals[place + middle].time < run.end:
                     upto = middle + 1
                 else:
                     most = middle
@@ -126,25 +126,25 @@ def _source(s: ScanState, operator: int) -> int:
                 break
             if room(s, operator) < upto - b.emitted:
                 return lacks(s, upto - b.emitted)
-            g.most += upto - b.emitted
-            send_births(s, operator, source, upto)
-        g.next += 1
-    g.phase = LINK_OLD
-    g.next = 0
+            run.most += upto - b.emitted
+            send_arrivals(s, operator, source, upto)
+        run.next += 1
+    run.phase = LINK_OLD
+    run.next = 0
     return DONE
 
 
 @kernel
 def _begin(s: ScanState, task: Any, e: Any, start: int, ns: int) -> None:
     """A service begins; it is done if it ends in the span."""
-    g, t = s.g[0], s.servers[task]
+    run, t = s.run[0], s.servers[task]
     end = start + ns
     occupy(s, task, end)
     if s.saves and t.threads > 1:
         note_start(s, e.partition, end)
-    if end < g.end:
-        slot = s.done[g.done]
-        g.done += 1
+    if end < run.end:
+        slot = s.done[run.done]
+        run.done += 1
         t.busy += ns
     else:
         slot = s.slots[t.first_thread + t.serving]
@@ -157,7 +157,7 @@ def _serve(slot: Any, e: Any, task: Any, start: int, end: int) -> None:
     """Write down a service."""
     slot.at = e.at
     slot.id = e.id
-    slot.birth = e.birth
+    slot.created = e.created
     slot.key = e.key
     slot.partition = e.partition
     slot.origin = task
@@ -168,80 +168,80 @@ def _serve(slot: Any, e: Any, task: Any, start: int, end: int) -> None:
 @kernel
 def _operator(s: ScanState, operator: int) -> int:
     """Services of an operator in the span: those under way, the queues, then what arrives."""
-    g, op = s.g[0], s.operators[operator]
-    if g.folds and not s.saves and op.is_sink and not op.has_service:
+    run, op = s.run[0], s.operators[operator]
+    if run.keeps_histograms and not s.saves and op.is_sink and not op.has_service:
         return DONE if absorb(s, operator) else GROW
-    if g.phase == _OLD:
+    if run.phase == _OLD:
         why = _go_on(s, operator)
         if why != DONE:
             return why
-        g.phase = _SORT
-    if g.phase == _SORT:
+        run.phase = _SORT
+    if run.phase == _SORT:
         if s.times.shape[0] < s.boxes[operator].n:
             return lacks(s, 1)
         gather(s, operator)
-        if s.saves and not log_fits(s, operator, g.due):
-            return BOOKS_FULL
-        g.phase = _NEW
-        g.next = 0
-        g.most = max(g.most, g.due)
-    if g.phase == _NEW:
+        if s.saves and not log_fits(s, operator, run.due):
+            return CHECKPOINTS_FULL
+        run.phase = _NEW
+        run.next = 0
+        run.most = max(run.most, run.due)
+    if run.phase == _NEW:
         why = _take_in(s, operator) if s.operators[operator].has_service else _pass_on(s, operator)
         if why != DONE:
             return why
         _keep_the_rest(s, operator)
-        g.phase = LINK_OLD
-        g.next = 0
+        run.phase = LINK_OLD
+        run.next = 0
     return DONE
 
 
 @kernel
 def _go_on(s: ScanState, operator: int) -> int:
     """What was in service before the span, in the order of the starts; then the queues."""
-    g, stage = s.g[0], s.stages[operator]
+    run, stage = s.run[0], s.stages[operator]
     while True:
-        if g.done == s.done.shape[0] and not complete(s, operator):
+        if run.done == s.done.shape[0] and not complete(s, operator):
             return GROW
-        if g.next == stage.tasks:
+        if run.next == stage.tasks:
             break
-        task = np.int64(stage.first_task + g.next)
+        task = np.int64(stage.first_task + run.next)
         t, q = s.servers[task], s.queues[task]
         kept = 0
         for k in range(t.first_thread, t.first_thread + t.serving):
-            if s.slots[k].end < g.end and g.done < s.done.shape[0]:
-                s.done[g.done] = s.slots[k]
-                g.done += 1
+            if s.slots[k].end < run.end and run.done < s.done.shape[0]:
+                s.done[run.done] = s.slots[k]
+                run.done += 1
                 t.busy += s.slots[k].end - s.slots[k].start
             else:
                 if kept < k - t.first_thread:
                     s.slots[t.first_thread + kept] = s.slots[k]
                 kept += 1
         t.serving = kept
-        if g.done == s.done.shape[0]:
+        if run.done == s.done.shape[0]:
             continue
         if q.n > 0 and t.threads == 1 and not s.saves:
             _empty_queue(s, task)
-        while q.n > 0 and g.done < s.done.shape[0]:
+        while q.n > 0 and run.done < s.done.shape[0]:
             start = earliest(s, task)
-            if start >= g.end:
+            if start >= run.end:
                 break
             e = s.chunks[q.head * CHUNK + q.head_place]
             _begin(s, task, e, max(start, e.at), e.ns)
             remove_first(s, task)
-        if g.done < s.done.shape[0]:
-            g.next += 1
+        if run.done < s.done.shape[0]:
+            run.next += 1
     return DONE
 
 
 @kernel
 def _empty_queue(s: ScanState, task: Any) -> None:
     """Services of one thread from its queue, piece by piece, as long as they end in the span and `done` has room."""
-    g, t, q = s.g[0], s.servers[task], s.queues[task]
-    free, until, busy = t.free, g.end, 0
+    run, t, q = s.run[0], s.servers[task], s.queues[task]
+    free, until, busy = t.free, run.end, 0
     while q.n > 0:
         first = q.head * CHUNK + q.head_place
-        n = min(q.n, CHUNK - q.head_place, s.done.shape[0] - g.done)
-        made = g.done
+        n = min(q.n, CHUNK - q.head_place, s.done.shape[0] - run.done)
+        made = run.done
         for k in range(first, first + n):
             e = s.chunks[k]
             start = max(free, e.at)
@@ -252,8 +252,8 @@ def _empty_queue(s: ScanState, task: Any) -> None:
             busy += end - start
             free = end
             made += 1
-        ended = made - g.done
-        g.done = made
+        ended = made - run.done
+        run.done = made
         if ended == 0:
             break
         q.n -= ended - 1
@@ -273,7 +273,7 @@ def _fetch(s: ScanState, operator: int, first: int, n: int) -> None:
         e, done = s.box[place + s.order[first + k]], s.done[k]
         done.at = e.at
         done.id = e.id
-        done.birth = e.birth
+        done.created = e.created
         done.key = e.key
         done.partition = e.partition
         done.origin = s.partition_task[e.partition]
@@ -294,14 +294,14 @@ def _draw(s: ScanState, operator: int, n: int) -> None:
 @kernel
 def _take_in(s: ScanState, operator: int) -> int:
     """What arrives in the span: its service times, then its turns, then what it sets off."""
-    g = s.g[0]
+    run = s.run[0]
     while True:
-        if g.done > 0 and not complete(s, operator):
+        if run.done > 0 and not complete(s, operator):
             return GROW
-        if g.next == g.due:
+        if run.next == run.due:
             return DONE
-        n = min(s.done.shape[0], g.due - g.next)
-        _fetch(s, operator, g.next, n)
+        n = min(s.done.shape[0], run.due - run.next)
+        _fetch(s, operator, run.next, n)
         _draw(s, operator, n)
         if not _take_turns(s, operator, n):
             return lacks(s, 1)
@@ -310,8 +310,8 @@ def _take_in(s: ScanState, operator: int) -> int:
 @kernel
 def _take_turns(s: ScanState, operator: int, n: int) -> bool:
     """The turns of the first n of `done`; those that end in the span stay there. False if the queues lack room."""
-    g, place = s.g[0], s.boxes[operator].first
-    first, until = g.next, g.end
+    run, place = s.run[0], s.boxes[operator].first
+    first, until = run.next, run.end
     made = 0
     for k in range(n):
         e = s.done[k]
@@ -319,8 +319,8 @@ def _take_turns(s: ScanState, operator: int, n: int) -> bool:
         t = s.servers[task]
         start = earliest(s, task)
         if start >= until and not has_chunk(s, task):
-            g.done = made
-            g.next = first + k
+            run.done = made
+            run.next = first + k
             return False
         if s.saves:
             note_arrival(s, e.partition, s.box[place + s.order[first + k]].origin, e.at)
@@ -342,21 +342,21 @@ def _take_turns(s: ScanState, operator: int, n: int) -> bool:
         else:
             s.slots[t.first_thread + t.serving] = e
             t.serving += 1
-    g.done = made
-    g.next = first + n
+    run.done = made
+    run.next = first + n
     return True
 
 
 @kernel
 def _pass_on(s: ScanState, operator: int) -> int:
     """What arrives in the span at an operator without a service is done at once."""
-    g, place = s.g[0], s.boxes[operator].first
+    run, place = s.run[0], s.boxes[operator].first
     while True:
-        if g.done > 0 and not complete(s, operator):
+        if run.done > 0 and not complete(s, operator):
             return GROW
-        if g.next == g.due:
+        if run.next == run.due:
             return DONE
-        first, n = g.next, min(s.done.shape[0], g.due - g.next)
+        first, n = run.next, min(s.done.shape[0], run.due - run.next)
         _fetch(s, operator, first, n)
         for k in range(n):
             done = s.done[k]
@@ -364,15 +364,15 @@ def _pass_on(s: ScanState, operator: int) -> int:
             done.end = done.at
             if s.saves:
                 note_arrival(s, done.partition, s.box[place + s.order[first + k]].origin, done.at)
-        g.done = n
-        g.next = first + n
+        run.done = n
+        run.next = first + n
 
 
 @kernel
 def _keep_the_rest(s: ScanState, place: int) -> None:
     """What arrives later stays in the box, in order."""
-    g, b = s.g[0], s.boxes[place]
-    rest = b.n - g.due
+    run, b = s.run[0], s.boxes[place]
+    rest = b.n - run.due
     for k in range(rest):
         if s.kept[k] != k:
             s.box[b.first + k] = s.box[b.first + s.kept[k]]

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sim.kernel.event_loop.state import BIRTH, CHECKPOINT, EDGE, MESSAGE_ROW, OPERATOR, PARTITION, SOURCE
+from sim.kernel.event_loop.state import CHECKPOINT, EDGE, MESSAGE_ROW, OPERATOR, PARTITION, SOURCE, SOURCE_ARRIVAL
 from sim.kernel.tools.draws import OPERATOR_DRAWS
 from sim.kernel.tools.pointer import State
 
 CHUNK = 64  # tuples in one piece of a queue
-DONE, GROW, REFILL, FLUSH, BOOKS_FULL = range(5)  # why the scan stops
+DONE, GROW, REFILL, FLUSH, CHECKPOINTS_FULL = range(5)  # why the scan stops
 LOG_CHUNK = 64  # arrivals in one piece of a log
 
 _i8, _i4, _u8, _f8, _b = "i8", "i4", "u8", "f8", "u1"
@@ -27,7 +27,7 @@ SCAN = np.dtype(
         ("latency", _i8),
         ("operators", _i8),
         ("tasks", _i8),
-        ("folds", _b),  # histograms are kept; else a row of each service, in the order in which they end
+        ("keeps_histograms", _b),  # histograms are kept; else a row of each service, in the order in which they end
         ("place", _i8),  # in the order of operators
         ("phase", _i8),
         ("next", _i8),  # what the phase comes to next
@@ -36,7 +36,7 @@ SCAN = np.dtype(
         ("most", _i8),  # tuples of one operator in this span so far
         ("need", _i8),  # completed services that there must be room for
         ("refill", _i8),
-        ("block", _i8),  # births that a source has at hand at the most
+        ("block", _i8),  # arrivals that a source has at hand at the most
         ("visit_rows", _i8),  # of the span
         ("sorted_rows", _i8),
         ("delivery_rows", _i8),
@@ -51,7 +51,7 @@ SCAN = np.dtype(
 
 # A tuple for a partition; `at` is when it arrives, or when it was handed to the link. `origin` is the task that sent
 # it, or where checkpoints are taken the partition.
-_PARCEL = [("at", _i8), ("id", _u8), ("birth", _i8), ("key", _i8), ("partition", _i4), ("origin", _i4)]
+_PARCEL = [("at", _i8), ("id", _u8), ("created", _i8), ("key", _i8), ("partition", _i4), ("origin", _i4)]
 PARCEL = np.dtype(_PARCEL, align=True)
 QUEUED = np.dtype([*_PARCEL, ("ns", _i8)], align=True)  # that waits for a task, and how long its service takes
 
@@ -67,7 +67,7 @@ SPAN_ROW = np.dtype(
         ("arrival", _i8),
         ("start", _i8),
         ("end", _i8),
-        ("birth", _i8),
+        ("created", _i8),
         ("task", _i4),
         ("operator", "i2"),
         ("at_once", _b),  # it takes no time
@@ -77,7 +77,7 @@ SPAN_ROW = np.dtype(
 )
 
 # What the histograms are about: instants from the warm-up on, intervals of a length.
-FOLDING = np.dtype([("warmup", _i8), ("length", _i8), ("intervals", _i8)])
+BINNING = np.dtype([("warmup", _i8), ("length", _i8), ("intervals", _i8)])
 
 SERVER = np.dtype(
     [
@@ -120,7 +120,7 @@ SHUFFLING = np.dtype([("factor", _u8), ("shift", _i8)])  # of an edge: how to di
 MESSAGES = np.dtype([("second", _i8), ("local", _i8), ("data", _i8), ("local_bytes", _i8), ("data_bytes", _i8)])
 
 # Where checkpoints are taken. One record:
-BOOKS = np.dtype(
+CHECKPOINTING = np.dtype(
     [
         ("interval", _i8),
         ("round_begin", _i8),
@@ -168,7 +168,7 @@ SAVED = np.dtype(
         ("is_sink", _b),
         ("on_its_way", _b),
         ("stored", _b),
-        ("holder", _i4),
+        ("checkpoint_host", _i4),
         ("forgotten", _i8),  # outputs that receivers have saved
         ("applied_then", _i8),  # at the last snapshot
         ("sent_then", _i8),
@@ -205,12 +205,12 @@ HAPPENING = np.dtype(
 
 # Columns of the rows in order, and arrays of histograms, flat: those of `sim.recording`.
 VISIT_COLUMNS = ("row_operator", "row_task", "row_arrival", "row_start", "row_end")
-DELIVERY_COLUMNS = ("delivered_operator", "delivered_birth", "delivered_at")
+DELIVERY_COLUMNS = ("delivered_operator", "delivered_created", "delivered_at")
 ROW_COLUMNS = {
     name: np.dtype("i4" if name.endswith(("operator", "task")) else "i8") for name in VISIT_COLUMNS + DELIVERY_COLUMNS
 }
-FOLDED_PAGES = ("directory", "pages")
-FOLDED_COUNTS = (
+HISTOGRAM_PAGES = ("directory", "pages")
+HISTOGRAM_COUNTS = (
     "sums",
     "extremes",
     "waits",
@@ -225,7 +225,7 @@ FOLDED_COUNTS = (
 )
 
 SCAN_ARRAYS: dict[str, np.dtype] = {
-    "g": SCAN,
+    "run": SCAN,
     "stages": STAGE,
     "topological": np.dtype("i8"),
     "operators": OPERATOR,
@@ -236,7 +236,7 @@ SCAN_ARRAYS: dict[str, np.dtype] = {
     "key_tables": np.dtype("i4"),
     "cumulative": np.dtype("f8"),
     "sources": SOURCE,
-    "births": BIRTH,
+    "arrivals": SOURCE_ARRIVAL,
     "partitions": PARTITION,
     "partition_task": np.dtype("i4"),
     "partition_index": np.dtype("i4"),
@@ -266,12 +266,12 @@ SCAN_ARRAYS: dict[str, np.dtype] = {
     "counts": np.dtype("i4"),
     "visit_rows": SPAN_ROW,
     **ROW_COLUMNS,
-    "folding": FOLDING,
-    **dict.fromkeys(FOLDED_COUNTS, np.dtype("i8")),
-    **dict.fromkeys(FOLDED_PAGES, np.dtype("i4")),
+    "binning": BINNING,
+    **dict.fromkeys(HISTOGRAM_COUNTS, np.dtype("i8")),
+    **dict.fromkeys(HISTOGRAM_PAGES, np.dtype("i4")),
     "messages": MESSAGES,  # of each second of the span
     "message_rows": MESSAGES,
-    "books": BOOKS,
+    "checkpointing": CHECKPOINTING,
     "saved": SAVED,
     "saving": SAVING,
     "key_epochs": np.dtype("i4"),

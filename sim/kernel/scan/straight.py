@@ -35,10 +35,10 @@ def leads_one_way(s: ScanState, operator: int) -> bool:
 @kernel
 def send_straight(s: ScanState, operator: int, n: int) -> None:
     """Send `ids` with `keys` when the first n of `done` end, all in one second and over links without a bandwidth."""
-    g, number = s.g[0], s.stages[operator].first_edge
+    run, number = s.run[0], s.stages[operator].first_edge
     _find_receivers(s, number, n)
     b = s.boxes[s.edges[number].down]
-    place, latency = b.first + b.n, g.latency
+    place, latency = b.first + b.n, run.latency
     local = 0
     total = np.uint64(0)
     for k in range(n):
@@ -47,7 +47,7 @@ def send_straight(s: ScanState, operator: int, n: int) -> None:
         local += same
         e.at = made.end + (0 if same else latency)
         e.id = tuple_id
-        e.birth = made.birth
+        e.created = made.created
         e.key = s.keys[k]
         e.partition = partition
         e.origin = made.origin
@@ -55,8 +55,8 @@ def send_straight(s: ScanState, operator: int, n: int) -> None:
     b.n += n
     b.sent += n
     b.sum += total
-    g.local += local
-    g.data += n - local
+    run.local += local
+    run.data += n - local
 
 
 @kernel
@@ -80,19 +80,19 @@ def _find_receivers(s: ScanState, number: int, n: int) -> None:
 
 
 @kernel
-def take_births(s: ScanState, source: int, upto: int) -> None:
-    """Make `done`, `ids` and `keys` the births of a source up to this sequence number."""
+def take_arrivals(s: ScanState, source: int, upto: int) -> None:
+    """Make `done`, `ids` and `keys` the arrivals at a source up to this sequence number."""
     b = s.sources[source]
     place, emitted, code, partition = b.offset - b.base, b.emitted, b.code, b.partition
     task = s.partition_task[partition]
     for k in range(upto - emitted):
-        birth, made = s.births[place + emitted + k], s.done[k]
-        made.end = birth.time
-        made.birth = birth.time
+        arrival, made = s.arrivals[place + emitted + k], s.done[k]
+        made.end = arrival.time
+        made.created = arrival.time
         made.partition = partition
         made.origin = task
         s.ids[k] = source_id(code, emitted + k)
-        s.keys[k] = birth.key
+        s.keys[k] = arrival.key
 
 
 @kernel

@@ -1,18 +1,18 @@
-"""When tuples are born and which keys they have: the same bits as `sim.arrivals`, in one pass each."""
+"""When tuples arrive and which keys they have: the same bits as `sim.arrivals`, in one pass each."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.tools.compiling import helper
+from sim.kernel.tools.compiling import allocating
 
 _NS = 1e9
 _NEAR = 2.0**-50  # of a number of keys: product and quotients are off by less than an eighth of it
 _TINY, _HUGE = 1e-150, 1e150  # squares between are numbers of full length
 
 
-@helper
-def birth_times(
+@allocating
+def arrival_times(
     counts: np.ndarray, edges_s: np.ndarray, cumulative: np.ndarray, begin_per_s: np.ndarray, slope: np.ndarray
 ) -> np.ndarray:
     """When the cumulative rate reaches each of `counts` [ns] (n,), which never fall: `RateCurve.inverse`, rounded."""
@@ -36,12 +36,12 @@ def birth_times(
 
 
 def is_constant(begin_per_s: np.ndarray, slope: np.ndarray) -> bool:
-    """Whether the rate is one that `write_births` can do."""
+    """Whether the rate is one that `write_arrivals` can do."""
     return len(begin_per_s) == 1 and slope[0] == 0 and bool(_TINY < begin_per_s[0] < _HUGE)
 
 
-@helper
-def write_births(
+@allocating
+def write_arrivals(
     gaps: np.ndarray,
     sums: np.ndarray,
     tasks: float,
@@ -51,21 +51,21 @@ def write_births(
     end_ns: int,
     begin_s: float,
     rate_per_s: float,
-    births: np.ndarray,
+    arrivals: np.ndarray,
 ) -> tuple[int, bool]:
-    """The births (`BIRTH`) behind the next gaps of a renewal process, which are overwritten, without their keys.
+    """The arrivals behind the next gaps of a renewal process, which are overwritten, without their keys.
 
-    sums: where the draw before ended, and the sum of the gaps of this draw so far. Points beyond `until`, and births
+    sums: where the draw before ended, and the sum of the gaps of this draw so far. Points beyond `until`, and arrivals
     from `end_ns` on, are left out. Returns how many there are, and whether none was left out at the end. There must be
-    a record for each gap: what stands behind the births means nothing.
+    a record for each gap: what stands behind the arrivals means nothing.
     """
     base, total = sums[0], sums[1]
     for k in range(gaps.shape[0]):  # one loop: an instant is reckoned while the next sum is waited for
         total += gaps[k]
         point = total + base
         gaps[k] = point
-        missing = min(tasks * point * mean_batch, most)  # as in `birth_times`
-        births[k].time = max(np.int64(1), np.int64(np.rint((begin_s + missing / rate_per_s) * _NS)))
+        missing = min(tasks * point * mean_batch, most)  # as in `arrival_times`
+        arrivals[k].time = max(np.int64(1), np.int64(np.rint((begin_s + missing / rate_per_s) * _NS)))
     sums[1] = total
     first, inside = 0, gaps.shape[0]
     while first < inside and gaps[first] <= 0.0:
@@ -75,13 +75,13 @@ def write_births(
     n = inside - first
     if first > 0:
         for k in range(n):
-            births[k].time = births[first + k].time
-    while n > 0 and births[n - 1].time >= end_ns:
+            arrivals[k].time = arrivals[first + k].time
+    while n > 0 and arrivals[n - 1].time >= end_ns:
         n -= 1
     return n, first + n == gaps.shape[0]
 
 
-@helper
+@allocating
 def uniform_keys(draws: np.ndarray, count: int) -> np.ndarray:
     """The key of each uniform number (n,): the first k with (k + 1) / count above it.
 
@@ -102,7 +102,7 @@ def uniform_keys(draws: np.ndarray, count: int) -> np.ndarray:
     return found
 
 
-@helper
+@allocating
 def _uniform_key(u: float, guess: int, count: int) -> int:
     key = guess
     while key > 0 and key / count > u:
@@ -112,7 +112,7 @@ def _uniform_key(u: float, guess: int, count: int) -> int:
     return key
 
 
-@helper
+@allocating
 def guide_of(cumulative: np.ndarray) -> np.ndarray:
     """Where to look for a uniform number in a distribution function: entry j is for those from j / n on (n,)."""
     n = cumulative.shape[0]
@@ -125,7 +125,7 @@ def guide_of(cumulative: np.ndarray) -> np.ndarray:
     return found
 
 
-@helper
+@allocating
 def keys_of(draws: np.ndarray, cumulative: np.ndarray, guide: np.ndarray) -> np.ndarray:
     """The key of each uniform number (n,): the first whose entry is above it."""
     n = cumulative.shape[0]

@@ -1,4 +1,4 @@
-"""The books of a run in which no host can fail: number and sum of the ids that each operator was to apply.
+"""The audit of a run in which no host can fail: number and sum of the ids that each operator was to apply.
 
 Whose key group a tuple belongs to does not matter for them: ids alone are followed, many at a time, from the sources
 to the sinks.
@@ -14,7 +14,7 @@ import numpy as np
 from sim.kernel.event_loop.state import BROADCAST, NONE, TUPLE
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools import draws
-from sim.kernel.tools.compiling import helper
+from sim.kernel.tools.compiling import allocating
 from sim.kernel.tools.pointer import State
 
 _BLOCK = 2**13  # ids that are followed at a time: they stay in the processor's caches
@@ -41,7 +41,7 @@ def by_sum(s: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     applied, known = s.operators["applied"], s.operators["reckoned"] != 0
     same = np.array_equal(sums.count[known], applied[known])
     if not same or not np.array_equal(sums.total[known], s.operators["sum"][known]):
-        raise RuntimeError("the books do not balance: tuples were lost or processed twice although no host failed")
+        raise RuntimeError("the audit failed: tuples were lost or processed twice although no host failed")
     nothing = np.zeros(s.operators.shape[0], np.int64)
     return applied.copy(), nothing, nothing
 
@@ -80,7 +80,7 @@ class _Sums:
                 yield int(edge["down"]), taken
 
 
-@helper
+@allocating
 def source_ids(code: Any, first: int, many: int) -> np.ndarray:
     """Ids of the tuples `first` .. of a source (many,)."""
     made = np.empty(many, np.uint64)
@@ -89,7 +89,7 @@ def source_ids(code: Any, first: int, many: int) -> np.ndarray:
     return made
 
 
-@helper
+@allocating
 def tick_ids(code: Any, index: int, ticks: int) -> np.ndarray:
     """Ids of what a timer emitted at its first so many instants (ticks,)."""
     made = np.empty(ticks, np.uint64)
@@ -98,7 +98,7 @@ def tick_ids(code: Any, index: int, ticks: int) -> np.ndarray:
     return made
 
 
-@helper
+@allocating
 def outputs(records: np.ndarray, operator: int, code: Any, ids: np.ndarray, made: np.ndarray) -> int:
     """Fill in the ids of all that an operator makes of tuples, in any order; how many."""
     law, n = records[operator], 0
@@ -115,7 +115,7 @@ def outputs(records: np.ndarray, operator: int, code: Any, ids: np.ndarray, made
     return n
 
 
-@helper
+@allocating
 def taken_by(ids: np.ndarray, code: Any, share: float) -> np.ndarray:
     """Which tuples an edge takes that reads a share of them (n,)."""
     found = np.empty(ids.shape[0], np.bool_)
@@ -124,7 +124,7 @@ def taken_by(ids: np.ndarray, code: Any, share: float) -> np.ndarray:
     return found
 
 
-@helper
+@allocating
 def copies(ids: np.ndarray, code: Any, target: int) -> np.ndarray:
     """Ids of what a broadcast sends to a target (n,)."""
     made = np.empty(ids.shape[0], np.uint64)
@@ -133,7 +133,7 @@ def copies(ids: np.ndarray, code: Any, target: int) -> np.ndarray:
     return made
 
 
-@helper
+@allocating
 def add_ids(ids: np.ndarray, operator: int, sign: int, count: np.ndarray, total: np.ndarray) -> None:
     """Add number and sum of ids to those of an operator, or subtract them."""
     found = np.uint64(0)
@@ -143,7 +143,7 @@ def add_ids(ids: np.ndarray, operator: int, sign: int, count: np.ndarray, total:
     total[operator] += found * np.uint64(sign)
 
 
-@helper
+@allocating
 def coming(s: State) -> tuple[np.ndarray, np.ndarray]:
     """Ids (n,) of what is on its way, waits or is served, and the operators that they are for.
 
@@ -152,7 +152,7 @@ def coming(s: State) -> tuple[np.ndarray, np.ndarray]:
     waits = np.empty(s.visits.shape[0], np.bool_)
     for v in range(s.visits.shape[0]):
         waits[v] = s.visits[v].kind == TUPLE
-    free = np.int64(s.g[0].free_visit)
+    free = np.int64(s.run[0].free_visit)
     while free != NONE:
         waits[free] = False
         free = np.int64(s.visits[free].next)

@@ -2,7 +2,7 @@
 
 What is called from Python is compiled with all that it calls, once, and kept (`cache`). What is called from compiled
 code only is compiled for one kind of numbers, 64-bit integers, whatever narrower ones come, and without the wrappers
-for calls from Python, each of which would hold a copy of it. A type of arguments may carry constants, `s.full` for
+for calls from Python, each of which would hold a copy of it. A type of arguments may carry constants, `s.extended` for
 example: a branch that such a constant rules out is gone before anything behind it is compiled.
 """
 
@@ -36,17 +36,17 @@ def inlined(function: F) -> F:
     return _compiled(function, _nrt=False, forceinline=True)
 
 
-def apart(function: F) -> F:
+def noinline(function: F) -> F:
     """The same, and a call is always left: for what is rare and large, that it take nothing from what is not."""
-    return _compiled(function, _nrt=False, forceinline=False, pipeline_class=_ApartCompiler)
+    return _compiled(function, _nrt=False, forceinline=False, pipeline_class=_NoinlineCompiler)
 
 
-def helper(function: F) -> F:
+def allocating(function: F) -> F:
     """Compile a function that may allocate arrays."""
     return _compiled(function)
 
 
-def beside(function: F) -> F:
+def nogil(function: F) -> F:
     """Compile a function that may allocate arrays and runs beside other threads: it touches nothing of Python."""
     return _compiled(function, nogil=True)
 
@@ -83,7 +83,7 @@ def _compiled(function: F, **options: Any) -> F:
 
     def chosen(args: Any) -> Any:
         """What can do everything is large: there a call is left, or it compiles for minutes."""
-        return called if args and getattr(args[0], "constants", {}).get("full") else inner
+        return called if args and getattr(args[0], "constants", {}).get("extended") else inner
 
     def call_template(args: Any, kws: Any) -> Any:
         widest = {name: _widest(one) for name, one in kws.items()}
@@ -154,19 +154,19 @@ class _NeverInlined(lowering.Lower):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _LowerApart(NativeLowering):
-    _name = "holdfast_apart"
+class _LowerNoinline(NativeLowering):
+    _name = "holdfast_noinline"
 
     @property
     def lowering_class(self) -> Any:
         return _NeverInlined
 
 
-class _ApartCompiler(_Compiler):
+class _NoinlineCompiler(_Compiler):
     """The same for a function that is not to be inlined."""
 
     def define_pipelines(self) -> list[Any]:
         (builder,) = super().define_pipelines()
-        builder.passes = [(_LowerApart if made is NativeLowering else made, why) for made, why in builder.passes]
+        builder.passes = [(_LowerNoinline if made is NativeLowering else made, why) for made, why in builder.passes]
         builder.finalize()
         return [builder]

@@ -1,4 +1,4 @@
-"""Blocks of rows folded into counts and exact sums, compiled: nothing here depends on the order of the rows.
+"""Blocks of rows binned into counts and exact sums, compiled: nothing here depends on the order of the rows.
 
 A sum is a pair (high, low) of 64-bit integers that stands for high * 2^32 + low: each value gives its upper bits to
 the one and its lower 32 bits to the other, so that neither overflows within 2^31 rows.
@@ -10,7 +10,7 @@ import numpy as np
 
 from models.records.histogram import MANTISSA_BITS
 from models.records.tables import NEVER
-from sim.kernel.tools.compiling import helper
+from sim.kernel.tools.compiling import allocating
 
 # Columns of the sums of an operator: visits that count for no wait, and pairs.
 OTHERS, WAIT, SOJOURN, WAITING, BUSY = 0, 1, 3, 5, 7
@@ -30,14 +30,14 @@ _LOW_BITS = 0xFFFFFFFF
 _NOTHING = 2**63 - 1  # the least of no values
 
 
-@helper
+@allocating
 def bin_of_one(value: int) -> int:
     """`models.records.histogram.bin_of` of one value [ns] that is not negative."""
     in_bin = bin_of_more(value)  # first, so that it is chosen and not jumped over: 0 is as frequent as not
     return in_bin if value > 0 else 0
 
 
-@helper
+@allocating
 def bin_of_more(value: int) -> int:
     """`bin_of_one` of a value above 0; of 0 some number that is no bin."""
     if value >= _EXACT_FLOAT:
@@ -45,8 +45,8 @@ def bin_of_more(value: int) -> int:
     return int((np.float64(value).view(np.int64) >> _SHIFT) - _FIRST + 1)
 
 
-@helper
-def fold_visits(
+@allocating
+def bin_visits(
     rows: np.ndarray,
     window: tuple[int, int, int],
     sums: np.ndarray,
@@ -64,7 +64,7 @@ def fold_visits(
     # No part of a visit within the window is longer than the run: so many of them fit into 64 bits.
     step = max(1, 2**62 // window[1])
     for first in range(0, rows.shape[0], step):
-        wrong = _fold_visits(rows[first : first + step], window, inner, sums, extremes, waits, sojourns, ended)
+        wrong = _bin_visits(rows[first : first + step], window, inner, sums, extremes, waits, sojourns, ended)
         if wrong >= 0:
             return first + wrong
         for operator in range(sums.shape[0]):
@@ -77,8 +77,8 @@ def fold_visits(
     return -1
 
 
-@helper
-def _fold_visits(
+@allocating
+def _bin_visits(
     rows: np.ndarray,
     window: tuple[int, int, int],
     inner: np.ndarray,
@@ -88,7 +88,7 @@ def _fold_visits(
     sojourns: np.ndarray,
     ended: np.ndarray,
 ) -> int:
-    """`fold_visits`, but waits and sojourns of visits within the window are added to `inner` (operators, 2)."""
+    """`bin_visits`, but waits and sojourns of visits within the window are added to `inner` (operators, 2)."""
     warmup, duration, length = window
     bucket, begin, end_of = 0, 0, length
     for k in range(rows.shape[0]):
@@ -121,8 +121,8 @@ def _fold_visits(
     return -1
 
 
-@helper
-def fold_deliveries(
+@allocating
+def bin_deliveries(
     rows: np.ndarray,
     first: int,
     window: tuple[int, int, int],
@@ -137,7 +137,7 @@ def fold_deliveries(
 ) -> tuple[int, bool]:
     """Add rows (n, 3) from `first` on to what is known of the sinks; sink_of (operators,) is -1 for other operators.
 
-    sums, extremes (sinks, 2), latencies (sinks, BINS): of tuples born in the window; intervals (sinks, intervals, 4)
+    sums, extremes (sinks, 2), latencies (sinks, BINS): of tuples created in the window; intervals (sinks, intervals, 4)
     and the histograms of intervals, whose pages (n, PAGE) `directory` (sinks, intervals, PAGES) names: of all.
     Page 0 is nobody's, used[0] says how many pages are in use. Returns the first row that was not added, and whether
     that is because it cannot be; else there are no more pages, or no more rows.
@@ -146,13 +146,14 @@ def fold_deliveries(
     last = intervals.shape[1] - 1
     begin, end_of, of = 0, 0, -1
     sink, bucket = np.uint64(0), np.uint64(0)
-    # Of one sink in one interval: how many, their sum in two parts, the greatest; of those born in the window the same.
+    # Of one sink in one interval: how many, their sum in two parts, the greatest; of those created in the window the
+    # same.
     count, high, low, greatest = 0, 0, 0, 0
-    born_high, born_low, least, most = 0, 0, _NOTHING, -1
+    window_high, window_low, least, most = 0, 0, _NOTHING, -1
     done, wrong = rows.shape[0], False
     for k in range(first, rows.shape[0]):
-        operator, birth, at = rows[k, 0], rows[k, 1], rows[k, 2]
-        if operator < 0 or operator >= sink_of.shape[0] or sink_of[operator] < 0 or birth < 0 or at < birth:
+        operator, created, at = rows[k, 0], rows[k, 1], rows[k, 2]
+        if operator < 0 or operator >= sink_of.shape[0] or sink_of[operator] < 0 or created < 0 or at < created:
             done, wrong = k, True
             break
         if used[0] == pages.shape[0]:
@@ -160,23 +161,23 @@ def fold_deliveries(
             break
         if operator != of or at < begin or at >= end_of:
             _add_deliveries(intervals[sink, bucket], count, high, low, greatest)
-            _add_born(sums, extremes, sink, born_high, born_low, least, most)
+            _add_in_window(sums, extremes, sink, window_high, window_low, least, most)
             count, high, low, greatest = 0, 0, 0, 0
-            born_high, born_low, least, most = 0, 0, _NOTHING, -1
+            window_high, window_low, least, most = 0, 0, _NOTHING, -1
             of, sink = operator, np.uint64(sink_of[operator])
             bucket = np.uint64(min(at // length, last))
             begin = at // length * length
             end_of = begin + length
-        latency = at - birth
+        latency = at - created
         in_bin = np.uint64(bin_of_one(latency))
         count += 1
         high += latency >> 32
         low += latency & _LOW_BITS
         greatest = max(greatest, latency)
-        if warmup <= birth < duration:
+        if warmup <= created < duration:
             latencies[sink, in_bin] += 1
-            born_high += latency >> 32
-            born_low += latency & _LOW_BITS
+            window_high += latency >> 32
+            window_low += latency & _LOW_BITS
             least, most = min(least, latency), max(most, latency)
         octave = in_bin >> _PAGE_BITS
         page = directory[sink, bucket, octave]
@@ -186,11 +187,11 @@ def fold_deliveries(
             directory[sink, bucket, octave] = page
         pages[page, in_bin & _WITHIN] += 1
     _add_deliveries(intervals[sink, bucket], count, high, low, greatest)
-    _add_born(sums, extremes, sink, born_high, born_low, least, most)
+    _add_in_window(sums, extremes, sink, window_high, window_low, least, most)
     return done, wrong
 
 
-@helper
+@allocating
 def _add_deliveries(interval: np.ndarray, count: int, high: int, low: int, greatest: int) -> None:
     if count > 0:
         interval[COUNT] += count
@@ -199,8 +200,8 @@ def _add_deliveries(interval: np.ndarray, count: int, high: int, low: int, great
         interval[GREATEST] = max(interval[GREATEST], greatest)
 
 
-@helper
-def _add_born(
+@allocating
+def _add_in_window(
     sums: np.ndarray, extremes: np.ndarray, sink: np.uint64, high: int, low: int, least: int, most: int
 ) -> None:
     if most >= 0:
@@ -210,7 +211,7 @@ def _add_born(
         extremes[sink, 1] = max(extremes[sink, 1], most)
 
 
-@helper
+@allocating
 def _count(bins: np.ndarray, extremes: np.ndarray, row: np.uint64, column: int, value: int) -> None:
     """Count a value in the histogram of a row, and in its least and greatest value, which stand at `column`."""
     bins[row, np.uint64(bin_of_one(value))] += 1
@@ -221,7 +222,7 @@ def _count(bins: np.ndarray, extremes: np.ndarray, row: np.uint64, column: int, 
         extremes[row, column + 1] = value
 
 
-@helper
+@allocating
 def _add_outer(
     sums: np.ndarray, row: np.uint64, arrival: int, start: int, end: int, warmup: int, duration: int
 ) -> None:
@@ -234,13 +235,13 @@ def _add_outer(
     _add_clipped(sums, row, BUSY, start, duration if end == NEVER else end, warmup, duration)
 
 
-@helper
+@allocating
 def _add(sums: np.ndarray, row: int | np.uint64, column: int, value: int) -> None:
     sums[row, column] += value >> 32
     sums[row, column + 1] += value & _LOW_BITS
 
 
-@helper
+@allocating
 def _add_clipped(sums: np.ndarray, row: np.uint64, column: int, begin: int, end: int, low: int, high: int) -> None:
     """Add the part of [begin, end) that is in [low, high)."""
     begin, end = max(begin, low), min(end, high)
@@ -248,7 +249,7 @@ def _add_clipped(sums: np.ndarray, row: np.uint64, column: int, begin: int, end:
         _add(sums, row, column, end - begin)
 
 
-@helper
+@allocating
 def cells(directory: np.ndarray, pages: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(interval, sink, bin, count) of all counts of the histograms of intervals, by these (n,)."""
     n = 0
@@ -274,7 +275,7 @@ def cells(directory: np.ndarray, pages: np.ndarray) -> tuple[np.ndarray, np.ndar
     return interval, sink, in_bin[:n], count[:n]
 
 
-@helper
+@allocating
 def split_visits(rows: np.ndarray, first: int, columns: tuple[np.ndarray, ...]) -> None:
     """Write rows (n, 5) into the columns of `visits` from place `first` on."""
     operator, task, arrival, start, end = columns
@@ -286,11 +287,11 @@ def split_visits(rows: np.ndarray, first: int, columns: tuple[np.ndarray, ...]) 
         end[first + k] = rows[k, 4]
 
 
-@helper
+@allocating
 def split_deliveries(rows: np.ndarray, first: int, columns: tuple[np.ndarray, ...]) -> None:
     """Write rows (n, 3) into the columns of `deliveries` from place `first` on."""
-    operator, birth, delivered = columns
+    operator, created, delivered = columns
     for k in range(rows.shape[0]):
         operator[first + k] = rows[k, 0]
-        birth[first + k] = rows[k, 1]
+        created[first + k] = rows[k, 1]
         delivered[first + k] = rows[k, 2]

@@ -37,19 +37,19 @@ class _StateType(types.Type):
 class State:
     """All arrays of the plane by name; assigning one tells the kernel where it is now.
 
-    In compiled code `s.full` is a constant: whether there may be more than tuples, first come first served, and
+    In compiled code `s.extended` is a constant: whether there may be more than tuples, first come first served, and
     checkpoints, that is, actions of protocols, event time, bounded queues, and links and cores that are shared evenly.
     A subclass says which arrays and constants it has instead, and how compiled code calls it.
     """
 
-    full = False
-    numba_type = _StateType("holdfast.State", ARRAYS, full=False)
-    _full_type = _StateType("holdfast.FullState", ARRAYS, full=True)
+    extended = False
+    numba_type = _StateType("holdfast.State", ARRAYS, extended=False)
+    _extended_type = _StateType("holdfast.ExtendedState", ARRAYS, extended=True)
 
-    g: np.ndarray
+    run: np.ndarray
     heap: np.ndarray
     own: np.ndarray
-    matches: np.ndarray
+    tournament: np.ndarray
     near: np.ndarray
     far: np.ndarray
     ahead_ids: np.ndarray
@@ -75,7 +75,7 @@ class State:
     log_newest: np.ndarray
     transfers: np.ndarray
     sources: np.ndarray
-    births: np.ndarray
+    arrivals: np.ndarray
     round_partitions: np.ndarray
     round_offsets: np.ndarray
     visit_rows: np.ndarray
@@ -87,7 +87,7 @@ class State:
     visit_start: np.ndarray
     visit_end: np.ndarray
     delivery_operator: np.ndarray
-    delivery_birth: np.ndarray
+    delivery_created: np.ndarray
     delivery_at: np.ndarray
     dropped_rows: np.ndarray
     checkpoint_rows: np.ndarray
@@ -116,8 +116,8 @@ class State:
 
     def extend(self) -> None:
         """From now on there may be all that the kernel can do."""
-        self.full = True
-        self.numba_type = self._full_type
+        self.extended = True
+        self.numba_type = self._extended_type
 
     def __setattr__(self, name: str, value: object) -> None:
         """Raises TypeError for an array of another type than ARRAYS says."""

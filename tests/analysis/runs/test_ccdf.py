@@ -35,11 +35,11 @@ def test_nothing_has_no_tail() -> None:
 
 def test_rows_and_histograms_have_the_same_tail(make) -> None:
     rows = make.random(3)
-    plain, folded = latency_histogram(rows), latency_histogram(make.folded(rows))
-    assert plain.counts.tolist() == folded.counts.tolist()
-    assert (plain.min_ns, plain.max_ns, plain.sum_ns) == (folded.min_ns, folded.max_ns, folded.sum_ns)
+    plain, binned = latency_histogram(rows), latency_histogram(make.binned(rows))
+    assert plain.counts.tolist() == binned.counts.tolist()
+    assert (plain.min_ns, plain.max_ns, plain.sum_ns) == (binned.min_ns, binned.max_ns, binned.sum_ns)
 
 
-def test_only_what_is_born_after_the_warm_up_counts(make) -> None:
+def test_only_what_is_created_after_the_warm_up_counts(make) -> None:
     one = make.records(deliveries=[(2, 1 * S, 9 * S), (2, 2 * S, 3 * S)])
     assert latency_histogram(one).count == 1

@@ -46,8 +46,8 @@ def made(duration: str = "3.5 s", crashes: dict[str, str] | None = None, **chang
     )
 
 
-def found(scenario: Scenario, holder: str = "third-0") -> dict[str, Any]:
-    records = simulate(scenario, RunInputs(holders={("sum", 0): holder}))
+def found(scenario: Scenario, checkpoint_host: str = "third-0") -> dict[str, Any]:
+    records = simulate(scenario, RunInputs(checkpoint_hosts={("sum", 0): checkpoint_host}))
     made = checkpoints(scenario, [records])
     assert made is not None
     return made
@@ -68,7 +68,7 @@ def test_a_checkpoint_that_takes_longer_than_the_interval_is_late_and_the_next_o
 
 
 def test_the_end_of_the_run_counts_as_the_end_of_a_time_without_a_checkpoint() -> None:
-    records = simulate(made("4.9 s"), RunInputs(holders={("sum", 0): "third-0"}))
+    records = simulate(made("4.9 s"), RunInputs(checkpoint_hosts={("sum", 0): "third-0"}))
     first = {name: column[:1] for name, column in records.tables["checkpoints"].items()}
     alone = replace(records, tables={**records.tables, "checkpoints": first})
     one = checkpoints(made("4.9 s"), [alone])
@@ -84,7 +84,7 @@ def test_delays_of_records_are_those_of_the_links() -> None:
 
 def test_replications_are_pooled() -> None:
     scenario = made()
-    records = simulate(scenario, RunInputs(holders={("sum", 0): "third-0"}))
+    records = simulate(scenario, RunInputs(checkpoint_hosts={("sum", 0): "third-0"}))
     twice = checkpoints(scenario, [records, records])
     assert twice is not None
     assert counts(twice) == (4, 2, 2, 2)
@@ -97,7 +97,7 @@ def test_replications_are_pooled() -> None:
     [
         ({"far-0": "1900 ms"}, 1.9),  # nothing is stored yet
         ({"far-0": "2900 ms"}, 1.9),  # taken at 1 s
-        ({"third-0": "2500 ms", "far-0": "2900 ms"}, 2.9),  # it was lost with its holder
+        ({"third-0": "2500 ms", "far-0": "2900 ms"}, 2.9),  # it was lost with its checkpoint host
     ],
 )
 def test_the_age_at_a_failure_is_that_of_the_newest_checkpoint_that_is_left(
@@ -119,7 +119,7 @@ def test_without_checkpoints_nothing_is_said() -> None:
 
 def test_the_summary_says_how_links_are_shared_and_sweeps_can_compare_all_of_it() -> None:
     scenario = made(network={"latency": "30 ms"})
-    records = simulate(scenario, RunInputs(holders={("sum", 0): "third-0"}))
+    records = simulate(scenario, RunInputs(checkpoint_hosts={("sum", 0): "third-0"}))
     summary = summarise(scenario, [records])
     why = "far-0 has a bandwidth and sends both records and checkpoints"
     assert summary["network"] == {"sharing": "fair", "why": why}
@@ -130,7 +130,7 @@ def test_the_summary_says_how_links_are_shared_and_sweeps_can_compare_all_of_it(
 
 def test_delays_over_time_are_means_of_the_records_of_each_interval() -> None:
     scenario = made()
-    records = simulate(scenario, RunInputs(holders={("sum", 0): "third-0"}))
+    records = simulate(scenario, RunInputs(checkpoint_hosts={("sum", 0): "third-0"}))
     series = delay_series(records, 10**9, 8)
     assert series.names == ("far-0",)
     assert series.values.tolist() == [pytest.approx([0, 0.969, 0, 0.989])]

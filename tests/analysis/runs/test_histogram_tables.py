@@ -25,11 +25,15 @@ def busy_records(make, seed, replication=0, n=3000):
     arrival = np.sort(draw.integers(0, 10 * S, n))
     start = arrival + np.exp(draw.uniform(0, np.log(2 * S), n)).astype(np.int64)
     end = np.where(draw.random(n) < 0.02, -1, start + draw.exponential(4e6, n).astype(np.int64))
-    birth = draw.integers(0, 10 * S, n)
+    created = draw.integers(0, 10 * S, n)
     latency = np.exp(draw.normal(17, 1.5, n)).astype(np.int64)
     one = make.random(seed, replication)
     visits = {"operator": operator, "task": operator, "arrival_ns": arrival, "start_ns": start, "end_ns": end}
-    late = {"operator": draw.integers(1, 3, n), "birth_ns": birth, "delivered_ns": np.minimum(birth + latency, 10 * S)}
+    late = {
+        "operator": draw.integers(1, 3, n),
+        "created_ns": created,
+        "delivered_ns": np.minimum(created + latency, 10 * S),
+    }
     return replace(
         one, tables={**one.tables, "visits": table("visits", visits), "deliveries": table("deliveries", late)}
     )
@@ -55,7 +59,7 @@ def compared(exact, read, path=""):
 def test_a_summary_from_histograms_is_that_of_the_rows_but_for_quantiles(make, seed, replications):
     records = [busy_records(make, 10 * seed + k, k) for k in range(replications)]
     exact = summarise(make.scenario(), records)
-    read = summarise(make.scenario(), [make.folded(one) for one in records])
+    read = summarise(make.scenario(), [make.binned(one) for one in records])
     assert compared(exact, read) >= 3 * 2 * 4 + 5
     assert exact["recording"] == {"detail": "tuples", "quantile_error": 0.0}
     assert read["recording"] == {"detail": "histograms", "quantile_error": 1 / 256}
@@ -64,12 +68,12 @@ def test_a_summary_from_histograms_is_that_of_the_rows_but_for_quantiles(make, s
 @pytest.mark.parametrize("seed", range(8))
 def test_rows_at_the_edges_of_the_window_count_the_same(make, seed):
     one = make.random(seed)
-    compared(summarise(make.scenario(), [one]), summarise(make.scenario(), [make.folded(one)]))
+    compared(summarise(make.scenario(), [one]), summarise(make.scenario(), [make.binned(one)]))
 
 
 def test_targets_are_judged_from_histograms_too(make):
     scenario = make.scenario(targets={"latency_p99_s": 100.0, "latency_mean_s": 1e-6})
-    verdicts = summarise(scenario, [make.folded(busy_records(make, 3))])["targets"]
+    verdicts = summarise(scenario, [make.binned(busy_records(make, 3))])["targets"]
     assert {name: verdict["met"] for name, verdict in verdicts.items()} == {
         "latency_mean_s": False,
         "latency_p99_s": True,
@@ -79,7 +83,7 @@ def test_targets_are_judged_from_histograms_too(make):
 @pytest.mark.parametrize("seed", range(3))
 def test_an_operators_times_are_the_histograms_of_its_values(make, seed):
     one = busy_records(make, seed)
-    other = make.folded(one)
+    other = make.binned(one)
     for index in range(3):
         exact, read = operator_times(one, index), operator_times(other, index)
         for values, found in ((exact.waits, read.waits), (exact.sojourns, read.sojourns)):
@@ -93,7 +97,7 @@ def test_an_operators_times_are_the_histograms_of_its_values(make, seed):
 @pytest.mark.parametrize("interval", [S, 3 * S, 20 * S])
 def test_lines_over_time_are_those_of_the_rows_but_for_quantiles(make, seed, interval):
     one = busy_records(make, seed)
-    other = make.folded(one)
+    other = make.binned(one)
     exact, read = latency_timeline(one, interval), latency_timeline(other, interval)
     for name in ("at_ns", "count", "mean_ns", "max_ns"):
         assert np.array_equal(getattr(exact, name), getattr(read, name)), name
@@ -108,25 +112,25 @@ def test_lines_over_time_are_those_of_the_rows_but_for_quantiles(make, seed, int
 
 
 def test_an_interval_without_a_delivery_has_no_latency(make):
-    line = latency_timeline(make.folded(make.records(deliveries=[(2, 3 * S, 4 * S)])))
+    line = latency_timeline(make.binned(make.records(deliveries=[(2, 3 * S, 4 * S)])))
     assert line.p99_ns.tolist() == [-1, -1, -1, -1, S, -1, -1, -1, -1, -1]
     assert line.mean_ns.tolist() == line.max_ns.tolist() == line.p50_ns.tolist() == line.p99_ns.tolist()
 
 
 def test_a_run_in_which_nothing_happened_has_none_and_no_error(make):
-    summary = summarise(make.scenario(), [make.folded(make.records())])
+    summary = summarise(make.scenario(), [make.binned(make.records())])
     assert summary["latency_s"]["mean"] is summary["latency_s"]["p99"] is None
     assert summary["latency_s"]["count"] == 0
     assert summary["operators"]["in"]["queue_mean"] is None
     assert summary["operators"]["count"]["utilisation"] == 0.0
-    line = latency_timeline(make.folded(make.records()))
+    line = latency_timeline(make.binned(make.records()))
     assert line.count.tolist() == [0] * 10
     assert line.p50_ns.tolist() == line.max_ns.tolist() == [-1] * 10
-    assert times_of(make.folded(make.records()), "wait", 1).count == 0
+    assert times_of(make.binned(make.records()), "wait", 1).count == 0
 
 
 def test_an_interval_that_the_records_do_not_have_is_refused_and_the_next_one_fits(make):
-    one = make.folded(make.random(1))
+    one = make.binned(make.random(1))
     with pytest.raises(ValueError, match="multiples of 1000000000 ns, not 1500000000"):
         latency_timeline(one, 3 * S // 2)
     assert fitting_interval(one, 3 * S // 2) == 2 * S

@@ -10,8 +10,8 @@ from analysis.runs.move_kinds import move_kinds
 from models.records.tables import RunRecords
 
 
-def stored(group: int, holder: int, at: int) -> tuple[object, ...]:
-    return (1, group, 1 - holder if holder >= 0 else 0, holder, at - 1, at, 10, True)
+def stored(group: int, checkpoint_host: int, at: int) -> tuple[object, ...]:
+    return (1, group, 1 - checkpoint_host if checkpoint_host >= 0 else 0, checkpoint_host, at - 1, at, 10, True)
 
 
 def move(group: int, origin: int, target: int, at: int, completed: int = -1) -> tuple[object, ...]:
@@ -22,7 +22,7 @@ def kinds(**tables: list[tuple[object, ...]]) -> list[str]:
     return move_kinds(small_records(**tables))
 
 
-def test_a_move_to_the_holder_is_assisted_and_one_to_another_host_is_not() -> None:
+def test_a_move_to_the_checkpoint_host_is_assisted_and_one_to_another_host_is_not() -> None:
     checkpoints = [stored(0, 1, 2 * S), stored(1, 0, 2 * S)]
     assert kinds(checkpoints=checkpoints, migrations=[move(0, 0, 1, 3 * S), move(1, 0, 1, 3 * S)]) == [
         "assisted",
@@ -61,23 +61,23 @@ def replayed(one: RunRecords) -> list[str]:
     happened: list[tuple[int, int, str, tuple[int, ...]]] = []
     rows = {name: list(zip(*(column.tolist() for column in one.tables[name].values()), strict=True))
             for name in ("checkpoints", "migrations", "failures")}  # fmt: skip
-    for operator, group, _, holder, _, at, *_ in rows["checkpoints"]:
+    for operator, group, _, checkpoint_host, _, at, *_ in rows["checkpoints"]:
         if at >= 0:
-            happened.append((at, 2, "held", (operator, group, holder)))
+            happened.append((at, 2, "held", (operator, group, checkpoint_host)))
     for k, (_, operator, group, origin, target, at, _, _, completed, *_) in enumerate(rows["migrations"]):
         happened.append((at, 0, "asked", (operator, group, target, k)))
         if completed >= 0:
             happened.append((completed, 2, "held", (operator, group, origin)))
     happened += [(at, 1, "died", (host,)) for host, at, *_ in rows["failures"]]
-    holder_of: dict[tuple[int, int], int] = {}
+    checkpoint_host_of: dict[tuple[int, int], int] = {}
     found = [""] * len(rows["migrations"])
     for _, _, what, values in sorted(happened):
         if what == "held":
-            holder_of[values[0], values[1]] = values[2]
+            checkpoint_host_of[values[0], values[1]] = values[2]
         elif what == "died":
-            holder_of = {who: host for who, host in holder_of.items() if host != values[0]}
+            checkpoint_host_of = {who: host for who, host in checkpoint_host_of.items() if host != values[0]}
         else:
-            there = holder_of.get((values[0], values[1])) == values[2]
+            there = checkpoint_host_of.get((values[0], values[1])) == values[2]
             found[values[3]] = "assisted" if there else "direct"
     return found
 

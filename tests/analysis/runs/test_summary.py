@@ -62,11 +62,11 @@ def test_time_in_service_without_a_core_does_not_count_as_utilisation(make):
     # Task 1 used 1 s of CPU in 3 s of service within the window, task 2 a half of its 2 s.
     records = by_hand(make, cpu=[(0, 7 * S, 1 * S), (1, 3 * S, 1 * S), (2, 2 * S, 1 * S)])
     assert summarise(make.scenario(), [records])["operators"]["count"]["utilisation"] == (1 + 1) / (2 * 8)
-    folded = summarise(make.scenario(), [make.folded(records)])
-    assert folded["operators"]["count"]["utilisation"] == (1 + 1) / (2 * 8)
+    binned = summarise(make.scenario(), [make.binned(records)])
+    assert binned["operators"]["count"]["utilisation"] == (1 + 1) / (2 * 8)
 
 
-def test_latency_is_birth_to_sink_of_tuples_born_after_the_warm_up(make):
+def test_latency_is_source_to_sink_of_tuples_created_after_the_warm_up(make):
     latency = summarise(make.scenario(), [by_hand(make)])["latency_s"]
     assert (latency["count"], latency["p50"], latency["max"]) == (3, 2.0, 5.0)
     assert latency["mean"] == pytest.approx(8 / 3)

@@ -30,8 +30,8 @@ def test_latency_per_interval_equals_a_plain_loop(make, seed, interval):
     rows = one.tables["deliveries"]
     last = line.at_ns.size - 1
     cells = [[] for _ in line.at_ns]
-    for birth, at in zip(rows["birth_ns"].tolist(), rows["delivered_ns"].tolist(), strict=True):
-        cells[min(at // interval, last)].append(at - birth)
+    for created, at in zip(rows["created_ns"].tolist(), rows["delivered_ns"].tolist(), strict=True):
+        cells[min(at // interval, last)].append(at - created)
     for k, cell in enumerate(map(sorted, cells)):
         expected = (0, -1, -1, -1, -1)
         if cell:
@@ -46,8 +46,8 @@ def test_the_histogram_per_interval_holds_every_delivery_once(make, seed):
     cells = latency_bins(one)
     rows = one.tables["deliveries"]
     expected = {}
-    for birth, at in zip(rows["birth_ns"].tolist(), rows["delivered_ns"].tolist(), strict=True):
-        key = (min(at // S, 9) * S, int(bin_of(at - birth)))
+    for created, at in zip(rows["created_ns"].tolist(), rows["delivered_ns"].tolist(), strict=True):
+        key = (min(at // S, 9) * S, int(bin_of(at - created)))
         expected[key] = expected.get(key, 0) + 1
     assert list(zip(cells.at_ns, cells.bin, strict=True)) == sorted(expected)
     assert {(a, b): c for a, b, c in zip(cells.at_ns, cells.bin, cells.count, strict=True)} == expected

@@ -20,8 +20,8 @@ def plainly(
 ) -> tuple[Fraction, Fraction, list[tuple[int, int]]]:
     """(score before, score after, moves (checkpoint, target)): the score is added up again after each move."""
 
-    def score(holders: list[int]) -> Fraction:
-        return sum((cost[j][node] for j, node in enumerate(holders)), Fraction())
+    def score(checkpoint_hosts: list[int]) -> Fraction:
+        return sum((cost[j][node] for j, node in enumerate(checkpoint_hosts)), Fraction())
 
     now, goal = list(current), score(fresh)
     before, moves = score(now), []

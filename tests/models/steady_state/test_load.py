@@ -256,7 +256,7 @@ def test_the_event_loop_takes_longer_and_what_is_never_served_takes_no_time() ->
     assert shared / scanned == pytest.approx(SECONDS_PER_STEP["tuples"] / SECONDS_PER_SCANNED["tuples"])
     two_tasks = 80  # tuples/s that the operator serves
     beyond = steps_s("1000 /s", "dedicated") - steps_s(f"{two_tasks} /s", "dedicated")
-    assert beyond == pytest.approx(100 * (1000 - two_tasks) * SECONDS_PER_SCANNED["tuples"])  # births alone
+    assert beyond == pytest.approx(100 * (1000 - two_tasks) * SECONDS_PER_SCANNED["tuples"])  # arrivals alone
 
 
 def test_checkpoints_count_as_events() -> None:

@@ -29,7 +29,7 @@ def test_rows_are_kept_up_to_a_number_of_steps() -> None:
     assert below.memory_bytes >= below.steps * BYTES_PER_STEP
 
 
-def test_rows_that_do_not_fit_into_the_memory_are_folded_where_nobody_asked_for_them() -> None:
+def test_rows_that_do_not_fit_into_the_memory_are_binned_where_nobody_asked_for_them() -> None:
     limits = {"memory_bytes": 20e6}
     assert sized(10_000, limits=limits).detail == "histograms"
     asked = small_scenario(

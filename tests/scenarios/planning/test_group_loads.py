@@ -94,7 +94,8 @@ def test_plans_of_a_run_that_begins_later_do_not_know_what_comes() -> None:
     assert not np.array_equal(one.load, two.load)
     for method in (*METHODS, "expected-useable"):
         plans = [
-            compare_allocations(later("16 s"), {"trips": found}, (method,))[1][0].holders for found in (profile, other)
+            compare_allocations(later("16 s"), {"trips": found}, (method,))[1][0].checkpoint_hosts
+            for found in (profile, other)
         ]
         assert plans[0] == plans[1], method
 

@@ -1,4 +1,4 @@
-"""From a scenario and its profile to holders of checkpoints."""
+"""From a scenario and its profile to checkpoint hosts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from profiled import GROUPS, scenario, small_profile
 from models.errors import InputError
 from models.planning.solution import Status
 from optimizer.verify.checkpoints import verify_checkpoints
-from scenarios.planning.checkpoints import METHODS, allocation_problem, compare_allocations, holders_of
+from scenarios.planning.checkpoints import METHODS, allocation_problem, checkpoint_hosts_of, compare_allocations
 from scenarios.planning.files import plan_to_dict
 
 PROFILES = {"trips": small_profile()}
@@ -41,7 +41,7 @@ def test_every_method_gives_a_plan_that_the_checker_accepts() -> None:
     assert [one.method for one in planned] == list(METHODS)
     for one in planned:
         assert verify_checkpoints(one.problem, one.plan).ok
-        assert len(one.holders) == 2 * GROUPS + 3
+        assert len(one.checkpoint_hosts) == 2 * GROUPS + 3
     exact = planned[METHODS.index("exact")]
     assert exact.plan.status is Status.OPTIMAL
     assert all(exact.plan.objective <= one.plan.objective + 1e-12 for one in planned)
@@ -51,31 +51,31 @@ def test_no_checkpoint_is_on_the_host_of_its_key_group() -> None:
     loads, planned = compare_allocations(scenario(), PROFILES)
     home = {name: loads.hosts[host] for name, host in zip(loads.names, loads.host, strict=True)}
     for one in planned:
-        assert all(one.holders[name] != home[name] for name in loads.names)
+        assert all(one.checkpoint_hosts[name] != home[name] for name in loads.names)
 
 
 def test_even_without_a_profile_spreads_over_all_hosts_but_the_owner() -> None:
     given = scenario(fault_tolerance={"method": "checkpoint", "allocation": "even"})
-    holders = holders_of(given, Path(), {})
-    assert set(holders) == {(o, g) for o, n in (("clean", 4), ("late", 4), ("share", 3)) for g in range(n)}
-    for (operator, group), host in holders.items():
+    checkpoint_hosts = checkpoint_hosts_of(given, Path(), {})
+    assert set(checkpoint_hosts) == {(o, g) for o, n in (("clean", 4), ("late", 4), ("share", 3)) for g in range(n)}
+    for (operator, group), host in checkpoint_hosts.items():
         home = "spare-0" if operator == "share" else f"worker-{group % 2}"
         assert host != home
     for operator in ("clean", "late"):
-        held = [host for (name, _), host in holders.items() if name == operator]
+        held = [host for (name, _), host in checkpoint_hosts.items() if name == operator]
         assert max(held.count(host) for host in held) <= 2
 
 
 def test_exact_without_a_profile_is_an_input_error() -> None:
     with pytest.raises(InputError, match="needs load statistics"):
-        holders_of(scenario(), Path(), {})
+        checkpoint_hosts_of(scenario(), Path(), {})
 
 
-def test_a_plan_file_gives_the_same_holders_as_the_plan(tmp_path: Path) -> None:
+def test_a_plan_file_gives_the_same_checkpoint_hosts_as_the_plan(tmp_path: Path) -> None:
     _, (planned,) = compare_allocations(scenario(), PROFILES, ("exact",))
     (tmp_path / "plan.json").write_text(json.dumps(plan_to_dict(planned.plan, planned.problem)))
     given = scenario(fault_tolerance={"method": "checkpoint", "allocation": "plan.json"})
-    assert holders_of(given, tmp_path, PROFILES) == planned.holders
+    assert checkpoint_hosts_of(given, tmp_path, PROFILES) == planned.checkpoint_hosts
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_a_plan_file_that_does_not_fit_is_an_input_error(tmp_path: Path, assignm
     (tmp_path / "plan.json").write_text(json.dumps({**document, "assignment": assignment}))
     given = scenario(fault_tolerance={"method": "checkpoint", "allocation": "plan.json"})
     with pytest.raises(InputError, match=rule):
-        holders_of(given, tmp_path, PROFILES)
+        checkpoint_hosts_of(given, tmp_path, PROFILES)
 
 
 def test_nobody_holds_checkpoints_where_none_are_taken_or_a_remote_store_has_them() -> None:
-    assert holders_of(scenario(fault_tolerance={"method": "none"}), Path(), PROFILES) == {}
+    assert checkpoint_hosts_of(scenario(fault_tolerance={"method": "none"}), Path(), PROFILES) == {}
     remote = scenario(fault_tolerance={"method": "checkpoint", "store": "remote"})
-    assert holders_of(remote, Path(), PROFILES) == {}
+    assert checkpoint_hosts_of(remote, Path(), PROFILES) == {}
 
 
 def test_useable_is_judged_on_the_windows_after_those_of_the_statistics() -> None:

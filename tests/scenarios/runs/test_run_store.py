@@ -39,7 +39,7 @@ def test_a_run_comes_back_as_it_was_written(make, tmp_path):
     assert (run.scenario, run.summary) == (TEXT, SUMMARY)
     for name in STORED:
         for column, values in run.tables[name].items():
-            if column in ("replication", "operator", "task", "host", "owner", "holder", "target"):
+            if column in ("replication", "operator", "task", "host", "owner", "checkpoint_host", "target"):
                 continue
             written = [value for one in records for value in one.tables[name][column].tolist()]
             assert [None if value == -1 else value for value in written] == values
@@ -59,7 +59,7 @@ def test_what_never_came_and_the_remote_store_are_null(make, tmp_path):
     write_run(tmp_path / "run", TEXT, SUMMARY, [make.random(1)])
     tables = read_run(tmp_path / "run").tables
     assert tables["checkpoints"]["stored_ns"] == [5 * S, None]
-    assert tables["checkpoints"]["holder"] == ["worker-1", None]
+    assert tables["checkpoints"]["checkpoint_host"] == ["worker-1", None]
     assert tables["failures"]["repaired_ns"] == [None]
 
 
@@ -75,7 +75,7 @@ def test_the_histogram_and_the_timeline_count_the_same_deliveries(make, tmp_path
     records = [make.random(seed, seed) for seed in range(3)]
     write_run(tmp_path / "run", TEXT, SUMMARY, records)
     tables = read_run(tmp_path / "run").tables
-    deliveries = sum(one.tables["deliveries"]["birth_ns"].size for one in records)
+    deliveries = sum(one.tables["deliveries"]["created_ns"].size for one in records)
     assert sum(tables["latency"]["count"]) == sum(tables["timeline"]["count"]) == deliveries
 
 
@@ -90,23 +90,23 @@ def test_raw_rows_are_written_on_request(make, tmp_path):
 def test_a_run_recorded_as_histograms_has_the_same_tables_and_its_histograms(make, tmp_path):
     records = [make.random(1, 0), make.random(2, 1)]
     write_run(tmp_path / "rows", TEXT, SUMMARY, records)
-    write_run(tmp_path / "folded", TEXT, SUMMARY, [make.folded(one) for one in records], raw=True)
-    rows, folded = read_run(tmp_path / "rows").tables, read_run(tmp_path / "folded").tables
-    assert set(folded) == {*DERIVED, *STORED, *OF_HISTOGRAMS, *RAW} - set(OF_TUPLES)
-    assert is_run(tmp_path / "folded")
+    write_run(tmp_path / "binned", TEXT, SUMMARY, [make.binned(one) for one in records], raw=True)
+    rows, binned = read_run(tmp_path / "rows").tables, read_run(tmp_path / "binned").tables
+    assert set(binned) == {*DERIVED, *STORED, *OF_HISTOGRAMS, *RAW} - set(OF_TUPLES)
+    assert is_run(tmp_path / "binned")
     for name in (*STORED, "latency", "throughput"):
-        assert rows[name] == folded[name], name
-    assert rows["timeline"]["mean_ns"] == folded["timeline"]["mean_ns"]
+        assert rows[name] == binned[name], name
+    assert rows["timeline"]["mean_ns"] == binned["timeline"]["mean_ns"]
     waits = [
-        count for what, count in zip(folded["times"]["what"], folded["times"]["count"], strict=True) if what == "wait"
+        count for what, count in zip(binned["times"]["what"], binned["times"]["count"], strict=True) if what == "wait"
     ]
-    bins = zip(folded["time_bins"]["what"], folded["time_bins"]["count"], strict=True)
+    bins = zip(binned["time_bins"]["what"], binned["time_bins"]["count"], strict=True)
     assert sum(waits) == sum(count for what, count in bins if what == "wait") > 0
     assert not set(OF_HISTOGRAMS) & set(rows)
 
 
 def test_a_long_run_recorded_as_histograms_is_written_in_its_own_intervals(make, tmp_path):
-    one = make.folded(replace(make.random(1), duration_ns=10_000 * S))
+    one = make.binned(replace(make.random(1), duration_ns=10_000 * S))
     write_run(tmp_path / "run", TEXT, SUMMARY, [one])
     assert read_run(tmp_path / "run").tables["timeline"]["at_ns"][:3] == [0, 3 * S, 6 * S]
 

@@ -108,7 +108,9 @@ def test_findings_are_the_means_of_the_runs_and_differences_are_taken_in_pairs(f
 
 
 def test_the_page_compares_the_designs(found: Study) -> None:
-    inputs = inputs_of(found.scenario, Path(), profiles={profiled_source(found.scenario): found.profile}, holders={})
+    inputs = inputs_of(
+        found.scenario, Path(), profiles={profiled_source(found.scenario): found.profile}, checkpoint_hosts={}
+    )
     shown = study_content(found, inputs)
     assert [one.label for one in shown.designs] == [one.label for one in found.designs]
     assert len(shown.allocation) == len(found.planned)

@@ -144,19 +144,19 @@ BROKEN: list[tuple[Callable[[Patch], None], Callable[[], None]]] = [
         lambda: rules.test_checkpoints_go_where_they_went_before_a_move_that_is_called_off("lazy_move"),
     ),
     (
-        in_the_laboratory("a second move inherits the holder of the first"),
-        rules.test_checkpoints_go_to_the_planned_holder_after_the_second_move_of_a_group_as_well,
+        in_the_laboratory("a second move inherits the checkpoint host of the first"),
+        rules.test_checkpoints_go_to_the_planned_checkpoint_host_after_the_second_move_of_a_group_as_well,
     ),
     (
         sends_what_was_sent,
         rules.test_a_new_instance_does_not_send_what_the_old_one_has_sent_to_a_group_that_moved_meanwhile,
     ),
     (
-        in_the_laboratory("control knows at once which tasks and holders are dead"),
-        rules.test_a_group_is_sent_to_its_holder_until_the_death_of_that_is_detected,
+        in_the_laboratory("control knows at once which tasks and checkpoint hosts are dead"),
+        rules.test_a_group_is_sent_to_its_checkpoint_host_until_the_death_of_that_is_detected,
     ),
     (
-        in_the_laboratory("control knows at once which tasks and holders are dead"),
+        in_the_laboratory("control knows at once which tasks and checkpoint hosts are dead"),
         rules.test_a_move_is_called_off_when_the_death_of_its_target_is_detected_and_not_before,
     ),
     (last_host_for_a_group, rules.test_of_hosts_with_equally_few_groups_the_first_takes_a_group),

@@ -61,8 +61,8 @@ def moves(at: int, host: int = 3) -> dict[str, Any]:
 
 
 def rows(raw: dict[str, Any]) -> RunRecords:
-    holders = {("sum", 0): "h-3", ("sum", 1): "h-3"}
-    return simulate(scenario(raw), RunInputs(holders=holders), plane=CompiledPlane)
+    checkpoint_hosts = {("sum", 0): "h-3", ("sum", 1): "h-3"}
+    return simulate(scenario(raw), RunInputs(checkpoint_hosts=checkpoint_hosts), plane=CompiledPlane)
 
 
 def column(records: RunRecords, table: str, *names: str) -> list[tuple[Any, ...]]:
@@ -75,13 +75,13 @@ def column(records: RunRecords, table: str, *names: str) -> list[tuple[Any, ...]
     return list(zip(*whole, strict=True))
 
 
-def test_checkpoints_go_to_a_dead_holder_until_that_is_detected() -> None:
+def test_checkpoints_go_to_a_dead_checkpoint_host_until_that_is_detected() -> None:
     records = rows(job({"dies": dies(3, 2050)}))
-    taken = column(records, "checkpoints", "taken_ns", "holder", "stored_ns")
+    taken = column(records, "checkpoints", "taken_ns", "checkpoint_host", "stored_ns")
     between = [row for row in taken if 2050 < row[0] < DETECTED]
     assert len(between) == 2 * 3  # at 2.1, 2.4 and 2.7 s
-    assert {(holder, stored) for _, holder, stored in between} == {(3, NEVER)}
-    assert {holder for at, holder, _ in taken if at >= DETECTED} <= {0, 1, 2}
+    assert {(checkpoint_host, stored) for _, checkpoint_host, stored in between} == {(3, NEVER)}
+    assert {checkpoint_host for at, checkpoint_host, _ in taken if at >= DETECTED} <= {0, 1, 2}
     assert all(stored != NEVER for at, _, stored in taken if DETECTED <= at < 7900)
 
 

@@ -15,8 +15,8 @@ from test_cluster_view import job as two_groups
 from models.records.tables import NEVER, RunRecords
 from models.scenario.inputs import RunInputs
 
-HOLDERS = {("sum", 0): "h-3", ("sum", 1): "h-3"}
-HOLDERS_OF_BOTH = {("one", 0): "h-3", ("two", 0): "h-4"}
+CHECKPOINT_HOSTS = {("sum", 0): "h-3", ("sum", 1): "h-3"}
+CHECKPOINT_HOSTS_OF_BOTH = {("one", 0): "h-3", ("two", 0): "h-4"}
 DETECTED_SOON = {"detector": {"heartbeat": "100 ms", "timeout": "1 s"}}
 
 
@@ -54,8 +54,8 @@ def moves(at: int, host: int, protocol: str = "cpa", operator: str = "sum") -> d
     return {"kind": "migrate", "at": f"{at} ms"} | to
 
 
-def rows(raw: dict[str, Any], holders: dict[tuple[str, int], str] = HOLDERS) -> RunRecords:
-    return simulate(scenario(raw), RunInputs(holders=holders))
+def rows(raw: dict[str, Any], checkpoint_hosts: dict[tuple[str, int], str] = CHECKPOINT_HOSTS) -> RunRecords:
+    return simulate(scenario(raw), RunInputs(checkpoint_hosts=checkpoint_hosts))
 
 
 def refused(records: RunRecords) -> list[tuple[Any, ...]]:
@@ -63,10 +63,10 @@ def refused(records: RunRecords) -> list[tuple[Any, ...]]:
     return [(at, what) for at, what in column(records, "decisions", "at_ns", "what") if "does not move" in what]
 
 
-def holders_of_the_first(records: RunRecords) -> list[tuple[float, int]]:
-    """(taken at, holder) of the checkpoints of the first key group."""
-    found = column(records, "checkpoints", "taken_ns", "holder", "key_group")
-    return [(at, holder) for at, holder, group in found if group == 0]
+def checkpoint_hosts_of_the_first(records: RunRecords) -> list[tuple[float, int]]:
+    """(taken at, checkpoint host) of the checkpoints of the first key group."""
+    found = column(records, "checkpoints", "taken_ns", "checkpoint_host", "key_group")
+    return [(at, host) for at, host, group in found if group == 0]
 
 
 # -- moves
@@ -83,7 +83,7 @@ def test_a_move_waits_until_the_groups_upstream_are_restored() -> None:
     # The state of `one` takes a second to read from 3 s on; the move of `two` is asked for in the meantime.
     raw = one_behind_the_other({"dies": dies(1, 2050), "move": moves(3100, 4, operator="two")})
     raw["operators"]["one"]["deserialise"] = "20 kB/s"
-    records = rows(raw, HOLDERS_OF_BOTH)
+    records = rows(raw, CHECKPOINT_HOSTS_OF_BOTH)
     ((restored,),) = column(records, "recoveries", "restored_ns")
     ((requested, paused, completed),) = column(records, "migrations", "requested_ns", "paused_ns", "completed_ns")
     assert requested == 3100
@@ -96,11 +96,11 @@ def test_the_checkpoint_that_the_target_reads_stays_the_newest() -> None:
     raw["operators"]["sum"]["deserialise"] = "10 kB/s"
     records = rows(raw)
     ((paused, completed),) = column(records, "migrations", "paused_ns", "completed_ns")
-    sent = column(records, "checkpoints", "taken_ns", "stored_ns", "holder")
+    sent = column(records, "checkpoints", "taken_ns", "stored_ns", "checkpoint_host")
     taken, stored, _ = next(row for row in sent if row[2] == 0)
     assert taken == 2000
     assert paused > stored + 900
-    later = [at for at, _ in holders_of_the_first(records) if at > taken]
+    later = [at for at, _ in checkpoint_hosts_of_the_first(records) if at > taken]
     assert later
     assert min(later) > completed
 
@@ -110,23 +110,23 @@ def test_checkpoints_go_where_they_went_before_a_move_that_is_called_off(protoco
     # It is open from 2.5 s until the death of the second source is detected; meanwhile they go to its target.
     records = rows(with_two_sources({"dies": dies(4, 2050), "move": moves(2500, 5, protocol)}))
     assert column(records, "migrations", "completed_ns") == [(NEVER,)]
-    taken = holders_of_the_first(records)
-    assert {holder for at, holder in taken if 2500 <= at < DETECTED} == {5}
-    assert {holder for at, holder in taken if at > DETECTED} == {3}
+    taken = checkpoint_hosts_of_the_first(records)
+    assert {host for at, host in taken if 2500 <= at < DETECTED} == {5}
+    assert {host for at, host in taken if at > DETECTED} == {3}
 
 
-def test_checkpoints_go_to_the_planned_holder_after_the_second_move_of_a_group_as_well() -> None:
+def test_checkpoints_go_to_the_planned_checkpoint_host_after_the_second_move_of_a_group_as_well() -> None:
     records = rows(job({"one": moves(2000, 5, "direct"), "two": moves(3500, 2, "direct")}, hosts=6))
     assert (records.tables["migrations"]["completed_ns"] > 0).all()
-    taken = holders_of_the_first(records)
-    assert [holder for at, holder in taken if at in (2000, 3500)] == [5, 2]  # what the targets start from
-    assert {holder for at, holder in taken if at not in (2000, 3500)} == {3}
+    taken = checkpoint_hosts_of_the_first(records)
+    assert [host for at, host in taken if at in (2000, 3500)] == [5, 2]  # what the targets start from
+    assert {host for at, host in taken if at not in (2000, 3500)} == {3}
 
 
 def test_a_new_instance_does_not_send_what_the_old_one_has_sent_to_a_group_that_moved_meanwhile() -> None:
     # The checkpoint of `one` is of 1.8 s, from before the move of `two`, and has what `two` had not saved by then.
     after = moves(2050, 3, "cpal", "one")
-    records = rows(one_behind_the_other({"two": moves(2000, 4, "cpal", "two"), "one": after}), HOLDERS_OF_BOTH)
+    records = rows(one_behind_the_other({"two": moves(2000, 4, "cpal", "two"), "one": after}), CHECKPOINT_HOSTS_OF_BOTH)
     assert column(records, "migrations", "operator") == [(2,), (1,)]
     assert (records.tables["migrations"]["completed_ns"] > 0).all()
     assert records.tables["ledger"]["lost"].tolist() == [0, 0, 0]
@@ -136,8 +136,8 @@ def test_a_new_instance_does_not_send_what_the_old_one_has_sent_to_a_group_that_
 # -- what control knows
 
 
-def test_a_group_is_sent_to_its_holder_until_the_death_of_that_is_detected() -> None:
-    # h-4 is empty: it would be chosen if control knew that the holder, which has the sink as well, is dead.
+def test_a_group_is_sent_to_its_checkpoint_host_until_the_death_of_that_is_detected() -> None:
+    # h-4 is empty: it would be chosen if control knew that the checkpoint host, which has the sink as well, is dead.
     raw = job({"first": dies(1, 2050), "second": dies(3, 2900)}, hosts=5) | DETECTED_SOON
     raw["placement"]["tasks"]["out-0"] = "h-3"
     found = column(rows(raw), "recoveries", "host", "target", "detected_ns", "operator")
@@ -230,7 +230,7 @@ def fixed(value: str) -> dict[str, Any]:
 
 
 def sent_to_the_dead(host: int) -> None:
-    """What is born from 2.06 s on is lost with one of the two, the last at 2.99 s; it arrives 1 ms later."""
+    """What arrives from 2.06 s on is lost with one of the two, the last at 2.99 s; it arrives 1 ms later."""
     dropped = column(rows(replicated({"dies": dies(host, 2055)}), {}), "dropped", "at_ns", "reason")
     lost = [at for at, reason in dropped if reason != "duplicate"]
     assert (min(lost), max(lost), len(lost)) == (2061, 2991, 94)

@@ -85,7 +85,7 @@ def moved(plane: PlaneFactory, by: str, made: Scenario | None = None) -> RunReco
     """A run in which the group moves at 1 s, by `redirect` or by `duplicate`."""
     control = Moving(RunPlan.of(made or job(), RunInputs(), 0), plane)
     if isinstance(control.plane, CompiledPlane):
-        control.plane.s.g["forgets"] = 0  # an instance that has tuples is over before its successor has a checkpoint
+        control.plane.s.run["forgets"] = 0  # an instance that has tuples is over before its successor has a checkpoint
     control.start()
     control.run(1 * NS)
     if by == "redirect":
@@ -117,8 +117,8 @@ def test_a_move_loses_nothing_and_counts_nothing_twice(by: str, plane: PlaneFact
         ledger = found.tables["ledger"]
         assert ledger["expected"].min() > 500
         assert ledger["lost"].tolist() == ledger["duplicated"].tolist() == [0, 0]
-    births = [sorted(made.tables["deliveries"]["birth_ns"].tolist()) for made in (here, there)]
-    assert births[0][:-30] == births[1][: len(births[0]) - 30]  # but for the last, which may be under way
+    created = [sorted(made.tables["deliveries"]["created_ns"].tolist()) for made in (here, there)]
+    assert created[0][:-30] == created[1][: len(created[0]) - 30]  # but for the last, which may be under way
     new = there.tables["visits"]["task"] == there.tasks.index("count-2")
     assert new.sum() > 50
 

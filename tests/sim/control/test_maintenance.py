@@ -89,8 +89,8 @@ def other(host: str) -> str:
 
 def worst(made: Scenario) -> RunInputs:
     """Each checkpoint where the load rises with its own, and the planner of the scenario."""
-    holders = {(name, k): other(hosts[k % 2]) for name, hosts in HOSTS.items() for k in range(4)}
-    return RunInputs(holders=holders, planner=planner_of(made))
+    checkpoint_hosts = {(name, k): other(hosts[k % 2]) for name, hosts in HOSTS.items() for k in range(4)}
+    return RunInputs(checkpoint_hosts=checkpoint_hosts, planner=planner_of(made))
 
 
 def rows(made: RunRecords, name: str = "maintenance") -> list[dict[str, Any]]:
@@ -122,7 +122,7 @@ def watched(made: Scenario) -> tuple[RunInputs, Watched]:
     given = worst(made)
     assert isinstance(given.planner, HistoryPlanner)
     watch = Watched(given.planner)
-    return RunInputs(holders=given.holders, planner=watch), watch
+    return RunInputs(checkpoint_hosts=given.checkpoint_hosts, planner=watch), watch
 
 
 # -- what moves
@@ -143,8 +143,10 @@ def test_checkpoints_go_to_where_load_falls_as_their_own_rises() -> None:
     for row in rows(found, "checkpoints"):
         if row["operator"] in (2, 3):
             (before if row["taken_ns"] <= 10 * S else after)[row["operator"], row["key_group"]] = row
-    assert all(HOSTS["ab"[row["operator"] - 2]].count(found.hosts[row["holder"]]) for row in before.values())
-    assert not any(HOSTS["ab"[row["operator"] - 2]].count(found.hosts[row["holder"]]) for row in after.values())
+    assert all(HOSTS["ab"[row["operator"] - 2]].count(found.hosts[row["checkpoint_host"]]) for row in before.values())
+    assert not any(
+        HOSTS["ab"[row["operator"] - 2]].count(found.hosts[row["checkpoint_host"]]) for row in after.values()
+    )
 
 
 def test_scores_are_loads_times_mean_correlations() -> None:
@@ -154,8 +156,8 @@ def test_scores_are_loads_times_mean_correlations() -> None:
     (seen,) = watch.seen
     r, load = np.corrcoef(seen.load), seen.load.mean(axis=1)
 
-    def score(holders: list[int]) -> float:
-        return sum(load[j] * r[j, seen.host == node].mean() for j, node in enumerate(holders))
+    def score(checkpoint_hosts: list[int]) -> float:
+        return sum(load[j] * r[j, seen.host == node].mean() for j, node in enumerate(checkpoint_hosts))
 
     hosts = ["io-0", "h-0", "h-1", "h-2", "h-3"]
     worst_of = [hosts.index(other(hosts[home])) for home in seen.host]
@@ -231,8 +233,9 @@ def test_a_key_group_that_is_moving_is_left_alone() -> None:
     assert "a[0]" not in [group for _, group, _ in sent_away(found)]
 
 
-def test_what_has_lost_its_holder_or_owner_is_left_to_the_next_checkpoint() -> None:
-    # h-1 dies, which held a[0] and a[2]; what it owned is recovered on h-0, its holder, and has to find another.
+def test_what_has_lost_its_checkpoint_host_or_owner_is_left_to_the_next_checkpoint() -> None:
+    # h-1 dies, which held a[0] and a[2]; what it owned is recovered on h-0, its checkpoint host, and has to find
+    # another.
     raw = shifting(first="9600 ms", every="30 s", theta=0.0).model_dump(mode="json", by_alias=True)
     made = scenario(raw | {"elasticity": raw["elasticity"] | {"hosts": ["h"]}})
     inputs, watch = watched(made)
@@ -293,7 +296,7 @@ def test_the_checkpoint_before_stays_until_the_new_one_is_stored() -> None:
 
 
 def test_an_attempt_that_does_not_arrive_counts_with_the_one_that_does() -> None:
-    # The new holder of a[0] dies as the first checkpoint is on its way to it, and is back before the next one.
+    # The new checkpoint host of a[0] dies as the first checkpoint is on its way to it, and is back before the next one.
     made = shifting(first="10 s", every="30 s", theta=0.0)
     inputs = worst(made)
     targets = {group: host for _, group, host in sent_away(run(made, World, assists=False, inputs=inputs).records)}
@@ -305,7 +308,7 @@ def test_an_attempt_that_does_not_arrive_counts_with_the_one_that_does() -> None
     for one in rows(outcome.records, "checkpoints"):
         group = f"{outcome.records.operators[one['operator']]}[{one['key_group']}]"
         before = attempts.get(group, [])
-        there = group in targets and outcome.records.hosts[one["holder"]] == targets[group]
+        there = group in targets and outcome.records.hosts[one["checkpoint_host"]] == targets[group]
         if there and one["taken_ns"] > 10 * S and all(other["stored_ns"] == NEVER for other in before):
             before.append(one)
     assert [one["stored_ns"] == NEVER for one in attempts["a[0]"]] == [True, False]

@@ -1,7 +1,7 @@
 """Exactly once, or what the guarantee says, on random small jobs with crashes at random and at ugly instants.
 
 Oracles: the same scenario without crashes (differential), the tables of checkpoints and failures (was a loss of
-state legitimate?), and the rest of the same run (what the books call lost must never come any more).
+state legitimate?), and the rest of the same run (what the audit calls lost must never come any more).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def check_job(raw: dict[str, Any], guarantee: str, cuts: tuple[int, ...] = ()) -
     clean = drain(without_crashes(raw))
     if not (run.drained and clean.drained):
         return not any(run.control.cluster.host_alive)  # a dead cluster stands still
-    books_equal_the_run_without_crashes(world, applied(clean.world))
+    audit_equals_the_run_without_crashes(world, applied(clean.world))
     the_guarantee_holds(run, guarantee)
     what_was_called_lost_never_came(run)
     if guarantee == "exactly-once" and not state_losses(run):  # an old copy may fill a gap of lost state, late
@@ -81,13 +81,13 @@ def conserved(run: Run) -> None:
 
 def trimmed_rows_are_covered(world: World) -> None:
     """What a partition was promised to be able to forget is in a stored checkpoint, or the loss was reported."""
-    holders_died = {partition.name for partition in world.all_partitions() if partition.checkpoint is None}
+    checkpoint_host_died = {partition.name for partition in world.all_partitions() if partition.checkpoint is None}
     for partition in world.all_partitions():
-        saved_at = partition.checkpoint.holder if partition.checkpoint else REMOTE
+        saved_at = partition.checkpoint.host if partition.checkpoint else REMOTE
         assert saved_at == REMOTE or world.cluster.host_alive[saved_at], (
             f"the dead hold a checkpoint of {partition.name}"
         )
-        if partition.operator.is_sink or partition.operator.is_source or partition.name in holders_died:
+        if partition.operator.is_sink or partition.operator.is_source or partition.name in checkpoint_host_died:
             continue
         assert partition.checkpoint is not None
         saved = partition.checkpoint.applied[: partition.checkpoint.count]
@@ -109,7 +109,7 @@ def every_partition_has_one_owner(run: Run) -> None:
 
 
 def losses_are_legitimate(run: Run) -> None:
-    """Reported state losses have a reason: the holder of the last stored checkpoint died after it was stored."""
+    """Reported state losses have a reason: the host of its last stored checkpoint died after it was stored."""
     checkpoints, failures, operators = run.rows["checkpoints"], run.rows["failures"], run.control.plan.operators
     for at, name in state_losses(run):
         stored = [
@@ -123,7 +123,7 @@ def losses_are_legitimate(run: Run) -> None:
         assert any(host == last[3] and last[5] <= died <= at for host, died, *_ in failures), name
 
 
-def books_equal_the_run_without_crashes(world: World, clean: dict[tuple[int, int], Counter[int]]) -> None:
+def audit_equals_the_run_without_crashes(world: World, clean: dict[tuple[int, int], Counter[int]]) -> None:
     """The ledger's verdict on a drained run is the difference to the run without crashes."""
     final = applied(world)
     for index, account in accounts(world).items():
@@ -228,7 +228,7 @@ def test_the_campaign_meets_every_kind_of_trouble(seeds: Iterable[int]) -> None:
                 "a restore from the remote store": restored_from_the_store(run),
                 "a source's host": "source" in kinds,
                 "a sink's host": "sink" in kinds,
-                "a holder that owns the group": any("owns the group" in why for *_, why in rows["decisions"]),
+                "a checkpoint host that owns the group": any("owns the group" in why for *_, why in rows["decisions"]),
                 "crash at t = 0": any(failed == 0 for failed, _ in failures),
                 "repair before the time-out": any(row[2] == row[3] for row in rows["failures"]),
             }
@@ -314,7 +314,7 @@ def late_checkpoint_of_an_old_incarnation(patch: pytest.MonkeyPatch) -> None:
     _wrapped(patch, CheckpointCoordinator, "_stored", make)
 
 
-def checkpoints_survive_their_holder(patch: pytest.MonkeyPatch) -> None:
+def checkpoints_survive_their_host(patch: pytest.MonkeyPatch) -> None:
     def make(crash: Any) -> Any:
         def broken(self: World, host: int) -> None:
             before = {partition: partition.checkpoint for partition in self.all_partitions()}
@@ -327,7 +327,7 @@ def checkpoints_survive_their_holder(patch: pytest.MonkeyPatch) -> None:
     _wrapped(patch, World, "crash", make)
 
 
-def holder_life_ignored(patch: pytest.MonkeyPatch) -> None:
+def life_of_checkpoint_host_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CheckpointCoordinator, "_is_lost", lambda self, checkpoint: False)
 
 
@@ -386,8 +386,8 @@ FIRST = {
     trim_before_it_is_stored: 6,
     restore_from_empty: 3,
     kept_outputs_not_in_the_checkpoint: 6,
-    checkpoints_survive_their_holder: 20,
-    holder_life_ignored: 27,
+    checkpoints_survive_their_host: 20,
+    life_of_checkpoint_host_ignored: 27,
     trims_one_too_many: 3,
     source_forgets_what_is_not_acknowledged: 2,
     broadcast_copies_share_an_id: 2,
@@ -403,8 +403,8 @@ MUTANTS = (
     restore_from_empty,
     kept_outputs_not_in_the_checkpoint,
     late_checkpoint_of_an_old_incarnation,
-    checkpoints_survive_their_holder,
-    holder_life_ignored,
+    checkpoints_survive_their_host,
+    life_of_checkpoint_host_ignored,
     trims_one_too_many,
     replays_backwards,
     source_forgets_what_is_not_acknowledged,

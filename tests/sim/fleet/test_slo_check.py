@@ -40,7 +40,7 @@ class Careless(Manager):
         self.changes.touched = True
         if self.changes.clock.now_ns() // HOURS % 7:
             return
-        for part in list(self.books.parts.values()):
+        for part in list(self.placement.parts.values()):
             for host in part.hosts[1:]:
                 self.changes.ask([Remove(part.number, host)], "why not")
             self.changes.ask([Move(part.number, part.hosts[0], (part.hosts[0] + 1) % n)], "why not")

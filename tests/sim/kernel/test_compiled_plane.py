@@ -28,7 +28,7 @@ METHODS: list[dict[str, Any]] = [
 
 
 def unchecked(raw: dict[str, Any]) -> Scenario:
-    """Crashes may come after the last birth: the rule that events lie within the duration is about files."""
+    """Crashes may come after the last arrival: the rule that events lie within the duration is about files."""
     return Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
 
 

@@ -41,7 +41,9 @@ FILES = {
     "scenarios/library/word-count.toml": 20,
     "examples/two-hosts.toml": 60,
 }
-FORMERLY = {"lost_partitions": "lost_units"}  # columns that were renamed since: digests have the first name
+# Columns and texts that were renamed since: digests have the first ones.
+FORMERLY = {"lost_partitions": "lost_units", "created_ns": "birth_ns", "checkpoint_host": "holder"}
+RENAMED, FIRST = "the planned checkpoint host", "the planned holder"
 JOBS = {"random": random_job, "storm": storm}
 
 
@@ -51,7 +53,8 @@ def digest(records: RunRecords) -> str:
     for name, columns in RECORDED["tables"].items():
         for column in columns:
             found.update(f"{name}.{FORMERLY.get(column, column)}:".encode())
-            found.update("\n".join(map(str, records.tables[name][column].tolist())).encode())
+            values = "\n".join(map(str, records.tables[name][column].tolist()))
+            found.update(values.replace(RENAMED, FIRST).encode())
     found.update(repr((records.operators, records.tasks, records.task_operator, records.hosts)).encode())
     return found.hexdigest()
 

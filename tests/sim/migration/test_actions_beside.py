@@ -1,6 +1,6 @@
 """Actions of protocols on shared cores, beside bounded queues, and over links that are shared evenly.
 
-Oracles: instants that are worked out by hand, on both planes; books that must be even at every cut; and the plain plane
+Oracles: instants that are worked out by hand, on both planes; audits that must pass at every cut; and the plain plane
 for the compiled one, by equality of all rows under random scripts.
 """
 
@@ -105,21 +105,21 @@ def bounded(places: int, sources: int = 1, **changes: Any) -> Any:
 def test_a_full_queue_of_a_paused_task_holds_its_senders_back(plane: PlaneFactory) -> None:
     made, _ = run(bounded(2), plane, [(12, "pause", (Q, None)), (62, "unpause", (Q,))])
     assert in_ms(made, "q")[:5] == [(11, 11, 15), (21, 62, 66), (31, 66, 70), (63, 70, 74), (67, 74, 78)]
-    emitted = [(birth, end) for birth, _, end in in_ms(made, "src")]
+    emitted = [(created, end) for created, _, end in in_ms(made, "src")]
     assert emitted[:6] == [(10, 10), (20, 20), (30, 30), (40, 40), (50, 62), (60, 66)]
 
 
 def test_a_paused_source_sends_what_is_unsent_and_emits_nothing(plane: PlaneFactory) -> None:
     made, _ = run(bounded(1), plane, [(12, "pause", (Q, 45 * MS)), (42, "pause", (SRC, 58 * MS))])
     assert in_ms(made, "q")[:5] == [(11, 11, 15), (21, 45, 49), (46, 49, 53), (59, 59, 63), (60, 63, 67)]
-    emitted = [(birth, end) for birth, _, end in in_ms(made, "src")]
+    emitted = [(created, end) for created, _, end in in_ms(made, "src")]
     assert emitted[:6] == [(10, 10), (20, 20), (30, 30), (40, 58), (50, 58), (60, 60)]
 
 
 def test_what_a_rule_holds_takes_no_place(plane: PlaneFactory) -> None:
     made, _ = run(bounded(1), plane, [(12, "hold", (Q, None, None)), (55, "unhold", (Q, None))])
     assert in_ms(made, "q")[:5] == [(11, 11, 15), (21, 55, 59), (31, 59, 63), (41, 63, 67), (51, 67, 71)]
-    assert all(birth == end for birth, _, end in in_ms(made, "src")[:6])
+    assert all(created == end for created, _, end in in_ms(made, "src")[:6])
 
 
 def test_what_is_held_back_behind_a_barrier_takes_no_place_until_it_is_let_through(plane: PlaneFactory) -> None:
@@ -232,11 +232,11 @@ def test_a_processor_with_a_core_for_every_thread_is_dedicated_cores_under_actio
         assert same(plane, runs[0], runs[1], seed, PACES), seed
 
 
-# -- books at every cut
+# -- audits at every cut
 
 
 class Reckoned(Scripted):
-    """A scripted run that looks at the books at every action, and at the end."""
+    """A scripted run that audits at every action, and at the end."""
 
     sendings = checks = 0
 
@@ -279,7 +279,7 @@ def places_of(world: World) -> tuple[dict[int, int], dict[int, int]]:
 def places_of_arrays(plane: CompiledPlane) -> tuple[dict[int, int], dict[int, int]]:
     """The same from the arrays of the compiled plane; the length of each queue must be what its task says."""
     s, queued, taken = plane.s, {}, {}
-    for task in range(int(s.g["tasks"][0])):
+    for task in range(int(s.run["tasks"][0])):
         t = s.tasks[task]
         n, v = 0, int(t["queue_head"])
         while v != NONE:

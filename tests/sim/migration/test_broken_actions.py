@@ -86,7 +86,7 @@ def forward_early(patch: pytest.MonkeyPatch) -> tuple[str, ...]:
     def serve(self: Task, item: Any, ns: int, now: int) -> None:
         if isinstance(item, Visit) and self.operator.edges:
             for child, key in self.operator.outputs(item.row.id, item.row.key):
-                self.world.emit(item.partition, child, item.row.birth_ns, key)
+                self.world.emit(item.partition, child, item.row.created_ns, key)
         right(self, item, ns, now)
 
     def complete(self: Task, visit: Visit, now: int) -> None:

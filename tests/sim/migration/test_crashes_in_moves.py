@@ -62,7 +62,7 @@ def campaign(protocol: str, seeds: range, count: int) -> Iterator[tuple[Scenario
 
 
 def faults(outcome: Outcome) -> list[str]:
-    """What is wrong; state that two crashes have taken from owner and holder may be lost, and is said to be."""
+    """What is wrong; state that crashes of owner and checkpoint host have taken may be lost, and is said to be."""
     said = any(str(what).endswith("is lost") for what in outcome.records.tables["decisions"]["what"])
     return [fault for fault in outcome.faults if not (said and fault.startswith("lost"))]
 

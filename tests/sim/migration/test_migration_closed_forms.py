@@ -37,11 +37,11 @@ from sim.migration.protocols.cpal import CaughtUpCPAL
 
 Form = Callable[[Job], Moved]
 
-HOLDER, OTHER = "worker-1", "worker-2"
+CHECKPOINT_HOST, OTHER = "worker-1", "worker-2"
 FORMS = [
-    (cpa, HOLDER),
-    (cpal, HOLDER),
-    (cpal_caught_up, HOLDER),
+    (cpa, CHECKPOINT_HOST),
+    (cpal, CHECKPOINT_HOST),
+    (cpal_caught_up, CHECKPOINT_HOST),
     (direct, OTHER),
     (lazy_move, OTHER),
 ]
@@ -67,20 +67,20 @@ def test_a_move_beside_a_remote_store_takes_what_its_closed_form_says_to_the_nan
     form: Form, protocol: str, service: int, age: int
 ) -> None:
     job = Job(age, service=service)
-    assert simulated(job, protocol, HOLDER, **REMOTE).moved == form(job)
+    assert simulated(job, protocol, CHECKPOINT_HOST, **REMOTE).moved == form(job)
 
 
 @pytest.mark.parametrize("form", [cpa, cpal, cpal_caught_up])
 @pytest.mark.parametrize("age", AGES)
 def test_the_closed_forms_hold_on_a_target_that_is_half_busy(form: Form, age: int) -> None:
     job = Job(age, service=800_000)
-    assert simulated(job, form.__name__, HOLDER).moved == form(job)
+    assert simulated(job, form.__name__, CHECKPOINT_HOST).moved == form(job)
 
 
 @pytest.mark.parametrize("age", AGES)
 def test_with_random_arrivals_cpa_pauses_for_what_it_replays(age: int) -> None:
     job = Job(age)
-    one = simulated(job, "cpa", HOLDER, arrivals="poisson").moved
+    one = simulated(job, "cpa", CHECKPOINT_HOST, arrivals="poisson").moved
     assert one.replayed != cpa(job).replayed
     pause = LATENCY + one.replayed * per_tuple(job)
     assert one.resumed - one.paused == pytest.approx(pause, rel=0.001)
@@ -129,7 +129,7 @@ JOBS = [Job(0), Job(0, service=80_000), Job(0, gap=4_000_000, service=250_000)]
 @pytest.mark.parametrize("job", JOBS)
 def test_a_checkpoint_helps_up_to_the_break_even_and_direct_is_quicker_beyond(job: Job, share: float) -> None:
     job = at_share(job, share)
-    one, other = simulated(job, "cpa", HOLDER).moved, simulated(job, "direct", OTHER).moved
+    one, other = simulated(job, "cpa", CHECKPOINT_HOST).moved, simulated(job, "direct", OTHER).moved
     assert one.replayed == pytest.approx(share * even_tuples(job), abs=1)
     assert (one.completed > other.completed) == (share > 1)
     apart = (share - 1) * even_tuples(job) * net_per_tuple(job)
@@ -139,13 +139,13 @@ def test_a_checkpoint_helps_up_to_the_break_even_and_direct_is_quicker_beyond(jo
 @pytest.mark.parametrize("job", JOBS)
 def test_at_the_break_even_both_take_as_long_to_the_tuple(job: Job) -> None:
     job = at_share(job, 1)
-    one, other = simulated(job, "cpa", HOLDER).moved, simulated(job, "direct", OTHER).moved
+    one, other = simulated(job, "cpa", CHECKPOINT_HOST).moved, simulated(job, "direct", OTHER).moved
     assert one.completed == pytest.approx(other.completed, abs=2 * job.service)
 
 
 def test_without_its_own_replay_and_its_kept_outputs_direct_would_be_quicker_far_too_early() -> None:
     job = Job(18 * NS, gap=1_666_666)
-    one, other = simulated(job, "cpa", HOLDER).moved, simulated(job, "direct", OTHER).moved
+    one, other = simulated(job, "cpa", CHECKPOINT_HOST).moved, simulated(job, "direct", OTHER).moved
     assert one.replayed > 1.1 * per_byte() * STATE / per_tuple(job)
     assert one.completed < 0.95 * other.completed
 
@@ -154,7 +154,7 @@ def test_without_its_own_replay_and_its_kept_outputs_direct_would_be_quicker_far
 def test_direct_is_never_quicker_where_an_output_takes_longer_to_send_than_a_tuple_to_replay(age: int) -> None:
     job = Job(age, service=10_000)
     assert net_per_tuple(job) < 0
-    one, other = simulated(job, "cpa", HOLDER).moved, simulated(job, "direct", OTHER).moved
+    one, other = simulated(job, "cpa", CHECKPOINT_HOST).moved, simulated(job, "direct", OTHER).moved
     assert one.completed < other.completed - per_byte() * STATE
 
 
@@ -163,7 +163,7 @@ def test_direct_is_never_quicker_where_an_output_takes_longer_to_send_than_a_tup
 
 def slope(protocol: str, service: int) -> float:
     """Return by how much the worst time of a tuple grows with each tuple that is replayed, in services."""
-    early, late = (simulated(Job(age, service=service), protocol, HOLDER) for age in (AGES[0], AGES[-1]))
+    early, late = (simulated(Job(age, service=service), protocol, CHECKPOINT_HOST) for age in (AGES[0], AGES[-1]))
     return (late.worst - early.worst) / (late.moved.replayed - early.moved.replayed) / service
 
 
@@ -180,8 +180,8 @@ def test_tuples_wait_for_what_has_piled_up_behind_the_replay(load: float) -> Non
 @pytest.mark.parametrize("service", [80_000, 100_000, 800_000])
 def test_under_cpal_the_first_tuple_after_the_switch_waits_longest(service: int, age: int) -> None:
     job = Job(age, service=service)
-    one = simulated(job, "cpal", HOLDER)
+    one = simulated(job, "cpal", CHECKPOINT_HOST)
     switched = job.asked + cpa(job).completed + LATENCY
-    born = (switched // job.gap + 1) * job.gap
-    arrived = born + ON_LINK + LATENCY - job.asked
+    created = (switched // job.gap + 1) * job.gap
+    arrived = created + ON_LINK + LATENCY - job.asked
     assert one.worst == one.moved.completed + service - arrived

@@ -136,7 +136,7 @@ def test_with_a_remote_store_any_host_can_be_the_target_once_something_is_stored
     for seed in range(8):
         tables = run(moving_beside("remote", seed, "cpal"), CompiledPlane).records.tables
         moves, stored = tables["migrations"], tables["checkpoints"]
-        assert set(stored["holder"].tolist()) == {REMOTE}
+        assert set(stored["checkpoint_host"].tolist()) == {REMOTE}
         for name, operator, group, at in zip(
             *(moves[column] for column in ("protocol", "operator", "key_group", "requested_ns")), strict=True
         ):

@@ -108,10 +108,10 @@ def test_a_pause_without_end_lasts_until_it_is_ended(plane: PlaneFactory) -> Non
 
 
 @pytest.mark.parametrize("end_ms", [45, 50])
-def test_births_wait_while_their_source_is_paused(plane: PlaneFactory, end_ms: int) -> None:
-    births = in_ms(run(line(), plane, [(15, "pause", (SRC, end_ms * MS))])[0], "src")
-    waited = [(birth, end_ms, end_ms) for birth in range(20, end_ms + 1, 10)]
-    assert births == [(10, 10, 10), *waited, *((b, b, b) for b in range(waited[-1][0] + 10, 200, 10))]
+def test_arrivals_wait_while_their_source_is_paused(plane: PlaneFactory, end_ms: int) -> None:
+    arrivals = in_ms(run(line(), plane, [(15, "pause", (SRC, end_ms * MS))])[0], "src")
+    waited = [(created, end_ms, end_ms) for created in range(20, end_ms + 1, 10)]
+    assert arrivals == [(10, 10, 10), *waited, *((b, b, b) for b in range(waited[-1][0] + 10, 200, 10))]
 
 
 def test_a_sink_without_a_service_can_be_paused(plane: PlaneFactory) -> None:

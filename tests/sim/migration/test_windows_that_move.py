@@ -34,21 +34,21 @@ every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
 
 def ran(made: Scenario, crash: Crash | None, uneven: int | None) -> Outcome:
-    """A run on the plain plane, until after the last birth; with a seed on a clock that orders channels alone."""
+    """A run on the plain plane, until after the last arrival; with a seed on a clock that orders channels alone."""
     clock = None if uneven is None else UnevenClock(uneven, made.operators["in"].parallelism)
     return run(made, World, crash, clock=clock, more_ns=MORE_NS)
 
 
 def delivered(outcome: Outcome, made: Scenario) -> Counter[int]:
-    """How often the sink got each tuple that was born within the duration: timers go on after it."""
+    """How often the sink got each tuple that was created within the duration: timers go on after it."""
     end, world = to_ns(made.duration_s), outcome.control.plane
     assert isinstance(world, World)
     return Counter(
         tuple_id
         for partition in world.all_partitions()
         if partition.operator.is_sink
-        for tuple_id, birth in zip(partition.applied, partition.births_ns, strict=True)
-        if birth < end
+        for tuple_id, created in zip(partition.applied, partition.applied_created_ns, strict=True)
+        if created < end
     )
 
 

@@ -49,8 +49,8 @@ def plainly(
     over = [k for k, host in enumerate(hosts) if host.member and before[k] > high]
     useable = 0
     for group in groups:
-        if group.host in over and group.holder is not None:
-            useable += fits(hosts, groups, group, group.holder, high)
+        if group.host in over and group.checkpoint_host is not None:
+            useable += fits(hosts, groups, group, group.checkpoint_host, high)
     moves, stuck = [], []
     for host in sorted(over, key=lambda host: (-before[host], host)):
         for _ in range(rules.moves):
@@ -64,7 +64,7 @@ def plainly(
                 break
             group, target, assisted = found
             moves.append((group.number, target, assisted))
-            groups[groups.index(group)] = replace(group, host=target, holder=host, rested=False)
+            groups[groups.index(group)] = replace(group, host=target, checkpoint_host=host, rested=False)
     return moves, stuck, useable
 
 
@@ -80,11 +80,11 @@ def _one_move(
     here = len([group for group in groups if group.host == rested[0].host])
     first = {"sufficient": 0, "quarter": (here + 3) // 4, "useable": here}[rules.prefer]
     for group in order[:first]:
-        if group.holder is not None and fits(hosts, groups, group, group.holder, high):
-            return group, group.holder, True
+        if group.checkpoint_host is not None and fits(hosts, groups, group, group.checkpoint_host, high):
+            return group, group.checkpoint_host, True
     for group in order:
-        if group.holder is not None and fits(hosts, groups, group, group.holder, high):
-            return group, group.holder, True
+        if group.checkpoint_host is not None and fits(hosts, groups, group, group.checkpoint_host, high):
+            return group, group.checkpoint_host, True
         now = shares(hosts, groups)
         least = [k for k in range(len(hosts)) if hosts[k].accepts_work and k != group.host]
         least.sort(key=lambda k: (now[k], k))
@@ -111,7 +111,7 @@ def random_round(draw: Random) -> tuple[list[Host], list[Group]]:
             number=k,
             host=draw.randrange(len(hosts)),
             load=draw.choice([0.1, 0.2]) if coarse else draw.randint(0, 300) / 1000,
-            holder=draw.choice([None, *range(len(hosts))]),
+            checkpoint_host=draw.choice([None, *range(len(hosts))]),
             rested=draw.random() < 0.8,
         )
         for k in range(draw.randint(0, 24))
@@ -161,7 +161,7 @@ def applied(groups: Sequence[Group], moves: Sequence[Proposal]) -> list[Group]:
 def test_the_smallest_group_that_is_enough_goes_where_its_checkpoint_is() -> None:
     hosts = [Host(1.0), Host(1.0), Host(1.0)]
     loads = [0.5, 0.3, 0.2, 0.05]
-    groups = [Group(k, 0, load, holder=1) for k, load in enumerate(loads)]
+    groups = [Group(k, 0, load, checkpoint_host=1) for k, load in enumerate(loads)]
     (move,) = balance(hosts, groups, Rules(high=0.85)).moves
     assert (move.group, move.target, move.assisted) == (2, 1, True)
     assert (move.origin_share, move.target_share) == (pytest.approx(1.05), 0.0)
@@ -169,7 +169,7 @@ def test_the_smallest_group_that_is_enough_goes_where_its_checkpoint_is() -> Non
 
 def test_without_room_at_its_checkpoint_it_goes_to_the_least_loaded_host() -> None:
     hosts = [Host(1.0), Host(1.0, outside=0.8), Host(1.0, outside=0.5), Host(1.0, outside=0.4)]
-    groups = [Group(k, 0, 0.3, holder=1) for k in range(3)]
+    groups = [Group(k, 0, 0.3, checkpoint_host=1) for k in range(3)]
     (move,) = balance(hosts, groups, Rules(high=0.85)).moves
     assert (move.group, move.target, move.assisted) == (0, 3, False)
 
@@ -177,7 +177,7 @@ def test_without_room_at_its_checkpoint_it_goes_to_the_least_loaded_host() -> No
 def test_a_moved_load_counts_at_both_hosts_at_once() -> None:
     # Two hosts are too full by one group each; there is room for just one of them.
     hosts = [Host(1.0), Host(1.0), Host(1.0, outside=0.5)]
-    groups = [Group(k, k % 2, 0.3, holder=2) for k in range(6)]
+    groups = [Group(k, k % 2, 0.3, checkpoint_host=2) for k in range(6)]
     found = balance(hosts, groups, Rules(high=0.85))
     assert [(move.group, move.target) for move in found.moves] == [(0, 2)]
     assert (found.overloaded, found.unplaced) == ((0, 1), (1,))
@@ -187,18 +187,23 @@ def test_a_moved_load_counts_at_both_hosts_at_once() -> None:
 def test_variants_look_further_for_a_checkpoint_that_helps() -> None:
     hosts = [Host(1.0), Host(1.0, outside=0.9), Host(1.0)]
     loads = [0.1] * 7 + [0.2]
-    groups = [Group(k, 0, load, holder=2 if k in (1, 7) else 1) for k, load in enumerate(loads)]
+    groups = [Group(k, 0, load, checkpoint_host=2 if k in (1, 7) else 1) for k, load in enumerate(loads)]
     chosen = {prefer: balance(hosts, groups, Rules(0.85, prefer=prefer)).moves[0] for prefer in PREFER}
     # 0.05 too much: the order is 0 .. 6, then 7.
     assert [(move.group, move.assisted) for move in chosen.values()] == [(0, False), (1, True), (1, True)]
-    far = [replace(group, holder=1 if group.number == 1 else group.holder) for group in groups]
+    far = [replace(group, checkpoint_host=1 if group.number == 1 else group.checkpoint_host) for group in groups]
     chosen = {prefer: balance(hosts, far, Rules(0.85, prefer=prefer)).moves[0] for prefer in PREFER}
     assert [(move.group, move.assisted) for move in chosen.values()] == [(0, False), (0, False), (7, True)]
 
 
 def test_a_host_is_drained_where_all_of_it_fits_below_the_middle_of_the_thresholds() -> None:
     hosts = [Host(1.0), Host(1.0), Host(1.0)]
-    groups = [Group(0, 0, 0.1, holder=1), Group(1, 0, 0.1, holder=None), Group(2, 1, 0.45), Group(3, 2, 0.4)]
+    groups = [
+        Group(0, 0, 0.1, checkpoint_host=1),
+        Group(1, 0, 0.1, checkpoint_host=None),
+        Group(2, 1, 0.45),
+        Group(3, 2, 0.4),
+    ]
     rules = Rules(high=0.9, low=0.3)
     found = adaptation.drain(hosts, groups, [0, 1, 2], rules)
     assert found is not None
@@ -211,19 +216,19 @@ def test_a_host_is_drained_where_all_of_it_fits_below_the_middle_of_the_threshol
     assert adaptation.drain([replace(hosts[0], fixed=0.01), *hosts[1:]], groups, [0], rules) is None
 
 
-def anti_correlated(holders: Sequence[int], share: int) -> adaptation.Round:
+def anti_correlated(checkpoint_hosts: Sequence[int], share: int) -> adaptation.Round:
     """The experiment of that name: two operators of ten groups on hosts 1 and 2, the input on host 0.
 
     So many percent of the data go to the second operator; hosts 0 and 2 are under 70 % of outside load at first.
     """
     hosts = [Host(1.0, outside=0.7), Host(1.0), Host(1.0, outside=0.7)]
     first, second = 0.8 * (100 - share) / 100, 0.8 * share / 100
-    groups = [Group(k, 1 if k < 10 else 2, (first if k < 10 else second) / 10, holders[k]) for k in range(20)]
+    groups = [Group(k, 1 if k < 10 else 2, (first if k < 10 else second) / 10, checkpoint_hosts[k]) for k in range(20)]
     return balance(hosts, groups, Rules(high=0.7))
 
 
 @pytest.mark.parametrize(
-    ("holders", "useable"),
+    ("checkpoint_hosts", "useable"),
     [
         ([1] * 20, 1.0),  # of the second operator where the first one falls
         ([1 if k % 2 else 0 for k in range(20)], 0.5),
@@ -231,10 +236,10 @@ def anti_correlated(holders: Sequence[int], share: int) -> adaptation.Round:
     ],
     ids=["optimised", "even", "worst"],
 )
-def test_useable_checkpoints_of_the_anti_correlated_experiment(holders: list[int], useable: float) -> None:
+def test_useable_checkpoints_of_the_anti_correlated_experiment(checkpoint_hosts: list[int], useable: float) -> None:
     seen = 0
     for share in range(20, 101):
-        found = anti_correlated(holders, share)
+        found = anti_correlated(checkpoint_hosts, share)
         if found.overloaded == (2,):
             seen += 1
             assert found.groups == 10

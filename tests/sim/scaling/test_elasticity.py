@@ -176,7 +176,11 @@ def test_the_checkpoint_stays_with_the_host_that_had_the_group() -> None:
     )
     for row in rows(outcome.records, "migrations"):
         partition = outcome.control.cluster.owner_of(outcome.control.plan.first_partition[row[1]] + row[2])
-        assert outcome.control.plane.holder(partition) == outcome.control.cluster.planned_holder[partition] == row[3]
+        assert (
+            outcome.control.plane.checkpoint_host(partition)
+            == outcome.control.cluster.planned_checkpoint_host[partition]
+            == row[3]
+        )
 
 
 # -- hosts that come and go
@@ -220,12 +224,12 @@ def test_a_spare_host_is_acquired_when_nothing_fits_and_released_when_it_is_not_
     samples = made.tables["samples"]
     assert not (samples["host"][samples["at_ns"] > until] == index).any()
     held = made.tables["checkpoints"]
-    assert not (held["holder"][held["taken_ns"] > until] == index).any()
+    assert not (held["checkpoint_host"][held["taken_ns"] > until] == index).any()
 
 
 def test_a_spare_host_is_nothing_before_it_is_acquired() -> None:
     made = run(scaled(scale_out=False), World).records
-    for name, column in (("samples", "host"), ("checkpoints", "holder"), ("migrations", "target")):
+    for name, column in (("samples", "host"), ("checkpoints", "checkpoint_host"), ("migrations", "target")):
         assert 2 not in made.tables[name][column].tolist()
     assert 2 not in [row[0] for row in rows(made, "hosts_in_use")]
     assert len(decisions(made, "stays overloaded")) >= 8

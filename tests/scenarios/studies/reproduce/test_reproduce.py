@@ -148,9 +148,9 @@ def test_maintenance_has_a_checkpoint_at_hand_for_nine_moves_of_ten(year: Flight
 def test_no_policy_leaves_a_checkpoint_with_its_group(year: Flights, name: str) -> None:
     setting = Airline(16)
     load = loads(setting, year, 1)
-    holder = POLICIES[name](Training(load[:, :TRAINING], homes(setting), operators(setting), setting.theta), 1)
-    assert (holder != homes(setting)).all()
-    assert ((holder >= 0) & (holder < NODES)).all()
+    checkpoint_host = POLICIES[name](Training(load[:, :TRAINING], homes(setting), operators(setting), setting.theta), 1)
+    assert (checkpoint_host != homes(setting)).all()
+    assert ((checkpoint_host >= 0) & (checkpoint_host < NODES)).all()
 
 
 # -- the other experiments

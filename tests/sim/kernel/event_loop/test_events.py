@@ -18,7 +18,7 @@ Entry = tuple[int, int, int, int]  # instant, rank, order of setting, subject
 def empty_state(tasks: int) -> State:
     """A state that can hold events, and nothing else."""
     made = State(**{name: np.zeros(1, dtype) for name, dtype in ARRAYS.items()} | pools.empty())
-    made.g["vacant"] = NONE
+    made.run["vacant"] = NONE
     for task in range(tasks):
         with_task(made, task)
     return made
@@ -38,8 +38,8 @@ class Agenda:
 
     def set(self, kind: str, time: int, task: int, subject: int) -> None:
         """Set an event of the task; `arrival` is for the task, from task 0."""
-        s, serial = self.s, int(self.s.g["serial"][0])
-        if int(s.g["events"][0]) == len(s.heap):
+        s, serial = self.s, int(self.s.run["serial"][0])
+        if int(s.run["events"][0]) == len(s.heap):
             s.heap = pools.longer(s.heap, 0)
         if kind == "own":
             rank = SERVICE + task
@@ -50,16 +50,16 @@ class Agenda:
                 events.push_arrival(s, time, rank, serial, subject)
             else:
                 events.push(s, time, rank, serial, TICK, subject)
-            s.g["serial"] += 1
+            s.run["serial"] += 1
         self.waiting.append((time, rank, serial, subject))
 
     def take(self) -> Entry:
         """Remove the first one."""
-        events.play_vacant(self.s)
+        events.replay_vacant(self.s)
         place = events.first_of(self.s)
         time, rank, serial, _, subject = events.event_at(self.s, place)
         events.remove_first(self.s, place)
-        self.s.g["now"] = time
+        self.s.run["now"] = time
         return time, rank, serial, subject
 
     def first(self) -> Entry:
@@ -73,7 +73,7 @@ class Agenda:
 def test_events_come_by_instant_rank_and_order_of_setting(tasks: int) -> None:
     random, agenda = Random(tasks), Agenda(tasks)
     for number in range(1500):
-        now = int(agenda.s.g["now"][0])
+        now = int(agenda.s.run["now"][0])
         # Few different instants: ties of all kinds are common. Some arrivals come earlier than others set before.
         for _ in range(random.choice((0, 0, 1, 3))):
             later = random.choice((0, 0, 1, 2, 5))
@@ -84,7 +84,7 @@ def test_events_come_by_instant_rank_and_order_of_setting(tasks: int) -> None:
             assert agenda.take() == agenda.first()
     while agenda.waiting:
         assert agenda.take() == agenda.first()
-    events.play_vacant(agenda.s)
+    events.replay_vacant(agenda.s)
     assert events.first_of(agenda.s) == NONE
 
 
@@ -92,22 +92,22 @@ def test_what_a_full_ring_has_no_place_for_comes_in_order_all_the_same() -> None
     agenda = Agenda(2)
     for number in range(RING + 50):
         agenda.set("arrival", 10 + number // 3, 1, number)
-    assert int(agenda.s.g["far_count"][0]) == RING
-    assert int(agenda.s.g["events"][0]) == 50
+    assert int(agenda.s.run["far_count"][0]) == RING
+    assert int(agenda.s.run["events"][0]) == 50
     for expected in sorted(agenda.waiting):
         assert agenda.take() == expected
 
 
 def test_instants_too_far_away_for_the_tournament_come_in_order_all_the_same() -> None:
     agenda = Agenda(2)
-    latest = int(agenda.s.g["horizon"][0])
+    latest = int(agenda.s.run["horizon"][0])
     for number, time in enumerate((latest + 7, latest - 1, latest // 4 - 1, 5, latest, latest // 4)):
         agenda.tasks = number + 1
         with_task(agenda.s, 2 * number)
         agenda.set("own", time, 2 * number, number)
     assert len(agenda.s.own) > 4
-    assert int(agenda.s.g["horizon"][0]) < latest // 2  # more tasks leave fewer bits for the instant
+    assert int(agenda.s.run["horizon"][0]) < latest // 2  # more tasks leave fewer bits for the instant
     for expected in sorted(agenda.waiting):
         assert agenda.take() == expected
-    events.play_vacant(agenda.s)
+    events.replay_vacant(agenda.s)
     assert events.first_of(agenda.s) == NONE

@@ -34,23 +34,23 @@ class Keeping(CompiledPlane):
 
     def __init__(self, *of: Any) -> None:
         super().__init__(*of)
-        self.s.g["forgets"] = 0
+        self.s.run["forgets"] = 0
 
 
 class Forgetting(CompiledPlane):
     """Forgets all that it may whenever control has done something."""
 
     def advance(self, limit: Key) -> bool:
-        if self.s.g["forgets"][0]:
+        if self.s.run["forgets"][0]:
             forget(self.s)
         return super().advance(limit)
 
 
 class Hasty(Forgetting):
-    """Takes for over what was born a while ago."""
+    """Takes for over what was created a while ago."""
 
     def advance(self, limit: Key) -> bool:
-        self.s.g["oldest"] = max(0, self._clock.now_ns() - S // 2)
+        self.s.run["oldest"] = max(0, self._clock.now_ns() - S // 2)
         return super().advance(limit)
 
 

@@ -13,17 +13,17 @@ from sim.draws import source_id
 
 
 def recursion(made: Scenario, servers: int) -> list[tuple[int, int, int]]:
-    """(arrival, start, end) of every tuple in order of arrival, from the births and the drawn services alone."""
+    """(arrival, start, end) of every tuple in order of arrival, from the arrivals and the drawn services alone."""
     world = built(made)
     source, operator = world.sources[0], world.plan.operators[1]
     assert operator.service_ns is not None
     free = [0] * servers
     rows = []
-    for sequence, birth in enumerate(source.births_ns):
-        start = max(birth, heapq.heappop(free))
+    for sequence, created in enumerate(source.arrivals_ns):
+        start = max(created, heapq.heappop(free))
         end = start + operator.service_ns(source_id(source.code, sequence))
         heapq.heappush(free, end)
-        rows.append((birth, start, end))
+        rows.append((created, start, end))
     return rows
 
 

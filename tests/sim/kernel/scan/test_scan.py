@@ -163,16 +163,16 @@ def test_backlogs_that_outgrow_their_room_are_the_same(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("of_links", [False, True])
-def test_books_do_not_balance_where_a_tuple_that_waits_was_changed(of_links: bool) -> None:
+def test_the_audit_fails_where_a_tuple_that_waits_was_changed(of_links: bool) -> None:
     control = build(made(WIDE), plane=ScanPlane)
     control.run(to_ns(1))
     s = control.plane.s
     assert control.plane.ledger()
-    tasks = int(s.g["tasks"][0])
+    tasks = int(s.run["tasks"][0])
     queues = s.queues[tasks:] if of_links else s.queues[:tasks]
     q = queues[queues["n"] > 0][0]
     s.chunks["id"][int(q["head"]) * CHUNK + int(q["head_place"])] += np.uint64(1)
-    with pytest.raises(RuntimeError, match="the books do not balance"):
+    with pytest.raises(RuntimeError, match="the audit failed"):
         control.plane.ledger()
 
 

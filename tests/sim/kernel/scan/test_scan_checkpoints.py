@@ -30,8 +30,8 @@ from sim.kernel.scan.plane import ScanPlane
 from sim.kernel.scan.state import LOG_CHUNK
 
 
-def holders(raw: dict[str, Any], draw: Random) -> RunInputs:
-    """A planned holder for some key groups, which may be the owner."""
+def checkpoint_hosts(raw: dict[str, Any], draw: Random) -> RunInputs:
+    """A planned checkpoint host for some key groups, which may be the owner."""
     cluster = Cluster(RunPlan.of(made(raw), RunInputs(), 0))
     hosts = cluster.plan.host_names
     found = {
@@ -39,13 +39,13 @@ def holders(raw: dict[str, Any], draw: Random) -> RunInputs:
         for operator, index in zip(cluster.partition_operator, cluster.partition_index, strict=True)
         if draw.random() < 0.5
     }
-    return RunInputs(holders=found)
+    return RunInputs(checkpoint_hosts=found)
 
 
 def equal_checkpoints(seed: int) -> None:
     draw = Random(seed)
     raw = checkpointed_job(draw)
-    inputs = holders(raw, draw)
+    inputs = checkpoint_hosts(raw, draw)
     asked = made(raw)
     assert kernel(raw).name == SCAN
     found = simulate(asked, inputs, plane=ScanPlane)
@@ -190,14 +190,14 @@ def test_staggered_checkpoints_cut_no_span() -> None:
     control = build(made(LARGE), plane=ScanPlane)
     control.run(2_900_000_000)
     state = control.plane.s  # type: ignore[attr-defined]
-    assert state.g["length"][0] > 100_000_000
+    assert state.run["length"][0] > 100_000_000
 
 
 def test_what_upstream_has_forgotten_is_not_logged_any_more() -> None:
     control = build(made(LARGE), plane=ScanPlane)
     control.run(2_900_000_000)
     state = control.plane.s  # type: ignore[attr-defined]
-    used = state.log_next.shape[0] - int(state.books["log_left"][0])
+    used = state.log_next.shape[0] - int(state.checkpointing["log_left"][0])
     waiting = int(np.sum(state.saved["arrived"] - state.saved["trimmed"]))
     assert used * LOG_CHUNK < 2 * waiting + 2 * LOG_CHUNK * state.saved.shape[0]
     assert waiting < int(np.sum(state.saved["arrived"])) // 3

@@ -1,4 +1,4 @@
-"""The books of runs in which no host fails: number and sum of the ids that follow from the sources."""
+"""The audit of runs in which no host fails: number and sum of the ids that follow from the sources."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SPLIT: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("outputs", [1.6, 1.0, 3.0])
-def test_the_books_count_what_the_specification_counts(outputs: float) -> None:
+def test_the_audit_counts_what_the_specification_counts(outputs: float) -> None:
     many = SPLIT["operators"]["many"] | {"selectivity": outputs}
     made = scenario(SPLIT | {"operators": SPLIT["operators"] | {"many": many}})
     found = simulate(made, plane=CompiledPlane).tables["ledger"]
@@ -50,11 +50,11 @@ def test_the_books_count_what_the_specification_counts(outputs: float) -> None:
 
 
 @pytest.mark.parametrize("field", ["sum", "applied"])
-def test_a_tuple_too_many_in_the_books_is_noticed(field: str) -> None:
+def test_a_tuple_too_many_in_the_audit_is_noticed(field: str) -> None:
     class Wrong(CompiledPlane):
         def ledger(self) -> list[tuple[int, int, int, int]]:
             self.s.operators[field][2] += self.s.operators[field].dtype.type(1)
             return super().ledger()
 
-    with pytest.raises(RuntimeError, match="the books do not balance"):
+    with pytest.raises(RuntimeError, match="the audit failed"):
         simulate(scenario(SPLIT), plane=Wrong)

@@ -20,7 +20,7 @@ def double(number: int) -> int:
 
 @kernel
 def doubled(s: State) -> int:
-    return double(3) + double(s.g[0].free_visit) + double(s.g[0].now) + double(s.g[0].drops)
+    return double(3) + double(s.run[0].free_visit) + double(s.run[0].now) + double(s.run[0].drops)
 
 
 @kernel
@@ -40,7 +40,7 @@ def nonsense(s: Any) -> int:
 
 @kernel
 def guarded(s: State) -> int:
-    if s.full and s.g[0].now >= 0:
+    if s.extended and s.run[0].now >= 0:
         return nonsense(s)
     return 1
 
@@ -51,7 +51,7 @@ def state() -> State:
 
 def test_what_is_called_from_compiled_code_is_compiled_once_for_all_whole_numbers() -> None:
     s = state()
-    s.g["free_visit"], s.g["now"], s.g["drops"] = -4, 2**40, 1
+    s.run["free_visit"], s.run["now"], s.run["drops"] = -4, 2**40, 1
     assert doubled(s) == 6 - 8 + 2**41 + 2
     template, *_ = double.get_call_template([], {"number": _type_of(np.int32(1))})  # type: ignore[attr-defined]
     assert len(template.cases) == 1
