@@ -1,6 +1,6 @@
-"""How likely a checkpoint will be useable on each host when its key group needs it.
+"""How likely a checkpoint will be usable on each host when its key group needs it.
 
-A checkpoint is useable when its group's host is overloaded and the group would fit on the checkpoint's host. That is
+A checkpoint is usable when its group's host is overloaded and the group would fit on the checkpoint's host. That is
 judged over futures made of measured windows: the total load goes up by a step, each key group follows along its
 regression on the total, and keeps what the total does not explain of some measured window. The steps go from
 0.7 of the one that overloads the first host to 1.3 of the one that overloads the ninth of ten hosts, as far as these
@@ -22,7 +22,7 @@ from models.checked_arrays import CheckedArrays, FloatArray, IntArray
 from models.errors import raise_if_any
 from models.planning.checkpoint_allocation import CheckpointAllocation
 
-EXPECTED = "expected-useable"  # the method that minimises this
+EXPECTED = "expected-usable"  # the method that minimises this
 FUTURES = 200
 _FIRST, _LAST, _SHARE = 0.7, 1.3, 0.9
 _GREATEST = 2.0  # a host that is not overloaded by this many times the total does not follow it
@@ -54,7 +54,7 @@ def expected_allocation(
     futures: int = FUTURES,
     group: tuple[str | int, ...] | None = None,
 ) -> CheckpointAllocation:
-    """The allocation problem whose objective is the expected number of key groups in need without a useable checkpoint.
+    """The allocation problem whose objective is the expected number of key groups in need without a usable checkpoint.
 
     load (G, windows) in units of speed; host (G,); speed, outside (N,). Its cost (G, N) is the chance that the group's
     host is overloaded and the group would not fit on the node: a whole number of futures over their number, so that
@@ -76,9 +76,9 @@ def expected_allocation(
         check.add("speed", float(speeds.min()), "must be positive")
     raise_if_any(check.faults)
     assert loads is not None and speeds is not None and others is not None and at is not None
-    need, useable = chances(loads, Cluster(at, speeds, others, theta), np.random.default_rng(seed), futures)
+    need, usable = chances(loads, Cluster(at, speeds, others, theta), np.random.default_rng(seed), futures)
     return CheckpointAllocation(
-        cost=(need[:, None] - useable) / futures,
+        cost=(need[:, None] - usable) / futures,
         load=loads.mean(axis=1),
         forbidden=np.column_stack([np.arange(len(loads)), at]),
         group=group,
@@ -90,14 +90,14 @@ def chances(
 ) -> tuple[FloatArray, FloatArray]:
     """In how many futures each group's host is overloaded (G,), and in how many it also fits on each node (G, N)."""
     host, theta, groups = cluster.host, cluster.theta, len(load)
-    need, useable = np.zeros(groups), np.zeros((groups, len(cluster.speed)))
+    need, usable = np.zeros(groups), np.zeros((groups, len(cluster.speed)))
     for future in _futures(load, cluster, rng, futures).T:
         share = cluster.outside + cluster.per_node(future)
         over = share[host] > theta
         need += over
-        useable += over[:, None] & (share[None, :] + future[:, None] / cluster.speed[None, :] <= theta)
-    useable[np.arange(groups), host] = 0.0
-    return need, useable
+        usable += over[:, None] & (share[None, :] + future[:, None] / cluster.speed[None, :] <= theta)
+    usable[np.arange(groups), host] = 0.0
+    return need, usable
 
 
 def _futures(load: FloatArray, cluster: Cluster, rng: np.random.Generator, futures: int) -> FloatArray:

@@ -1,4 +1,4 @@
-"""How far checkpoints help at the level of rates: how many are useable, how many moves they assist.
+"""How far checkpoints help at the level of rates: how many are usable, how many moves they assist.
 
 Every window is looked at by itself, from the same placement: steps 1 to 4 of "Adaptation manager" on the page
 "Checkpoint-assisted migration and checkpoint allocation". Nothing is carried from one window to the next.
@@ -16,24 +16,24 @@ from models.errors import raise_if_any
 
 
 @dataclass(frozen=True)
-class UseableShares:
+class UsableShares:
     """Counts (windows,) and the shares they make; a share of nothing is None.
 
-    at_risk: key groups on overloaded nodes; useable: of them, those whose checkpoint's node has room for
+    at_risk: key groups on overloaded nodes; usable: of them, those whose checkpoint's node has room for
     them. assisted, direct: moves that one round of the manager makes; stuck: nodes that it leaves overloaded
     though moves were left.
     """
 
     at_risk: IntArray
-    useable: IntArray
+    usable: IntArray
     assisted: IntArray
     direct: IntArray
     stuck: IntArray
 
     @property
-    def useable_share(self) -> float | None:
+    def usable_share(self) -> float | None:
         """The average over the windows, each with the weight of its groups on overloaded nodes."""
-        return _share(self.useable, self.at_risk)
+        return _share(self.usable, self.at_risk)
 
     @property
     def assisted_share(self) -> float | None:
@@ -51,7 +51,7 @@ class _Cluster:
     most_moves: int
 
 
-def useable_shares(
+def usable_shares(
     load: npt.ArrayLike,
     host: npt.ArrayLike,
     checkpoint_host: npt.ArrayLike,
@@ -60,7 +60,7 @@ def useable_shares(
     speed: npt.ArrayLike,
     theta: float = 0.85,
     moves_per_node: int = 4,
-) -> UseableShares:
+) -> UsableShares:
     """The shares for loads (groups, windows) in units of speed.
 
     host, checkpoint_host (groups,): nodes, -1 for a group without a checkpoint; outside (nodes,): utilisation
@@ -90,7 +90,7 @@ def useable_shares(
     return _shares(loads, _Cluster(at, held - 1, others, speeds, theta, moves_per_node))
 
 
-def _shares(load: FloatArray, cluster: _Cluster) -> UseableShares:
+def _shares(load: FloatArray, cluster: _Cluster) -> UsableShares:
     # 1. the utilisation of every node in every window
     sums = np.zeros((len(cluster.speed), load.shape[1]))
     np.add.at(sums, cluster.host, load)
@@ -99,11 +99,11 @@ def _shares(load: FloatArray, cluster: _Cluster) -> UseableShares:
     at_risk = util[cluster.host] > cluster.theta
     there = np.maximum(cluster.checkpoint, 0)
     fits = util[there] + load / cluster.speed[there][:, None] <= cluster.theta
-    useable = at_risk & fits & (cluster.checkpoint >= 0)[:, None]
+    usable = at_risk & fits & (cluster.checkpoint >= 0)[:, None]
     moves = np.zeros((3, load.shape[1]), dtype=np.int64)
     for window in np.flatnonzero(at_risk.any(axis=0)):
         moves[:, window] = _round(load[:, window], util[:, window].copy(), cluster)
-    return UseableShares(at_risk.sum(axis=0), useable.sum(axis=0), *moves)
+    return UsableShares(at_risk.sum(axis=0), usable.sum(axis=0), *moves)
 
 
 def _round(load: FloatArray, util: FloatArray, cluster: _Cluster) -> tuple[int, int, int]:

@@ -1,9 +1,9 @@
-"""What objectives of checkpoint allocation are worth: shares of assisted moves and of useable checkpoints, by seeds.
+"""What objectives of checkpoint allocation are worth: shares of assisted moves and of usable checkpoints, by seeds.
 
     .venv/bin/python benchmarks/allocation.py [--seeds 8] [--flights FILE] [--years 2008 2009 ...]
 
 The airline experiment at the level of rates (`scenarios.studies.reproduce.airline`), with the bundled flights of 2017
-or the years of another file. Each line is a setting: means over the seeds and, for `expected-useable`, its gain over
+or the years of another file. Each line is a setting: means over the seeds and, for `expected-usable`, its gain over
 others in points with a 95 % interval over seeds (the same loads for all). A control that knows nothing of correlation
 (`least-used`) belongs in every comparison.
 """
@@ -29,18 +29,18 @@ SETTINGS = {
     "one copy": Airline(copies=1),
 }
 GROUPS = (16, 32, 48)
-OURS = "expected-useable"
+OURS = "expected-usable"
 
 
 def line(name: str, groups: int, found: dict[str, list[Outcome]]) -> None:
-    """One setting: means of both shares, and gains in useable share."""
+    """One setting: means of both shares, and gains in usable share."""
     means = " ".join(
-        f"{policy} {fmean(one.share for one in runs):.2f}/{fmean(one.useable_share for one in runs):.2f}"
+        f"{policy} {fmean(one.share for one in runs):.2f}/{fmean(one.usable_share for one in runs):.2f}"
         for policy, runs in found.items()
     )
     print(f"{name}, K = {groups}: {means}", flush=True)
     for policy in ("literal", "tie-band", "least-used"):
-        for what in ("share", "useable_share"):
+        for what in ("share", "usable_share"):
             gains = [
                 100 * (getattr(one, what) - getattr(other, what))
                 for one, other in zip(found[OURS], found[policy], strict=True)

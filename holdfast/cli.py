@@ -1,7 +1,7 @@
 """The command line: finds commands, and turns what goes wrong into one line and an exit code.
 
 Exit codes: 0 done, 1 the machine failed, 2 bad input, 3 infeasible, 4 a target missed or status unknown, 5 too little
-evidence; 130 when interrupted. stdout is data, stderr is talk.
+evidence; 130 when interrupted. stdout is data, stderr is for messages.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "availability": ("availability", "availability", "Say how often queries are broken by hosts that are down."),
     "size": ("size", "size", "Find the cheapest system for an availability and a recovery time."),
     "failures": ("failures", "failures", "Read a failure log: MTTF, MTTR, and the laws that fit."),
-    "dynamics": ("dynamics", "dynamics", "Simulate hosts that fail under queries that come and go."),
+    "fleet": ("fleet", "fleet", "Simulate hosts that fail under queries that come and go."),
     "ingest": ("ingest", "ingest", "Make a profile of a trace (needs Java)."),
     "validate": ("scenario", "validate", "Check a scenario file and say what deserves a second look."),
     "show": ("scenario", "show", "Show a scenario: topology, placement, expected load, size."),
@@ -136,7 +136,7 @@ def holdfast(
 ) -> None:
     """What-if answers and best plans for stateful stream-processing clusters.
 
-    stdout is data, with --json exactly one JSON document; stderr is talk. Exit codes: 0 done, 1 the
+    stdout is data, with --json exactly one JSON document; stderr is for messages. Exit codes: 0 done, 1 the
     machine failed, 2 bad input, 3 infeasible, 4 a target missed or status unknown, 5 too little evidence.
     """
 

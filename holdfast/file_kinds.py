@@ -32,9 +32,9 @@ KINDS = {
         "models.scenario.scenario", "Scenario", ("run", "sweep", "study", "show", "validate"), (".toml",)
     ),
     "availability": FileKind("models.reliability.description", "Availability", ("availability",), _TABLES),
-    "dynamics": FileKind("models.fleet.description", "Dynamics", ("dynamics",), _TABLES),
+    "fleet": FileKind("models.fleet.description", "Fleet", ("fleet",), _TABLES),
     "sizing": FileKind("models.planning.sizing.description", "Sizing", ("size",), _TABLES),
-    "query-set": FileKind("models.queries.description", "QuerySet", ("plan replicas", "dynamics"), (".toml",)),
+    "query-set": FileKind("models.queries.description", "QuerySet", ("plan replicas", "fleet"), (".toml",)),
     "checkpoints": FileKind(
         "models.planning.problem_files", "CheckpointsFile", ("plan checkpoints",), (".json", ".npz")
     ),

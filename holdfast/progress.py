@@ -16,7 +16,7 @@ _LEAST_SHARE, _LEAST_S = 0.02, 1.0  # that must be done before it says anything 
 _OTHERS = 50  # characters of a line beside its text and what is under way
 
 
-class Talk(Protocol):
+class ProgressCallback(Protocol):
     """Is told what is done, and the share of it that is done, None where nobody knows.
 
     `left_s` is what is left, where somebody knows better than by the share; `now` what of it is under way.
@@ -52,16 +52,16 @@ class Left:
 class Stopwatch:
     """Passes on what is told, and measures how long each text is the last one."""
 
-    def __init__(self, talk: Talk, first: str) -> None:
+    def __init__(self, on_progress: ProgressCallback, first: str) -> None:
         """Measure `first`, which is not passed on, from now on."""
-        self._talk, self._text, self._since = talk, first, time.perf_counter()
+        self._on_progress, self._text, self._since = on_progress, first, time.perf_counter()
         self._took: dict[str, float] = {}
 
     def __call__(self, text: str, share: float | None, left_s: float | None = None, now: str = "") -> None:
-        """Tell what is done now, as `Talk` says."""
+        """Tell what is done now, as `ProgressCallback` says."""
         if text != self._text:
             self._next(text)
-        self._talk(text, share, left_s, now)
+        self._on_progress(text, share, left_s, now)
 
     def seconds(self) -> dict[str, float]:
         """Wall time of each text so far [s], in the order in which they were told."""
@@ -80,7 +80,7 @@ def clipped(text: str, room: int) -> str:
 
 
 @contextmanager
-def progress() -> Iterator[Talk]:
+def progress() -> Iterator[ProgressCallback]:
     """A function that is told how far it is; each new text is a new line."""
     from rich.console import Console  # noqa: PLC0415 - only where somebody looks
     from rich.markup import escape  # noqa: PLC0415
@@ -128,7 +128,7 @@ def progress() -> Iterator[Talk]:
             for line in lines.values():
                 bars.update(line, total=1.0, completed=1.0, now="")
 
-        def talk(text: str, share: float | None, left_s: float | None = None, now: str = "") -> None:
+        def on_progress(text: str, share: float | None, left_s: float | None = None, now: str = "") -> None:
             if text not in lines:
                 close()
                 total = None if share is None else 1.0
@@ -140,5 +140,5 @@ def progress() -> Iterator[Talk]:
             total = None if share is None else 1.0
             bars.update(line, total=total, completed=share, now=escape(clipped(now, room)))
 
-        yield talk
+        yield on_progress
         close()

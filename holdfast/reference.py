@@ -31,12 +31,12 @@ def pages() -> dict[str, str]:
 
 
 def keys_page(kind: str) -> str:
-    """Every key of files of a kind with type, unit, default and meaning, section by section; of dynamics its tables."""
+    """Every key of files of a kind with type, unit, default and meaning, section by section; of fleets its tables."""
     text = _keys_page(kind)
-    return text if kind != "dynamics" else f"{text}\n{_tables_of_dynamics()}"
+    return text if kind != "fleet" else f"{text}\n{_tables_of_fleet()}"
 
 
-def _tables_of_dynamics() -> str:
+def _tables_of_fleet() -> str:
     from models.fleet.records import TABLES  # noqa: PLC0415
 
     parts = ["# Its tables\n"]
@@ -204,7 +204,7 @@ def _functions(name: str) -> list[tuple[str, Callable[..., Any]]]:
 
 
 _EXIT_CODES = """\
-stdout is data (`--json`: exactly one JSON document), stderr is talk.
+stdout is data (`--json`: exactly one JSON document), stderr is for messages.
 
 | exit code | meaning |
 |---|---|

@@ -177,11 +177,11 @@ def elasticity_table(summary: Mapping[str, Any]) -> Table:
     counts = (f"{one[key]:,}" for key in ("checks", "assisted", "direct", "drained", "unplaced"))
     row = (
         *counts,
-        display.share(one["useable_share"]),
+        display.share(one["usable_share"]),
         display.share(one["assisted_share"]),
         display.duration(summary["hosts"]["total_s"]),
     )
-    columns = ("checks", "assisted", "direct", "drained", "unplaced", "useable", "assisted share", "hosts in use")
+    columns = ("checks", "assisted", "direct", "drained", "unplaced", "usable", "assisted share", "hosts in use")
     return table("Moves by themselves", columns, [row], text_columns=0)
 
 

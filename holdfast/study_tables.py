@@ -28,33 +28,33 @@ def plans_table(study: Study) -> Table:
             one.plan.status,
             display.number(one.plan.objective, 5),
             display.share(one.plan.gap),
-            display.share(one.useable.useable_share),
-            display.share(one.useable.assisted_share),
+            display.share(one.usable.usable_share),
+            display.share(one.usable.assisted_share),
         )
         for one in study.planned
     ]
-    columns = ("method", "status", "objective", "gap", "useable", "assisted")
+    columns = ("method", "status", "objective", "gap", "usable", "assisted")
     return table("Who holds the checkpoints: plans, on the profile alone", columns, rows, text_columns=2)
 
 
 def designs_tables(study: Study) -> list[Table]:
     """What the designs came to, means of their runs with 95 % intervals: moves first, where there are any."""
-    from scenarios.studies import findings as found  # noqa: PLC0415
+    from scenarios.studies import findings  # noqa: PLC0415
 
     moves: list[tuple[str, str, Write]] = [
-        ("moves", found.MOVES, _number),
-        ("assisted", found.ASSISTED, _percent),
-        ("useable", found.USEABLE, _percent),
-        ("pause of a move", found.PAUSE, _seconds),
+        ("moves", findings.MOVES, _number),
+        ("assisted", findings.ASSISTED, _percent),
+        ("usable", findings.USABLE, _percent),
+        ("pause of a move", findings.PAUSE, _seconds),
     ]
     worth: list[tuple[str, str, Write]] = [
-        ("latency mean", found.LATENCY, _seconds),
-        ("latency p99", found.P99, _seconds),
-        ("overhead", found.OVERHEAD, _bytes_per_s),
-        ("cost", found.COST, _money),
+        ("latency mean", findings.LATENCY, _seconds),
+        ("latency p99", findings.P99, _seconds),
+        ("overhead", findings.OVERHEAD, _bytes_per_s),
+        ("cost", findings.COST, _money),
     ]
     if any(one.summary["recoveries"] for design in study.designs for one in design.runs):
-        worth.insert(2, ("recovery, max", found.RECOVERY, _seconds))
+        worth.insert(2, ("recovery, max", findings.RECOVERY, _seconds))
     runs = sorted({len(design.runs) for design in study.designs})
     many = f"means of {' to '.join(map(str, runs))} run{'s' if runs != [1] else ''}"
     shown = f"{many} with 95 % intervals" if runs[-1] > 1 else many
@@ -66,19 +66,19 @@ def designs_tables(study: Study) -> list[Table]:
 
 def gains_table(study: Study) -> Table | None:
     """The run in full's design beside the first one; None where they are one, or nothing can be compared."""
-    from scenarios.studies import findings as found  # noqa: PLC0415
+    from scenarios.studies import findings  # noqa: PLC0415
 
     first, other = study.designs[0], study.design_of(study.method)
     if other is None or other is first or not first.runs:
         return None
     writers: Mapping[str, Write] = {
-        found.ASSISTED: _percent, found.USEABLE: _percent, found.MOVES: _number, found.PAUSE: _seconds,
-        found.WORST: _seconds, found.LATENCY: _seconds, found.P99: _seconds,
-        found.OVERHEAD: _bytes_per_s, found.NETWORK: _percent, found.COST: _money, found.RECOVERY: _seconds,
+        findings.ASSISTED: _percent, findings.USABLE: _percent, findings.MOVES: _number, findings.PAUSE: _seconds,
+        findings.WORST: _seconds, findings.LATENCY: _seconds, findings.P99: _seconds,
+        findings.OVERHEAD: _bytes_per_s, findings.NETWORK: _percent, findings.COST: _money, findings.RECOVERY: _seconds,
     }  # fmt: skip
     rows = [
-        _gain(found.SHORT[name], one, writers[name])
-        for name, one in found.differences(study, first, other).items()
+        _gain(findings.SHORT[name], one, writers[name])
+        for name, one in findings.differences(study, first, other).items()
         if one.difference.mean is not None and name in writers
     ]
     columns = ("", "first", "second", "difference", "", "")

@@ -224,7 +224,7 @@ class DataPlane(Protocol):
         """Whether no checkpoint of the partition is taken or stored any more, also none that is under way."""
 
     def plan_checkpoint_host(self, partition: int, host: int) -> None:
-        """The host, or NO_HOST, is the planned checkpoint host of the partition from now on, as the cluster says already."""
+        """Plan this host, or NO_HOST, for the checkpoints of the partition from now on, as the cluster says already."""
 
     def announce(self, partition: int) -> None:
         """`Listener.stored` is told when the next checkpoint of the partition is stored."""

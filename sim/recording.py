@@ -17,7 +17,7 @@ from models.records.tables import HISTOGRAM_TABLES, NEVER, TABLES, bucket_ns, ta
 from models.scenario.inputs import RunInputs
 from models.scenario.recording import Detail
 from models.scenario.scenario import Scenario
-from models.steady_state.estimate import recorded_steps
+from models.steady_state.estimate import detail_and_steps
 from models.units import to_ns
 from sim.kernel.tools import histograms
 from sim.kernel.tools.histograms import PAGE, PAGES
@@ -57,7 +57,7 @@ class Recording(Protocol):
 
 def recording_of(scenario: Scenario, inputs: RunInputs) -> TupleRecording | HistogramRecording:
     """An empty recording of one replication, of the kind that the scenario asks for."""
-    detail, steps = recorded_steps(scenario, inputs)
+    detail, steps = detail_and_steps(scenario, inputs)
     if detail == "tuples":
         return TupleRecording(int(min(1.05 * steps, _MOST_ROWS_AHEAD)))
     return HistogramRecording(

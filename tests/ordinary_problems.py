@@ -10,13 +10,13 @@ from typing import Any
 
 import degenerate_instances as degenerate
 import numpy as np
-from replication_cases import every_plan
+from replica_cases import every_plan
 
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.planning.checkpoint_interval import CheckpointInterval, IntervalPlan, allowed_intervals, slowdown
 from models.planning.migration_steps import MigrationSteps, StepsPlan
 from models.planning.placement import Placement, PlacementPlan
-from models.planning.replicas.problem import Replication, ReplicationPlan
+from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
 from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
 from models.planning.solution import Solution
 
@@ -230,13 +230,13 @@ def intervals(problem: CheckpointInterval, draw: np.random.Generator) -> Iterato
         yield Answer(_slowdown(problem, every[at]), {"interval_s": every[at]})
 
 
-def replicas(seed: int) -> Replication:
+def replicas(seed: int) -> ReplicaProblem:
     """Three operators on three or four hosts."""
     draw = np.random.default_rng([seed, 17])
     hosts, load = int(draw.integers(3, 5)), draw.choice([0.1, 0.2, 0.3], 3)
     sets = [tuple(sorted(set(draw.integers(0, 3, int(draw.integers(1, 4))).tolist()))) for _ in range(3)]
     down = np.full((1, hosts), 0.02) if draw.random() < 0.5 else draw.choice([0.02, 0.1, 0.3], (1, hosts))
-    return Replication(
+    return ReplicaProblem(
         load=load,
         operators=tuple(sets),
         host_cpu=np.full(hosts, float(draw.choice([0.6, 1.0]))),
@@ -247,15 +247,15 @@ def replicas(seed: int) -> Replication:
     )
 
 
-def _broken(problem: Replication, made: Any) -> float:
+def _broken(problem: ReplicaProblem, made: Any) -> float:
     return float(problem.value(problem.broken(made))[0])
 
 
-def best_replicas(problem: Replication) -> float | None:
+def best_replicas(problem: ReplicaProblem) -> float | None:
     return min((_broken(problem, made) for made in every_plan(problem)), default=None)
 
 
-def replica_plans(problem: Replication, draw: np.random.Generator) -> Iterator[Answer]:
+def replica_plans(problem: ReplicaProblem, draw: np.random.Generator) -> Iterator[Answer]:
     every = list(every_plan(problem))
     for at in draw.integers(0, len(every), _ANSWERS).tolist() if every else ():
         yield Answer(_broken(problem, every[at]), {"instances": every[at]})
@@ -268,5 +268,5 @@ PLANS: dict[str, type[Solution]] = {
     "allocation": CheckpointPlan,
     "placement": PlacementPlan,
     "interval": IntervalPlan,
-    "replicas": ReplicationPlan,
+    "replicas": ReplicaPlan,
 }

@@ -132,12 +132,12 @@ def full(name: str = "count") -> ReportContent:
                     measure: Interval(1.0 + k, 0.9 + k, 1.1 + k)
                     for measure in ("latency_p99_s", "pause_s", "overhead_bytes_per_s", "cost_usd")
                 },
-                tail=Curve(name, np.array([0.1, 1.0]), np.array([0.5, 0.01]), points=True),
+                latency_ccdf=Curve(name, np.array([0.1, 1.0]), np.array([0.5, 0.01]), points=True),
                 changes={"pause_s": Change(Interval(0.5, 0.4, 0.6), "+50 ± 10\u00a0%", "higher")} if k else {},
             )
             for k in range(2)
         ),
-        tails=(Curve(name, np.array([0.1, 1.0]), np.array([1.0, 0.001])),),
+        latency_ccdfs=(Curve(name, np.array([0.1, 1.0]), np.array([1.0, 0.001])),),
         decisions=(Decision(10.0, f"{name} is to move", name, about=name), Decision(20.0, "h is acquired", "full")) * 8,
         cost=Cost((CostRow(name, 2, 60.0, 0.5, 0.01),), 0.01, 0.6, 0.2),
         hosts_used=Lines(np.array([0.0, 30.0, 30.0, 60.0]), ("hosts",), np.array([[2.0, 2.0, 3.0, 3.0]])),

@@ -21,7 +21,7 @@ _ONE = threading.Lock()
 
 
 class Inside:
-    """In the place of the `Guard` of `scenarios.sweeps.run`: no limits, and nothing survives what ends a process."""
+    """In the place of the `Sandbox` of `scenarios.sweeps.run`: no limits, and nothing survives what ends a process."""
 
     def __init__(self, _: str, arguments: Sequence[str]) -> None:
         self._places = [Path(one) for one in arguments[:2]]
@@ -46,5 +46,5 @@ class Inside:
 def inside() -> Iterator[None]:
     """Let sweeps of this machine make their runs in this process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("scenarios.sweeps.run.Guard", Inside)
+        patch.setattr("scenarios.sweeps.run.Sandbox", Inside)
         yield

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from models.reliability.failure_log import LONGER, SEEN, SHORTER, Spans
+from models.reliability.failure_log import LONGER, SEEN, SHORTER, CensoredDurations
 
 LAWS = ("exponential", "weibull", "gamma", "lognormal")
 REJECTED = 0.05
@@ -63,26 +63,26 @@ class _Sample:
     count: FloatArray
 
 
-def fits(spans: Spans, *, draws: int | None = None, seed: int = 1) -> tuple[Fit, ...]:
+def fits(durations: CensoredDurations, *, draws: int | None = None, seed: int = 1) -> tuple[Fit, ...]:
     """The laws that can be fitted, by rising AIC; none where nothing was seen to its end.
 
     `draws` of the bootstrap, 0 for none; None for 99, and for 19 of more than 3,000 lengths.
     """
     if draws is None:
-        draws = _DRAWS if spans.length_s.size <= _MANY else _DRAWS_OF_MANY
-    if not spans.ended or not np.any(spans.kind == SEEN):
+        draws = _DRAWS if durations.length_s.size <= _MANY else _DRAWS_OF_MANY
+    if not durations.ended or not np.any(durations.kind == SEEN):
         return ()
-    unit = float(spans.length_s.sum() / spans.ended)
-    sample = _sample(spans.length_s / unit, spans.kind)
-    laws = LAWS if len(np.unique(spans.length_s[spans.kind == SEEN])) >= _FEWEST else LAWS[:1]
-    found = [_fit(law, spans, sample, unit, draws, seed) for law in laws]
+    unit = float(durations.length_s.sum() / durations.ended)
+    sample = _sample(durations.length_s / unit, durations.kind)
+    laws = LAWS if len(np.unique(durations.length_s[durations.kind == SEEN])) >= _FEWEST else LAWS[:1]
+    found = [_fit(law, durations, sample, unit, draws, seed) for law in laws]
     return tuple(sorted(found, key=lambda fit: fit.aic))
 
 
-def _fit(law: str, spans: Spans, sample: _Sample, unit: float, draws: int, seed: int) -> Fit:
+def _fit(law: str, durations: CensoredDurations, sample: _Sample, unit: float, draws: int, seed: int) -> Fit:
     theta, likelihood = _greatest(law, sample)
     distance = _distance(law, theta, sample)
-    p, drawn = _chance(law, theta, spans, unit, distance, draws, seed) if draws else (None, 0)
+    p, drawn = _chance(law, theta, durations, unit, distance, draws, seed) if draws else (None, 0)
     mean, variation = _moments(law, theta)
     whole = likelihood - math.log(unit) * float(sample.count[sample.kind == SEEN].sum())
     return Fit(
@@ -234,9 +234,9 @@ def survival_of(fit: Fit, at_s: FloatArray) -> FloatArray:
         return np.exp(_log_longer(fit.law, theta, at_s))
 
 
-def seen_survival(spans: Spans) -> tuple[FloatArray, FloatArray]:
+def seen_survival(durations: CensoredDurations) -> tuple[FloatArray, FloatArray]:
     """The times at which some length ended, and the share that is longer, by Kaplan and Meier."""
-    times, after, _, ended, _ = _steps(_sample(spans.length_s, spans.kind))
+    times, after, _, ended, _ = _steps(_sample(durations.length_s, durations.kind))
     return times[ended > 0], after[ended > 0]
 
 
@@ -268,7 +268,7 @@ def _distance(law: str, theta: Sequence[float], sample: _Sample) -> float:
 
 
 def _chance(
-    law: str, theta: Sequence[float], spans: Spans, unit: float, distance: float, draws: int, seed: int
+    law: str, theta: Sequence[float], durations: CensoredDurations, unit: float, distance: float, draws: int, seed: int
 ) -> tuple[float, int]:
     """(p, draws made): how often data drawn by the law are as far from the law that is fitted to them.
 
@@ -278,7 +278,7 @@ def _chance(
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LAWS.index(law),)))
     exceed, greatest = 0, 0.0
     for drawn in range(1, draws + 1):
-        length, kind = _drawn(law, theta, spans, unit, rng)
+        length, kind = _drawn(law, theta, durations, unit, rng)
         if not np.any(kind == SEEN):
             continue
         sample = _sample(length, kind)
@@ -294,14 +294,14 @@ def _chance(
 
 
 def _drawn(
-    law: str, theta: Sequence[float], spans: Spans, unit: float, rng: np.random.Generator
+    law: str, theta: Sequence[float], durations: CensoredDurations, unit: float, rng: np.random.Generator
 ) -> tuple[FloatArray, IntArray]:
     """Lengths and kinds as the log would show them, were the law true."""
-    tick = spans.tick_s / unit
-    if spans.exposure_s.size:
-        length, kind = _one_after_the_other(law, theta, spans.exposure_s / unit, rng)
+    tick = durations.tick_s / unit
+    if durations.exposure_s.size:
+        length, kind = _one_after_the_other(law, theta, durations.exposure_s / unit, rng)
     else:
-        limit = np.where(spans.kind == LONGER, spans.length_s / unit, np.inf)
+        limit = np.where(durations.kind == LONGER, durations.length_s / unit, np.inf)
         length = _random(law, theta, limit.size, rng)
         kind = np.where(length > limit, LONGER, SEEN)
         length = np.minimum(length, limit)

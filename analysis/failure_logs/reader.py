@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.failure_logs import records as words
+from analysis.failure_logs import records
 from analysis.failure_logs.records import LANL, LogQuestion, Records
 from analysis.spark.sources import Source, reason_of
 from models.errors import InputError
@@ -60,7 +60,7 @@ def read_plain(sources: Sequence[Source], kind: str, question: LogQuestion) -> R
     for source in sources:
         for line, values, raw in _rows(source):
             tally.read += 1
-            cause = _cause(values, kind) if values else words.NO_CAUSE
+            cause = _cause(values, kind) if values else records.NO_CAUSE
             if values and kind == LANL and question.systems and _text(values["System"]) not in question.systems:
                 tally.unwanted += 1
                 continue
@@ -86,7 +86,7 @@ def _records(kind: str, tally: _Tally, found: Sequence[_Found], causes: Sequence
     used = []
     for one, cause in zip(found, causes, strict=True):
         if one.up == STILL_DOWN and last[one.host] > one.down:
-            tally.refuse(one.file, one.line, words.FAILS_AGAIN, one.raw)
+            tally.refuse(one.file, one.line, records.FAILS_AGAIN, one.raw)
         else:
             used.append(one)
             tally.causes[cause] += 1
@@ -148,35 +148,35 @@ def _parquet_rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any], str]
 def _record(file: str, line: int, raw: str, values: Mapping[str, Any], kind: str, zone: str) -> _Found | str:
     """The record, or why it cannot be used."""
     if not values:
-        return words.MALFORMED
+        return records.MALFORMED
     if kind == LANL:
         system, node, nodes = (_text(values[name]) for name in ("System", "nodenumz", "nodes"))
         if not (system and node.isdecimal() and nodes.isdecimal()):
-            return words.NO_HOST
+            return records.NO_HOST
         if int(node) >= int(nodes):
-            return words.NO_NODE
+            return records.NO_NODE
         host, down, up = f"{system}-{int(node)}", values["Prob Started"], values["Prob Fixed"]
     else:
         host, down, up = _text(values["host"]), values["down"], values["up"]
         if not host:
-            return words.NO_HOST
+            return records.NO_HOST
     begin = _instant(down, kind, zone)
     if begin is None:
-        return words.NO_DOWN
+        return records.NO_DOWN
     end = STILL_DOWN if _is_missing(up) else _instant(up, kind, zone)
     if end is None:
-        return words.NO_UP
-    return words.BACKWARDS if STILL_DOWN < end < begin else _Found(file, raw, host, begin, end, line)
+        return records.NO_UP
+    return records.BACKWARDS if STILL_DOWN < end < begin else _Found(file, raw, host, begin, end, line)
 
 
 def _instant(value: Any, kind: str, zone: str) -> int | None:
     if isinstance(value, datetime.datetime):
-        return words.datetime_us(value, zone)
+        return records.datetime_us(value, zone)
     text = _text(value)
     if kind == LANL:
-        return words.lanl_us(text, zone)
-    found = words.number_us(text)
-    return words.iso_us(text, zone) if found is None else found
+        return records.lanl_us(text, zone)
+    found = records.number_us(text)
+    return records.iso_us(text, zone) if found is None else found
 
 
 def _is_missing(value: Any) -> bool:
@@ -191,5 +191,5 @@ def _text(value: Any) -> str:
 
 def _cause(values: Mapping[str, Any], kind: str) -> str:
     if kind == LANL:
-        return next((cause for cause in words.CAUSES if _text(values[cause])), words.NO_CAUSE)
-    return _text(values.get("cause")) or words.NO_CAUSE
+        return next((cause for cause in records.CAUSES if _text(values[cause])), records.NO_CAUSE)
+    return _text(values.get("cause")) or records.NO_CAUSE

@@ -1,4 +1,4 @@
-"""Which hosts are in use from when to when, and what that costs: from the decisions of a run of `holdfast dynamics`."""
+"""Which hosts are in use from when to when, and what that costs: from the decisions of a run of `holdfast fleet`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from analysis.statistics import NS_PER_S
-from models.fleet.records import DynamicsRecords
+from models.fleet.records import FleetRecords
 from models.fleet.system import System
 from models.units import cost_of, to_ns
 
 Stretch = tuple[int, int]  # from and to [ns]
 
 
-def used_hosts(system: System, one: DynamicsRecords, from_ns: int = 0) -> dict[str, list[Stretch]]:
+def used_hosts(system: System, one: FleetRecords, from_ns: int = 0) -> dict[str, list[Stretch]]:
     """From when to when each host is in use [ns]: all but spare ones at the start, then as they come and go.
 
     A host that is being emptied is in use until it is empty; one that is down stays in use.
     """
-    since: dict[str, int | None] = {name: None if system.asked.host(name).spare else 0 for name in system.hosts}
+    since: dict[str, int | None] = {name: None if system.fleet.host(name).spare else 0 for name in system.hosts}
     found: dict[str, list[Stretch]] = {name: [] for name in system.hosts}
     for at_ns, action, subject, _, _, verdict, _ in one.rows["decisions"]:
         if verdict != "done" or action not in ("acquire", "release"):
@@ -33,19 +33,19 @@ def used_hosts(system: System, one: DynamicsRecords, from_ns: int = 0) -> dict[s
         if begun is not None:
             found[name].append((begun, one.end_ns))
     return {
-        name: [(max(begin, from_ns), end) for begin, end in spans if end > max(begin, from_ns)]
-        for name, spans in found.items()
+        name: [(max(begin, from_ns), end) for begin, end in intervals if end > max(begin, from_ns)]
+        for name, intervals in found.items()
     }
 
 
-def use_of_hosts(system: System, records: Sequence[DynamicsRecords]) -> dict[str, Any]:
+def use_of_hosts(system: System, records: Sequence[FleetRecords]) -> dict[str, Any]:
     """How long hosts were in use together, how many at a time, and what they cost; means over replications.
 
     After the warm-up. `cost_usd` is None where no host has a price; hosts without one then cost nothing.
     """
-    from_ns = to_ns(system.asked.warmup_s)
+    from_ns = to_ns(system.fleet.warmup_s)
     length_s = (system.end_ns - from_ns) / NS_PER_S
-    prices = [system.asked.price_of(name) for name in system.hosts]
+    prices = [system.fleet.price_of(name) for name in system.hosts]
     rows: list[dict[str, Any]] = []
     for name, price in zip(system.hosts, prices, strict=True):
         used = sum(end - begin for one in records for begin, end in used_hosts(system, one, from_ns)[name])

@@ -12,24 +12,24 @@ import numpy as np
 from analysis.fleet.host_use import use_of_hosts
 from analysis.statistics import NS_PER_S, Mean, mean_of, ratio_mean
 from models.checked_arrays import FloatArray, IntArray
-from models.fleet.records import DynamicsRecords, Row
+from models.fleet.records import FleetRecords, Row
 from models.fleet.system import System
 from models.units import to_ns
 
 DAY_S = 86_400.0
-Spans = IntArray  # (n, 2) begins and ends [ns]
+Intervals = IntArray  # (n, 2) begins and ends [ns]
 
 
-def dynamics_summary(system: System, records: Sequence[DynamicsRecords]) -> dict[str, Any]:
+def fleet_summary(system: System, records: Sequence[FleetRecords]) -> dict[str, Any]:
     """One JSON document: shares over all replications with 95 % intervals, a row for each query, worst first."""
-    from_ns = to_ns(system.asked.warmup_s)
+    from_ns = to_ns(system.fleet.warmup_s)
     seen = [_Seen(system, one, from_ns) for one in records]
     queries = [_query(system, seen, query) for query in range(len(system.queries))]
     order = sorted(range(len(queries)), key=lambda k: (-(queries[k]["broken_share"] or 0.0), k))
     return {
-        "name": system.asked.name,
-        "duration_s": system.asked.duration_s,
-        "warmup_s": system.asked.warmup_s,
+        "name": system.fleet.name,
+        "duration_s": system.fleet.duration_s,
+        "warmup_s": system.fleet.warmup_s,
         "replications": len(records),
         "hosts": len(system.hosts),
         "method": records[0].method,
@@ -38,12 +38,12 @@ def dynamics_summary(system: System, records: Sequence[DynamicsRecords]) -> dict
             "end_of_day": _document([one.end_of_day() for one in seen]),
             "exact": _expected(system, seen),
         },
-        "exact_refused": system.no_promises,
+        "exact_refused": system.exact_refused,
         "queries": [queries[k] for k in order],
         "take_overs": sum(len(one.rows["take_overs"]) for one in records),
         "longest_gap_s": max((row[4] for one in records for row in one.rows["take_overs"]), default=0) / NS_PER_S,
         "host_failures": sum(len(one.rows["host_downtimes"]) for one in records),
-        "overloaded_host_s": sum(_length(_spans(one.rows["overloads"], 1)) for one in records) / NS_PER_S,
+        "overloaded_host_s": sum(_length(_intervals(one.rows["overloads"], 1)) for one in records) / NS_PER_S,
         "hosts_in_use": use_of_hosts(system, records),
         "decisions": _decisions(records),
         "refused_for": _refused(records),
@@ -53,7 +53,7 @@ def dynamics_summary(system: System, records: Sequence[DynamicsRecords]) -> dict
 class _Seen:
     """One replication from an instant on: spans of each query."""
 
-    def __init__(self, system: System, records: DynamicsRecords, from_ns: int) -> None:
+    def __init__(self, system: System, records: FleetRecords, from_ns: int) -> None:
         self.system, self.end_ns, self.from_ns = system, records.end_ns, from_ns
         self.present = _by_name(records.rows["presence"], from_ns)
         self.broken = _by_name(records.rows["outages"], from_ns)
@@ -64,32 +64,32 @@ class _Seen:
         there = self._weighted(self.present)
         return None if not there else 1.0 - self._weighted(self.broken) / there
 
-    def _weighted(self, spans: dict[str, Spans]) -> float:
+    def _weighted(self, intervals: dict[str, Intervals]) -> float:
         pairs = zip(self.system.queries, self.system.weights.tolist(), strict=True)
-        return float(sum(weight * _length(spans[name]) for name, weight in pairs if name in spans))
+        return float(sum(weight * _length(intervals[name]) for name, weight in pairs if name in intervals))
 
     def end_of_day(self) -> float | None:
         """The same at the ends of days, just before: the mean over days with a query."""
-        day_ns = to_ns(self.system.asked.times.day_s or DAY_S)
+        day_ns = to_ns(self.system.fleet.times.day_s or DAY_S)
         first = self.from_ns // day_ns + 1
         ends = np.arange(first, self.end_ns // day_ns + 1) * day_ns
-        there, broken = (self._at(spans, ends) for spans in (self.present, self.broken))
+        there, broken = (self._at(intervals, ends) for intervals in (self.present, self.broken))
         some = there > 0
         return None if not some.any() else float(np.mean(1.0 - broken[some] / there[some]))
 
-    def _at(self, spans: dict[str, Spans], at_ns: IntArray) -> FloatArray:
+    def _at(self, intervals: dict[str, Intervals], at_ns: IntArray) -> FloatArray:
         """The weight of the queries that are in one of their spans just before each instant."""
         found = np.zeros(len(at_ns))
         for name, weight in zip(self.system.queries, self.system.weights.tolist(), strict=True):
-            if name in spans:
-                found += weight * (np.searchsorted(spans[name].ravel(), at_ns, side="left") % 2 == 1)
+            if name in intervals:
+                found += weight * (np.searchsorted(intervals[name].ravel(), at_ns, side="left") % 2 == 1)
         return found
 
 
-def _spans(rows: Sequence[Row], first: int, from_ns: int = 0) -> Spans:
+def _intervals(rows: Sequence[Row], first: int, from_ns: int = 0) -> Intervals:
     pairs = np.array([row[first : first + 2] for row in rows], dtype=np.int64).reshape(-1, 2)
     pairs = np.maximum(pairs, from_ns)
-    found: Spans = pairs[pairs[:, 0] < pairs[:, 1]]
+    found: Intervals = pairs[pairs[:, 0] < pairs[:, 1]]
     return found
 
 
@@ -113,20 +113,20 @@ def _standing(rows: Sequence[Row], from_ns: int) -> dict[str, _Standing]:
     return found
 
 
-def _by_name(rows: Sequence[Row], from_ns: int) -> dict[str, Spans]:
+def _by_name(rows: Sequence[Row], from_ns: int) -> dict[str, Intervals]:
     of: dict[str, list[Row]] = {}
     for row in rows:
         of.setdefault(row[0], []).append(row)
-    return {name: _spans(found, 1, from_ns) for name, found in of.items()}
+    return {name: _intervals(found, 1, from_ns) for name, found in of.items()}
 
 
-def _length(spans: Spans) -> int:
-    return int((spans[:, 1] - spans[:, 0]).sum())
+def _length(intervals: Intervals) -> int:
+    return int((intervals[:, 1] - intervals[:, 0]).sum())
 
 
 def _query(system: System, seen: Sequence[_Seen], query: int) -> dict[str, Any]:
     """What became of a query over all replications; shares are of the time that it was there."""
-    name, promise = system.queries[query], system.promised[query]
+    name, slo = system.queries[query], system.slos[query]
     none = np.zeros((0, 2), dtype=np.int64)
     present = [_length(one.present.get(name, none)) for one in seen]
     outages = [one.broken.get(name, none) for one in seen]
@@ -134,7 +134,7 @@ def _query(system: System, seen: Sequence[_Seen], query: int) -> dict[str, Any]:
     share = ratio_mean([float(x) for x in broken], present) if sum(present) else None
     standing = [one.standing.get(name, _Standing()) for one in seen]
     length = sum(one.length_ns for one in standing)
-    allowed_s = None if promise is None else (1 - promise) * sum(present) / NS_PER_S
+    allowed_s = None if slo is None else (1 - slo) * sum(present) / NS_PER_S
     return {
         "query": name,
         "present_s": sum(present) / NS_PER_S,
@@ -145,7 +145,7 @@ def _query(system: System, seen: Sequence[_Seen], query: int) -> dict[str, Any]:
         "exact_worst": max(one.worst for one in standing) if length else None,
         "breaks": sum(map(len, outages)),
         "longest_s": max((int((one[:, 1] - one[:, 0]).max()) for one in outages if len(one)), default=0) / NS_PER_S,
-        "promise": promise,
+        "slo": slo,
         "allowed_s": allowed_s,
         "budget_used": None if not allowed_s else sum(broken) / NS_PER_S / allowed_s,
     }
@@ -169,13 +169,13 @@ def _expected(system: System, seen: Sequence[_Seen]) -> float | None:
     return 1.0 - broken / length if length else None
 
 
-def _decisions(records: Sequence[DynamicsRecords]) -> list[dict[str, Any]]:
+def _decisions(records: Sequence[FleetRecords]) -> list[dict[str, Any]]:
     """How many decisions there were of each action and verdict."""
     found = Counter((row[1], row[5]) for one in records for row in one.rows["decisions"])
     return [{"action": a, "verdict": v, "count": n} for (a, v), n in sorted(found.items())]
 
 
-def _refused(records: Sequence[DynamicsRecords]) -> list[dict[str, Any]]:
+def _refused(records: Sequence[FleetRecords]) -> list[dict[str, Any]]:
     """For which query's sake what was refused, and how often."""
     found = Counter((row[3], row[1]) for one in records for row in one.rows["refusals"])
     return [{"query": q, "action": a, "count": n} for (q, a), n in sorted(found.items(), key=lambda x: (-x[1], x[0]))]

@@ -19,7 +19,7 @@ _LEVELS = (0.5, 0.1, 0.01, 0.001, 0.0001)
 _RARE = 0.001
 
 
-def tail(
+def ccdf_figure(
     curves: Sequence[Curve], name: str = "tail", *, whole: bool = False, order: Sequence[str] = ()
 ) -> Figure | None:
     """One line for each curve, at most 8; None where there is nothing to draw.
@@ -108,8 +108,8 @@ def _caption(shown: Sequence[Curve], known: int, whole: bool) -> str:
         )
     if len(ends) > 1:
         best, worst = min(ends, key=lambda name: ends[name]), max(ends, key=lambda name: ends[name])
-        said = f"One tuple in a thousand took {_least(shown[0], ends[best])} or more with {text.plain(best)}"
+        caption = f"One tuple in a thousand took {_least(shown[0], ends[best])} or more with {text.plain(best)}"
         if ends[worst] > ends[best]:
-            said += f", and {_least(shown[0], ends[worst])} or more with {text.plain(worst)}"
-        return f"{said}.{few}{left}"
+            caption += f", and {_least(shown[0], ends[worst])} or more with {text.plain(worst)}"
+        return f"{caption}.{few}{left}"
     return f"{few}{left}".strip()

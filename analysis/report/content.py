@@ -86,7 +86,7 @@ class AllocationRow:
     objective: float | None
     bound: float | None
     gap: float | None
-    useable: float | None = None
+    usable: float | None = None
     assisted: float | None = None
     max_node_load: float | None = None
     recovery_s: float | None = None
@@ -238,9 +238,9 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What was promised, and how many tuples were lost or duplicated at sinks and in state."""
+    """The delivery guarantee, and how many tuples were lost or duplicated at sinks and in state."""
 
-    promise: str
+    guarantee: str
     lost: int | None
     duplicated: int | None
     state_lost: int | None
@@ -301,7 +301,7 @@ class ReportContent:
     load_checks: LoadChecks | None = None
     moved: Moved | None = None
     designs: tuple[Design, ...] = ()
-    tails: tuple[Curve, ...] = ()
+    latency_ccdfs: tuple[Curve, ...] = ()
     cost: Cost | None = None
     hosts_used: Lines | None = None  # how many hosts are in use
     decisions: tuple[Decision, ...] = ()

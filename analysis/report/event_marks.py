@@ -31,7 +31,7 @@ class _Mark:
     said: str
 
 
-def with_lane(
+def with_marks(
     figure: Figure,
     *,
     recoveries: Sequence[Recovery],

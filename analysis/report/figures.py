@@ -104,8 +104,8 @@ def _correlation_caption(values: np.ndarray, each: int) -> str:
 
 
 def allocation(rows: Sequence[AllocationRow]) -> Figure | None:
-    """Bars of the share of useable and of assisted checkpoints by method; None where no share is known."""
-    known = [row for row in rows if row.useable is not None or row.assisted is not None]
+    """Bars of the share of usable and of assisted checkpoints by method; None where no share is known."""
+    known = [row for row in rows if row.usable is not None or row.assisted is not None]
     if not known:
         return None
     names = [text.label(row.method, 24) for row in known]
@@ -121,7 +121,7 @@ def allocation(rows: Sequence[AllocationRow]) -> Figure | None:
             "texttemplate": "%{x:.0f} %",
             "textposition": "auto",
         }
-        for position, (key, said) in enumerate((("useable", "useable checkpoints"), ("assisted", "assisted moves")))
+        for position, (key, said) in enumerate((("usable", "usable checkpoints"), ("assisted", "assisted moves")))
         if any(getattr(row, key) is not None for row in known)
     ]
     return Figure(
@@ -139,15 +139,15 @@ def allocation(rows: Sequence[AllocationRow]) -> Figure | None:
 
 
 def _allocation_caption(rows: Sequence[AllocationRow]) -> str:
-    shares = [(row.useable, row.method) for row in rows if row.useable is not None]
+    shares = [(row.usable, row.method) for row in rows if row.usable is not None]
     if len(shares) < 2:
         return ""
     best, worst = max(shares), min(shares)
     if best[0] == worst[0]:
-        return f"All methods leave {text.share(best[0])} of the checkpoints useable."
+        return f"All methods leave {text.share(best[0])} of the checkpoints usable."
     named = [" and ".join(text.plain(method) for share, method in shares if share == end[0]) for end in (best, worst)]
     return (
-        f"{text.share(best[0])} of the checkpoints are useable with {named[0]}, {text.share(worst[0])} with {named[1]}."
+        f"{text.share(best[0])} of the checkpoints are usable with {named[0]}, {text.share(worst[0])} with {named[1]}."
     )
 
 

@@ -38,7 +38,7 @@ def unit_of_time(length_s: float) -> tuple[str, float]:
     return next((one for one in _UNITS if length_s >= 3 * one[1]), _UNITS[-1])
 
 
-def lanes(name: str, title: str, caption: str, rows: Sequence[str], layers: Sequence[Layer], end_ns: int) -> Figure:
+def gantt(name: str, title: str, caption: str, rows: Sequence[str], layers: Sequence[Layer], end_ns: int) -> Figure:
     """The figure: `rows` from the top, `layers` drawn over each other in their order."""
     shown = list(rows[:MOST_ROWS])
     unit, size = unit_of_time(end_ns / NS_PER_S)
@@ -63,21 +63,21 @@ def lanes(name: str, title: str, caption: str, rows: Sequence[str], layers: Sequ
 def _trace(layer: Layer, shown: Sequence[str], end_ns: int, size: float) -> Spec:
     x: list[float | None] = []
     y: list[int | None] = []
-    said: list[str] = []
+    hover_text: list[str] = []
     for row, who in enumerate(shown):
         for begin, end, count in gathered(layer.rows.get(who, ()), end_ns):
             x += [_at(begin, size), _at(end, size), None]
             y += [row, row, None]
             words = f"{text.label(who, 30)}: {layer.name}"
             words += f" {display.duration((end - begin) / NS_PER_S)}" if count == 1 else f", {count} times"
-            said += [words, words, ""]
+            hover_text += [words, words, ""]
     return {
         "type": "scatter",
         "mode": "lines+markers",
         "name": layer.name,
         "x": x,
         "y": y,
-        "text": said,
+        "text": hover_text,
         "opacity": layer.opacity,
         "line": {"color": layer.colour, "width": layer.width},
         # A stretch shorter than a pixel is still as high as the others.

@@ -98,13 +98,13 @@ def _spread(moves: Sequence[Migration]) -> list[Migration]:
 
 
 def load_checks(given: LoadChecks) -> Figure | None:
-    """Key groups at risk, how many of their checkpoints were useable, and the moves; None where none was at risk."""
+    """Key groups at risk, how many of their checkpoints were usable, and the moves; None where none was at risk."""
     if not np.any(given.at_risk) and not np.any(given.drained):
         return None
     at = np.asarray(given.at_s, dtype=np.float64)
     counts = [
         ("on overloaded hosts", given.at_risk, "var:--c8", "solid", "tozeroy"),
-        ("of them with a useable checkpoint", given.useable, "var:--c3", "solid", "tozeroy"),
+        ("of them with a usable checkpoint", given.usable, "var:--c3", "solid", "tozeroy"),
     ]
     data: list[Spec] = [
         {
@@ -133,11 +133,11 @@ def load_checks(given: LoadChecks) -> Figure | None:
         "hovermode": "x unified",
         "showlegend": True,
     }
-    columns = (given.at_risk, given.useable, given.assisted, given.direct, given.drained)
-    heads = ("at [s]", "at risk", "useable", "assisted", "direct", "drained")
+    columns = (given.at_risk, given.usable, given.assisted, given.direct, given.drained)
+    heads = ("at [s]", "at risk", "usable", "assisted", "direct", "drained")
     rows = tuple((text.number(float(at[k]), 6), *(str(int(column[k])) for column in columns)) for k in range(len(at)))
     caption = _load_checks_caption(given) + (" The moves are in the numbers below." if crowded else "")
-    return Figure("checks", "Useable checkpoints over time", caption, data, layout, 360, heads, rows)
+    return Figure("checks", "Usable checkpoints over time", caption, data, layout, 360, heads, rows)
 
 
 def _asked(at: np.ndarray, name: str, count: np.ndarray, symbol: str, colour: str) -> Spec:
@@ -154,12 +154,12 @@ def _asked(at: np.ndarray, name: str, count: np.ndarray, symbol: str, colour: st
 
 
 def _load_checks_caption(given: LoadChecks) -> str:
-    risk, useable = int(np.sum(given.at_risk)), int(np.sum(given.useable))
+    risk, usable = int(np.sum(given.at_risk)), int(np.sum(given.usable))
     each = f" Each point is the sum of {given.together} checks." if given.together > 1 else ""
     said = f"Replication {given.replication}."
     if not risk:
         return f"No host was overloaded when the manager checked. {said}{each}"
     return (
         f"{risk:,} times a key group was on an overloaded host when the manager checked; in "
-        f"{text.share(useable / risk)} of these it would have fitted where its checkpoint is. {said}{each}"
+        f"{text.share(usable / risk)} of these it would have fitted where its checkpoint is. {said}{each}"
     )

@@ -40,10 +40,10 @@ def load_checks(content: ReportContent) -> Section | None:
     if drawn is None:
         return None
     words = (
-        "A checkpoint is useable if its key group is on an overloaded host and would fit where the checkpoint is. "
+        "A checkpoint is usable if its key group is on an overloaded host and would fit where the checkpoint is. "
         "The closer the two areas, the more moves can be assisted."
     )
-    return Section("checks", "Checkpoints that could help", "Useable", words, figures=(drawn,))
+    return Section("checks", "Checkpoints that could help", "Usable", words, figures=(drawn,))
 
 
 def placement(content: ReportContent) -> Section | None:
@@ -124,7 +124,7 @@ def _hosts(content: ReportContent) -> tuple[Figure, ...]:
         unit="%",
         caption=f"{lines.highest(given, '%')}{said}".strip(),
     )
-    marked = event_marks.with_lane(
+    marked = event_marks.with_marks(
         lines.with_failures(drawn, lines.same_replication(content.recoveries, given.replication)),
         recoveries=content.recoveries,
         moves=content.migrations,

@@ -47,8 +47,8 @@ class Change:
 class Design:
     """One design of a study or sweep: what its runs came to, by the name of a measure.
 
-    `failed` runs have no values. `tail` is the curve of its latency. `changes` say by measure how it differs from the
-    first design.
+    `failed` runs have no values. `latency_ccdf` is the curve of its latency. `changes` say by measure how it differs
+    from the first design.
     """
 
     label: str
@@ -57,7 +57,7 @@ class Design:
     runs: int
     values: Mapping[str, Interval] = field(default_factory=dict)
     failed: int = 0
-    tail: Curve | None = None
+    latency_ccdf: Curve | None = None
     unfinished_recoveries: int = 0
     changes: Mapping[str, Change] = field(default_factory=dict)
 
@@ -89,13 +89,13 @@ class MoveKind:
 class LoadChecks:
     """What the adaptation manager found each time it checked the load (n,), or the sums over `together` checks in one.
 
-    at_risk: key groups on overloaded hosts; useable: of them, those that fit where their checkpoint is; assisted,
+    at_risk: key groups on overloaded hosts; usable: of them, those that fit where their checkpoint is; assisted,
     direct, drained: moves that were asked for.
     """
 
     at_s: np.ndarray
     at_risk: np.ndarray
-    useable: np.ndarray
+    usable: np.ndarray
     assisted: np.ndarray
     direct: np.ndarray
     drained: np.ndarray

@@ -37,7 +37,7 @@ def sections_of(content: ReportContent) -> list[Section]:
         _allocation(content),
         _designs(content),
         _latency(content),
-        _tail(content),
+        _latency_ccdf(content),
         _flow(content),
         migrations(content),
         load_checks(content),
@@ -90,9 +90,9 @@ def _allocation(content: ReportContent) -> Section | None:
             "The gap is the distance between the objective and a proven bound, relative to the bound: "
             "at 0 % no better allocation exists. A dash means that nothing is known."
         )
-        if any(row.useable is not None for row in content.allocation):
+        if any(row.usable is not None for row in content.allocation):
             words += (
-                " Useable and assisted are reckoned from the rates alone, each window by itself and from the placement "
+                " Usable and assisted are reckoned from the rates alone, each window by itself and from the placement "
                 "at the start: runs, where moves last and tuples queue, come to other shares. The highest node load is "
                 "that of all key groups whose checkpoints one node holds."
             )
@@ -110,7 +110,7 @@ def _latency(content: ReportContent) -> Section | None:
     line = content.latency
     if line is None or not len(line.at_s):
         return None
-    whole = event_marks.with_lane(
+    whole = event_marks.with_marks(
         lines.latency(line, content.recoveries),
         recoveries=content.recoveries,
         moves=content.migrations,
@@ -188,7 +188,7 @@ def _guarantee(content: ReportContent) -> Section | None:
     given = content.guarantee
     if given is None:
         return None
-    words = f"Promised: {text.plain(given.promise)}. " if given.promise else ""
+    words = f"Guarantee: {text.plain(given.guarantee)}. " if given.guarantee else ""
     counts = (given.lost, given.duplicated, given.state_lost, given.state_duplicated)
     if None not in counts:
         words += (
@@ -233,9 +233,9 @@ def _designs(content: ReportContent) -> Section | None:
         axis="p99 latency",
     )
     by_pause = designs.pareto(given, "pause_s", name="pareto-pause", title="What overhead buys in pauses", axis="pause")
-    tail = ccdf.tail(_numbered(given), "designs-tail", order=[_number(*one) for one in enumerate(given)])
+    latency_ccdf = ccdf.ccdf_figure(_numbered(given), "designs-tail", order=[_number(*one) for one in enumerate(given)])
     recoveries = designs.recoveries(given)
-    made = (latency, recoveries, pause, by_latency, by_pause, tail)
+    made = (latency, recoveries, pause, by_latency, by_pause, latency_ccdf)
     drawn = [figure for figure in made if figure is not None]
     return Section(
         "designs",
@@ -249,15 +249,19 @@ def _designs(content: ReportContent) -> Section | None:
 
 def _numbered(given: tuple[Design, ...]) -> list[Curve]:
     """The curves of the designs, with the numbers of the table: names alone may be cut."""
-    return [replace(one.tail, name=_number(number, one)) for number, one in enumerate(given) if one.tail is not None]
+    return [
+        replace(one.latency_ccdf, name=_number(number, one))
+        for number, one in enumerate(given)
+        if one.latency_ccdf is not None
+    ]
 
 
 def _number(number: int, one: Design) -> str:
-    return f"{number} {one.label if one.tail is None else one.tail.name}"
+    return f"{number} {one.label if one.latency_ccdf is None else one.latency_ccdf.name}"
 
 
-def _tail(content: ReportContent) -> Section | None:
-    drawn = ccdf.tail(content.tails, whole=True)
+def _latency_ccdf(content: ReportContent) -> Section | None:
+    drawn = ccdf.ccdf_figure(content.latency_ccdfs, whole=True)
     if drawn is None:
         return None
     words = (

@@ -44,7 +44,7 @@ _TIMES = {
 _EFFORTS = {
     "moves": "moves",
     "assisted_share": "assisted",
-    "useable_share": "useable checkpoints",
+    "usable_share": "usable checkpoints",
     "overhead_bytes_per_s": "overhead",
     "overhead_share": "of the network",
     "cost_usd": "cost [USD]",
@@ -269,7 +269,7 @@ def replicas(rows: Sequence[ReplicaRow]) -> Table:
 
 def allocation(rows: Sequence[AllocationRow]) -> Table:
     """What each method of checkpoint allocation reached; the one in use is marked."""
-    shares = ("useable", "assisted", "highest node load [cores]")
+    shares = ("usable", "assisted", "highest node load [cores]")
     heads = ("method", "status", "objective", "bound", "gap", *shares, "recovery, max", "p99 latency")
     cells = [
         (
@@ -278,7 +278,7 @@ def allocation(rows: Sequence[AllocationRow]) -> Table:
             text.number(row.objective, 5),
             text.number(row.bound, 5),
             text.share(row.gap),
-            text.share(row.useable),
+            text.share(row.usable),
             text.share(row.assisted),
             text.number(row.max_node_load),
             text.seconds(row.recovery_s),
@@ -324,7 +324,7 @@ def placement(hosts: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, lis
 
 _SHOWN: dict[str, Callable[[float | None], str]] = {
     "assisted_share": text.share,
-    "useable_share": text.share,
+    "usable_share": text.share,
     "overhead_share": text.share,
     "overhead_bytes_per_s": rate_of_bytes,
 }

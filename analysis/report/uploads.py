@@ -53,21 +53,21 @@ def _over_time(given: Lines, left_out: int, content: ReportContent) -> Figure:
 def _said(given: Uploads) -> list[str]:
     """Return the sentences above the tables."""
     begun, late, skipped = (sum(getattr(one, name) for one in given.operators) for name in ("begun", "late", "skipped"))
-    said = [f"Checkpoints are due every {text.seconds(given.interval_s)}."]
+    sentences = [f"Checkpoints are due every {text.seconds(given.interval_s)}."]
     if late or skipped:
-        said.append(
+        sentences.append(
             f"They could not keep up: {late:,} of {begun:,} were late, and {skipped:,} were skipped. The longest time "
             f"without a completed one was {text.seconds(given.longest_between_s)}."
         )
     else:
-        said.append(f"All {begun:,} kept up: none was late, none was skipped.")
+        sentences.append(f"All {begun:,} kept up: none was late, none was skipped.")
     if given.age_mean_s is not None:
-        said.append(
+        sentences.append(
             f"When state was recovered its checkpoint was {text.seconds(given.age_mean_s)} old on average, "
             f"{text.seconds(given.age_max_s)} at most; what was processed since was replayed."
         )
-    said.append(_delayed(given))
-    return said
+    sentences.append(_delayed(given))
+    return sentences
 
 
 def _delayed(given: Uploads) -> str:

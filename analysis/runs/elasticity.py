@@ -22,11 +22,11 @@ _NS = 1e9
 def elasticity(records: Sequence[RunRecords]) -> dict[str, object] | None:
     """What the adaptation manager did, all replications together; None where nobody checked.
 
-    `useable_share`: of the key groups on overloaded hosts, how many would have fitted on the host that holds their
+    `usable_share`: of the key groups on overloaded hosts, how many would have fitted on the host that holds their
     checkpoint, over all checks; `assisted_share`: of the moves off overloaded hosts, how many went there. Both None
     where there was none.
     """
-    names = ("overloaded", "groups", "useable", "assisted", "direct", "drained", "unplaced")
+    names = ("overloaded", "groups", "usable", "assisted", "direct", "drained", "unplaced")
     rows = [one.tables["adaptations"] for one in records]
     checks = sum(len(table["at_ns"]) for table in rows)
     if not checks:
@@ -36,7 +36,7 @@ def elasticity(records: Sequence[RunRecords]) -> dict[str, object] | None:
     return {
         "checks": checks,
         **total,
-        "useable_share": total["useable"] / total["groups"] if total["groups"] else None,
+        "usable_share": total["usable"] / total["groups"] if total["groups"] else None,
         "assisted_share": total["assisted"] / moves if moves else None,
     }
 

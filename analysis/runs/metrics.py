@@ -17,7 +17,7 @@ FREE_SECTIONS = ("messages.", "checkpoints.delayed.", "checkpoints.hosts.")
 _SECTIONS = {  # what a summary has of these where something happened
     "broken": ("times", "total_s", "longest_s", "share"),
     "elasticity": (
-        "checks", "overloaded", "groups", "useable", "assisted", "direct", "drained", "unplaced", "useable_share",
+        "checks", "overloaded", "groups", "usable", "assisted", "direct", "drained", "unplaced", "usable_share",
         "assisted_share",
     ),
     "maintenance": ("comparisons", "moved", "stored", "bytes"),

@@ -96,27 +96,27 @@ def broken(records: Sequence[RunRecords]) -> dict[str, object] | None:
     """
     if not any(len(one.tables["failures"]["host"]) for one in records):
         return None
-    spans = [_spans(one) for one in records]
-    total_ns = sum(end - begin for own in spans for begin, end in own)
+    intervals = [_intervals(one) for one in records]
+    total_ns = sum(end - begin for own in intervals for begin, end in own)
     return {
-        "times": sum(map(len, spans)),
+        "times": sum(map(len, intervals)),
         "total_s": seconds(total_ns),
-        "longest_s": seconds(max((end - begin for own in spans for begin, end in own), default=0)),
+        "longest_s": seconds(max((end - begin for own in intervals for begin, end in own), default=0)),
         "share": total_ns / sum(one.duration_ns for one in records),
     }
 
 
-def _spans(one: RunRecords) -> list[tuple[int, int]]:
+def _intervals(one: RunRecords) -> list[tuple[int, int]]:
     """When something was broken, as instants [ns] apart from each other, rising."""
     table = one.tables["outages"]
-    spans = sorted(
+    intervals = sorted(
         (begin, one.duration_ns if end == NEVER else end)
         for begin, end in zip(table["from_ns"].tolist(), table["until_ns"].tolist(), strict=True)
     )
     joined: list[tuple[int, int]] = []
-    for begin, end in spans:
+    for begin, end in intervals:
         if joined and begin <= joined[-1][1]:
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
             joined.append((begin, end))
-    return [span for span in joined if span[0] < span[1]]
+    return [interval for interval in joined if interval[0] < interval[1]]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from analysis.failure_logs import records as words
+from analysis.failure_logs import records
 from analysis.failure_logs.records import CAUSES, LANL, LogQuestion, Records
 from analysis.spark import rows
 from analysis.spark.files import linked, session_for, spark_errors
@@ -39,11 +39,11 @@ def read_with_spark(
     question: LogQuestion,
     *,
     spark: SparkSession | None = None,
-    talk: Callable[[str], None] = lambda text: None,
+    on_progress: Callable[[str], None] = lambda text: None,
 ) -> Records:
     """The records of the files; all have the format `kind`. Raises InputError, and MissingTool without Java."""
     chosen = setup(text_bytes(sources), os.cpu_count() or 1)
-    talk("starting Spark")
+    on_progress("starting Spark")
     with (
         session_for(spark, chosen, question.zone) as session,
         tempfile.TemporaryDirectory(prefix="holdfast-failures-") as folder,
@@ -54,7 +54,7 @@ def read_with_spark(
         marked = functools.reduce(lambda one, other: one.unionByName(other), parts)
         marked = marked.transform(_again).persist()
         try:
-            talk(f"reading {len(sources)} file{'s' if len(sources) > 1 else ''}")
+            on_progress(f"reading {len(sources)} file{'s' if len(sources) > 1 else ''}")
             return _collected(marked, kind, {name: source.name for name, source in links.items()})
         finally:
             marked.unpersist()
@@ -124,7 +124,7 @@ def _lanl(frame: DataFrame) -> DataFrame:
         F.when(counted, F.concat(system, F.lit("-"), number.cast("string"))).otherwise("").alias("host"),
         *[_lanl_us(column).alias(name) for name, column in times.items()],
         (times["up"] == "").alias("open"),
-        F.coalesce(*causes, F.lit(words.NO_CAUSE)).alias("cause"),
+        F.coalesce(*causes, F.lit(records.NO_CAUSE)).alias("cause"),
         _text(frame, "node prod").alias("first"),
         _text(frame, "node decom").alias("last"),
         system.alias("system"),
@@ -144,7 +144,7 @@ def _table(frame: DataFrame) -> DataFrame:
         _text(frame, "host").alias("host"),
         *[_table_us(frame, name).alias(name) for name in ("down", "up")],
         (_text(frame, "up") == "").alias("open"),
-        F.coalesce(cause, F.lit(words.NO_CAUSE)).alias("cause"),
+        F.coalesce(cause, F.lit(records.NO_CAUSE)).alias("cause"),
         *[F.lit("").alias(name) for name in ("first", "last", "system")],
         F.lit(None).cast("bigint").alias("nodes"),
         F.lit(False).alias("beyond"),
@@ -157,7 +157,7 @@ def _table(frame: DataFrame) -> DataFrame:
 def _lanl_us(text: Column) -> Column:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    return F.unix_micros(F.try_to_timestamp(F.when(text.rlike(words.LANL_TIME), text), F.lit("M/d/yyyy H:mm")))
+    return F.unix_micros(F.try_to_timestamp(F.when(text.rlike(records.LANL_TIME), text), F.lit("M/d/yyyy H:mm")))
 
 
 def _table_us(frame: DataFrame, name: str) -> Column:
@@ -169,9 +169,9 @@ def _table_us(frame: DataFrame, name: str) -> Column:
     if kind in (*FRACTIONS, *INTEGERS):
         return F.floor(F.col(name).try_cast("decimal(30,9)") * 1_000_000).cast("bigint")
     text = _text(frame, name)
-    seconds = F.when(text.rlike(words.NUMBER), text).try_cast("decimal(30,9)")
+    seconds = F.when(text.rlike(records.NUMBER), text).try_cast("decimal(30,9)")
     whole = F.regexp_replace(text, r"^(.{16})(Z|[+-].*)$", "$1:00$2")  # Spark wants seconds before a zone
-    stamp = F.when(text.rlike(words.ISO), whole).try_cast("timestamp")
+    stamp = F.when(text.rlike(records.ISO), whole).try_cast("timestamp")
     return F.coalesce(F.floor(seconds * 1_000_000).cast("bigint"), F.unix_micros(stamp))
 
 
@@ -182,12 +182,12 @@ def _judged(kind: str, question: LogQuestion) -> rows.Step:
     def step(frame: DataFrame) -> DataFrame:
         down, up = F.col("down"), F.col("up")
         why = (
-            F.when(F.col("malformed"), words.MALFORMED)
-            .when(F.col("host") == "", words.NO_HOST)
-            .when(F.col("beyond"), words.NO_NODE)
-            .when(down.isNull() | (down < 0), words.NO_DOWN)
-            .when(~F.col("open") & (up.isNull() | (up < 0)), words.NO_UP)
-            .when(~F.col("open") & (up < down), words.BACKWARDS)
+            F.when(F.col("malformed"), records.MALFORMED)
+            .when(F.col("host") == "", records.NO_HOST)
+            .when(F.col("beyond"), records.NO_NODE)
+            .when(down.isNull() | (down < 0), records.NO_DOWN)
+            .when(~F.col("open") & (up.isNull() | (up < 0)), records.NO_UP)
+            .when(~F.col("open") & (up < down), records.BACKWARDS)
         )
         other = F.lit(False)
         if kind == LANL and question.systems:
@@ -213,7 +213,7 @@ def _again(frame: DataFrame) -> DataFrame:
     lost = used & (F.col("up") == _FAR) & (last > F.col("down"))
     return frame.select(
         *[
-            (F.when(lost, words.FAILS_AGAIN).otherwise(F.col("why")) if name == "why" else F.col(name)).alias(name)
+            (F.when(lost, records.FAILS_AGAIN).otherwise(F.col("why")) if name == "why" else F.col(name)).alias(name)
             for name in _WANTED
         ]
     )

@@ -67,7 +67,7 @@ def ingest(
     max_bad_share: float = 0.05,
     spark: SparkSession | None = None,
     sizing: Setup | None = None,
-    talk: Callable[[str, float | None], None] = lambda text, share: None,
+    on_progress: Callable[[str, float | None], None] = lambda text, share: None,
 ) -> tuple[Profile, pa.Table]:
     """The profile of the files' rows, and the rows that could not be used: a table of raw, why, file.
 
@@ -79,7 +79,7 @@ def ingest(
     line is
     malformed, a field does not fit its type, or it has no time or weight; above `max_bad_share` of all rows
     ingest stops. Rows without a key are dropped and counted. Spark is set up for the size of the files unless
-    `sizing` says how; that changes no result. `talk` hears what is going on, and of what share of it is done,
+    `sizing` says how; that changes no result. `on_progress` hears what is going on, and of what share of it is done,
     or None. Raises InputError with every fault found, MissingTool without Java.
     """
     question = Question(key, time, where, dict(streams or {}), key_groups, bin_s, max_bad_share, copies, weight)
@@ -90,24 +90,24 @@ def ingest(
     if columns is None and streams is None:
         question = question.with_flight_streams(sources)
     chosen = sizing or setup(text_bytes(sources), os.cpu_count() or 1)
-    talk("starting Spark", None)
+    on_progress("starting Spark", None)
     with session_for(spark, chosen) as session, tempfile.TemporaryDirectory(prefix="holdfast-ingest-") as folder:
         links = linked(sources, Path(folder))
         with spark_errors("ingest", sources):
-            talk("reading", None)
+            on_progress("reading", None)
             frame, fields = read_all(session, Path(folder), links, columns, weight)
             kinds = {field.name: field.dataType.simpleString() for field in fields}
             raise_if_any(type_faults(kinds, question.columns))
             timed = frame.transform(rows.instant(fields, time, _US)).transform(rows.weighed(weight, WEIGHT))
             with counts_of(timed.transform(_marked(question, fields)), question, at_once=chosen.at_once) as counts:
-                with watched(session, lambda share: talk("reading", share)):
+                with watched(session, lambda share: on_progress("reading", share)):
                     cells = counts.cells()
-                talk("grouping", None)
+                on_progress("grouping", None)
                 seen = _seen(question, cells, counts, links)
                 top, keys = counts.keys()
                 quarantine = _quarantine(counts.bad(), links)
         versions = _versions(session)
-    talk("correlating", None)
+    on_progress("correlating", None)
     profile = _profile(question, sources, cells, seen, top_keys=top, keys=keys, versions=versions)
     return profile, quarantine
 

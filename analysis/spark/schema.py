@@ -63,10 +63,10 @@ def parse_schema(text: str) -> Columns:
     return tuple(columns)
 
 
-def type_faults(kinds: Mapping[str, str], asked: Mapping[str, str]) -> list[InputFault]:
+def type_faults(kinds: Mapping[str, str], options: Mapping[str, str]) -> list[InputFault]:
     """Return faults of the columns of `asked`, by option; `kinds` has the simple type of each column, by name."""
     faults = []
-    for option, name in asked.items():
+    for option, name in options.items():
         kind, (fit, rule) = kinds.get(name), _FITTING[option]
         if kind is None or kind == NESTED:
             faults.append(InputFault(f"ingest.{option}", name, f"{rule}, not a nested or binary column"))

@@ -111,9 +111,9 @@ def _start(name: str, java: Java, scratch: Path, master: str, chosen: dict[str, 
         "SPARK_CONF_DIR": str(scratch),  # one machine's defaults are not another's
     }
     log = scratch / "jvm.log"
-    with _environment(environment), log.open("wb") as talk:
+    with _environment(environment), log.open("wb") as log_file:
         try:
-            gateway = launch_gateway(conf, {"stdout": talk, "stderr": talk})  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(conf, {"stdout": log_file, "stderr": log_file})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=conf, gateway=gateway)
         except Exception as error:
             last = log.read_text(errors="replace").strip().splitlines()[-1:] or [str(error)]

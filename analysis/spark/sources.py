@@ -83,7 +83,7 @@ def common_columns(sources: Sequence[Source]) -> tuple[str, ...]:
     return tuple(name for name in sources[0].columns if name in shared)
 
 
-def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, asked: Mapping[str, str]) -> None:
+def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, options: Mapping[str, str]) -> None:
     """Raise InputError where a file does not fit the schema (None: that of flights), or lacks a column of `asked`.
 
     asked: option -> column, such as key and time.
@@ -106,7 +106,7 @@ def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, asked
             faults.append(InputFault("ingest.schema", part, f"is part of {whole}, which the schema names as well"))
     raise_if_any(faults)
     shared = common_columns(sources)
-    for option, name in asked.items():
+    for option, name in options.items():
         path = f"ingest.{option}"
         if name not in shared:
             faults.append(InputFault(path, name, "is not a column of every file", nearest(name, shared)))
@@ -115,7 +115,7 @@ def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, asked
     raise_if_any(faults)
 
 
-def check_types(sources: Sequence[Source], given: Columns | None, asked: Mapping[str, str]) -> None:
+def check_types(sources: Sequence[Source], given: Columns | None, options: Mapping[str, str]) -> None:
     """Raise InputError where a column of `asked`, by option, has a type that cannot be one.
 
     `given` is the schema of the user. Of types that only Spark can name nothing is said here. Without a schema a
@@ -125,10 +125,10 @@ def check_types(sources: Sequence[Source], given: Columns | None, asked: Mapping
     if given is None:
         own = dict(sources[0].types)
         kinds = {name: kind if sources[0].is_json else _spark_type(kind) for name, kind in own.items()} | kinds
-        if kinds.get(asked.get("weight", "")) in FRACTIONS:
-            kinds[asked["weight"]] = "bigint"
-    found = {name: kinds.get(name, _OPEN) for name in asked.values()}
-    raise_if_any(fault for fault in type_faults(found, asked) if found[str(fault.value)] != _OPEN)
+        if kinds.get(options.get("weight", "")) in FRACTIONS:
+            kinds[options["weight"]] = "bigint"
+    found = {name: kinds.get(name, _OPEN) for name in options.values()}
+    raise_if_any(fault for fault in type_faults(found, options) if found[str(fault.value)] != _OPEN)
 
 
 def _spark_type(kind: Any) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from scenarios.reliability.availability import Answer, Figure
-    from scenarios.reliability.importance import Element, Replica, Worth
+    from scenarios.reliability.importance import Element, Importance, Replica
 
 _MOST_ROWS = 20
 _MOST_COLUMNS = 5
@@ -29,12 +29,14 @@ def availability(
     p: Annotated[
         list[float] | None, typer.Option("--p", metavar="P", help="Probability that a host is down; repeatable")
     ] = None,
-    method: Annotated[str, typer.Option(help="auto, exact, sample, strata, weights")] = "auto",
+    method: Annotated[str, typer.Option(help="auto, exact, monte-carlo, stratified, importance-sampling")] = "auto",
     runs: Annotated[int, typer.Option(help="Runs for each setting where something is sampled")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Decides the draws: 0 to 2^63 - 1")] = 1,
     workers: Annotated[int, typer.Option(help="Threads; never changes the answer")] = 1,
     target: Annotated[float | None, typer.Option(help="Availability that every query must have")] = None,
-    worth: Annotated[bool, typer.Option("--worth", help="Also what each host, and one more replica, is worth")] = False,
+    importance: Annotated[
+        bool, typer.Option("--importance", help="Also what each host, and one more replica, is worth")
+    ] = False,
     report: Annotated[Path | None, typer.Option(help="Write a page: .html")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace --report")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
@@ -47,27 +49,27 @@ def availability(
     from models.reliability.description import warnings  # noqa: PLC0415
     from scenarios.files.write_once import refuse_page, write_text  # noqa: PLC0415
     from scenarios.reliability.availability import answer, document, read_with_doubts  # noqa: PLC0415
-    from scenarios.reliability.importance import worth as worth_of  # noqa: PLC0415
+    from scenarios.reliability.importance import importances  # noqa: PLC0415
 
     refuse_page(report, force=force)
-    asked, doubts = read_with_doubts(file)
-    terminal.warn(warnings(asked))
+    description, doubts = read_with_doubts(file)
+    terminal.warn(warnings(description))
     found = answer(
-        asked, p=p or (), method=method, runs=runs, seed=seed, workers=workers, target=target,
-        talk=lambda text: typer.echo(text, err=True),
+        description, p=p or (), method=method, runs=runs, seed=seed, workers=workers, target=target,
+        on_progress=lambda text: typer.echo(text, err=True),
     )  # fmt: skip
-    of_worth = worth_of(asked, p or ()) if worth else ()
+    found_importance = importances(description, p or ()) if importance else ()
     if report is not None:
         from scenarios.pages.availability import availability_page  # noqa: PLC0415
 
-        write_text(report, availability_page(found, of_worth, command=terminal.again()), force=force)
+        write_text(report, availability_page(found, found_importance, command=terminal.again()), force=force)
     if as_json:
-        more = {"worth": [one.document() for one in of_worth]} if worth else {}
+        more = {"importance": [one.document() for one in found_importance]} if importance else {}
         terminal.print_json(document(found) | more)
     else:
-        terminal.show(*_tables(found), *_weakest(found), *_worth_tables(of_worth), *_notes(found), *doubts)
+        terminal.show(*_tables(found), *_weakest(found), *_importance_tables(found_importance), *_notes(found), *doubts)
     if found.missed:
-        missed = f"{len(found.missed)} of {len(asked.queries)} queries miss {_percent(found.target)}"
+        missed = f"{len(found.missed)} of {len(description.queries)} queries miss {_percent(found.target)}"
         typer.echo(missed + (" in some setting" if len(found.lines) > 1 else ""), err=True)
         raise typer.Exit(MISSED)
 
@@ -114,7 +116,7 @@ def _joint(found: Answer) -> list[Table]:
 def _by_query(found: Answer) -> Table:
     from holdfast import terminal  # noqa: PLC0415
 
-    names, last = list(found.asked.queries), found.lines[-1]
+    names, last = list(found.description.queries), found.lines[-1]
     open_ends = any(one.low < one.high for one in last.queries)
     lines = found.lines[-(_MOST_COLUMNS - 2 * open_ends) :]
     order = sorted(range(len(names)), key=lambda query: (-lines[-1].queries[query].high, query))[:_MOST_ROWS]
@@ -137,8 +139,8 @@ def _weakest(found: Answer) -> list[Table | str]:
     from holdfast import terminal  # noqa: PLC0415
     from scenarios.reliability.availability import weakest  # noqa: PLC0415
 
-    alone, fewest = weakest(found.asked)
-    failures = "hosts or domains" if found.asked.domains else "hosts"
+    alone, fewest = weakest(found.description)
+    failures = "hosts or domains" if found.description.domains else "hosts"
     counts = sorted(Counter(fewest.values()).items(), key=lambda one: (one[0] is None, one[0]))
     parts = [f"{size or 'not known'} ({of} {'query' if of == 1 else 'queries'})" for size, of in counts]
     note = f"Fewest {failures} down that break a query: {', '.join(parts)}."
@@ -154,7 +156,7 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
 
 
-def _worth_tables(found: Sequence[Worth]) -> list[Table]:
+def _importance_tables(found: Sequence[Importance]) -> list[Table]:
     """Importance of elements, and gains of replicas, for the last setting."""
     from holdfast import terminal  # noqa: PLC0415
 
@@ -177,7 +179,7 @@ def _between(one: Element | Replica) -> str:
 
 
 def _notes(found: Answer) -> list[str]:
-    notes, times = [], found.asked.times
+    notes, times = [], found.description.times
     if times is not None and times.mttf_s is not None:
         down = "" if times.mttr_s is None else f", down {display.duration(times.mttr_s)}"
         notes.append(f"Hosts fail after {display.duration(times.mttf_s)}{down}.")

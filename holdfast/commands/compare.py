@@ -24,14 +24,14 @@ def compare(
     from scenarios.runs.execute import COMPILING  # noqa: PLC0415
     from scenarios.sweeps.designs import compare_designs, read_design  # noqa: PLC0415
 
-    with progress() as talk:
+    with progress() as show_progress:
         designs = [
             read_design(
                 text,
                 replications=replications,
                 workers=workers,
-                on_progress=lambda share, text=text: talk(f"simulating {text}", share),  # type: ignore[misc]
-                on_compile=lambda share: talk(COMPILING, share),
+                on_progress=lambda share, text=text: show_progress(f"simulating {text}", share),  # type: ignore[misc]
+                on_compile=lambda share: show_progress(COMPILING, share),
             )
             for text in (first, second)
         ]

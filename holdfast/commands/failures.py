@@ -59,9 +59,9 @@ def failures(
     refuse_page(report, force=force)
     if out is not None:
         refuse_unwritable(out, force=force, option="--out")
-    with progress() as talk:
+    with progress() as show_progress:
         found = read_failures(
-            files, question, engine=engine, draws=draws, seed=seed, talk=lambda text: talk(text, None)
+            files, question, engine=engine, draws=draws, seed=seed, on_progress=lambda text: show_progress(text, None)
         )
     if out is not None:
         write_failures(found, out, force=force)

@@ -1,4 +1,4 @@
-"""`holdfast ingest`: from a trace to the profile of its load. stdout is data, stderr is talk."""
+"""`holdfast ingest`: from a trace to the profile of its load. stdout is data, stderr is for messages."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def ingest(
     bin_s, streams = _seconds(bin_), _streams(stream)
     check_target(out, force=force)
     with progress() as show:
-        talk = Stopwatch(show, "checking")
+        show_progress = Stopwatch(show, "checking")
         profile, quarantine = profile_of(
             files, key=key, time=time, where=where, streams=streams, key_groups=key_groups, bin_s=bin_s,
-            copies=copies, weight=weight, schema=schema, max_bad_share=max_bad_share, talk=talk,
+            copies=copies, weight=weight, schema=schema, max_bad_share=max_bad_share, on_progress=show_progress,
         )  # fmt: skip
-        talk("writing", None)
+        show_progress("writing", None)
         write_profile(profile, out, quarantine, force=force)
-    summary, took = profile_summary(profile), talk.seconds()
+    summary, took = profile_summary(profile), show_progress.seconds()
     if json:
         print_json({**summary, "wall_s": took})
     else:

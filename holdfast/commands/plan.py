@@ -1,4 +1,4 @@
-"""`holdfast plan`: the best plan for a problem file. stdout is data, stderr is talk."""
+"""`holdfast plan`: the best plan for a problem file. stdout is data, stderr is for messages."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _plan() -> None:
 @app.command()
 def checkpoints(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Problem: .json or .npz")],
-    method: Annotated[str, typer.Option(help="baseline, even, sensitive-first, exact, expected-useable")] = "exact",
+    method: Annotated[str, typer.Option(help="baseline, even, sensitive-first, exact, expected-usable")] = "exact",
     time_limit: Annotated[float, typer.Option(help="Seconds after which `exact` gives its best")] = 60.0,
     seed: Annotated[int, typer.Option(help="Decides the draws of baseline and even: 0 to 2^63 - 1")] = 0,
     workers: Annotated[int, typer.Option(help="Processes; never changes the answer")] = 1,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from models.planning.replicas.problem import Replication, ReplicationPlan
+    from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
     from models.queries.loads import OperatorTable
     from optimizer.replicas.optimise import FrontPoint
     from scenarios.queries.files import LoadedQueries
@@ -58,7 +58,7 @@ def replicas(
         Path | None,
         typer.Option("--from", metavar="PLAN", help="What runs: a plan that --out wrote; its replicas stay"),
     ] = None,
-    moves: Annotated[
+    max_moves: Annotated[
         int | None, typer.Option(help="Most running replicas that may leave their hosts; all by default")
     ] = None,
     time_limit: Annotated[
@@ -84,7 +84,7 @@ def replicas(
     from scenarios.files.write_once import refuse_page, refuse_plan, write_text  # noqa: PLC0415
     from scenarios.queries.files import read_queries  # noqa: PLC0415
     from scenarios.queries.replicas import (  # noqa: PLC0415
-        Asked,
+        Options,
         best_of,
         document,
         found_plans,
@@ -105,7 +105,7 @@ def replicas(
     names = tuple(dict.fromkeys(importance or IMPORTANCE))
     loaded = read_queries(file)
     placed = None if running is None else running_by_plan(running, loaded)
-    asked = Asked(
+    options = Options(
         importance=names,
         selection=selection,
         placement=placement,
@@ -114,24 +114,26 @@ def replicas(
         level=level,
         goal=goal,
         seed=seed,
-        moves=moves,
+        moves=max_moves,
         budget_replicas=budget_replicas,
         time_limit_s=math.inf if time_limit is None else max(0.0, began + time_limit - time.monotonic()),
         running=placed,
     )
-    problem = problem_of(loaded, asked)
+    problem = problem_of(loaded, options)
     if front:
-        points = front_of(problem, front, asked.time_limit_s, over)
+        points = front_of(problem, front, options.time_limit_s, over)
         _print_front(problem, points, over, json, loaded, _Places(out, report, force))
         return
-    found = found_plans(problem, asked, target=target, optimise=optimise)
+    found = found_plans(problem, options, target=target, optimise=optimise)
     best = best_of(found)
-    made = document(found[best], problem, loaded, asked)
+    made = document(found[best], problem, loaded, options)
     if report is not None:
         from scenarios.pages.replicas import plans_page  # noqa: PLC0415
 
         table = loaded.table
-        page = plans_page(found, problem, table.names, table.queries, title=loaded.asked.name, command=terminal.again())
+        page = plans_page(
+            found, problem, table.names, table.queries, title=loaded.query_set.name, command=terminal.again()
+        )
         write_text(report, page, force=force)
     if out is not None:
         write_text(out, json_text.dumps(made, allow_nan=False) + "\n", force=force)
@@ -178,7 +180,7 @@ class _Places:
 
 
 def _print_front(
-    problem: Replication,
+    problem: ReplicaProblem,
     found: Sequence[FrontPoint],
     over: str,
     json: bool,
@@ -194,7 +196,7 @@ def _print_front(
     if places.report is not None:
         from scenarios.pages.replicas import front_page  # noqa: PLC0415
 
-        page = front_page(found, problem, over=over, title=loaded.asked.name, command=terminal.again())
+        page = front_page(found, problem, over=over, title=loaded.query_set.name, command=terminal.again())
         write_text(places.report, page, force=places.force)
     rows = [
         {"budget": one.budget, "cost": one.plan.cost, "broken": one.plan.objective, "bound": one.plan.bound}
@@ -229,7 +231,7 @@ def _running(broken: float | None) -> str:
     return display.NONE if broken is None else display.share(1 - broken, 4)
 
 
-def _no_room(problem: Replication) -> Exception:
+def _no_room(problem: ReplicaProblem) -> Exception:
     from scenarios.queries.replicas import no_room  # noqa: PLC0415
 
     plan = no_room(problem)
@@ -237,7 +239,7 @@ def _no_room(problem: Replication) -> Exception:
     return typer.Exit(_EXIT[plan.status.value])
 
 
-def _figures(plan: ReplicationPlan, problem: Replication) -> dict[str, Any]:
+def _figures(plan: ReplicaPlan, problem: ReplicaProblem) -> dict[str, Any]:
     from scenarios.queries.replicas import broken_alone  # noqa: PLC0415
 
     levels = plan.levels
@@ -256,8 +258,8 @@ def _figures(plan: ReplicationPlan, problem: Replication) -> dict[str, Any]:
 
 
 def _show(
-    found: dict[str, ReplicationPlan],
-    problem: Replication,
+    found: dict[str, ReplicaPlan],
+    problem: ReplicaProblem,
     chances: list[float],
     best: str,
     table: OperatorTable,
@@ -307,7 +309,7 @@ def _show(
     terminal.show(compared, *notes, *_which(found[best], problem, table.names, best))
 
 
-def _alone(plan: ReplicationPlan, problem: Replication, queries: Sequence[str]) -> list[str]:
+def _alone(plan: ReplicaPlan, problem: ReplicaProblem, queries: Sequence[str]) -> list[str]:
     """Which queries a single host still breaks, in words."""
     from scenarios.queries.replicas import broken_alone  # noqa: PLC0415
 
@@ -328,7 +330,7 @@ def _named(found: Sequence[int], queries: Sequence[str]) -> str:
     return shown if len(found) <= _MOST_NAMED else f"{shown} and {display.count(len(found) - _MOST_NAMED)} more"
 
 
-def _moved(plan: ReplicationPlan, problem: Replication, names: Sequence[str]) -> list[str]:
+def _moved(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str]) -> list[str]:
     """What becomes of the replicas that run, in words."""
     if not problem.running or plan.instances is None:
         return []
@@ -346,7 +348,7 @@ def _moved(plan: ReplicationPlan, problem: Replication, names: Sequence[str]) ->
     return lines
 
 
-def _which(plan: ReplicationPlan, problem: Replication, names: Sequence[str], name: str) -> list[Table]:
+def _which(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str], name: str) -> list[Table]:
     """Which operators the best plan gives replicas, and what breaks without these."""
     from scenarios.queries.replicas import by_worth, worth_of  # noqa: PLC0415
 

@@ -33,14 +33,14 @@ def reproduce(
     from models.errors import InputError  # noqa: PLC0415
     from scenarios.files.write_once import refuse_page  # noqa: PLC0415
     from scenarios.studies.reproduce.claims import tried  # noqa: PLC0415
-    from scenarios.studies.reproduce.tasks import Desk  # noqa: PLC0415
+    from scenarios.studies.reproduce.tasks import TaskRunner  # noqa: PLC0415
 
     if master is not None and engine != "spark":
         raise InputError.at("--master", master, "is for --engine spark")
     refuse_page(report, force=force)
-    with progress() as talk:
-        desk = Desk(out, engine, workers, master, talk, say=lambda line: typer.echo(line, err=True))
-        outcome = tried(studies or (), desk, quick=quick)
+    with progress() as show_progress:
+        runner = TaskRunner(out, engine, workers, master, show_progress, say=lambda line: typer.echo(line, err=True))
+        outcome = tried(studies or (), runner, quick=quick)
     rows = outcome.rows
     if report is not None:
         _write(report, outcome, shlex.join(["holdfast", "reproduce", *(studies or ()), *["--quick"] * quick]), force)

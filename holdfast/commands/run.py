@@ -40,14 +40,14 @@ def run(
         check_target(out, force=force)
     if loaded.scenario.sweep:
         typer.echo("note: run simulates the scenario as it stands; holdfast sweep varies it", err=True)
-    with progress() as talk:
+    with progress() as show_progress:
         title = "simulating"
         result = run_scenario(
             loaded.scenario,
             folder=loaded.folder,
             workers=workers,
-            on_progress=lambda share: talk(title, share),
-            on_compile=lambda share: talk(COMPILING, share),
+            on_progress=lambda share: show_progress(title, share),
+            on_compile=lambda share: show_progress(COMPILING, share),
         )
     if out is not None:
         _write(out, _command(file, settings or []), result, loaded, force=force, raw=raw)

@@ -104,13 +104,13 @@ def library(
     as_json: AsJson = False,
 ) -> None:
     """List the scenarios that come with holdfast, or print one."""
-    from scenarios.files import library as shelf  # noqa: PLC0415
+    from scenarios.files import library as scenario_library  # noqa: PLC0415
 
     if name is not None:
-        text = shelf.text_of(name)
+        text = scenario_library.text_of(name)
         terminal.print_json({"name": name, "text": text}) if as_json else print(text, end="")
         return
-    lines = [(known, _one_line(known)) for known in shelf.names()]
+    lines = [(known, _one_line(known)) for known in scenario_library.names()]
     if as_json:
         terminal.print_json([{"name": known, "title": title} for known, title in lines])
         return
@@ -120,10 +120,10 @@ def library(
 
 
 def _one_line(name: str) -> str:
-    from scenarios.files import library as shelf  # noqa: PLC0415
+    from scenarios.files import library as scenario_library  # noqa: PLC0415
     from scenarios.files.scenario import tables_of  # noqa: PLC0415
 
-    return str(tables_of(shelf.path_of(name)).get("name", ""))
+    return str(tables_of(scenario_library.path_of(name)).get("name", ""))
 
 
 def _load(file: str, settings: list[str] | None) -> tuple[LoadedScenario, RunInputs | None, list[str]]:
@@ -142,10 +142,10 @@ def _load(file: str, settings: list[str] | None) -> tuple[LoadedScenario, RunInp
         from scenarios.queries.replica_plan import with_planned_replicas  # noqa: PLC0415
 
         loaded = LoadedScenario(with_planned_replicas(loaded.scenario, loaded.folder), loaded.folder)
-    return loaded, None if missing else _recorded(loaded), missing
+    return loaded, None if missing else _input_files(loaded), missing
 
 
-def _recorded(loaded: LoadedScenario) -> RunInputs | None:
+def _input_files(loaded: LoadedScenario) -> RunInputs | None:
     from models.scenario.workload import ProfileRate, SeriesRate  # noqa: PLC0415
 
     rates = (workload.rate for workload in loaded.scenario.workload.values())

@@ -41,9 +41,9 @@ def size(
     from scenarios.planning.sizing import EXIT, answer, document, warnings  # noqa: PLC0415
 
     refuse_page(report, force=force)
-    with progress() as talk:
+    with progress() as show_progress:
         found = answer(
-            file, curve=curve, talk=lambda _: talk("going through plans", None)
+            file, curve=curve, on_progress=lambda _: show_progress("going through plans", None)
         )  # one line, not one for each
     terminal.warn(warnings(found.problem))
     if report is not None:
@@ -87,7 +87,7 @@ def _chosen(found: SizingAnswer) -> list[str]:
     lines = [
         ("plan", f"{plan.chosen.plan.text}, a checkpoint every {display.duration(at.interval_s)}"),
         ("cost", f"{cost}, {proof}: {plan.note}"),
-        ("availability", f"{serving_text(at)}, asked {_asked(problem)}"),
+        ("availability", f"{serving_text(at)}, asked {_availability_target(problem)}"),
         ("down a month", f"{down_text(at)} of {display.duration(problem.allowed_down_s)} allowed"),
         ("of that", _causes(problem, at)),
         *_recoveries(found, plan.chosen.plan, at),
@@ -107,30 +107,30 @@ def _causes(problem: SizingProblem, at: PlanFigures) -> str:
 
 def _recoveries(found: SizingAnswer, plan: SystemPlan, at: PlanFigures) -> list[tuple[str, str]]:
     """Return a line for each kind of loss, with all times of its recovery; the last one has the target beside it."""
-    from scenarios.planning.sizing import recovery_asked, recovery_figures  # noqa: PLC0415
+    from scenarios.planning.sizing import recovery_figures, recovery_target  # noqa: PLC0415
 
     said: dict[tuple[str, str], list[str]] = {}
     for one in recovery_figures(found.problem, plan, at):
         said.setdefault((one.loss, one.by), []).append(f"{one.figure} {display.duration(one.seconds)}")
     lines = [(loss, f"{by}: {', '.join(times)}") for (loss, by), times in said.items()]
-    if found.problem.asked.target.recovery_s is None:
+    if found.problem.description.target.recovery_s is None:
         return lines
     loss, text = lines[-1]
-    return [*lines[:-1], (loss, f"{text}; asked {recovery_asked(found.problem)}")]
+    return [*lines[:-1], (loss, f"{text}; asked {recovery_target(found.problem)}")]
 
 
-def _asked(problem: SizingProblem) -> str:
-    return display.exact(problem.asked.target.availability)
+def _availability_target(problem: SizingProblem) -> str:
+    return display.exact(problem.description.target.availability)
 
 
 def _possible(found: SizingAnswer) -> list[Table | str]:
     from scenarios.planning.sizing import cost_text, cost_unit  # noqa: PLC0415
 
-    plan, target = found.plan, found.problem.asked.target
-    asked = f"availability {_asked(found.problem)}"
-    asked += "" if target.recovery_s is None else f", recovery within {display.duration(target.recovery_s)}"
+    plan, target = found.plan, found.problem.description.target
+    targets = f"availability {_availability_target(found.problem)}"
+    targets += "" if target.recovery_s is None else f", recovery within {display.duration(target.recovery_s)}"
     nothing = "Nothing meets" if plan.status == "infeasible" else "Nothing is certain to meet"
-    lines: list[Table | str] = [f"{nothing} {asked}: {plan.note}."]
+    lines: list[Table | str] = [f"{nothing} {targets}: {plan.note}."]
     if plan.possible is not None:
         lines.append(_rows(found, "The best that is possible", (plan.possible,)))
     if target.budget_per_s is not None:

@@ -45,11 +45,11 @@ def study(
     check(loaded.scenario)
     loaded = in_place(loaded, place_of(out))
     groups = key_groups_of(loaded.scenario)
-    with progress() as talk:
-        profile = profile_in(loaded.folder, groups, copies, lambda: ingest_flights(groups, copies, talk))
+    with progress() as show_progress:
+        profile = profile_in(loaded.folder, groups, copies, lambda: ingest_flights(groups, copies, show_progress))
         begin_again(loaded, force=force)
-        found = run_study(loaded, profile, workers=workers, talk=talk)
-        talk("writing the report", None)
+        found = run_study(loaded, profile, workers=workers, on_progress=show_progress)
+        show_progress("writing the report", None)
         write_study(out, found, force=force, command=_command(file, settings, copies))
     if as_json:
         terminal.print_json(findings(found))
@@ -77,7 +77,7 @@ def _show(found: Study, out: Path) -> None:
     if gains is not None:
         terminal.show(gains)
     terminal.show(
-        "useable   of the key groups on overloaded hosts, those whose checkpoint is on\n"
+        "usable   of the key groups on overloaded hosts, those whose checkpoint is on\n"
         "          a host with room for them\n"
         "assisted  of the moves off overloaded hosts, those to the host of the checkpoint\n"
         "overhead  bytes of checkpoints and moves between hosts",

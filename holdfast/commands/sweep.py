@@ -46,7 +46,7 @@ def sweep(
     if master is not None and engine != "spark":
         raise InputError.at("--master", master, "is for --engine spark")
     loaded = read_scenario(resolve(file), settings or [])
-    with progress() as talk:
+    with progress() as show_progress:
         result = run_sweep(
             loaded,
             out,
@@ -55,14 +55,14 @@ def sweep(
             master=master,
             time_limit_s=time_limit,
             retry=retry,
-            on_plan=lambda share: talk("planning", share),
-            on_progress=lambda share: talk("sweeping", share),
-            on_compile=lambda share: talk(COMPILING, share),
+            on_plan=lambda share: show_progress("planning", share),
+            on_progress=lambda share: show_progress("sweeping", share),
+            on_compile=lambda share: show_progress(COMPILING, share),
             check=lambda stored: check_metrics(stored, metric or ()),
         )
     names = chosen_metrics(result, metric)
-    asked = (part for one in settings or [] for part in ("--set", one))
-    write_page(result, command=shlex.join(["holdfast", "sweep", file, *asked, "--out", out.name]))
+    settings_again = (part for one in settings or [] for part in ("--set", one))
+    write_page(result, command=shlex.join(["holdfast", "sweep", file, *settings_again, "--out", out.name]))
     if as_json:
         terminal.print_json(sweep_summary(result))
     else:

@@ -1,1 +1,1 @@
-"""Queries that come and go on hosts that fail: what a file says, numbers of it, promises, rows of a run."""
+"""Queries that come and go on hosts that fail: what a file says, numbers of it, exact unavailability, rows of a run."""

@@ -1,4 +1,4 @@
-"""What a file of `holdfast dynamics` says: hosts and how they fail, operators, queries, sources, and a manager.
+"""What a file of `holdfast fleet` says: hosts and how they fail, operators, queries, sources, and a manager.
 
 Keys that an availability file has too mean the same. Shapes are checked when the value is made; `models.fleet.rules`
 checks how names refer to each other and which keys fit together.
@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from models.distributions import TimeDistribution
-from models.reliability import description as exact
+from models.reliability import description as availability
 from models.reliability.description import Label, Labels
 from models.schema_types import (
     Count,
@@ -33,7 +33,7 @@ Importance = Literal["gain", "degree", "utilisation", "product", "random", "give
 YEAR_S = 365 * 86_400.0
 
 
-class Host(exact.Host):
+class Host(availability.Host):
     """A host that is unlike the others."""
 
     capacity: Cores | None = None
@@ -59,12 +59,12 @@ class Operator(Description):
     """Whether it can be split into parts."""
 
 
-class Query(exact.Query):
-    """A query that counts differently, has a promise, or comes and goes."""
+class Query(availability.Query):
+    """A query that counts differently, has an availability objective (SLO), or comes and goes."""
 
     operators: tuple[Label, ...] = ()
     """The operators that it needs; those of the query set, where there is one."""
-    promise: Share | None = None
+    slo: Share | None = None
     """The availability that no reconfiguration may take it below."""
     arrives_s: Seconds = Field(default=0.0, alias="arrives")
     """When it is there first."""
@@ -128,7 +128,7 @@ class Times(Description):
         return self.mttr_s if self.down is None else self.down.mean_s
 
 
-class Domain(exact.Domain):
+class Domain(availability.Domain):
     """Hosts that fail together: by `p` with repairs as long as those of hosts, or by times of its own."""
 
     mttf_s: PositiveSeconds | None = Field(default=None, alias="mttf")
@@ -148,7 +148,7 @@ class Downtime(Description):
     """When it was up again."""
 
 
-class Standby(exact.Standby):
+class Standby(availability.Standby):
     """The first instance of each operator serves: its failure has to be detected before another takes over."""
 
     load: Share = 1.0
@@ -164,7 +164,7 @@ class Churn(Description):
     """Mean time until it is back, exponential."""
 
 
-class Manager(Description):
+class ManagerSettings(Description):
     """Who moves, splits, replicates, and takes and gives back hosts."""
 
     period_s: PositiveSeconds = Field(default=600.0, alias="period")
@@ -187,7 +187,7 @@ class Manager(Description):
     """What spare room is for: give hosts back, even if replicas are dropped for it, or keep room for replicas."""
 
 
-class Dynamics(Description):
+class Fleet(Description):
     """Hosts that fail and are repaired, queries on them, and who reacts."""
 
     format: Literal[1] = 1
@@ -225,14 +225,14 @@ class Dynamics(Description):
     standby: Standby | None = None
     """Without it all instances are active and none has to take over."""
     downtimes: tuple[Downtime, ...] = ()
-    """What happened, in place of draws; `times` then only say what is promised."""
+    """What happened, in place of draws; `times` then only serve the availability objectives."""
     log: FilePath | None = None
     """A file of downtimes, with the columns host, down, up in seconds, in place of `downtimes`."""
     sources: ReadOnlyMap[Source] = Field(default_factory=dict, validate_default=True)
     """What events arrive from outside, which loads follow."""
     churn: Churn | None = None
     """Queries that come and go."""
-    manager: Manager | None = None
+    manager: ManagerSettings | None = None
     """Without it nothing is moved."""
 
     @property
@@ -260,7 +260,7 @@ class Dynamics(Description):
         return found if isinstance(found, Query) else Query(operators=found)
 
     @property
-    def recorded(self) -> bool:
+    def has_downtimes(self) -> bool:
         """Whether what happens to hosts is given."""
         return bool(self.downtimes) or self.log is not None
 

@@ -73,16 +73,16 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _at("at_ns", "when"),
         _name("action", "move | split | remove | admit"),
         _name("subject", "query or part"),
-        _name("query", "query that would not have what it was promised"),
+        _name("query", "query that would miss its availability objective"),
         Column("before", "float64", "", "exact P(broken) as it is"),
         Column("after", "float64", "", "exact P(broken) after it"),
-        Column("allowed", "float64", "", "P(broken) that the promise allows"),
+        Column("allowed", "float64", "", "P(broken) that the objective allows"),
     ),
 }
 
 
 @dataclass(frozen=True, eq=False)
-class DynamicsRecords:
+class FleetRecords:
     """The rows of one replication by table, in order of time; names as in the file, instants in ns."""
 
     replication: int

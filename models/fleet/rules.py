@@ -1,4 +1,4 @@
-"""How the keys of a file of `holdfast dynamics` have to fit each other, and how such a file is read."""
+"""How the keys of a file of `holdfast fleet` have to fit each other, and how such a file is read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from models import display
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.fleet.description import Dynamics, Query
+from models.fleet.description import Fleet, Query
 from models.reliability.description import named_faults, of_meant_kind
 from models.reliability.times import mostly_down
 from models.schema_types import FROM_FILE
@@ -19,7 +19,7 @@ from models.validation_messages import faults_of, nearest_if_shown, path_text
 _MOST_EVENTS = 2e7
 
 
-def dynamics_from(raw: object, *, from_file: bool = True) -> Dynamics:
+def fleet_from(raw: object, *, from_file: bool = True) -> Fleet:
     """The description that the tables hold; raises InputError with all faults of shape, or all of references."""
     found = shaped_from(raw, from_file=from_file)
     if found.query_set is not None:
@@ -28,47 +28,47 @@ def dynamics_from(raw: object, *, from_file: bool = True) -> Dynamics:
     return found
 
 
-def shaped_from(raw: object, *, from_file: bool = True) -> Dynamics:
+def shaped_from(raw: object, *, from_file: bool = True) -> Fleet:
     """The description, of which only the shapes are checked; raises InputError with all faults of these."""
     if not isinstance(raw, Mapping):
         raise InputError.at("file", raw, "must be a table")
     context: dict[str, Any] = dict(FROM_FILE) if from_file else {}
     try:
-        return Dynamics.model_validate(raw, by_alias=True, by_name=not from_file, context=context)
+        return Fleet.model_validate(raw, by_alias=True, by_name=not from_file, context=context)
     except ValidationError as error:
-        raise InputError(*of_meant_kind(faults_of(error.errors(include_url=False), raw, Dynamics))) from None
+        raise InputError(*of_meant_kind(faults_of(error.errors(include_url=False), raw, Fleet))) from None
 
 
-def faults(asked: Dynamics) -> Iterator[InputFault]:
+def faults(fleet: Fleet) -> Iterator[InputFault]:
     """Names that lead nowhere, instances that fall together, and keys that do not fit each other."""
-    for key, table in (("hosts", asked.host_names), ("operators", asked.operators), ("queries", asked.queries)):
+    for key, table in (("hosts", fleet.host_names), ("operators", fleet.operators), ("queries", fleet.queries)):
         if not table:
             yield InputFault(key, NO_VALUE, "must have an entry at least")
-    if isinstance(asked.hosts, tuple):
-        yield from named_faults("hosts", asked.hosts, None, "is there twice")
-    if asked.host_names and all(asked.host(name).spare for name in asked.host_names):
+    if isinstance(fleet.hosts, tuple):
+        yield from named_faults("hosts", fleet.hosts, None, "is there twice")
+    if fleet.host_names and all(fleet.host(name).spare for name in fleet.host_names):
         yield InputFault("hosts", NO_VALUE, "must not all be spare")
-    yield from _operator_faults(asked)
-    yield from _query_faults(asked)
-    yield from _source_faults(asked)
-    for domain, group in asked.domains.items():
+    yield from _operator_faults(fleet)
+    yield from _query_faults(fleet)
+    yield from _source_faults(fleet)
+    for domain, group in fleet.domains.items():
         path = path_text(("domains", domain, "hosts"))
-        yield from named_faults(path, group.hosts, asked.host_names, "is there twice")
-    yield from _time_faults(asked)
-    yield from _downtime_faults(asked)
-    yield from _size_faults(asked)
-    if asked.warmup_s >= asked.duration_s:
-        yield InputFault("warmup", asked.warmup_s, "must be shorter than duration")
-    if asked.manager is not None and asked.manager.low >= asked.manager.high:
+        yield from named_faults(path, group.hosts, fleet.host_names, "is there twice")
+    yield from _time_faults(fleet)
+    yield from _downtime_faults(fleet)
+    yield from _size_faults(fleet)
+    if fleet.warmup_s >= fleet.duration_s:
+        yield InputFault("warmup", fleet.warmup_s, "must be shorter than duration")
+    if fleet.manager is not None and fleet.manager.low >= fleet.manager.high:
         yield InputFault(
-            "manager.low", asked.manager.low, f"must be below manager.high = {display.number(asked.manager.high, 6)}"
+            "manager.low", fleet.manager.low, f"must be below manager.high = {display.number(fleet.manager.high, 6)}"
         )
 
 
-def _operator_faults(asked: Dynamics) -> Iterator[InputFault]:
-    hosts = dict.fromkeys(asked.host_names)
-    for name, entry in asked.operators.items():
-        operator = asked.operator(name)
+def _operator_faults(fleet: Fleet) -> Iterator[InputFault]:
+    hosts = dict.fromkeys(fleet.host_names)
+    for name, entry in fleet.operators.items():
+        operator = fleet.operator(name)
         table = not isinstance(entry, tuple)
         yield from named_faults(
             path_text(("operators", name)) + (".hosts" if table else ""),
@@ -78,71 +78,71 @@ def _operator_faults(asked: Dynamics) -> Iterator[InputFault]:
             "a replica on the host of its primary goes down with it",
         )
         for source in operator.cost_s:
-            if source not in asked.sources:
+            if source not in fleet.sources:
                 path = path_text(("operators", name, "cost", source))
-                yield InputFault(path, NO_VALUE, "is not a source", nearest_if_shown(source, asked.sources))
-        if not operator.hosts and asked.manager is None:
+                yield InputFault(path, NO_VALUE, "is not a source", nearest_if_shown(source, fleet.sources))
+        if not operator.hosts and fleet.manager is None:
             path = path_text(("operators", name))
             yield InputFault(path, NO_VALUE, "needs hosts: there is no manager to choose them", 'hosts = ["a"]')
         for index, host in enumerate(operator.hosts):
-            if host in hosts and asked.host(host).spare:
+            if host in hosts and fleet.host(host).spare:
                 path = path_text(("operators", name)) + (".hosts" if table else "") + f"[{index}]"
                 yield InputFault(path, host, "is spare: nothing is there at the start")
 
 
-def _query_faults(asked: Dynamics) -> Iterator[InputFault]:
-    for name, entry in asked.queries.items():
-        query, table = asked.query(name), isinstance(entry, Query)
+def _query_faults(fleet: Fleet) -> Iterator[InputFault]:
+    for name, entry in fleet.queries.items():
+        query, table = fleet.query(name), isinstance(entry, Query)
         path = path_text(("queries", name))
         inner = path + (".operators" if table else "")
         if not query.operators:
             yield InputFault(inner, NO_VALUE, "must have an entry at least")
-        yield from named_faults(inner, query.operators, asked.operators, "is there twice")
+        yield from named_faults(inner, query.operators, fleet.operators, "is there twice")
         if query.leaves_s is not None and query.leaves_s <= query.arrives_s:
             yield InputFault(f"{path}.leaves", query.leaves_s, "must be after it arrives")
-        if query.arrives_s >= asked.duration_s:
+        if query.arrives_s >= fleet.duration_s:
             yield InputFault(f"{path}.arrives", query.arrives_s, "must be before the end, which duration gives")
 
 
-def _source_faults(asked: Dynamics) -> Iterator[InputFault]:
-    for name, source in asked.sources.items():
+def _source_faults(fleet: Fleet) -> Iterator[InputFault]:
+    for name, source in fleet.sources.items():
         instants = [step.at_s for step in source.steps]
         if any(later <= earlier for earlier, later in itertools.pairwise(instants)):
             yield InputFault(path_text(("sources", name, "steps")), NO_VALUE, "must be in the order of their instants")
 
 
-def _time_faults(asked: Dynamics) -> Iterator[InputFault]:
-    times = asked.times
+def _time_faults(fleet: Fleet) -> Iterator[InputFault]:
+    times = fleet.times
     for mean, law, keys in ((times.mttf_s, times.up, ("mttf", "up")), (times.mttr_s, times.down, ("mttr", "down"))):
         if mean is not None and law is not None:
             yield InputFault(f"times.{keys[0]}", mean, f"must not be given beside times.{keys[1]}")
-    if asked.p is not None and times.mean_up_s is not None:
-        yield InputFault("p", asked.p, "must not be given beside times.mttf or times.up", "leave out one of them")
-    yield from _own_time_faults(asked)
+    if fleet.p is not None and times.mean_up_s is not None:
+        yield InputFault("p", fleet.p, "must not be given beside times.mttf or times.up", "leave out one of them")
+    yield from _own_time_faults(fleet)
     if times.day_s is not None:
-        beside = {"times.mttr": times.mean_down_s, "times.crews": times.crews, "standby": asked.standby, "p": asked.p}
+        beside = {"times.mttr": times.mean_down_s, "times.crews": times.crews, "standby": fleet.standby, "p": fleet.p}
         for key, value in beside.items():
             if value is not None:
                 yield InputFault(key, NO_VALUE, "must not be given beside times.day: nothing is repaired in a day")
-        if asked.domains or asked.beta:
+        if fleet.domains or fleet.beta:
             yield InputFault("times.day", times.day_s, "is for hosts that fail by themselves: no domains, no beta")
-    members = [host for domain in asked.domains.values() for host in domain.hosts]
-    if asked.beta and len(set(members)) < len(members):
-        yield InputFault("beta", asked.beta, "needs domains that share no host: a failure has one common cause")
-    if asked.beta and (times.up is not None or any(asked.host(name) != _bare(asked, name) for name in asked.hosts)):
-        yield InputFault("beta", asked.beta, "is defined for hosts that are alike, with exponential times")
+    members = [host for domain in fleet.domains.values() for host in domain.hosts]
+    if fleet.beta and len(set(members)) < len(members):
+        yield InputFault("beta", fleet.beta, "needs domains that share no host: a failure has one common cause")
+    if fleet.beta and (times.up is not None or any(fleet.host(name) != _bare(fleet, name) for name in fleet.hosts)):
+        yield InputFault("beta", fleet.beta, "is defined for hosts that are alike, with exponential times")
 
 
-def _bare(asked: Dynamics, name: str) -> Any:
+def _bare(fleet: Fleet, name: str) -> Any:
     """The host without what it says of failures."""
-    return asked.host(name).model_copy(update={"p": None, "mttf_s": None, "mttr_s": None})
+    return fleet.host(name).model_copy(update={"p": None, "mttf_s": None, "mttr_s": None})
 
 
-def _own_time_faults(asked: Dynamics) -> Iterator[InputFault]:
+def _own_time_faults(fleet: Fleet) -> Iterator[InputFault]:
     """Every host and domain has to have times, by itself or from all; recorded downtimes need none."""
-    times = asked.times
-    for name in asked.host_names:
-        host, path = asked.host(name), path_text(("hosts", name))
+    times = fleet.times
+    for name in fleet.host_names:
+        host, path = fleet.host(name), path_text(("hosts", name))
         if (host.mttf_s is None) != (host.mttr_s is None):
             yield InputFault(path, NO_VALUE, "must have both mttf and mttr, or neither")
         elif host.p is not None and host.mttf_s is not None:
@@ -151,14 +151,14 @@ def _own_time_faults(asked: Dynamics) -> Iterator[InputFault]:
             yield InputFault(path, NO_VALUE, "must be like all others beside times.day")
         elif host.p is not None and times.mean_down_s is None:
             yield InputFault(f"{path}.p", host.p, "needs times.mttr: how long it is down at a time")
-    own = [asked.host(name) for name in asked.host_names]
+    own = [fleet.host(name) for name in fleet.host_names]
     bare = any(one.p is None and one.mttf_s is None for one in own)
-    if bare and not asked.recorded and asked.p is None and times.mean_up_s is None:
+    if bare and not fleet.has_downtimes and fleet.p is None and times.mean_up_s is None:
         yield InputFault("times.mttf", NO_VALUE, "is missing: nothing says how often hosts fail", 'mttf = "30 d"')
-    needs = bare and (asked.p is not None or times.mean_up_s is not None) and times.day_s is None
+    needs = bare and (fleet.p is not None or times.mean_up_s is not None) and times.day_s is None
     if needs and times.mean_down_s is None:
         yield InputFault("times.mttr", NO_VALUE, "is missing: nothing says how long repairs last", 'mttr = "1 h"')
-    for name, domain in asked.domains.items():
+    for name, domain in fleet.domains.items():
         path = path_text(("domains", name))
         if (domain.mttf_s is None) != (domain.mttr_s is None):
             yield InputFault(path, NO_VALUE, "must have both mttf and mttr, or neither")
@@ -168,25 +168,25 @@ def _own_time_faults(asked: Dynamics) -> Iterator[InputFault]:
             yield InputFault(f"{path}.p", domain.p, "needs times.mttr: how long it is down at a time")
 
 
-def _size_faults(asked: Dynamics) -> Iterator[InputFault]:
+def _size_faults(fleet: Fleet) -> Iterator[InputFault]:
     """What would happen too often, in all replications, for a run that ends, and for rows that fit into memory."""
-    all_s, times = asked.duration_s * asked.replications, asked.times
+    all_s, times = fleet.duration_s * fleet.replications, fleet.times
     cycle_s = times.day_s or (times.mean_up_s or 0.0) + (times.mean_down_s or 0.0)
-    if asked.p is not None and times.mean_down_s is not None and asked.p > 0:
-        cycle_s = times.mean_down_s / asked.p
-    own = [(asked.host(name), path_text(("hosts", name))) for name in asked.host_names]
+    if fleet.p is not None and times.mean_down_s is not None and fleet.p > 0:
+        cycle_s = times.mean_down_s / fleet.p
+    own = [(fleet.host(name), path_text(("hosts", name))) for name in fleet.host_names]
     often = {path: all_s / (one.mttf_s + one.mttr_s) for one, path in own if one.mttf_s and one.mttr_s}
     often |= {path: all_s * one.p / times.mean_down_s for one, path in own if one.p and times.mean_down_s}
-    if cycle_s and not asked.recorded:
+    if cycle_s and not fleet.has_downtimes:
         often["times"] = all_s / cycle_s * (len(own) - len(often))
-    for name, domain in asked.domains.items():
+    for name, domain in fleet.domains.items():
         if domain.mttf_s is not None and domain.mttr_s is not None:
             often[path_text(("domains", name))] = all_s / (domain.mttf_s + domain.mttr_s)
-    if asked.manager is not None:
-        often["manager.period"] = all_s / asked.manager.period_s
-    if asked.churn is not None:
-        often["churn"] = all_s / (asked.churn.stay_s + asked.churn.away_s) * len(asked.queries)
-    for name, source in asked.sources.items():
+    if fleet.manager is not None:
+        often["manager.period"] = all_s / fleet.manager.period_s
+    if fleet.churn is not None:
+        often["churn"] = all_s / (fleet.churn.stay_s + fleet.churn.away_s) * len(fleet.queries)
+    for name, source in fleet.sources.items():
         if source.varies is not None:
             often[path_text(("sources", name, "varies", "every"))] = all_s / source.varies.every_s
     for path, count in often.items():
@@ -196,26 +196,26 @@ def _size_faults(asked: Dynamics) -> Iterator[InputFault]:
             yield InputFault(path, NO_VALUE, rule, "a shorter duration, or fewer replications")
 
 
-def warnings(asked: Dynamics) -> Iterator[str]:
+def warnings(fleet: Fleet) -> Iterator[str]:
     """Yield what is legal and probably not meant: hosts and domains that are down for most of the time."""
-    times = asked.times
+    times = fleet.times
     key = "up" if times.mttf_s is None else "mttf"
     yield from mostly_down(f"times.{key}", times.mean_up_s, times.mean_down_s)
-    for name in asked.host_names:
-        host = asked.host(name)
+    for name in fleet.host_names:
+        host = fleet.host(name)
         yield from mostly_down(path_text(("hosts", name, "mttf")), host.mttf_s, host.mttr_s)
-    for name, domain in asked.domains.items():
+    for name, domain in fleet.domains.items():
         yield from mostly_down(path_text(("domains", name, "mttf")), domain.mttf_s, domain.mttr_s)
 
 
-def _downtime_faults(asked: Dynamics) -> Iterator[InputFault]:
-    if asked.downtimes and asked.log is not None:
-        yield InputFault("log", asked.log, "must not be given beside downtimes")
-    rows = [(one.host, one.down_s, one.up_s) for one in asked.downtimes]
-    for index, column, rule, before in _clashes(rows, asked.host_names):
+def _downtime_faults(fleet: Fleet) -> Iterator[InputFault]:
+    if fleet.downtimes and fleet.log is not None:
+        yield InputFault("log", fleet.log, "must not be given beside downtimes")
+    rows = [(one.host, one.down_s, one.up_s) for one in fleet.downtimes]
+    for index, column, rule, before in _clashes(rows, fleet.host_names):
         path = f"downtimes[{index}]" + (f".{column}" if before is None else "")
         value = rows[index][_COLUMNS.index(column)]
-        hint = nearest_if_shown(rows[index][0], asked.host_names) if column == "host" and before is None else ""
+        hint = nearest_if_shown(rows[index][0], fleet.host_names) if column == "host" and before is None else ""
         yield InputFault(path, value, rule if before is None else f"{rule} downtimes[{before}]", hint)
 
 

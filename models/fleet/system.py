@@ -11,8 +11,8 @@ import numpy as np
 from models.checked_arrays import FloatArray, frozen
 from models.distributions import Exponential, TimeDistribution
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.fleet.description import Dynamics
-from models.fleet.promises import Promises
+from models.fleet.description import Fleet
+from models.fleet.unavailability import ExactUnavailability
 from models.reliability.description import Availability, availability_from
 from models.reliability.problem import Setting, settings_of
 from models.schema_types import FrozenMap
@@ -38,11 +38,11 @@ class System:
     """All that a run needs, by index.
 
     `costs` (n_operators, n_sources): CPU seconds for each event; `base` (n_operators,) cores. `own` and `shocks`: how
-    hosts and `groups` of them fail; `recorded`: (host, down, up) [ns] in their place. `promises` is None where there
-    is no exact method for how these hosts fail.
+    hosts and `groups` of them fail; `downtimes`: (host, down, up) [ns] in their place. `unavailability` is None where
+    there is no exact method for how these hosts fail.
     """
 
-    asked: Dynamics
+    fleet: Fleet
     hosts: tuple[str, ...]
     capacity: FloatArray
     operators: tuple[str, ...]
@@ -54,121 +54,121 @@ class System:
     own: tuple[Renewal, ...]
     groups: tuple[tuple[int, ...], ...]
     shocks: tuple[Renewal, ...]
-    recorded: tuple[tuple[int, int, int], ...] | None
-    promises: Promises | None
-    no_promises: str
+    downtimes: tuple[tuple[int, int, int], ...] | None
+    unavailability: ExactUnavailability | None
+    exact_refused: str
 
     @cached_property
     def weights(self) -> FloatArray:
         """What each query counts, (n_queries,)."""
-        return frozen(np.array([self.asked.query(name).weight for name in self.queries]))
+        return frozen(np.array([self.fleet.query(name).weight for name in self.queries]))
 
     @cached_property
-    def promised(self) -> tuple[float | None, ...]:
-        """The availability promised to each query."""
-        return tuple(self.asked.query(name).promise for name in self.queries)
+    def slos(self) -> tuple[float | None, ...]:
+        """The availability objective (SLO) of each query."""
+        return tuple(self.fleet.query(name).slo for name in self.queries)
 
     @property
     def end_ns(self) -> int:
         """When it ends."""
-        return to_ns(self.asked.duration_s)
+        return to_ns(self.fleet.duration_s)
 
     def broken(self, query: int) -> float | None:
         """Exact P(query is broken) as placed at the start; None without an exact method or a placement."""
         placed = [self.placed[op] for op in self.needs[query]]
-        return None if self.promises is None or not all(placed) else self.promises.broken(placed)
+        return None if self.unavailability is None or not all(placed) else self.unavailability.broken(placed)
 
 
-def system_of(asked: Dynamics, log: Downtimes | None = None) -> System:
-    """The system that a description means, with the downtimes of its log; raises InputError for broken promises'
-    sake where a promise is made that nothing exact can judge.
+def system_of(fleet: Fleet, log: Downtimes | None = None) -> System:
+    """The system that a description means, with the downtimes of its log; raises InputError
+    where there is an objective and no exact method to judge it by.
     """
-    hosts, operators = asked.host_names, tuple(asked.operators)
+    hosts, operators = fleet.host_names, tuple(fleet.operators)
     host = {name: index for index, name in enumerate(hosts)}
     operator = {name: index for index, name in enumerate(operators)}
-    described = [asked.operator(name) for name in operators]
-    sources = tuple(asked.sources)
-    setting, why_not = _setting(asked)
-    own, groups, shocks = _elements(asked, host)
+    described = [fleet.operator(name) for name in operators]
+    sources = tuple(fleet.sources)
+    setting, why_not = _setting(fleet)
+    own, groups, shocks = _elements(fleet, host)
     system = System(
-        asked=asked,
+        fleet=fleet,
         hosts=hosts,
-        capacity=frozen(np.array([asked.host(name).capacity or asked.capacity for name in hosts])),
+        capacity=frozen(np.array([fleet.host(name).capacity or fleet.capacity for name in hosts])),
         operators=operators,
         placed=tuple(tuple(host[one] for one in entry.hosts) for entry in described),
         costs=frozen(np.array([[one.cost_s.get(source, 0.0) for source in sources] for one in described])),
         base=frozen(np.array([one.load for one in described])),
-        queries=tuple(asked.queries),
-        needs=tuple(tuple(operator[one] for one in asked.query(name).operators) for name in asked.queries),
+        queries=tuple(fleet.queries),
+        needs=tuple(tuple(operator[one] for one in fleet.query(name).operators) for name in fleet.queries),
         own=own,
         groups=groups,
         shocks=shocks,
-        recorded=_recorded(asked, host, log),
-        promises=None if setting is None else Promises(setting),
-        no_promises=why_not,
+        downtimes=_downtimes(fleet, host, log),
+        unavailability=None if setting is None else ExactUnavailability(setting),
+        exact_refused=why_not,
     )
     if setting is None:
         raise_if_any(
-            InputFault(path_text(("queries", name, "promise")), promise, f"cannot be judged: {why_not}")
-            for name, promise in zip(system.queries, system.promised, strict=True)
-            if promise is not None
+            InputFault(path_text(("queries", name, "slo")), slo, f"cannot be judged: {why_not}")
+            for name, slo in zip(system.queries, system.slos, strict=True)
+            if slo is not None
         )
     return system
 
 
-def _recorded(asked: Dynamics, host: dict[str, int], log: Downtimes | None) -> tuple[tuple[int, int, int], ...] | None:
-    if not asked.recorded:
+def _downtimes(fleet: Fleet, host: dict[str, int], log: Downtimes | None) -> tuple[tuple[int, int, int], ...] | None:
+    if not fleet.has_downtimes:
         return None
-    rows = log if log is not None else [(one.host, one.down_s, one.up_s) for one in asked.downtimes]
+    rows = log if log is not None else [(one.host, one.down_s, one.up_s) for one in fleet.downtimes]
     return tuple((host[name], to_ns(down), to_ns(up)) for name, down, up in rows)
 
 
 # -- how hosts fail
 
 
-def _setting(asked: Dynamics) -> tuple[Setting | None, str]:
+def _setting(fleet: Fleet) -> tuple[Setting | None, str]:
     """What is exact about how hosts fail, or why nothing is."""
-    times = asked.times
+    times = fleet.times
     if times.crews is not None and (times.up is not None or times.down is not None):
         return None, "crews are solved for exponential times"
-    if asked.standby is not None and times.down is not None:
+    if fleet.standby is not None and times.down is not None:
         return None, "take-overs are solved for exponential repairs"
     if times.day_s is not None and times.up is not None:
         return None, "a day is solved for exponential times"
-    if asked.standby is not None and times.mean_up_s is None and asked.p is None:
+    if fleet.standby is not None and times.mean_up_s is None and fleet.p is None:
         return None, "take-overs are solved for times.mttf and times.mttr"
     try:
-        settings = settings_of(_exact(asked))
+        settings = settings_of(_exact(fleet))
     except InputError as error:
         return None, f"{error.faults[0].path}: {error.faults[0].rule}"
     return settings[-1] if times.day_s is not None else settings[0], ""
 
 
-def _exact(asked: Dynamics) -> Availability:
+def _exact(fleet: Fleet) -> Availability:
     """The same hosts as an availability file has them, with nothing on them; raises InputError if it refuses."""
-    times, mttr_s = asked.times, asked.times.mean_down_s
+    times, mttr_s = fleet.times, fleet.times.mean_down_s
     own: dict[str, dict[str, float]] = {}
-    for name in asked.host_names:
-        host = asked.host(name)
+    for name in fleet.host_names:
+        host = fleet.host(name)
         given = {"p": host.p, "mttf_s": host.mttf_s, "mttr_s": host.mttr_s}
         own[name] = {key: value for key, value in given.items() if value is not None}
     found: dict[str, object] = {
         "hosts": own,
-        "operators": {"any": asked.host_names[:1]},
+        "operators": {"any": fleet.host_names[:1]},
         "queries": {"any": ["any"]},
-        "domains": {name: {"hosts": one.hosts, "p": _domain_chance(one)} for name, one in asked.domains.items()},
-        "beta": asked.beta,
+        "domains": {name: {"hosts": one.hosts, "p": _domain_chance(one)} for name, one in fleet.domains.items()},
+        "beta": fleet.beta,
     }
     mean_up_s = times.mean_up_s
-    if asked.p is not None and mttr_s is not None and 0 < asked.p < 1:
-        mean_up_s = mttr_s * (1 - asked.p) / asked.p
-    elif asked.p is not None:
-        found["p"] = asked.p
+    if fleet.p is not None and mttr_s is not None and 0 < fleet.p < 1:
+        mean_up_s = mttr_s * (1 - fleet.p) / fleet.p
+    elif fleet.p is not None:
+        found["p"] = fleet.p
     if mean_up_s is not None:
         given = {"mttf_s": mean_up_s, "mttr_s": mttr_s, "crews": times.crews, "day_s": times.day_s}
         found["times"] = {key: value for key, value in given.items() if value is not None}
-    if asked.standby is not None:
-        found["standby"] = {"take_over_s": asked.standby.take_over_s, "coverage": asked.standby.coverage}
+    if fleet.standby is not None:
+        found["standby"] = {"take_over_s": fleet.standby.take_over_s, "coverage": fleet.standby.coverage}
     return availability_from(found, from_file=False)
 
 
@@ -180,27 +180,27 @@ def _domain_chance(domain: object) -> float:
 
 
 def _elements(
-    asked: Dynamics, host: dict[str, int]
+    fleet: Fleet, host: dict[str, int]
 ) -> tuple[tuple[Renewal, ...], tuple[tuple[int, ...], ...], tuple[Renewal, ...]]:
     """How each host fails by itself; the hosts of each shock, and how it comes."""
-    groups = tuple(tuple(host[name] for name in domain.hosts) for domain in asked.domains.values())
-    if asked.beta:
-        return _with_common_cause(asked, groups)
-    own = tuple(_of_host(asked, name) for name in asked.host_names)
+    groups = tuple(tuple(host[name] for name in domain.hosts) for domain in fleet.domains.values())
+    if fleet.beta:
+        return _with_common_cause(fleet, groups)
+    own = tuple(_of_host(fleet, name) for name in fleet.host_names)
     shocks = []
-    for domain in asked.domains.values():
+    for domain in fleet.domains.values():
         if domain.mttf_s is not None and domain.mttr_s is not None:
             shocks.append(Renewal(Exponential(mean_s=domain.mttf_s), Exponential(mean_s=domain.mttr_s)))
         else:
-            shocks.append(_of_chance(domain.p, asked.times.down, asked.times.mean_down_s))
+            shocks.append(_of_chance(domain.p, fleet.times.down, fleet.times.mean_down_s))
     return own, groups, tuple(shocks)
 
 
-def _of_host(asked: Dynamics, name: str) -> Renewal:
-    host, times = asked.host(name), asked.times
+def _of_host(fleet: Fleet, name: str) -> Renewal:
+    host, times = fleet.host(name), fleet.times
     if host.mttf_s is not None and host.mttr_s is not None:
         return Renewal(Exponential(mean_s=host.mttf_s), Exponential(mean_s=host.mttr_s))
-    chance = host.p if host.p is not None else asked.p
+    chance = host.p if host.p is not None else fleet.p
     if chance is not None:
         return _of_chance(chance, times.down, times.mean_down_s)
     if times.mean_up_s is None:
@@ -219,18 +219,18 @@ def _of_chance(chance: float, law: TimeDistribution | None, mean_down_s: float |
 
 
 def _with_common_cause(
-    asked: Dynamics, groups: tuple[tuple[int, ...], ...]
+    fleet: Fleet, groups: tuple[tuple[int, ...], ...]
 ) -> tuple[tuple[Renewal, ...], tuple[tuple[int, ...], ...], tuple[Renewal, ...]]:
     """The elements of the beta-factor model, each down for the share of time that it says."""
     bare = FrozenMap({name: one.model_copy(update={"mttf_s": None, "mttr_s": None, "p": _domain_chance(one)})
-                      for name, one in asked.domains.items()})  # fmt: skip
-    times = asked.times.model_copy(update={"crews": None})
-    without = asked.model_copy(update={"standby": None, "domains": bare, "times": times})
+                      for name, one in fleet.domains.items()})  # fmt: skip
+    times = fleet.times.model_copy(update={"crews": None})
+    without = fleet.model_copy(update={"standby": None, "domains": bare, "times": times})
     failures = settings_of(_exact(without))[0].failures
-    mttr_s = asked.times.mean_down_s
+    mttr_s = fleet.times.mean_down_s
     if mttr_s is None:
         raise InputError.at("times.mttr", NO_VALUE, "is missing: nothing says how long repairs last")
     assert failures.shocks is not None
-    own = tuple(_of_chance(float(q), asked.times.down, mttr_s) for q in failures.down[0])
-    shocks = tuple(_of_chance(float(q), asked.times.down, mttr_s) for q in failures.shocks[0])
+    own = tuple(_of_chance(float(q), fleet.times.down, mttr_s) for q in failures.down[0])
+    shocks = tuple(_of_chance(float(q), fleet.times.down, mttr_s) for q in failures.shocks[0])
     return own, failures.groups, shocks

@@ -12,20 +12,20 @@ from models.validation_messages import nearest_if_shown, path_text
 Compile = Callable[[str, str], Mapping[str, OperatorEntry]]  # (path, text of a query) -> its operators
 
 
-def queries_from(asked: QuerySet, compiled: Compile) -> tuple[Query, ...]:
+def queries_from(query_set: QuerySet, compiled: Compile) -> tuple[Query, ...]:
     """The queries of a file in its order; `compiled` makes operators of the text of a query.
 
     Raises InputError with the faults of all queries.
     """
     faults: list[InputFault] = []
     found: list[Query] = []
-    for name, entry in asked.queries.items():
+    for name, entry in query_set.queries.items():
         path = path_text(("queries", name))
         try:
             raise_if_any(_entry_faults(path, entry))
             entries = compiled(f"{path}.text", entry.text) if entry.text else entry.operators
-            raise_if_any(_stream_faults(path, entries, asked))
-            operators = {key: _operator(one, asked) for key, one in entries.items()}
+            raise_if_any(_stream_faults(path, entries, query_set))
+            operators = {key: _operator(one, query_set) for key, one in entries.items()}
             found.append(Query(name, operators, entry.weight))
         except InputError as error:
             faults += error.faults
@@ -40,12 +40,12 @@ def _entry_faults(path: str, entry: QueryEntry) -> Iterator[InputFault]:
         yield InputFault(path, NO_VALUE, "is empty: it must have operators or a text")
 
 
-def _stream_faults(path: str, entries: Mapping[str, OperatorEntry], asked: QuerySet) -> Iterator[InputFault]:
+def _stream_faults(path: str, entries: Mapping[str, OperatorEntry], query_set: QuerySet) -> Iterator[InputFault]:
     for name, entry in entries.items():
         where = f"{path}.operators.{name}"
-        if entry.kind == "source" and entry.stream and entry.stream not in asked.streams:
+        if entry.kind == "source" and entry.stream and entry.stream not in query_set.streams:
             yield InputFault(
-                f"{where}.stream", entry.stream, "is no stream", nearest_if_shown(entry.stream, asked.streams)
+                f"{where}.stream", entry.stream, "is no stream", nearest_if_shown(entry.stream, query_set.streams)
             )
         if entry.stream and entry.kind not in NO_PREDICATE:
             yield InputFault(f"{where}.stream", entry.stream, "is for sources and destinations")
@@ -53,11 +53,11 @@ def _stream_faults(path: str, entries: Mapping[str, OperatorEntry], asked: Query
             yield InputFault(f"{where}.predicate", entry.predicate, f"is not for a {entry.kind}")
 
 
-def _operator(entry: OperatorEntry, asked: QuerySet) -> Operator:
-    own = asked.kinds.get(entry.kind, KindDefaults())
+def _operator(entry: OperatorEntry, query_set: QuerySet) -> Operator:
+    own = query_set.kinds.get(entry.kind, KindDefaults())
     size = own.tuple_bytes if entry.tuple_bytes is None else entry.tuple_bytes
-    if entry.kind == "source" and entry.tuple_bytes is None and entry.stream in asked.streams:
-        size = asked.streams[entry.stream].tuple_bytes
+    if entry.kind == "source" and entry.tuple_bytes is None and entry.stream in query_set.streams:
+        size = query_set.streams[entry.stream].tuple_bytes
     return Operator(
         entry.kind,
         entry.stream if entry.kind in NO_PREDICATE else entry.predicate,

@@ -192,7 +192,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("at_ns", "when the load was checked"),
         Column("overloaded", "int64", "", "hosts above the upper threshold"),
         Column("groups", "int64", "", "key groups on them"),
-        Column("useable", "int64", "", "of these, how many fit on the host that holds their checkpoint"),
+        Column("usable", "int64", "", "of these, how many fit on the host that holds their checkpoint"),
         Column("assisted", "int64", "", "moves to such a host that were asked for"),
         Column("direct", "int64", "", "moves to other hosts that were asked for, but for those of a drained host"),
         Column("drained", "int64", "", "moves off a host that is to be left"),

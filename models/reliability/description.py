@@ -184,11 +184,11 @@ def of_meant_kind(found: Sequence[InputFault]) -> Iterator[InputFault]:
             yield fault
 
 
-def warnings(asked: Availability) -> Iterator[str]:
+def warnings(description: Availability) -> Iterator[str]:
     """Yield what is legal and probably not meant: hosts that are down for most of the time."""
-    if asked.times is not None:
-        yield from mostly_down("times.mttf", asked.times.mttf_s, asked.times.mttr_s)
-    for name, host in asked.own.items():
+    if description.times is not None:
+        yield from mostly_down("times.mttf", description.times.mttf_s, description.times.mttr_s)
+    for name, host in description.own.items():
         yield from mostly_down(path_text(("hosts", name, "mttf")), host.mttf_s, host.mttr_s)
 
 
@@ -196,15 +196,19 @@ def _context(from_file: bool) -> dict[str, Any]:
     return dict(FROM_FILE) if from_file else {}
 
 
-def faults(asked: Availability) -> Iterator[InputFault]:
+def faults(description: Availability) -> Iterator[InputFault]:
     """Names that lead nowhere, instances that fall together, and keys that do not fit each other."""
-    for key, table in (("hosts", asked.host_names), ("operators", asked.operators), ("queries", asked.queries)):
+    for key, table in (
+        ("hosts", description.host_names),
+        ("operators", description.operators),
+        ("queries", description.queries),
+    ):
         if not table:
             yield InputFault(key, NO_VALUE, "must have an entry at least")
-    hosts = dict.fromkeys(asked.host_names).keys()
-    if isinstance(asked.hosts, tuple):
-        yield from named_faults("hosts", asked.hosts, None, "is there twice")
-    for operator, placed in asked.operators.items():
+    hosts = dict.fromkeys(description.host_names).keys()
+    if isinstance(description.hosts, tuple):
+        yield from named_faults("hosts", description.hosts, None, "is there twice")
+    for operator, placed in description.operators.items():
         yield from named_faults(
             path_text(("operators", operator)),
             placed,
@@ -212,13 +216,13 @@ def faults(asked: Availability) -> Iterator[InputFault]:
             "has an instance of this operator already",
             "a replica on the host of its primary goes down with it",
         )
-    for query, entry in asked.queries.items():
+    for query, entry in description.queries.items():
         path = path_text(("queries", query)) + (".operators" if isinstance(entry, Query) else "")
-        yield from named_faults(path, asked.operators_of(query), asked.operators, "is there twice")
-    for domain, group in asked.domains.items():
+        yield from named_faults(path, description.operators_of(query), description.operators, "is there twice")
+    for domain, group in description.domains.items():
         yield from named_faults(path_text(("domains", domain, "hosts")), group.hosts, hosts, "is there twice")
-    yield from _chance_faults(asked)
-    yield from _model_faults(asked)
+    yield from _chance_faults(description)
+    yield from _model_faults(description)
 
 
 def named_faults(
@@ -238,48 +242,52 @@ def named_faults(
         seen.add(name)
 
 
-def _chance_faults(asked: Availability) -> Iterator[InputFault]:
-    if asked.p is not None and asked.times is not None:
-        yield InputFault("p", asked.p, "must not be given beside times", "leave out one of them")
-    own = asked.own
+def _chance_faults(description: Availability) -> Iterator[InputFault]:
+    if description.p is not None and description.times is not None:
+        yield InputFault("p", description.p, "must not be given beside times", "leave out one of them")
+    own = description.own
     for name, host in own.items():
         path = path_text(("hosts", name))
         if (host.mttf_s is None) != (host.mttr_s is None):
             yield InputFault(path, NO_VALUE, "must have both mttf and mttr, or neither")
         elif host.p is not None and host.mttf_s is not None:
             yield InputFault(f"{path}.p", host.p, "must not be given beside mttf")
-    bare = [name for name in asked.host_names if name not in own]
-    if asked.p is None and asked.times is None and bare:
+    bare = [name for name in description.host_names if name not in own]
+    if description.p is None and description.times is None and bare:
         yield InputFault("p", NO_VALUE, f"is missing: nothing says how often {bare[0]} is down", "p = 0.01, or times")
 
 
-def _model_faults(asked: Availability) -> Iterator[InputFault]:
-    times = asked.times
+def _model_faults(description: Availability) -> Iterator[InputFault]:
+    times = description.times
     if times is not None and (times.mttf_s is None) == (times.log is None):
         yield InputFault("times", NO_VALUE, "must have either mttf or log")
     read = times is not None and times.log is not None  # its mttr is not known yet
     if times is not None and times.mttr_s is None and times.day_s is None and not read:
         yield InputFault("times", NO_VALUE, "must have mttr or day", "mttr for the long run, day for a day")
     steady = times is not None and (times.mttr_s is not None or (read and times.day_s is None))
-    alike = not asked.own and not asked.domains and not asked.beta
-    shared = (times is not None and times.crews is not None) or asked.upgrades is not None
-    if asked.standby is not None and not steady:
+    alike = not description.own and not description.domains and not description.beta
+    shared = (times is not None and times.crews is not None) or description.upgrades is not None
+    if description.standby is not None and not steady:
         yield InputFault("standby", NO_VALUE, "needs times.mttr: it is about the moments after a failure")
     if shared and not steady:
-        path = "upgrades" if asked.upgrades is not None else "times.crews"
+        path = "upgrades" if description.upgrades is not None else "times.crews"
         yield InputFault(path, NO_VALUE, "needs times.mttr: repairs last")
-    timed = all(host.p is None for host in asked.own.values()) and asked.upgrades is None and asked.standby is None
-    if shared and not alike and (not timed or asked.domains or asked.beta):
-        path = "upgrades" if asked.upgrades is not None else "times.crews"
+    timed = (
+        all(host.p is None for host in description.own.values())
+        and description.upgrades is None
+        and description.standby is None
+    )
+    if shared and not alike and (not timed or description.domains or description.beta):
+        path = "upgrades" if description.upgrades is not None else "times.crews"
         rule = "is solved for equal hosts: no p of a host, no domains, no beta"
         yield InputFault(path, NO_VALUE, rule)
-    if shared and asked.standby is not None and not asked.is_pair:
+    if shared and description.standby is not None and not description.is_pair:
         hint = "of two hosts with all operators they are"
         yield InputFault("standby", NO_VALUE, "is not solved together with crews or upgrades", hint)
-    if times is not None and times.day_s is not None and (shared or asked.standby is not None or asked.own):
+    if times is not None and times.day_s is not None and (shared or description.standby is not None or description.own):
         yield InputFault("times.day", times.day_s, "is solved for equal hosts that nobody repairs or upgrades")
-    if asked.beta and asked.own:
-        yield InputFault("beta", asked.beta, "is defined for hosts that are alike")
-    members = [host for domain in asked.domains.values() for host in domain.hosts]
-    if asked.beta and len(set(members)) < len(members):
-        yield InputFault("beta", asked.beta, "needs domains that share no host: a failure has one common cause")
+    if description.beta and description.own:
+        yield InputFault("beta", description.beta, "is defined for hosts that are alike")
+    members = [host for domain in description.domains.values() for host in domain.hosts]
+    if description.beta and len(set(members)) < len(members):
+        yield InputFault("beta", description.beta, "needs domains that share no host: a failure has one common cause")

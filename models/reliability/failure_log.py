@@ -25,7 +25,7 @@ SEEN, LONGER, SHORTER = 0, 1, 2
 
 
 @dataclass(frozen=True, eq=False)
-class Spans:
+class CensoredDurations:
     """Lengths [s] with what is known of each: `SEEN` whole, `LONGER` than it (censored right), or `SHORTER` (left).
 
     `exposure_s` (n_hosts,) is how long each host was watched for them, in which one length follows the other.
@@ -126,7 +126,7 @@ class FailureLog:
             return 0.0
         return min(int(np.gcd.reduce(instants)) or _LONGEST_TICK_US, _LONGEST_TICK_US) / US
 
-    def up_times(self) -> Spans:
+    def up_times(self) -> CensoredDurations:
         """Times from being up to the failure; the last one of a host goes on beyond its window."""
         lengths: list[float] = []
         kinds: list[int] = []
@@ -142,16 +142,16 @@ class FailureLog:
             kept = gaps > 0
             lengths += gaps[kept].tolist()
             kinds += kind[kept].tolist()
-        return Spans(np.array(lengths), np.array(kinds, dtype=np.int64), self.up_s_of, self.tick_s)
+        return CensoredDurations(np.array(lengths), np.array(kinds, dtype=np.int64), self.up_s_of, self.tick_s)
 
-    def repair_times(self) -> Spans:
+    def repair_times(self) -> CensoredDurations:
         """Times from a failure to being up again, of outages that began in the window."""
         begun = ~self.begun_down
         lengths = (self.until_us - self.down_us)[begun] / US
         kind = np.where(self.up_us[begun] == STILL_DOWN, LONGER, np.where(lengths == 0, SHORTER, SEEN))
         lengths = np.where(kind == SHORTER, self.tick_s, lengths)
         kept = lengths > 0
-        return Spans(lengths[kept], kind[kept].astype(np.int64), np.zeros(0), self.tick_s)
+        return CensoredDurations(lengths[kept], kind[kept].astype(np.int64), np.zeros(0), self.tick_s)
 
     def without(self, hosts: Sequence[int]) -> FailureLog:
         """The log of the other hosts."""

@@ -44,45 +44,45 @@ class Setting:
         return self.down is None and self.pair is None and self.failures.late is None
 
 
-def queries_of(asked: Availability) -> Queries:
+def queries_of(description: Availability) -> Queries:
     """The queries by index, in the order of the file."""
-    host = {name: index for index, name in enumerate(asked.host_names)}
-    operator = {name: index for index, name in enumerate(asked.operators)}
+    host = {name: index for index, name in enumerate(description.host_names)}
+    operator = {name: index for index, name in enumerate(description.operators)}
     return Queries(
         len(host),
-        tuple(tuple(host[name] for name in placed) for placed in asked.operators.values()),
-        tuple(tuple(operator[name] for name in asked.operators_of(query)) for query in asked.queries),
-        tuple(entry.weight if isinstance(entry, Query) else 1.0 for entry in asked.queries.values()),
+        tuple(tuple(host[name] for name in placed) for placed in description.operators.values()),
+        tuple(tuple(operator[name] for name in description.operators_of(query)) for query in description.queries),
+        tuple(entry.weight if isinstance(entry, Query) else 1.0 for entry in description.queries.values()),
     )
 
 
-def domains_of(asked: Availability) -> list[tuple[int, ...]]:
+def domains_of(description: Availability) -> list[tuple[int, ...]]:
     """The hosts of each domain by index, in the order of the file."""
-    host = {name: index for index, name in enumerate(asked.host_names)}
-    return [tuple(host[name] for name in domain.hosts) for domain in asked.domains.values()]
+    host = {name: index for index, name in enumerate(description.host_names)}
+    return [tuple(host[name] for name in domain.hosts) for domain in description.domains.values()]
 
 
-def graph_of(asked: Availability) -> nx.DiGraph[str]:
+def graph_of(description: Availability) -> nx.DiGraph[str]:
     """The graph of `Queries.graph` with the names of the file in place of numbers.
 
     Hosts have `p`, `mttf_s` and `mttr_s` where they have their own, domains `p`.
     """
     import networkx as nx  # noqa: PLC0415 - the figures do without it
 
-    graph = queries_of(asked).graph(domains_of(asked))
-    names = {"host": asked.host_names, "domain": (*asked.domains,)}
-    names |= {"operator": (*asked.operators,), "query": (*asked.queries,)}
+    graph = queries_of(description).graph(domains_of(description))
+    names = {"host": description.host_names, "domain": (*description.domains,)}
+    names |= {"operator": (*description.operators,), "query": (*description.queries,)}
     label = {node: f"{own['kind']} {names[own['kind']][own['index']]}" for node, own in graph.nodes(data=True)}
     named: nx.DiGraph[str] = nx.relabel_nodes(graph, label)
-    for host, said in asked.own.items():
+    for host, said in description.own.items():
         own = {"p": said.p, "mttf_s": said.mttf_s, "mttr_s": said.mttr_s}
         named.nodes[f"host {host}"].update((key, value) for key, value in own.items() if value is not None)
-    for name, domain in asked.domains.items():
+    for name, domain in description.domains.items():
         named.nodes[f"domain {name}"]["p"] = domain.p
     return named
 
 
-def settings_of(asked: Availability, p: Sequence[float] = ()) -> list[Setting]:
+def settings_of(description: Availability, p: Sequence[float] = ()) -> list[Setting]:
     """What is asked about: the values of `p` given here, else those of the file, else its times.
 
     Raises InputError for values that are no probabilities, and where the file asks for what they do not say.
@@ -92,89 +92,89 @@ def settings_of(asked: Availability, p: Sequence[float] = ()) -> list[Setting]:
     raise_if_any(
         InputFault("--p", value, "must be a probability, between 0 and 1") for value in p if not 0 <= value <= 1
     )
-    if p and (asked.standby or asked.upgrades or (asked.times and asked.times.crews)):
+    if p and (description.standby or description.upgrades or (description.times and description.times.crews)):
         raise InputError.at("--p", NO_VALUE, "says nothing of times, which standby, crews and upgrades need")
-    given = tuple(p) or _values(asked)
+    given = tuple(p) or _values(description)
     if given:
-        if len(asked.own) == len(asked.host_names):
+        if len(description.own) == len(description.host_names):
             raise InputError.at("--p" if p else "p", NO_VALUE, "is for hosts without a chance of their own: none is")
-        return [_plain(asked, f"p = {display.number(value, 6)}", value) for value in given]
-    if asked.times is None:
-        return [_plain(asked, "as given", None)]
-    return _of_times(asked)
+        return [_plain(description, f"p = {display.number(value, 6)}", value) for value in given]
+    if description.times is None:
+        return [_plain(description, "as given", None)]
+    return _of_times(description)
 
 
-def _values(asked: Availability) -> tuple[float, ...]:
-    if asked.p is None:
+def _values(description: Availability) -> tuple[float, ...]:
+    if description.p is None:
         return ()
-    return asked.p if isinstance(asked.p, tuple) else (asked.p,)
+    return description.p if isinstance(description.p, tuple) else (description.p,)
 
 
-def _plain(asked: Availability, label: str, p: float | None) -> Setting:
-    return Setting(label, p, _failures(asked, np.array([[np.nan if p is None else p]])), np.ones(1))
+def _plain(description: Availability, label: str, p: float | None) -> Setting:
+    return Setting(label, p, _failures(description, np.array([[np.nan if p is None else p]])), np.ones(1))
 
 
-def _of_times(asked: Availability) -> list[Setting]:
-    times, found = asked.times, []
+def _of_times(description: Availability) -> list[Setting]:
+    times, found = description.times, []
     assert times is not None
     if times.mttr_s is not None:
         p = steady(times.up_s, times.mttr_s)
-        setting = _plain(asked, "long run", p)
-        if asked.standby is not None and times.crews is not None:
-            one = asked.standby
+        setting = _plain(description, "long run", p)
+        if description.standby is not None and times.crews is not None:
+            one = description.standby
             pair = pair_unavailability(times.up_s, times.mttr_s, times.crews, one.take_over_s, one.coverage)
             setting = replace(setting, pair=pair)
-        elif asked.standby is not None:
-            late = _late(asked, setting.failures.down)
+        elif description.standby is not None:
+            late = _late(description, setting.failures.down)
             setting = replace(setting, failures=replace(setting.failures, late=late))
-        if times.crews is not None and asked.own:
-            kinds = _kinds(asked)
+        if times.crews is not None and description.own:
+            kinds = _kinds(description)
             sizes, ups, repairs = zip(*((len(hosts), *of) for of, hosts in kinds.items()), strict=True)
-            law = class_law(sizes, ups, repairs, min(times.crews, len(asked.host_names)))
+            law = class_law(sizes, ups, repairs, min(times.crews, len(description.host_names)))
             found.append(replace(setting, down=law, classes=tuple(kinds.values())))
         else:
-            found.append(replace(setting, down=_shared(asked)))
+            found.append(replace(setting, down=_shared(description)))
     if times.day_s is not None:
-        found.append(_plain(asked, "end of day", end_of_day(times.up_s, times.day_s)))
+        found.append(_plain(description, "end of day", end_of_day(times.up_s, times.day_s)))
         chances, weights = day_average_rule(times.up_s, times.day_s)
-        found.append(Setting("mean of day", None, _failures(asked, chances[:, None]), weights))
+        found.append(Setting("mean of day", None, _failures(description, chances[:, None]), weights))
     return found
 
 
-def _kinds(asked: Availability) -> dict[tuple[float, float], tuple[int, ...]]:
+def _kinds(description: Availability) -> dict[tuple[float, float], tuple[int, ...]]:
     """(MTTF, MTTR) -> hosts with these times, in the order of the file."""
-    times = asked.times
+    times = description.times
     assert times is not None
     assert times.mttr_s is not None
     found: dict[tuple[float, float], tuple[int, ...]] = {}
-    for index, name in enumerate(asked.host_names):
-        host = asked.own.get(name)
+    for index, name in enumerate(description.host_names):
+        host = description.own.get(name)
         own = host is not None and host.mttf_s is not None and host.mttr_s is not None
         key = (host.mttf_s, host.mttr_s) if own else (times.up_s, times.mttr_s)  # type: ignore[union-attr]
         found[key] = (*found.get(key, ()), index)  # type: ignore[index, arg-type]
     return found
 
 
-def _shared(asked: Availability) -> FloatArray | None:
+def _shared(description: Availability) -> FloatArray | None:
     """P(k hosts are down) where they share crews or are upgraded; None where they are independent."""
-    times, n = asked.times, len(asked.host_names)
+    times, n = description.times, len(description.host_names)
     assert times is not None
     assert times.mttr_s is not None
     crews = min(times.crews or n, n)
-    if asked.upgrades is not None:
-        plan = asked.upgrades
+    if description.upgrades is not None:
+        plan = description.upgrades
         return upgrade_law(n, times.up_s, times.mttr_s, crews, plan.every_s, plan.lasts_s, only_whole=plan.only_whole)
     return None if times.crews is None else down_law(n, times.up_s, times.mttr_s, crews)
 
 
-def _late(asked: Availability, down: FloatArray) -> FloatArray:
+def _late(description: Availability, down: FloatArray) -> FloatArray:
     """P(host is down and nobody has taken over), (1, n_hosts)."""
-    times, standby = asked.times, asked.standby
+    times, standby = description.times, description.standby
     assert times is not None
     assert standby is not None
     late = np.empty_like(down)
-    for index, name in enumerate(asked.host_names):
-        host = asked.own.get(name)
+    for index, name in enumerate(description.host_names):
+        host = description.own.get(name)
         mttf_s, mttr_s = times.up_s, times.mttr_s
         if host is not None and host.mttf_s is not None:
             mttf_s, mttr_s = host.mttf_s, host.mttr_s
@@ -185,9 +185,9 @@ def _late(asked: Availability, down: FloatArray) -> FloatArray:
     return np.minimum(late, down)
 
 
-def _failures(asked: Availability, chances: FloatArray) -> Failures:
+def _failures(description: Availability, chances: FloatArray) -> Failures:
     """The chances of all elements; `chances` (n_rows, 1) for hosts that have none of their own."""
-    names, own = asked.host_names, asked.own
+    names, own = description.host_names, description.own
     down = np.repeat(chances, len(names), axis=1)
     for index, name in enumerate(names):
         host = own.get(name)
@@ -195,10 +195,12 @@ def _failures(asked: Availability, chances: FloatArray) -> Failures:
             down[:, index] = steady(host.mttf_s, host.mttr_s)
         elif host is not None and host.p is not None:
             down[:, index] = host.p
-    groups = domains_of(asked)
-    shocks = np.tile([domain.p for domain in asked.domains.values()], (len(down), 1)).reshape(len(down), len(groups))
-    if not asked.beta:
+    groups = domains_of(description)
+    shocks = np.tile([domain.p for domain in description.domains.values()], (len(down), 1)).reshape(
+        len(down), len(groups)
+    )
+    if not description.beta:
         return Failures(down, tuple(groups), shocks)
-    common = with_common_cause(down, groups or [tuple(range(len(names)))], asked.beta)
+    common = with_common_cause(down, groups or [tuple(range(len(names)))], description.beta)
     assert common.shocks is not None
     return replace(common, shocks=common.shocks + (1 - common.shocks) * shocks if groups else common.shocks)

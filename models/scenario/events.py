@@ -97,7 +97,7 @@ class Elasticity(Description):
     """A key group that was moved is left alone for so long, and a host that was acquired is kept."""
     moves: Count = 4
     """Key groups that may leave one host at one check."""
-    prefer: Literal["sufficient", "quarter", "useable"] = "sufficient"
+    prefer: Literal["sufficient", "quarter", "usable"] = "sufficient"
     """Which key groups are tried first for one that fits where its checkpoint is, and so can move with its help:
     the first one alone, the first quarter of those of the host, or all.
     """

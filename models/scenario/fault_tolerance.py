@@ -18,7 +18,7 @@ class PlanFile(Description):
     """Plan file, relative to the scenario file."""
 
 
-Allocation = Literal["baseline", "even", "sensitive-first", "exact", "expected-useable"] | PlanFile
+Allocation = Literal["baseline", "even", "sensitive-first", "exact", "expected-usable"] | PlanFile
 
 
 def _as_file(value: object) -> object:
@@ -36,7 +36,7 @@ class Maintenance(Description):
     """Checkpoints move while the score is worse than the fresh one by more than this share of the fresh one."""
     window_s: PositiveSeconds | None = Field(default=None, alias="window")
     """Statistics of so long before count; without it all since the start of the run."""
-    method: Literal["even", "sensitive-first", "exact", "tie-band", "expected-useable"] = "exact"
+    method: Literal["even", "sensitive-first", "exact", "tie-band", "expected-usable"] = "exact"
     """How a fresh allocation is planned: by a method that statistics are enough for."""
     zero_below: float = Field(default=0.0, ge=0, le=1, strict=True)
     """Correlations below this count as none: short statistics have some by chance."""
@@ -68,7 +68,7 @@ class ActiveReplica(Description):
     """Whether replicas are made anew."""
 
 
-class ReplicaPlan(Description):
+class ReplicaPlanFile(Description):
     """Active replicas as a file of `plan replicas --out` has them, in place of entries one by one.
 
     Tasks of its operators that `placement` says nothing about start on the host of the plan's primary.
@@ -115,7 +115,7 @@ class FaultTolerance(Description):
     """Whether key groups are checkpointed one after the other instead of all at once."""
     replicas: ReadOnlyMap[ActiveReplica] = Field(default_factory=dict, validate_default=True)
     """Active replicas, under names of their own: they take over without a restore."""
-    replica_plan: ReplicaPlan | None = None
+    replica_plan: ReplicaPlanFile | None = None
     """Active replicas that a plan has chosen."""
     restart: Literal["anywhere", "own-hosts"] = "anywhere"
     """Where what is lost and has no replica goes on: on any live host, or only on hosts that are its own (at the start,

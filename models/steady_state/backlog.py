@@ -30,7 +30,7 @@ class _Passed:
 
     comes: Mapping[str, float]
     served: Mapping[str, float]
-    asked: Mapping[str, float]  # CPU time in a second of each host with shared cores [cores]
+    demand: Mapping[str, float]  # CPU time in a second of each host with shared cores [cores]
     limits: Mapping[str, float]  # what can be served before bounded queues behind are full
     cores: Mapping[str, np.ndarray]  # what each task gets of what it asks for
 
@@ -77,11 +77,11 @@ def _passed(scenario: Scenario, load: Load, inputs: RunInputs | None) -> _Passed
     shared = {host for host, group in groups.items() if group.cpu != "dedicated"}
     share = dict.fromkeys(shared, 1.0)
     passed = _once(scenario, load, inputs, share)
-    if all(passed.asked[host] <= groups[host].cores for host in shared):
+    if all(passed.demand[host] <= groups[host].cores for host in shared):
         return passed
     for _ in range(_ROUNDS):
         for host in shared:
-            free = groups[host].cores / passed.asked[host] if passed.asked[host] else 1.0
+            free = groups[host].cores / passed.demand[host] if passed.demand[host] else 1.0
             share[host] = (share[host] + min(1.0, free)) / 2
         passed = _once(scenario, load, inputs, share)
     return passed
@@ -101,17 +101,17 @@ def _once(scenario: Scenario, load: Load, inputs: RunInputs | None, share: Mappi
     limits = _limits(scenario, load, cores)
     comes: dict[str, float] = {}
     served: dict[str, float] = {}
-    asked = dict.fromkeys(share, 0.0)
+    demand = dict.fromkeys(share, 0.0)
     for name in layout.topological(scenario):
         operator, own = scenario.operators[name], load.operators[name]
         comes[name] = 1.0 if operator.kind == "source" else _coming(scenario, load, inputs, name, served)
         busy = own.utilisation * comes[name]
         for index, host in enumerate(hosts[name]):
-            if host in asked:
-                asked[host] += float(busy[index]) * operator.threads
+            if host in demand:
+                demand[host] += float(busy[index]) * operator.threads
         part = np.minimum(cores[name], 1 / np.maximum(busy, 1e-300))
         served[name] = min(comes[name] * float((own.task_shares * part).sum()), limits[name])
-    return _Passed(comes, served, asked, limits, cores)
+    return _Passed(comes, served, demand, limits, cores)
 
 
 def _coming(scenario: Scenario, load: Load, inputs: RunInputs | None, name: str, served: Mapping[str, float]) -> float:

@@ -62,11 +62,11 @@ class Estimate:
 
 def estimate(
     scenario: Scenario,
-    recorded: Mapping[str, RateSeries] | None = None,
+    rate_series: Mapping[str, RateSeries] | None = None,
     shares: Mapping[str, float] | None = None,
 ) -> Estimate:
     """The estimated size of a run of a valid scenario, with recorded rates by source and shares by stream."""
-    inputs = RunInputs(rates=recorded or {}, shares=shares or {})
+    inputs = RunInputs(rates=rate_series or {}, shares=shares or {})
     rates = flows(scenario, inputs)
     over = scenario.duration_s * scenario.replications
     tuples = sum(rates[name].rate_out.mean_per_s for name in scenario.workload)
@@ -97,7 +97,7 @@ def estimate(
     )
 
 
-def recorded_steps(scenario: Scenario, inputs: RunInputs) -> tuple[Detail, float]:
+def detail_and_steps(scenario: Scenario, inputs: RunInputs) -> tuple[Detail, float]:
     """`detail` and `steps` of the estimate, and nothing that takes longer."""
     rates = flows(scenario, inputs)
     doubled = _doubled(scenario, rates)

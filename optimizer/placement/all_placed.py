@@ -270,7 +270,7 @@ class AllPlaced:
         )
 
     def _unknown(self) -> PlacementPlan:
-        """What best fit could place, of which nothing is promised but that it keeps the rules."""
+        """What best fit could place, of which nothing is guaranteed but that it keeps the rules."""
         problem = self.problem
         host = best_fit(problem, deadline=self.budget.grace)
         if problem.max_moves is not None and problem.moves(host) > problem.max_moves:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray
-from models.planning.replicas.problem import Replication
+from models.planning.replicas.problem import ReplicaProblem
 from models.planning.selection import QuerySelection
 from optimizer.replicas.heuristic import most_levels
 from optimizer.selection.queries import select_by_lagrangian
@@ -62,7 +62,7 @@ class QueryBound:
 class Bounds:
     """The bounds of all queries, and the covers that they have, each once with what it is worth in the mean."""
 
-    problem: Replication
+    problem: ReplicaProblem
     queries: tuple[QueryBound, ...]
     covers: tuple[Cover, ...] = field(init=False)
     worths: FloatArray = field(init=False)
@@ -108,12 +108,12 @@ class Bounds:
         return [self.covers[k] for k in np.flatnonzero(chosen).tolist()], most
 
 
-def bounds_of(problem: Replication) -> Bounds:
+def bounds_of(problem: ReplicaProblem) -> Bounds:
     """The bounds of every query of the problem, in the first setting."""
     return Bounds(problem, tuple(_query(problem, needed) for needed in problem.operators))
 
 
-def _query(problem: Replication, needed: tuple[int, ...]) -> QueryBound:
+def _query(problem: ReplicaProblem, needed: tuple[int, ...]) -> QueryBound:
     assert problem.replica_hosts is not None
     down = np.minimum(problem.down[0], _CERTAIN)
     together = _together(down[problem.replica_hosts], problem.max_level)
@@ -150,7 +150,7 @@ def _line(times: list[float], chances: list[float], together: float, *, distinct
     return base, max(0.0, slope)
 
 
-def _unplaced(problem: Replication, down: FloatArray, needed: tuple[int, ...]) -> QueryBound:
+def _unplaced(problem: ReplicaProblem, down: FloatArray, needed: tuple[int, ...]) -> QueryBound:
     """Of a query with operators whose primaries may go anywhere: broken by one host, or not by less than several."""
     least = float(down.min())
     base = _together(down, problem.max_level + 1)
@@ -161,7 +161,7 @@ def _unplaced(problem: Replication, down: FloatArray, needed: tuple[int, ...]) -
     return QueryBound(base, (frozenset(needed),), (worth,), (-math.log1p(-least),))
 
 
-def most_cost(problem: Replication) -> float:
+def most_cost(problem: ReplicaProblem) -> float:
     """Return what replicas can take at most: by the budget, the room of hosts, the levels and number of replicas."""
     assert problem.replica_hosts is not None
     levels = np.minimum(most_levels(problem), problem.max_level)

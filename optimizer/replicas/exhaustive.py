@@ -23,7 +23,7 @@ from itertools import combinations
 
 import numpy as np
 
-from models.planning.replicas.problem import ROUNDING, Instances, Replication
+from models.planning.replicas.problem import ROUNDING, Instances, ReplicaProblem
 from models.reliability.cuts import minimal
 from models.reliability.exact import Engine
 
@@ -43,7 +43,7 @@ class ExactPoint:
 
 
 def exact_front(
-    problem: Replication,
+    problem: ReplicaProblem,
     most: int = MOST_NODES,
     *,
     known: Sequence[Instances] = (),
@@ -68,7 +68,7 @@ def exact_front(
 class _Walk:
     """Goes through all assignments that may be better than what is known; keeps the best value of every cost."""
 
-    def __init__(self, problem: Replication, most: int, deadline: float, allowed: float | None = None) -> None:
+    def __init__(self, problem: ReplicaProblem, most: int, deadline: float, allowed: float | None = None) -> None:
         self.problem, self.left, self._deadline = problem, most, deadline
         self.best: dict[float, tuple[float, float, Instances]] = {}
         self._front = _Front(strict=bool(problem.running), allowed=allowed)
@@ -178,7 +178,7 @@ class _Walk:
 class _Room:
     """The CPU, or network, that hosts have left."""
 
-    def __init__(self, problem: Replication, load: np.ndarray, capacity: np.ndarray, order: Sequence[int]) -> None:
+    def __init__(self, problem: ReplicaProblem, load: np.ndarray, capacity: np.ndarray, order: Sequence[int]) -> None:
         self.load, self.free = load.tolist(), capacity.tolist()
         self._slack = ROUNDING * float(capacity.max())
         assert problem.primary_hosts is not None
@@ -234,7 +234,7 @@ class _Front:
 class _Chances:
     """P(query is broken) by the sets of hosts of its operators, each computed once."""
 
-    def __init__(self, problem: Replication) -> None:
+    def __init__(self, problem: ReplicaProblem) -> None:
         self._problem = problem
         self._engine = Engine(replace(problem.failures, down=problem.down[:1], shocks=None))
         self._known: dict[frozenset[int], float] = {}
@@ -254,7 +254,7 @@ class _Chances:
         return self._known[masks]
 
 
-def _kinds(problem: Replication) -> list[int]:
+def _kinds(problem: ReplicaProblem) -> list[int]:
     """A number for each host; equal for those that differ in nothing that counts and where nothing runs yet."""
     fixed = {*problem.primaries.tolist(), *(host for hosts in problem.running for host in hosts)}
     assert problem.primary_hosts is not None

@@ -16,7 +16,7 @@ from models import display
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.errors import InputError
 from models.planning.replicas.importance import IMPORTANCE, importance
-from models.planning.replicas.problem import ROUNDING, Replication, ReplicationPlan
+from models.planning.replicas.problem import ROUNDING, ReplicaPlan, ReplicaProblem
 from models.planning.solution import Status
 from models.validation_messages import similar
 from optimizer.replicas.placing import PLACEMENTS, Placed, place_replicas
@@ -27,7 +27,7 @@ __all__ = ["SELECTIONS", "evaluated", "plan", "without_room"]
 
 
 def plan(
-    problem: Replication,
+    problem: ReplicaProblem,
     *,
     by: str = "product",
     selection: str = "stepwise",
@@ -35,7 +35,7 @@ def plan(
     noise: FloatArray | None = None,
     primaries: Placed | None = None,
     time_limit_s: float = math.inf,
-) -> ReplicationPlan:
+) -> ReplicaPlan:
     """The plan of the three steps; `noise` (n,) between 0 and 1 decides ties, and what `random` means.
 
     Without noise ties go to the first operator. `primaries`: those of `start_of`, where they are known; replicas that
@@ -66,7 +66,7 @@ def plan(
     return evaluated(problem, placed, (by, selection, placement), time.perf_counter() - began)
 
 
-def _left(problem: Replication, start: Placed) -> tuple[Replication, IntArray]:
+def _left(problem: ReplicaProblem, start: Placed) -> tuple[ReplicaProblem, IntArray]:
     """What selection has to do beside replicas that are there: the budget that these leave, how many more there may be.
 
     An operator that may have no more loads nothing: a query that needs it too has it already.
@@ -82,7 +82,7 @@ def _left(problem: Replication, start: Placed) -> tuple[Replication, IntArray]:
     return replace(problem, budget=budget, load=load, max_replicas=fewer), np.maximum(most, 0)
 
 
-def most_levels(problem: Replication) -> IntArray:
+def most_levels(problem: ReplicaProblem) -> IntArray:
     """How many replicas an operator can have at most: hosts that take them and have room for it, (n,)."""
     assert problem.replica_hosts is not None
     open_hosts = np.flatnonzero(problem.replica_hosts)
@@ -92,18 +92,18 @@ def most_levels(problem: Replication) -> IntArray:
 
 
 def evaluated(
-    problem: Replication,
+    problem: ReplicaProblem,
     placed: Placed,
     methods: Sequence[str],
     wall_s: float,
     bound: float | None = None,
     note: str = "",
-) -> ReplicationPlan:
+) -> ReplicaPlan:
     """The plan with its exact figures; optimal only where the bound proves it."""
     broken = problem.broken(placed.instances)
     objective = float(problem.value(broken)[0])
     proven = bound is not None and objective - bound <= 1e-9 * abs(bound)
-    return ReplicationPlan(
+    return ReplicaPlan(
         status=Status.OPTIMAL if proven else Status.FEASIBLE,
         objective=objective,
         bound=bound,
@@ -119,7 +119,7 @@ def evaluated(
     )
 
 
-def without_room(problem: Replication, start: Placed, wall_s: float) -> ReplicationPlan:
+def without_room(problem: ReplicaProblem, start: Placed, wall_s: float) -> ReplicaPlan:
     """What is said where primaries find no host, or running replicas no room; infeasible where nothing could do it."""
     if start.whole:
         return _too_many(problem, start, wall_s)
@@ -128,10 +128,10 @@ def without_room(problem: Replication, start: Placed, wall_s: float) -> Replicat
         why = _no_packing(problem.network, problem.host_network, problem.primary_hosts, "B/s of network")
     status = Status.INFEASIBLE if why else Status.UNKNOWN
     note = f"the packing found no host for {start.left_out} of {problem.n_operators} primaries; more hosts would help"
-    return ReplicationPlan(status=status, wall_s=wall_s, note=why or note, left_out=start.left_out)
+    return ReplicaPlan(status=status, wall_s=wall_s, note=why or note, left_out=start.left_out)
 
 
-def _too_many(problem: Replication, start: Placed, wall_s: float) -> ReplicationPlan:
+def _too_many(problem: ReplicaProblem, start: Placed, wall_s: float) -> ReplicaPlan:
     """What is said where more running replicas have to leave their hosts than may."""
     least, most = least_moves(problem), problem.max_moves
     proven = most is not None and least > most
@@ -139,7 +139,7 @@ def _too_many(problem: Replication, start: Placed, wall_s: float) -> Replication
         f"{least} running replicas at least have" if proven else f"{problem.moves(start.instances)} were found to have"
     )
     note = f"{said} to leave their hosts, for the budget or the room of hosts; at most {most} may"
-    return ReplicationPlan(status=Status.INFEASIBLE if proven else Status.UNKNOWN, wall_s=wall_s, note=note)
+    return ReplicaPlan(status=Status.INFEASIBLE if proven else Status.UNKNOWN, wall_s=wall_s, note=note)
 
 
 def _no_packing(load: FloatArray, room: FloatArray, open_hosts: BoolArray | None, what: str) -> str:

@@ -20,7 +20,7 @@ import numpy as np
 
 from models import display
 from models.errors import InputError
-from models.planning.replicas.problem import Instances, Replication, ReplicationPlan
+from models.planning.replicas.problem import Instances, ReplicaPlan, ReplicaProblem
 from models.planning.solution import Status
 from optimizer.replicas.bounds import most_cost
 from optimizer.replicas.exhaustive import MOST_NODES_OF_FRONT, MOST_OPERATORS, ExactPoint, exact_front
@@ -40,8 +40,8 @@ _DEEP = 4  # longer searches for something cheaper
 
 
 def most_available(
-    problem: Replication, *, start: Instances | None = None, exhaustive: bool = True, time_limit_s: float = math.inf
-) -> ReplicationPlan:
+    problem: ReplicaProblem, *, start: Instances | None = None, exhaustive: bool = True, time_limit_s: float = math.inf
+) -> ReplicaPlan:
     """The plan under which fewest queries are broken within the budget; `start`: a plan that it improves, too.
 
     `exhaustive`: go through all plans where there are few. After the time limit [s] the best plan so far is the answer,
@@ -58,7 +58,7 @@ def most_available(
     return task.solved(budget, () if start is None else (start,), began)
 
 
-def _every(problem: Replication, clock: Clock, start: Instances | None, allowed: float) -> list[ExactPoint] | None:
+def _every(problem: ReplicaProblem, clock: Clock, start: Instances | None, allowed: float) -> list[ExactPoint] | None:
     """Return the points that a walk through all plans finds, which begins with those of heuristics and with `start`."""
     made = [plan(problem, by=by).instances for by in _FIRST] if problem.n_operators <= MOST_OPERATORS else []
     known = [one for one in (*made, start) if one is not None and not problem.violations(one)]
@@ -66,8 +66,8 @@ def _every(problem: Replication, clock: Clock, start: Instances | None, allowed:
 
 
 def cheapest(
-    problem: Replication, target: float, *, exhaustive: bool = True, time_limit_s: float = math.inf
-) -> ReplicationPlan:
+    problem: ReplicaProblem, target: float, *, exhaustive: bool = True, time_limit_s: float = math.inf
+) -> ReplicaPlan:
     """The plan of least cost under which queries run with at least the target probability (in the mean, or each).
 
     `objective` and `bound` are of the cost. A target that nothing reaches is infeasible, with the best that is
@@ -153,7 +153,7 @@ def _last(low: float, high: float, holds: object) -> float:
     return low
 
 
-def _missed(task: Task, best: State, bound: float, target: float, wall_s: float) -> ReplicationPlan:
+def _missed(task: Task, best: State, bound: float, target: float, wall_s: float) -> ReplicaPlan:
     problem, value = task.problem, value_of(task.problem, best)
     found = evaluated(problem, best.placed, OPTIMISED, wall_s)
     proven = bound > (1 - target) * (1 + 1e-12)
@@ -177,11 +177,11 @@ class FrontPoint:
     """
 
     budget: float
-    plan: ReplicationPlan
+    plan: ReplicaPlan
 
 
 def front(
-    problem: Replication, points: int = 21, *, exhaustive: bool = True, time_limit_s: float = math.inf
+    problem: ReplicaProblem, points: int = 21, *, exhaustive: bool = True, time_limit_s: float = math.inf
 ) -> list[FrontPoint]:
     """Plans for budgets from nothing to all, each at least as good as those before; what is not better is left out.
 
@@ -210,7 +210,7 @@ def front(
     return found
 
 
-def front_of_counts(problem: Replication, points: int = 21, *, time_limit_s: float = math.inf) -> list[FrontPoint]:
+def front_of_counts(problem: ReplicaProblem, points: int = 21, *, time_limit_s: float = math.inf) -> list[FrontPoint]:
     """Plans for numbers of replicas from none to as many as there may be, within the budget; as `front` otherwise."""
     _check_points(points)
     clock = Clock(time_limit_s)
@@ -231,7 +231,7 @@ def _check_points(points: int) -> None:
         raise InputError.at("points", points, "must be at least 2")
 
 
-def _most_replicas(problem: Replication) -> int:
+def _most_replicas(problem: ReplicaProblem) -> int:
     """Return how many replicas there may be: by their limit, their levels, and the lightest ones in the budget."""
     levels = np.minimum(most_levels(problem), problem.max_level)
     light = np.cumsum(np.sort(np.repeat(problem.load, levels)))
@@ -239,7 +239,7 @@ def _most_replicas(problem: Replication) -> int:
     return count if problem.max_replicas is None else min(count, problem.max_replicas)
 
 
-def _is_better(made: ReplicationPlan, found: Sequence[FrontPoint]) -> bool:
+def _is_better(made: ReplicaPlan, found: Sequence[FrontPoint]) -> bool:
     """Return whether fewer queries are broken than under the last plan."""
     return not found or (made.objective or 0.0) < float(found[-1].plan.objective or 0.0) * (1 - 1e-12)
 
@@ -250,7 +250,7 @@ def _cut_short(found: list[FrontPoint]) -> list[FrontPoint]:
     return [*found[:-1], replace(last, plan=replace(last.plan, note=STRUCK))]
 
 
-def _no_room(problem: Replication, every: list[ExactPoint] | None, began: float) -> ReplicationPlan:
+def _no_room(problem: ReplicaProblem, every: list[ExactPoint] | None, began: float) -> ReplicaPlan:
     """Primaries found no host, or running replicas no room; infeasible where all that is possible was tried."""
     found = without_room(problem, start_of(problem), time.perf_counter() - began)
     if every is None or found.status is Status.INFEASIBLE:
@@ -259,7 +259,7 @@ def _no_room(problem: Replication, every: list[ExactPoint] | None, began: float)
     return replace(found, status=Status.INFEASIBLE, note=f"no packing of the primaries exists{what}: all were tried")
 
 
-def _nearest(problem: Replication, point: ExactPoint, budget: float) -> ExactPoint:
+def _nearest(problem: ReplicaProblem, point: ExactPoint, budget: float) -> ExactPoint:
     """A plan as good, in which more of what runs stays: it may cost more, within the budget."""
     if not problem.running:
         return point
@@ -268,14 +268,14 @@ def _nearest(problem: Replication, point: ExactPoint, budget: float) -> ExactPoi
     return ExactPoint(state.cost, state.value, state.instances)
 
 
-def _exact(problem: Replication, point: ExactPoint, began: float) -> ReplicationPlan:
+def _exact(problem: ReplicaProblem, point: ExactPoint, began: float) -> ReplicaPlan:
     """A point of the exact front: its value is its bound."""
     placed = Placed([list(hosts) for hosts in point.instances], 0)
     found = evaluated(problem, placed, EXHAUSTIVE, time.perf_counter() - began)
     return replace(found, status=Status.OPTIMAL, bound=found.objective)
 
 
-def _exact_for(problem: Replication, every: Sequence[ExactPoint], target: float, began: float) -> ReplicationPlan:
+def _exact_for(problem: ReplicaProblem, every: Sequence[ExactPoint], target: float, began: float) -> ReplicaPlan:
     """The cheapest point for a target; the best there is where none reaches it."""
     enough = [one for one in every if one.value <= (1 - target) * (1 + 1e-12)]
     found = _exact(problem, (enough or every[-1:])[0], began)

@@ -16,7 +16,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.placement import Placement
-from models.planning.replicas.problem import Instances, Replication
+from models.planning.replicas.problem import Instances, ReplicaProblem
 from optimizer.placement import best_fit, first_fit
 
 
@@ -46,7 +46,7 @@ Pack = Callable[[Placement, IntArray], IntArray]
 
 
 def place_primaries(
-    problem: Replication, method: str = "first-fit", replicas: Sequence[Sequence[int]] | None = None
+    problem: ReplicaProblem, method: str = "first-fit", replicas: Sequence[Sequence[int]] | None = None
 ) -> Placed:
     """Primaries that have no host yet, in the order of the graph; `method` is one of PLACEMENTS.
 
@@ -59,7 +59,7 @@ def place_primaries(
 
 
 def place_replicas(
-    problem: Replication, instances: Sequence[Sequence[int]], level: IntArray, importance: FloatArray, method: str
+    problem: ReplicaProblem, instances: Sequence[Sequence[int]], level: IntArray, importance: FloatArray, method: str
 ) -> Placed:
     """So many more replicas (n,) beside what is placed already; `method` is one of PLACEMENTS."""
     order = np.argsort(-importance, kind="stable")
@@ -67,7 +67,7 @@ def place_replicas(
 
 
 def _placed(
-    problem: Replication, instances: list[list[int]], order: IntArray, level: IntArray | None, pack: Pack
+    problem: ReplicaProblem, instances: list[list[int]], order: IntArray, level: IntArray | None, pack: Pack
 ) -> Placed:
     """What `pack` makes of all instances: those that have a host are fixed, the others are new."""
     wanted = np.zeros(problem.n_operators, np.int64) if level is None else level
@@ -99,7 +99,7 @@ def _placed(
     return Placed(instances, left_out, made.most_colours(found) if pack is coloured else None)
 
 
-def _problem(problem: Replication, mask: BoolArray, operator: IntArray, fixed: IntArray) -> Placement:
+def _problem(problem: ReplicaProblem, mask: BoolArray, operator: IntArray, fixed: IntArray) -> Placement:
     """The packing of instances on the hosts of the mask, which are counted from 0."""
     number = np.cumsum(mask) - 1
     limited = problem.network is not None and problem.host_network is not None

@@ -44,7 +44,7 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, frozen
-from models.planning.replicas.problem import Replication
+from models.planning.replicas.problem import ReplicaProblem
 from optimizer.replicas.bounds import Bounds, bounds_of
 from optimizer.replicas.heuristic import most_levels
 
@@ -96,7 +96,7 @@ class Program:
         return max(0.0, total - (1 - _DOWN) * math.fsum(map(abs, terms)))
 
 
-def program_of(problem: Replication, budget: float, bounds: Bounds | None = None) -> Program:
+def program_of(problem: ReplicaProblem, budget: float, bounds: Bounds | None = None) -> Program:
     """The program for the mean share of broken queries within the budget."""
     bounds = bounds or bounds_of(problem)
     shares = problem.shares.tolist()
@@ -127,7 +127,7 @@ def program_of(problem: Replication, budget: float, bounds: Bounds | None = None
     return made
 
 
-def cost_program_of(problem: Replication, allowed: float, bounds: Bounds | None = None) -> Program:
+def cost_program_of(problem: ReplicaProblem, allowed: float, bounds: Bounds | None = None) -> Program:
     """The program for the least load of replicas with which that mean share of queries at most is broken."""
     made = program_of(problem, float(problem.load.sum()), bounds)
     largest = max(map(abs, made.costs), default=0.0) or 1.0
@@ -139,14 +139,14 @@ def cost_program_of(problem: Replication, allowed: float, bounds: Bounds | None 
     return made
 
 
-def _add_running(made: Program, problem: Replication) -> None:
+def _add_running(made: Program, problem: ReplicaProblem) -> None:
     """An operator that has no replica any more has let all go that run."""
     there = {o: float(len(hosts)) for o, hosts in enumerate(problem.running) if hosts}
     if problem.max_moves is not None and problem.max_moves < sum(there.values()):
         made.add(there, sum(there.values()) - problem.max_moves)
 
 
-def _add_rooms(made: Program, problem: Replication) -> None:
+def _add_rooms(made: Program, problem: ReplicaProblem) -> None:
     """Add that instances fit on all hosts, and replicas on the hosts that take them, beside the primaries there."""
     assert problem.replica_hosts is not None
     fixed = problem.primaries >= 0
@@ -160,7 +160,7 @@ def _add_rooms(made: Program, problem: Replication) -> None:
                     made.add({o: -float(f[o]) for o in np.flatnonzero(f).tolist()}, -right * (1 + 1e-12))
 
 
-def _kinds_of_sizes(problem: Replication, hosts: BoolArray) -> list[FloatArray]:
+def _kinds_of_sizes(problem: ReplicaProblem, hosts: BoolArray) -> list[FloatArray]:
     """Return the dual feasible functions of CPU, and of the network where it is limited, on these hosts."""
     if not hosts.any():
         return []
@@ -170,7 +170,7 @@ def _kinds_of_sizes(problem: Replication, hosts: BoolArray) -> list[FloatArray]:
     return found
 
 
-def _add_spread(made: Program, problem: Replication, whole: dict[frozenset[int], int]) -> None:
+def _add_spread(made: Program, problem: ReplicaProblem, whole: dict[frozenset[int], int]) -> None:
     """Add what queries pay whose operators are on several hosts, because they do not fit on one."""
     new = [q for q, needed in enumerate(problem.operators) if all(problem.primaries[o] < 0 for o in needed)]
     assert problem.primary_hosts is not None
@@ -190,7 +190,7 @@ class _Spread:
     def __init__(
         self,
         made: Program,
-        problem: Replication,
+        problem: ReplicaProblem,
         new: list[int],
         chances: FloatArray,
         whole: dict[frozenset[int], int],

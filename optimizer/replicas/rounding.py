@@ -8,19 +8,19 @@ from itertools import pairwise
 import numpy as np
 
 from models.checked_arrays import FloatArray
-from models.planning.replicas.problem import ROUNDING, Replication
+from models.planning.replicas.problem import ROUNDING, ReplicaProblem
 from optimizer.replicas.placing import Placed
 from optimizer.replicas.program import Program
 
 _HALF = 0.5
 
 
-def chosen(problem: Replication, columns: FloatArray) -> frozenset[int]:
+def chosen(problem: ReplicaProblem, columns: FloatArray) -> frozenset[int]:
     """Return the operators that have a replica in the solution."""
     return frozenset(np.flatnonzero(columns[: problem.n_operators] > _HALF).tolist())
 
 
-def primaries_of(problem: Replication, program: Program, columns: FloatArray) -> Placed | None:
+def primaries_of(problem: ReplicaProblem, program: Program, columns: FloatArray) -> Placed | None:
     """Return hosts for the primaries, group by group, the heaviest group first; None where one finds no room."""
     rooms = _Rooms(problem)
     hosts = problem.primaries.tolist()
@@ -39,7 +39,7 @@ def primaries_of(problem: Replication, program: Program, columns: FloatArray) ->
     return Placed([[host] for host in hosts], 0)
 
 
-def _groups(problem: Replication, program: Program, columns: FloatArray) -> list[list[int]]:
+def _groups(problem: ReplicaProblem, program: Program, columns: FloatArray) -> list[list[int]]:
     """Return the operators by the host that they share, the heaviest group first."""
     leader, replicated = list(range(problem.n_operators)), chosen(problem, columns)
 
@@ -63,7 +63,7 @@ def _groups(problem: Replication, program: Program, columns: FloatArray) -> list
 class _Rooms:
     """What the hosts for primaries have left."""
 
-    def __init__(self, problem: Replication) -> None:
+    def __init__(self, problem: ReplicaProblem) -> None:
         assert problem.primary_hosts is not None
         self._open = problem.primary_hosts
         slack = 1 + ROUNDING

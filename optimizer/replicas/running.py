@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from models.checked_arrays import FloatArray
-from models.planning.replicas.problem import ROUNDING, Replication
+from models.planning.replicas.problem import ROUNDING, ReplicaProblem
 from optimizer.replicas.placing import Placed, place_primaries
 
 Kept = list[list[int]]
 
 
-def start_of(problem: Replication, method: str = "first-fit", budget: float | None = None) -> Placed:
+def start_of(problem: ReplicaProblem, method: str = "first-fit", budget: float | None = None) -> Placed:
     """Primaries with their hosts, and the replicas that run as far as there is room for them within the budget.
 
     Primaries without a host find one beside these replicas, or else these make room.
@@ -36,13 +36,13 @@ def start_of(problem: Replication, method: str = "first-fit", budget: float | No
     return Placed([[first, *hosts] for first, hosts in zip(firsts, kept, strict=True)], 0)
 
 
-def usable(problem: Replication, start: Placed) -> bool:
+def usable(problem: ReplicaProblem, start: Placed) -> bool:
     """Whether every operator has a primary and no more replicas have left than may."""
     most = problem.max_moves
     return start.whole and (most is None or problem.moves(start.instances) <= most)
 
 
-def keep(problem: Replication, primaries: list[int], budget: float) -> Kept:
+def keep(problem: ReplicaProblem, primaries: list[int], budget: float) -> Kept:
     """The replicas that run and can stay where they are, beside primaries on these hosts, -1 for none."""
     kept = [list(hosts) for hosts in problem.running]
     for load, room in _kinds(problem):
@@ -51,7 +51,7 @@ def keep(problem: Replication, primaries: list[int], budget: float) -> Kept:
     return kept
 
 
-def least_moves(problem: Replication) -> int:
+def least_moves(problem: ReplicaProblem) -> int:
     """How many running replicas leave their hosts in every plan, at least: by CPU and budget, and by the network."""
     found = 0
     for load, room in _kinds(problem):
@@ -63,7 +63,7 @@ def least_moves(problem: Replication) -> int:
     return found
 
 
-def least_cost(problem: Replication) -> float:
+def least_cost(problem: ReplicaProblem) -> float:
     """What running replicas take in every plan, at least: all but the heaviest that may leave."""
     loads = sorted(load for load, hosts in zip(problem.load.tolist(), problem.running, strict=False) for _ in hosts)
     leaving = len(loads) if problem.max_moves is None else problem.max_moves
@@ -80,7 +80,7 @@ def _fit(load: FloatArray, room: FloatArray, primaries: list[int], kept: Kept) -
                 left -= float(load[o])
 
 
-def _within(problem: Replication, kept: Kept, budget: float) -> None:
+def _within(problem: ReplicaProblem, kept: Kept, budget: float) -> None:
     """Give up the heaviest until the budget has room, and no more are left than there may be."""
     slack = problem.slack * max(1.0, problem.n_hosts)
     cost, count = problem.cost([[-1, *hosts] for hosts in kept]), sum(map(len, kept))
@@ -91,7 +91,7 @@ def _within(problem: Replication, kept: Kept, budget: float) -> None:
             cost, count = cost - float(problem.load[o]), count - 1
 
 
-def _kinds(problem: Replication) -> list[tuple[FloatArray, FloatArray]]:
+def _kinds(problem: ReplicaProblem) -> list[tuple[FloatArray, FloatArray]]:
     """(loads of operators, what hosts have) of CPU, and of the network where it is limited."""
     found = [(problem.load, problem.host_cpu)]
     if problem.network is not None and problem.host_network is not None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.replicas.importance import of_queries
-from models.planning.replicas.problem import Replication
+from models.planning.replicas.problem import ReplicaProblem
 from models.planning.selection import OperatorSelection, QuerySelection
 from optimizer.selection import select_queries, solve
 
@@ -26,7 +26,7 @@ _TIME_LIMIT_S = 60.0
 
 
 def stepwise(
-    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
+    problem: ReplicaProblem, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
     """Levels (n,): every operator once before any gets a second replica."""
     level, purse = np.zeros(problem.n_operators, dtype=np.int64), _Purse(problem)
@@ -38,7 +38,7 @@ def stepwise(
 
 
 def direct(
-    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
+    problem: ReplicaProblem, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
     """Levels (n,): each operator as many replicas as it may have before the next gets one."""
     level, purse = np.zeros(problem.n_operators, dtype=np.int64), _Purse(problem)
@@ -49,7 +49,7 @@ def direct(
 
 
 def knapsack(
-    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
+    problem: ReplicaProblem, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
     """Levels (n,) of most importance: a knapsack, with several levels a multiple-choice one."""
     if problem.max_level < 1:
@@ -71,7 +71,7 @@ def knapsack(
 
 
 def queries(
-    problem: Replication, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
+    problem: ReplicaProblem, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
     """Levels (n,), at most 1: whole queries, then single operators for what is left; then further levels stepwise."""
     if problem.max_level < 1:
@@ -98,7 +98,7 @@ def queries(
     return level
 
 
-def _few(problem: Replication, level: IntArray, order: IntArray) -> IntArray:
+def _few(problem: ReplicaProblem, level: IntArray, order: IntArray) -> IntArray:
     """Return the levels (n,) without the least important replicas, where there are more than there may be."""
     most = problem.max_replicas
     over = 0 if most is None else int(level.sum()) - most
@@ -112,7 +112,7 @@ def _few(problem: Replication, level: IntArray, order: IntArray) -> IntArray:
 class _Purse:
     """What is left of the capacity for replicas, and of their number."""
 
-    def __init__(self, problem: Replication, level: IntArray | None = None) -> None:
+    def __init__(self, problem: ReplicaProblem, level: IntArray | None = None) -> None:
         self._load = problem.load.tolist()
         spent = 0.0 if level is None else math.fsum((problem.load * level).tolist())
         self._left = problem.capacity + problem.slack - spent
@@ -128,5 +128,5 @@ class _Purse:
         return True
 
 
-Select = Callable[[Replication, FloatArray, IntArray, IntArray, float], IntArray]
+Select = Callable[[ReplicaProblem, FloatArray, IntArray, IntArray, float], IntArray]
 SELECTIONS: dict[str, Select] = {"stepwise": stepwise, "direct": direct, "knapsack": knapsack, "queries": queries}

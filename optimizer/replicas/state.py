@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from models.checked_arrays import FloatArray
-from models.planning.replicas.problem import Instances, Replication
+from models.planning.replicas.problem import Instances, ReplicaProblem
 from models.reliability.cuts import minimal
 from models.reliability.exact import Engine
 from optimizer.replicas.placing import Placed
@@ -19,7 +19,7 @@ from optimizer.replicas.placing import Placed
 class State:
     """Instances of all operators, the primary first, with what hosts have left and how likely queries are broken."""
 
-    def __init__(self, problem: Replication, instances: Sequence[Sequence[int]], deadline: float = math.inf) -> None:
+    def __init__(self, problem: ReplicaProblem, instances: Sequence[Sequence[int]], deadline: float = math.inf) -> None:
         self.problem, self._deadline = problem, deadline
         self.hosts = [list(one) for one in instances]
         self._masks = [sum(1 << h for h in one) for one in self.hosts]
@@ -124,7 +124,7 @@ class State:
         return self._known[key]
 
 
-def _around(problem: Replication) -> list[list[int]]:
+def _around(problem: ReplicaProblem) -> list[list[int]]:
     found: list[set[int]] = [set() for _ in range(problem.n_operators)]
     for a, b in problem.edges.tolist():
         if a != b:
@@ -133,6 +133,6 @@ def _around(problem: Replication) -> list[list[int]]:
     return [sorted(one) for one in found]
 
 
-def gain(problem: Replication, before: FloatArray, after: FloatArray, queries: Sequence[int]) -> float:
+def gain(problem: ReplicaProblem, before: FloatArray, after: FloatArray, queries: Sequence[int]) -> float:
     """How much the mean share of broken queries falls (by weight)."""
     return math.fsum((problem.shares[queries] * (before - after)).tolist()) if len(queries) else 0.0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from models.checked_arrays import FloatArray
-from models.planning.replicas.problem import Instances, Replication, ReplicationPlan
+from models.planning.replicas.problem import Instances, ReplicaPlan, ReplicaProblem
 from optimizer.replicas.bounds import Bounds, Cover, bounds_of
 from optimizer.replicas.certify import Proof, proven
 from optimizer.replicas.heuristic import evaluated, plan
@@ -28,7 +28,7 @@ _STARTS = tuple(
 )
 
 
-def value_of(problem: Replication, state: State) -> float:
+def value_of(problem: ReplicaProblem, state: State) -> float:
     """Return the objective of a state, computed from its instances alone."""
     return float(problem.value(problem.broken(state.hosts))[0])
 
@@ -59,13 +59,13 @@ class Clock:
 class Task:
     """A problem with its bounds and the ways in which its primaries may be placed."""
 
-    problem: Replication
+    problem: ReplicaProblem
     bounds: Bounds
     start: Placed
     clock: Clock
 
     @classmethod
-    def of(cls, problem: Replication, clock: Clock) -> Task | None:
+    def of(cls, problem: ReplicaProblem, clock: Clock) -> Task | None:
         """None where primaries find no host, or more running replicas would have to leave theirs than may."""
         start = start_of(problem)
         return cls(problem, bounds_of(problem), start, clock) if usable(problem, start) else None
@@ -116,7 +116,7 @@ class Task:
             return Proof()
         return proven(cost_program_of(self.problem, allowed, self.bounds), self.clock.deadline)
 
-    def solved(self, budget: float, more: Sequence[Instances], began: float, *, back: bool = True) -> ReplicationPlan:
+    def solved(self, budget: float, more: Sequence[Instances], began: float, *, back: bool = True) -> ReplicaPlan:
         """The best plan found within the budget, from these plans too, with the higher of both bounds.
 
         `back`: put replicas back to where they ran.

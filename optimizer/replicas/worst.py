@@ -20,7 +20,7 @@ from itertools import combinations
 
 import numpy as np
 
-from models.planning.replicas.problem import Replication
+from models.planning.replicas.problem import ReplicaProblem
 from optimizer.common.quiet import quiet_stdout
 from optimizer.replicas.bounds import Bounds, Cover
 from optimizer.replicas.certify import left_s
@@ -109,5 +109,5 @@ def _least_load(bounds: Bounds, target: float, deadline: float) -> tuple[float, 
     return float(least) - _ALLOWANCE * max(1.0, abs(float(least))), covers
 
 
-def _covers(problem: Replication, covers: Sequence[Cover], chosen: np.ndarray) -> list[Cover]:
+def _covers(problem: ReplicaProblem, covers: Sequence[Cover], chosen: np.ndarray) -> list[Cover]:
     return [cover for cover in covers if all(chosen[o] for o in cover)]

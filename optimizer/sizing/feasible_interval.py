@@ -36,7 +36,7 @@ def evaluate_plan(problem: SizingProblem, plan: SystemPlan, allowed: float | Non
     cost = problem.cost(plan)
     if problem.spare(plan) < 0:
         return EvaluatedPlan(plan=plan, cost=cost, verdict=Verdict.FAILS, why=_too_small(problem, plan))
-    if problem.asked.units is not None:
+    if problem.description.units is not None:
         return evaluate_sticky(problem, plan, allowed)
     late = _too_late(problem, plan)
     if late is not None:
@@ -47,7 +47,7 @@ def evaluate_plan(problem: SizingProblem, plan: SystemPlan, allowed: float | Non
 
 def tightened(problem: SizingProblem, one: EvaluatedPlan) -> EvaluatedPlan:
     """Return the verdict again, with the best interval found to its last digits."""
-    if one.at is None or problem.asked.units is not None:
+    if one.at is None or problem.description.units is not None:
         return one
     return _evaluated(problem, one.plan, problem.allowed, *_best_interval(problem, one.plan, None))
 
@@ -75,9 +75,9 @@ def figures(problem: SizingProblem, plan: SystemPlan, interval_s: float) -> Plan
         standing=float(found.standing[0]),
         recovering=float(found.recovering[0]),
         switching=float(found.switching[0]),
-        utilisation=problem.busy(plan, 0) + problem.asked.checkpoints.pause_s / interval_s,
+        utilisation=problem.busy(plan, 0) + problem.description.checkpoints.pause_s / interval_s,
         worst_recovery_s=problem.recovery_s(plan, interval_s, 1.0),
-        promised_recovery_s=problem.recovery_s(plan, interval_s, problem.asked.target.recovery_share),
+        quantile_recovery_s=problem.recovery_s(plan, interval_s, problem.description.target.recovery_share),
         mean_recovery_s=problem.mean_recovery_s(plan, interval_s),
         mean_between_recoveries_s=1 / used if used else None,
     )
@@ -90,7 +90,7 @@ def in_use(problem: SizingProblem, one: EvaluatedPlan, allowed: float) -> tuple[
     recovery target. Where it misses the availability, the nearest one that does not is used.
     """
     assert one.at is not None
-    if problem.asked.units is not None:
+    if problem.description.units is not None:
         return sticky_in_use(problem, one.plan, one.at, allowed)
     limits = problem.intervals(one.plan)
     assert limits is not None
@@ -105,7 +105,7 @@ def in_use(problem: SizingProblem, one: EvaluatedPlan, allowed: float) -> tuple[
 
 def _of_least_slowdown(problem: SizingProblem, plan: SystemPlan, limits: tuple[float, float]) -> float:
     """Return the interval [s] that costs least work; it depends on the plan alone, not on the availability asked."""
-    pause = problem.asked.checkpoints.pause_s
+    pause = problem.description.checkpoints.pause_s
     used = float(_at(problem, plan, np.array([_span(problem, plan, limits)[0]])).recoveries_per_s[0])
     return exact(pause, 1 / used if used else problem.mttf_s) + pause
 
@@ -184,7 +184,7 @@ def _too_small(problem: SizingProblem, plan: SystemPlan) -> str:
 
 def _too_late(problem: SizingProblem, plan: SystemPlan) -> tuple[str, float] | None:
     """Return why no interval recovers in time, and the shortest recovery [s]; None where one does."""
-    target, take_over_s = problem.asked.target.recovery_s, problem.asked.copies.take_over_s
+    target, take_over_s = problem.description.target.recovery_s, problem.description.copies.take_over_s
     if target is None:
         return None
     if not problem.survives_loss(plan):
@@ -194,9 +194,9 @@ def _too_late(problem: SizingProblem, plan: SystemPlan) -> tuple[str, float] | N
     if problem.intervals(plan) is not None:
         return None
     quickest = problem.quickest_recovery_s(plan)
-    best, asked = display.apart(quickest, target)
+    best, required = display.apart(quickest, target)
     lost = f" where all {plan.copies} copies of a task are lost" if plan.copies > 1 else ""
-    return f"recovery takes {best} at best{lost}, {asked} asked", quickest
+    return f"recovery takes {best} at best{lost}, {required} asked", quickest
 
 
 def _stands(plan: SystemPlan) -> str:

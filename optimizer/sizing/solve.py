@@ -80,7 +80,7 @@ def _none(plans: int, open_: int) -> str:
 
 
 def _too_dear(problem: SizingProblem, cost: float) -> bool:
-    budget = problem.asked.target.budget_per_s
+    budget = problem.description.target.budget_per_s
     return budget is not None and cost > budget * (1 + _ROUNDING)
 
 
@@ -125,7 +125,7 @@ def _with_best(problem: SizingProblem, evaluated: Sequence[EvaluatedPlan]) -> li
 
 def _closest(problem: SizingProblem, cheaper: Sequence[EvaluatedPlan]) -> Collection[EvaluatedPlan]:
     """Return, for each number of copies and crews, the most expensive plan before the chosen one."""
-    asked = [crews or 0 for crews in problem.asked.crews]
+    asked = [crews or 0 for crews in problem.description.crews]
     found: dict[tuple[int, int], EvaluatedPlan] = {}
     for one in cheaper:
         if one.plan.crews in asked:
@@ -158,13 +158,13 @@ def _curve(problem: SizingProblem, evaluated: Sequence[EvaluatedPlan]) -> tuple[
                 seen.append(one)
             if one.at is None or one.at.unavailability > allowed * (1 + _ROUNDING):
                 break
-            bound = one.cost if problem.asked.units is None else _not_excluded(seen, allowed)
+            bound = one.cost if problem.description.units is None else _not_excluded(seen, allowed)
             at, _ = in_use(problem, one, allowed)
             points.append(CurvePoint(allowed=allowed, plan=plan, cost=one.cost, bound=bound, at=at))
         if len(points) == len(wanted):
             break
     left = wanted[len(points) :]
-    nothing = [None if problem.asked.units is None else _not_excluded(seen, one) for one in left]
+    nothing = [None if problem.description.units is None else _not_excluded(seen, one) for one in left]
     ends = [CurvePoint(allowed=o, plan=None, cost=None, bound=b) for o, b in zip(left, nothing, strict=True)]
     return (*points, *ends)
 

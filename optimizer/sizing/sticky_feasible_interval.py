@@ -38,7 +38,7 @@ def evaluate_sticky(problem: SizingProblem, plan: SystemPlan, allowed: float) ->
     if late:
         return EvaluatedPlan(plan=plan, cost=cost, verdict=Verdict.FAILS, why=late)
     least = _least(sticky, points) * (1 - _ROUNDING)
-    target, share = problem.asked.target.recovery_s, problem.asked.target.recovery_share
+    target, share = problem.description.target.recovery_s, problem.description.target.recovery_share
     good = [one for one in points if target is None or sticky.in_time(one, target) >= share]
     if least > allowed:
         down, most = display.apart(downtime_s(least), downtime_s(allowed), rounding=("down",))
@@ -78,7 +78,7 @@ def sticky_figures(sticky: StickyPlacement, interval_s: float, least: float) -> 
     """The plan at an interval: all from above, but for `least`, which no interval is below."""
     problem, plan = sticky.problem, sticky.plan
     found = at_most(sticky, interval_s)
-    share = problem.asked.target.recovery_share
+    share = problem.description.target.recovery_share
     uses = sticky.uses_per_s()
     longest_s = _within(sticky, interval_s, 1.0)
     return PlanFigures(
@@ -87,9 +87,9 @@ def sticky_figures(sticky: StickyPlacement, interval_s: float, least: float) -> 
         standing=found.too_full,
         recovering=found.recovering,
         switching=0.0,
-        utilisation=problem.busy(plan, 0) + problem.asked.checkpoints.pause_s / interval_s,
+        utilisation=problem.busy(plan, 0) + problem.description.checkpoints.pause_s / interval_s,
         worst_recovery_s=longest_s,
-        promised_recovery_s=_within(sticky, interval_s, share),
+        quantile_recovery_s=_within(sticky, interval_s, share),
         mean_recovery_s=min(longest_s, sticky.mean_recovery_s(interval_s)),
         mean_between_recoveries_s=1 / uses if uses else None,
         unavailability_at_least=least,
@@ -102,9 +102,9 @@ def sticky_in_use(
     """Return the longest interval of those looked at, up to that of least slowdown, that surely meets the targets."""
     sticky = StickyPlacement.of(problem, plan)
     assert sticky is not None
-    pause = problem.asked.checkpoints.pause_s
+    pause = problem.description.checkpoints.pause_s
     free = exact(pause, best.mean_between_recoveries_s or problem.mttf_s) + pause
-    target, share = problem.asked.target.recovery_s, problem.asked.target.recovery_share
+    target, share = problem.description.target.recovery_s, problem.description.target.recovery_share
     for one in sorted({*_points(problem, plan), free}, reverse=True):
         if best.interval_s < one <= free and (target is None or sticky.in_time(one, target) >= share):
             found = sticky_figures(sticky, one, best.unavailability_at_least or 0.0)
@@ -115,7 +115,7 @@ def sticky_in_use(
 
 def _points(problem: SizingProblem, plan: SystemPlan) -> list[float]:
     """Intervals to look at, rising: from the shortest that leaves time for the work to far beyond what costs least."""
-    pause = problem.asked.checkpoints.pause_s
+    pause = problem.description.checkpoints.pause_s
     free = 1 - problem.busy(plan, 0)
     shortest = max(problem.complete_s, pause / free * (1 + 1e-9))
     longest = max(_LONGEST * exact(pause, problem.mttf_s / plan.hosts), 4 * shortest)
@@ -135,15 +135,15 @@ def _least(sticky: StickyPlacement, points: list[float]) -> float:
 
 def _late(sticky: StickyPlacement, points: list[float]) -> str:
     """Why no interval recovers failures in time; empty where one may."""
-    target, share = sticky.problem.asked.target.recovery_s, sticky.problem.asked.target.recovery_share
+    target, share = sticky.problem.description.target.recovery_s, sticky.problem.description.target.recovery_share
     if target is None:
         return ""
     most = max(sticky.at_best_in_time(one, other, target) for one, other in _cells(points))
     if most >= share * (1 - _ROUNDING):
         return ""
     within = f"can be recovered in {display.duration(target)}"
-    few, asked = display.apart(most, share, form=display.share, rounding=("up",))
-    return f"at most {few} of failures {within}, {asked} asked"
+    few, required = display.apart(most, share, form=display.share, rounding=("up",))
+    return f"at most {few} of failures {within}, {required} asked"
 
 
 def _within(sticky: StickyPlacement, interval_s: float, share: float) -> float:

@@ -1,6 +1,6 @@
 """Assignments made without any solver: what costs less than a claimed bound refutes it.
 
-None of them is promised to keep the constraints: `optimizer.verify.checkpoints` checks each before it says anything.
+None of them is guaranteed to keep the constraints: `optimizer.verify.checkpoints` checks each before it says anything.
 """
 
 from __future__ import annotations

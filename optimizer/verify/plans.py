@@ -124,8 +124,8 @@ def _interval(problem: CheckpointInterval, plan: IntervalPlan) -> Recomputed:
     if allowed is None:
         quickest = worst_recovery_s(problem, quickest_recovery_interval_s(problem))
         assert problem.recovery_target_s is not None
-        takes, asked = display.apart(quickest, problem.recovery_target_s)
-        how = f"the shortest recovery is {takes}, {asked} is asked"
+        takes, required = display.apart(quickest, problem.recovery_target_s)
+        how = f"the shortest recovery is {takes}, {required} is asked"
         beyond = problem.recovery_target_s is not None and quickest > problem.recovery_target_s * (1 - 1e-9)
         found = _said("interval_s", plan.interval_s, quickest_recovery_interval_s(problem)) + _beside(problem, plan)
         return Recomputed(found, None, -1, no_answer=how if beyond else "")
@@ -143,8 +143,8 @@ def _interval(problem: CheckpointInterval, plan: IntervalPlan) -> Recomputed:
             found.append(Violation("interval", f"is {interval!r} s, at least {least!r} s are needed: {what}"))
     recovery = worst_recovery_s(problem, interval) if rho is not None and interval > 0 else 0.0
     if problem.recovery_target_s is not None and not recovery <= problem.recovery_target_s * (1 + 1e-9):
-        takes, asked = display.apart(recovery, problem.recovery_target_s)
-        text = f"catching up after a failure may take {takes}, {asked} is asked"
+        takes, required = display.apart(recovery, problem.recovery_target_s)
+        text = f"catching up after a failure may take {takes}, {required} is asked"
         found.append(Violation("recovery", text))
     found += _beside(problem, plan)
     found += _said("most_interval_s", plan.most_interval_s, allowed[1])

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 
 from models import display
-from models.planning.replicas.problem import Replication, ReplicationPlan
+from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
 from models.planning.selection import QuerySelection
 from models.planning.solution import OPTIMAL_GAP, Status
 from optimizer.common.enumeration import better_queries
@@ -32,7 +32,7 @@ _COVERS = "against all hosts that replicas can cover"
 _CERTIFIED = 1e-9  # relative: what multipliers of a solver in floating point may prove less
 
 
-def verify_replicas(problem: Replication, plan: ReplicationPlan, *, gap: float | None = None) -> Verdict:
+def verify_replicas(problem: ReplicaProblem, plan: ReplicaPlan, *, gap: float | None = None) -> Verdict:
     """The verdict on a plan; `gap` is what a file claims beside objective and bound."""
     if plan.instances is None:
         return _without_an_answer(problem, plan)
@@ -67,7 +67,7 @@ def verify_replicas(problem: Replication, plan: ReplicationPlan, *, gap: float |
     return Verdict(objective if exact else None, tuple(found), tuple(checked), tuple(left))
 
 
-def _without_an_answer(problem: Replication, plan: ReplicationPlan) -> Verdict:
+def _without_an_answer(problem: ReplicaProblem, plan: ReplicaPlan) -> Verdict:
     """Return the verdict on a plan without instances: that there is none is proven, refuted, or not checked."""
     if plan.status in (Status.OPTIMAL, Status.FEASIBLE):
         return Verdict(None, (Violation("claim", f"says {plan.status} without an answer"),))
@@ -88,7 +88,7 @@ def _allowed(target: float | None) -> float:
     return 0.0 if target is None else (1 - target) * (1 + VALUE_TOLERANCE)
 
 
-def _unreached(problem: Replication, plan: ReplicationPlan) -> tuple[list[str], list[str]]:
+def _unreached(problem: ReplicaProblem, plan: ReplicaPlan) -> tuple[list[str], list[str]]:
     """Return (what is proven, what is not) of the claim that no plan reaches the target."""
     assert plan.target is not None
     what = "that no plan reaches the target"
@@ -97,7 +97,7 @@ def _unreached(problem: Replication, plan: ReplicationPlan) -> tuple[list[str], 
     return [], [f"{what}, which takes a solver"]
 
 
-def _is_covered(problem: Replication, budget: float, least: float) -> bool:
+def _is_covered(problem: ReplicaProblem, budget: float, least: float) -> bool:
     """Return whether at least so large a share of queries is broken under every plan that takes no more than a budget.
 
     No replicas that fit cover so many hosts of queries that less can be broken (`bounds`): all are tried.
@@ -134,7 +134,7 @@ def least_of_subsets(bounds: Bounds, budget: float) -> float:
     return float(total.min()) * (1 - _ROUNDING)
 
 
-def _refuted(plan: ReplicationPlan, every: Sequence[ExactPoint]) -> Iterator[str]:
+def _refuted(plan: ReplicaPlan, every: Sequence[ExactPoint]) -> Iterator[str]:
     """Generate what some plan of a small problem refutes: a bound, or that none reaches the target."""
     if plan.target is None:
         least = every[-1].value
@@ -146,7 +146,7 @@ def _refuted(plan: ReplicationPlan, every: Sequence[ExactPoint]) -> Iterator[str
         yield f"says that nothing is below {plan.bound!r}, but there is a plan with {least!r}"
 
 
-def _bound(problem: Replication, plan: ReplicationPlan) -> tuple[list[str], list[str]]:
+def _bound(problem: ReplicaProblem, plan: ReplicaPlan) -> tuple[list[str], list[str]]:
     """Return (what of the bound is proven, what is not): by its certificate, else by all that replicas can cover."""
     if plan.bound is None:
         return [], []
@@ -156,13 +156,13 @@ def _bound(problem: Replication, plan: ReplicationPlan) -> tuple[list[str], list
     return proven, left
 
 
-def _covers_prove(problem: Replication, plan: ReplicationPlan, bound: float) -> bool:
+def _covers_prove(problem: ReplicaProblem, plan: ReplicaPlan, bound: float) -> bool:
     if plan.target is None:
         return _is_covered(problem, most_cost(problem), bound)
     return _is_covered(problem, bound, math.nextafter(_allowed(plan.target), 1.0))
 
 
-def _certified(problem: Replication, plan: ReplicationPlan, bound: float) -> tuple[list[str], list[str]]:
+def _certified(problem: ReplicaProblem, plan: ReplicaPlan, bound: float) -> tuple[list[str], list[str]]:
     """Return (what multipliers of the rows of the program prove of the bound, what they do not)."""
     if plan.certificate is None:
         why = "the worst query has no certificate" if problem.goal == "worst" else "the plan has no certificate"
@@ -185,7 +185,7 @@ def _certified(problem: Replication, plan: ReplicationPlan, bound: float) -> tup
     ]
 
 
-def _claims(problem: Replication, plan: ReplicationPlan, objective: float | None, gap: float | None) -> list[str]:
+def _claims(problem: ReplicaProblem, plan: ReplicaPlan, objective: float | None, gap: float | None) -> list[str]:
     assert plan.instances is not None
     found = []
     if plan.status is Status.INFEASIBLE and plan.target is None:
@@ -211,7 +211,7 @@ def _near(one: float, other: float) -> bool:
     return abs(one - other) <= VALUE_TOLERANCE * max(abs(one), abs(other), 1e-300)
 
 
-def _objective(problem: Replication, instances: Sequence[Sequence[int]]) -> tuple[float, bool]:
+def _objective(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> tuple[float, bool]:
     """The objective of the first setting, and whether every query could be recomputed."""
     chances = problem.down[0].tolist()
     broken = []

@@ -1,4 +1,4 @@
-"""Reads files of `holdfast dynamics`, runs their replications, and writes what came of them."""
+"""Reads files of `holdfast fleet`, runs their replications, and writes what came of them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.fleet.summary import dynamics_summary
+from analysis.fleet.summary import fleet_summary
 from models import display
 from models.errors import InputError, header_hint, named, raise_if_any
-from models.fleet.description import Dynamics
-from models.fleet.promises import keeps
+from models.fleet.description import Fleet
 from models.fleet.query_sets import with_query_set
-from models.fleet.records import TABLES, DynamicsRecords
+from models.fleet.records import TABLES, FleetRecords
 from models.fleet.rules import faults, log_faults, shaped_from
 from models.fleet.system import Downtimes, System, system_of
+from models.fleet.unavailability import keeps
 from models.seeds import seed_faults
 from scenarios.files.json import read_json
 from scenarios.files.new_directory import check_place, new_directory
@@ -39,10 +39,10 @@ Progress = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Unkept:
-    """A promise that cannot be kept at the start: what the query has, and the best that any placement could give."""
+    """An SLO that cannot be met at the start: what the query has, and the best that any placement could give."""
 
     query: str
-    promise: float
+    slo: float
     broken: float
     least_broken: float
 
@@ -50,36 +50,36 @@ class Unkept:
         """As JSON has it; availabilities, and what is left to one."""
         return {
             "query": self.query,
-            "promise": self.promise,
+            "slo": self.slo,
             "broken": self.broken,
-            "allowed": 1 - self.promise,
+            "allowed": 1 - self.slo,
             "least_broken": self.least_broken,
         }
 
 
 @dataclass(frozen=True, eq=False)
-class DynamicsResult:
+class FleetResult:
     """What came of a file: rows of each replication and their summary; nothing but `unkept` if that has entries."""
 
     system: System
-    records: tuple[DynamicsRecords, ...]
+    records: tuple[FleetRecords, ...]
     summary: dict[str, Any]
     unkept: tuple[Unkept, ...] = ()
 
 
-def read_dynamics(path: Path | str) -> tuple[Dynamics, Downtimes | None]:
+def read_fleet(path: Path | str) -> tuple[Fleet, Downtimes | None]:
     """The description in a .toml or .json file with its query set, and the downtimes of its log; raises InputError."""
     file = Path(path)
     if file.suffix not in (".toml", ".json"):
         raise InputError.at("file", file.name, "must end in .toml or .json")
-    asked = shaped_from(read_json(file) if file.suffix == ".json" else tables_of(file, "dynamics"))
+    fleet = shaped_from(read_json(file) if file.suffix == ".json" else tables_of(file, "fleet"))
     folder = file.resolve().parent
-    if asked.query_set is not None:
-        with named(f"query_set = {asked.query_set}"):
-            loaded = read_queries(folder / asked.query_set)
-        asked = with_query_set(asked, loaded.table, loaded.rates)
-    raise_if_any(faults(asked))
-    return asked, None if asked.log is None else read_downtimes(folder / asked.log, asked.host_names)
+    if fleet.query_set is not None:
+        with named(f"query_set = {fleet.query_set}"):
+            loaded = read_queries(folder / fleet.query_set)
+        fleet = with_query_set(fleet, loaded.table, loaded.rates)
+    raise_if_any(faults(fleet))
+    return fleet, None if fleet.log is None else read_downtimes(folder / fleet.log, fleet.host_names)
 
 
 def read_downtimes(path: Path, hosts: Sequence[str]) -> Downtimes:
@@ -116,8 +116,8 @@ def _row(path: str, line: int, row: dict[str, str]) -> tuple[str, float, float]:
     return row["host"], values[0], values[1]
 
 
-def run_dynamics(
-    asked: Dynamics,
+def run_fleet(
+    fleet: Fleet,
     log: Downtimes | None = None,
     *,
     replications: int | None = None,
@@ -125,11 +125,11 @@ def run_dynamics(
     method: str = "auto",
     workers: int = 1,
     on_progress: Progress | None = None,
-) -> DynamicsResult:
+) -> FleetResult:
     """The replications of a description, the same rows for any number of workers.
 
     `replications` and `seed` go before those of the file. Raises InputError. Where a query cannot have at the start
-    what it is promised nothing is run, and the result says which.
+    its objective nothing is run, and the result says which.
     """
     if method not in METHODS:
         raise InputError.at("--method", method, "must be auto, events or merged")
@@ -137,90 +137,90 @@ def run_dynamics(
         raise InputError.at("--replications", replications, f"must be between 1 and {_MOST_REPLICATIONS}")
     raise_if_any(seed_faults("--seed", 0 if seed is None else seed))
     given = {"replications": replications, "seed": seed}
-    asked = asked.model_copy(update={key: value for key, value in given.items() if value is not None})
-    raise_if_any(faults(asked))  # more replications may be too many
-    system = system_of(asked, log)
-    if asked.is_static:
+    fleet = fleet.model_copy(update={key: value for key, value in given.items() if value is not None})
+    raise_if_any(faults(fleet))  # more replications may be too many
+    system = system_of(fleet, log)
+    if fleet.is_static:
         unkept = tuple(_not_kept(system))
         if unkept:
-            return DynamicsResult(system, (), {}, unkept)
-    records = _replications(asked, system, log, method, workers, on_progress or (lambda _: None))
+            return FleetResult(system, (), {}, unkept)
+    records = _replications(fleet, system, log, method, workers, on_progress or (lambda _: None))
     unkept = tuple(_refused_at_start(system, records[0]))
     if unkept:
-        return DynamicsResult(system, (), {}, unkept)
-    return DynamicsResult(system, tuple(records), dynamics_summary(system, records))
+        return FleetResult(system, (), {}, unkept)
+    return FleetResult(system, tuple(records), fleet_summary(system, records))
 
 
 def _replications(
-    asked: Dynamics, system: System, log: Downtimes | None, method: str, workers: int, report: Progress
-) -> list[DynamicsRecords]:
-    found: list[DynamicsRecords] = []
-    if workers <= 1 or asked.replications == 1:
-        for number in range(asked.replications):
+    fleet: Fleet, system: System, log: Downtimes | None, method: str, workers: int, report: Progress
+) -> list[FleetRecords]:
+    found: list[FleetRecords] = []
+    if workers <= 1 or fleet.replications == 1:
+        for number in range(fleet.replications):
             found.append(_simulated(system, number, method))
-            report((number + 1) / asked.replications)
+            report((number + 1) / fleet.replications)
         return found
-    numbers = [(number,) for number in range(asked.replications)]
-    with submitted(_one, numbers, min(workers, asked.replications), _begin, (asked, log, method)) as arrived:
-        ended: dict[int, DynamicsRecords] = {}
+    numbers = [(number,) for number in range(fleet.replications)]
+    with submitted(_one, numbers, min(workers, fleet.replications), _begin, (fleet, log, method)) as arrived:
+        ended: dict[int, FleetRecords] = {}
         for done in arrived:
             ended.update(done)
-            report(len(ended) / asked.replications)
-    return [ended[number] for number in range(asked.replications)]
+            report(len(ended) / fleet.replications)
+    return [ended[number] for number in range(fleet.replications)]
 
 
-def _simulated(system: System, replication: int, method: str) -> DynamicsRecords:
-    from sim.fleet.engine import simulate_dynamics  # noqa: PLC0415 - SimPy is only loaded where it runs
+def _simulated(system: System, replication: int, method: str) -> FleetRecords:
+    from sim.fleet.engine import simulate_fleet  # noqa: PLC0415 - SimPy is only loaded where it runs
 
-    return simulate_dynamics(system, replication, method=method)  # type: ignore[arg-type]
+    return simulate_fleet(system, replication, method=method)  # type: ignore[arg-type]
 
 
 _shared: list[tuple[System, str]] = []  # in a worker: what it runs
 
 
-def _begin(asked: Dynamics, log: Downtimes | None, method: str) -> None:
-    _shared.append((system_of(asked, log), method))
+def _begin(fleet: Fleet, log: Downtimes | None, method: str) -> None:
+    _shared.append((system_of(fleet, log), method))
 
 
-def _one(replication: int) -> DynamicsRecords:
+def _one(replication: int) -> FleetRecords:
     system, method = _shared[-1]
     return _simulated(system, replication, method)
 
 
-# -- promises at the start
+# -- objectives at the start
 
 
 def _not_kept(system: System) -> Iterator[Unkept]:
-    for query, (name, promise) in enumerate(zip(system.queries, system.promised, strict=True)):
+    for query, (name, slo) in enumerate(zip(system.queries, system.slos, strict=True)):
         broken = system.broken(query)
-        if promise is not None and broken is not None and not keeps(promise, broken):
-            yield Unkept(name, promise, broken, _least(system, query))
+        if slo is not None and broken is not None and not keeps(slo, broken):
+            yield Unkept(name, slo, broken, _least(system, query))
 
 
-def _refused_at_start(system: System, records: DynamicsRecords) -> Iterator[Unkept]:
+def _refused_at_start(system: System, records: FleetRecords) -> Iterator[Unkept]:
     """The queries that were to be there from the beginning and were not let in."""
     for at_ns, action, name, _, _, broken, _ in records.rows["refusals"]:
         if at_ns == 0 and action == "admit":
             query = system.queries.index(name)
-            promise = system.promised[query]
-            assert promise is not None
-            yield Unkept(name, promise, broken, _least(system, query))
+            slo = system.slos[query]
+            assert slo is not None
+            yield Unkept(name, slo, broken, _least(system, query))
 
 
 def _least(system: System, query: int) -> float:
     """P(broken) of the query at best, whatever room there is, with as many instances as the file allows."""
-    assert system.promises is not None
+    assert system.unavailability is not None
     most = max(len(system.placed[op]) for op in system.needs[query])
-    if system.asked.manager is not None:
-        most = max(most, 1 + system.asked.manager.replicas)
-    return system.promises.least_broken(most)
+    if system.fleet.manager is not None:
+        most = max(most, 1 + system.fleet.manager.replicas)
+    return system.unavailability.least_broken(most)
 
 
 # -- files
 
 
-def write_dynamics(
-    result: DynamicsResult, out: Path | str, *, table_format: str = "parquet", force: bool = False, page: str = ""
+def write_fleet(
+    result: FleetResult, out: Path | str, *, table_format: str = "parquet", force: bool = False, page: str = ""
 ) -> Path:
     """The directory with the summary, a table of each kind of row, and the page if there is one.
 
@@ -228,7 +228,7 @@ def write_dynamics(
     """
     check_format(table_format)
     target = Path(out)
-    with new_directory(target, force=force, ours=is_dynamics) as folder:
+    with new_directory(target, force=force, ours=is_fleet) as folder:
         text = json.dumps(result.summary, indent=2, ensure_ascii=False, allow_nan=False)
         (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
         for name in TABLES:
@@ -245,18 +245,18 @@ def check_format(table_format: str) -> None:
 
 
 def check_out(out: Path, *, force: bool = False) -> None:
-    """Raise the InputError that `write_dynamics` would raise for this place, before any work is done."""
-    check_place(out, force=force, ours=is_dynamics)
+    """Raise the InputError that `write_fleet` would raise for this place, before any work is done."""
+    check_place(out, force=force, ours=is_fleet)
 
 
-def is_dynamics(directory: Path) -> bool:
-    """Whether everything in the directory is a file that `write_dynamics` writes, the summary among them."""
+def is_fleet(directory: Path) -> bool:
+    """Whether everything in the directory is a file that `write_fleet` writes, the summary among them."""
     known = {SUMMARY, PAGE, *(f"{name}.{kind}" for name in TABLES for kind in FORMATS)}
     found = {entry.name for entry in directory.iterdir()}
     return SUMMARY in found and found <= known
 
 
-def _write_table(path: Path, name: str, records: Sequence[DynamicsRecords]) -> None:
+def _write_table(path: Path, name: str, records: Sequence[FleetRecords]) -> None:
     columns = TABLES[name]
     if path.suffix == ".csv":
         rows = ((one.replication, *row) for one in records for row in one.rows[name])

@@ -17,7 +17,7 @@ from models import display
 from models.reliability.times import downtime_s
 from scenarios.pages.content import versions
 from scenarios.reliability.availability import Answer, Figure, Line, weakest
-from scenarios.reliability.importance import Worth
+from scenarios.reliability.importance import Importance
 
 _MOST_DRAWN, _MOST_SETTINGS, _MOST_FOUND, _MOST = 30, 5, 1000, 60
 _MOST_NAMED = 8  # queries that a single point of failure breaks
@@ -28,18 +28,18 @@ _ASSUMPTIONS = (
 )
 
 
-def availability_page(found: Answer, worth: Sequence[Worth] = (), *, command: str = "") -> str:
+def availability_page(found: Answer, importance: Sequence[Importance] = (), *, command: str = "") -> str:
     """The page as HTML; figures of queries are those of the last settings."""
-    asked, last = found.asked, found.lines[-1]
-    sections = [_queries(found), _settings(found), _alone(found), *_worth(worth)]
+    description, last = found.description, found.lines[-1]
+    sections = [_queries(found), _settings(found), _alone(found), *_importance(importance)]
     sampled = any(one.estimate is not None for line in found.lines for one in (*line.queries, line.mean))
     content = ReportContent(
-        title=asked.name or "Availability",
+        title=description.name or "Availability",
         question="How often is each query broken because hosts are down?",
         facts=(
-            Fact("hosts", f"{len(asked.host_names):,}"),
-            Fact("operators", f"{len(asked.operators):,}"),
-            Fact("queries", f"{len(asked.queries):,}"),
+            Fact("hosts", f"{len(description.host_names):,}"),
+            Fact("operators", f"{len(description.operators):,}"),
+            Fact("queries", f"{len(description.queries):,}"),
             Fact("settings", ", ".join(line.label for line in found.lines[:6]) + (" ..." * (len(found.lines) > 6))),
         ),
         headline=_headline(found, last),
@@ -54,7 +54,7 @@ def availability_page(found: Answer, worth: Sequence[Worth] = (), *, command: st
 
 
 def _headline(found: Answer, last: Line) -> tuple[Fact, ...]:
-    names = list(found.asked.queries)
+    names = list(found.description.queries)
     worst = max(range(len(names)), key=lambda k: (last.queries[k].high, -k))
     facts = [
         Fact("mean query is broken", chance(last.mean), note=f"{month(last.mean)} a month, {last.label}"),
@@ -86,7 +86,7 @@ def _order(found: Answer) -> list[int]:
 
 def _drawing(found: Answer) -> list[Drawing]:
     """A mark for each query and setting at its unavailability, with what is known of it as a line."""
-    order, names = _order(found)[:_MOST_DRAWN], list(found.asked.queries)
+    order, names = _order(found)[:_MOST_DRAWN], list(found.description.queries)
     lines = found.lines[-_MOST_SETTINGS:]
     ends = [end for line in lines for k in order for end in (line.queries[k].low, line.queries[k].high) if end > 0]
     if not ends:
@@ -151,7 +151,7 @@ def _target(allowed: float, rows: int) -> Spec:
 
 
 def _by_query(found: Answer) -> Table:
-    lines, names = found.lines[-_MOST_SETTINGS:], list(found.asked.queries)
+    lines, names = found.lines[-_MOST_SETTINGS:], list(found.description.queries)
     order = _order(found)
     missed = set(found.missed)
     rows = [
@@ -200,7 +200,7 @@ def _open(figure: Figure) -> str:
 
 
 def _alone(found: Answer) -> Section:
-    alone, fewest = weakest(found.asked)
+    alone, fewest = weakest(found.description)
     rows = tuple(
         (text.plain(one.name), one.kind, f"{len(one.queries):,}", text.plain(_few(one.queries)))
         for one in alone[:_MOST_FOUND]
@@ -216,7 +216,7 @@ def _alone(found: Answer) -> Section:
     return Section("alone", "What one failure breaks", "One failure", words, tables=(made,) if rows else ())
 
 
-def _worth(found: Sequence[Worth]) -> list[Section]:
+def _importance(found: Sequence[Importance]) -> list[Section]:
     if not found:
         return []
     last = found[-1]
@@ -236,7 +236,7 @@ def _worth(found: Sequence[Worth]) -> list[Section]:
         "An element decides for the mean query when it is broken if the element is down and runs if it is up. "
         "A replica gains what the mean share of running queries would rise by with it alone."
     )
-    return [Section("worth", "What hosts and replicas are worth", "Worth", words, tables=tables)]
+    return [Section("importance", "What hosts and replicas are worth", "Importance", words, tables=tables)]
 
 
 # -- cells

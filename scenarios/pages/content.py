@@ -19,8 +19,8 @@ from models.steady_state.checkpoint_traffic import link_sharing
 from models.steady_state.flow import copies, flows
 from models.topology import layout
 from scenarios.pages import cost, lines, rows, uploads
-from scenarios.pages import moves as report_moves
-from scenarios.pages import study as report_study
+from scenarios.pages import moves as moves_page
+from scenarios.pages import study as study_page
 from scenarios.pages.assumptions import engine_assumptions, recording_assumptions
 from scenarios.pages.designs import designs
 from scenarios.runs.run import RunResult
@@ -42,7 +42,7 @@ def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> R
         headline=_headline(summary),
         topology=_topology(scenario, inputs),
         latency=lines.latency(first),
-        tails=lines.tails(records),
+        latency_ccdfs=lines.latency_ccdfs(records),
         throughput=lines.processed(first),
         queue=lines.waiting(first),
         lag=lines.lag(first),
@@ -50,9 +50,9 @@ def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> R
         blocked=lines.blocked(scenario, first),
         hosts=lines.hosts(scenario, first),
         migrations=moves,
-        move_kinds=report_moves.move_kinds(moves),
-        load_checks=report_moves.load_checks(first),
-        moved=report_moves.moved(scenario, first),
+        move_kinds=moves_page.move_kinds(moves),
+        load_checks=moves_page.load_checks(first),
+        moved=moves_page.moved(scenario, first),
         decisions=rows.decisions(records),
         cost=cost.cost(scenario, summary, len(records)),
         hosts_used=cost.hosts_used(first),
@@ -75,10 +75,10 @@ def study_content(study: Study, inputs: RunInputs, *, command: str = "") -> Repo
     chosen = next((one for one in study.planned if one.method == study.method), study.planned[-1])
     page = run_content(study.run, inputs, command=command)
     profile = study.profile
-    compared = report_study.headline(study)
+    compared = study_page.headline(study)
     return replace(
         page,
-        facts=(*report_study.facts(study), *(fact for fact in page.facts if fact.label != "replications")),
+        facts=(*study_page.facts(study), *(fact for fact in page.facts if fact.label != "replications")),
         headline=compared + (page.headline[-1:] if compared else page.headline),
         question=(
             f"{_question(study.scenario)} Who should hold the checkpoints so that the key groups of a host in trouble "
@@ -88,11 +88,11 @@ def study_content(study: Study, inputs: RunInputs, *, command: str = "") -> Repo
             KeyGroupLoad(stream, profile.rebinned(24).counts[k], profile.bin_s * 24, profile.start)
             for k, stream in enumerate(profile.streams)
         ),
-        correlation=report_study.correlation(study.loads),
-        allocation=tuple(report_study.allocation_row(one, study) for one in study.planned),
-        reasons=report_study.chosen_reasons(chosen, study.loads),
-        designs=designs(report_study.compared(study)),
-        assumptions=report_study.study_assumptions(study) + page.assumptions,
+        correlation=study_page.correlation(study.loads),
+        allocation=tuple(study_page.allocation_row(one, study) for one in study.planned),
+        reasons=study_page.chosen_reasons(chosen, study.loads),
+        designs=designs(study_page.compared(study)),
+        assumptions=study_page.study_assumptions(study) + page.assumptions,
     )
 
 

@@ -25,7 +25,7 @@ _PATHS = {
     "pause_s": "migrations.pause_s.mean",
     "moves": "migrations.count",
     "assisted_share": "elasticity.assisted_share",
-    "useable_share": "elasticity.useable_share",
+    "usable_share": "elasticity.usable_share",
     "recovery_s": "recoveries.total_s.mean",
     "detect_s": "recoveries.detect_s.mean",
     "restore_s": "recoveries.restore_s.mean",
@@ -109,9 +109,9 @@ def _design(given: DesignRuns, moved: bool) -> Design:
     columns["overhead_share"] = [share for _, share in traffic]
     known = {name: [value for value in column if value is not None] for name, column in columns.items()}
     values = {name: interval(mean_of(column)) for name, column in known.items() if column}
-    tail = _tail(given)
+    latency_ccdf = _latency_ccdf(given)
     runs, unfinished = len(given.metrics), sum(int(one.get(_UNFINISHED) or 0) for one in given.metrics)
-    return Design(given.label, given.allocation, given.protocol, runs, values, given.failed, tail, unfinished)
+    return Design(given.label, given.allocation, given.protocol, runs, values, given.failed, latency_ccdf, unfinished)
 
 
 def _traffic(one: Metrics, window_s: float) -> tuple[float | None, float | None]:
@@ -121,7 +121,7 @@ def _traffic(one: Metrics, window_s: float) -> tuple[float | None, float | None]
     return extra / window_s if window_s > 0 else None, extra / everything if everything else None
 
 
-def _tail(given: DesignRuns) -> Curve | None:
+def _latency_ccdf(given: DesignRuns) -> Curve | None:
     """The quantiles of latency, means over the runs, with the share of tuples that took longer."""
     counts = [one.get("latency_s.count") or 0.0 for one in given.metrics]
     if not counts or not min(counts):

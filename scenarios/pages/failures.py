@@ -16,7 +16,7 @@ from analysis.report.section import Section
 from analysis.report.tables import Table
 from analysis.report.text import plain
 from models import display
-from models.reliability.failure_log import Spans
+from models.reliability.failure_log import CensoredDurations
 from scenarios.pages.content import versions
 from scenarios.reliability.failure_logs import FailureAnswer, document
 
@@ -102,7 +102,7 @@ def _causes(count: Mapping[str, int]) -> str:
     return ", ".join(f"{plain(name)} {n:,}" for name, n in shown[:8])
 
 
-def _laws(name: str, title: str, words: str, spans: Spans, laws: Sequence[Fit]) -> Section:
+def _laws(name: str, title: str, words: str, durations: CensoredDurations, laws: Sequence[Fit]) -> Section:
     if not laws:
         return Section(name, title, title, words=words)
     heads = ("law", "parameters", "mean", "AIC", "distance", "p", "at 5 %")
@@ -119,16 +119,16 @@ def _laws(name: str, title: str, words: str, spans: Spans, laws: Sequence[Fit]) 
         for fit in laws
     )
     table = Table(f"{name}-laws", f"Laws of {title.lower()}", heads, rows, (False, False, *(True,) * 5), marked=0)
-    return Section(name, title, title, words=words, figures=(_figure(name, title, spans, laws),), tables=(table,))
+    return Section(name, title, title, words=words, figures=(_figure(name, title, durations, laws),), tables=(table,))
 
 
 def _parameter(name: str, value: float) -> str:
     return f"{name.removesuffix('_s')} {(display.duration if name.endswith('_s') else display.number)(value)}"
 
 
-def _figure(name: str, title: str, spans: Spans, laws: Sequence[Fit]) -> Figure:
+def _figure(name: str, title: str, durations: CensoredDurations, laws: Sequence[Fit]) -> Figure:
     """Which share is longer than each time: what was seen, and every law."""
-    at, seen = seen_survival(spans)
+    at, seen = seen_survival(durations)
     chosen = np.unique(np.linspace(0, at.size - 1, min(at.size, _POINTS)).astype(int))
     at, seen = at[chosen], seen[chosen]
     curves = [(fit.law, survival_of(fit, at)) for fit in laws]

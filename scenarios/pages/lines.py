@@ -62,7 +62,7 @@ def _dense(line: LatencyTimeline) -> bool:
     return not seen.size or 3 * seen.size >= 2 * (seen[-1] - seen[0] + 1)
 
 
-def tails(records: Sequence[RunRecords]) -> tuple[Curve, ...]:
+def latency_ccdfs(records: Sequence[RunRecords]) -> tuple[Curve, ...]:
     """Which share of the tuples took at least how long: of all replications, and of each where there are few."""
     each = [(f"replication {one.replication}", latency_histogram(one)) for one in records]
     parts = [("all tuples", merge(*(own for _, own in each)))]

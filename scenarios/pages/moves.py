@@ -61,10 +61,10 @@ def load_checks(one: RunRecords) -> LoadChecks | None:
         return None
     together = -(-len(table["at_ns"]) // _MOST_LOOKS)
     begins = np.arange(0, len(table["at_ns"]), together)
-    columns = ("groups", "useable", "assisted", "direct", "drained")
-    risk, useable, assisted, direct, drained = (np.add.reduceat(table[name], begins) for name in columns)
+    columns = ("groups", "usable", "assisted", "direct", "drained")
+    risk, usable, assisted, direct, drained = (np.add.reduceat(table[name], begins) for name in columns)
     at_s = table["at_ns"][begins] / _NS
-    return LoadChecks(at_s, risk, useable, assisted, direct, drained, together, one.replication)
+    return LoadChecks(at_s, risk, usable, assisted, direct, drained, together, one.replication)
 
 
 def moved(scenario: Scenario, one: RunRecords) -> Moved | None:

@@ -16,7 +16,7 @@ from analysis.report.scales import share_ticks
 from analysis.report.section import Section
 from analysis.report.tables import Table
 from models import display
-from models.planning.replicas.problem import Replication, ReplicationPlan
+from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
 from models.reliability.times import downtime_s
 from optimizer.replicas.optimise import FrontPoint
 from scenarios.pages.content import versions
@@ -34,8 +34,8 @@ _ASSUMPTIONS = (
 
 
 def plans_page(
-    found: Mapping[str, ReplicationPlan],
-    problem: Replication,
+    found: Mapping[str, ReplicaPlan],
+    problem: ReplicaProblem,
     names: Sequence[str],
     queries: Sequence[str],
     *,
@@ -67,7 +67,7 @@ def plans_page(
 
 def front_page(
     found: Sequence[FrontPoint],
-    problem: Replication,
+    problem: ReplicaProblem,
     *,
     over: str = OVER[0],
     title: str = "",
@@ -93,7 +93,7 @@ def front_page(
     return render_page(content, [_front(found, problem, over)])
 
 
-def _facts(problem: Replication, chances: Sequence[float]) -> tuple[Fact, ...]:
+def _facts(problem: ReplicaProblem, chances: Sequence[float]) -> tuple[Fact, ...]:
     return (
         Fact("queries", f"{problem.n_queries:,}"),
         Fact("operators", f"{problem.n_operators:,}"),
@@ -105,7 +105,7 @@ def _facts(problem: Replication, chances: Sequence[float]) -> tuple[Fact, ...]:
     )
 
 
-def _headline(best: ReplicationPlan, problem: Replication, name: str) -> tuple[Fact, ...]:
+def _headline(best: ReplicaPlan, problem: ReplicaProblem, name: str) -> tuple[Fact, ...]:
     if best.broken is None or best.levels is None:
         return (Fact("plan", "there is none", good=False, note=best.status.value),)
     at = f", p = {display.number(problem.down[0].max(), 6)}" if len(problem.down) > 1 else ""
@@ -134,7 +134,7 @@ def _headline(best: ReplicationPlan, problem: Replication, name: str) -> tuple[F
     return tuple(facts)
 
 
-def _hosts_of(needed: Sequence[int], plan: ReplicationPlan, problem: Replication) -> list[float]:
+def _hosts_of(needed: Sequence[int], plan: ReplicaPlan, problem: ReplicaProblem) -> list[float]:
     """The chances of the hosts of the primaries of a query."""
     assert plan.instances is not None
     return [float(problem.down[0, host]) for host in {plan.instances[op][0] for op in needed}]
@@ -143,7 +143,7 @@ def _hosts_of(needed: Sequence[int], plan: ReplicationPlan, problem: Replication
 # -- plans beside each other
 
 
-def _compared(found: Mapping[str, ReplicationPlan], problem: Replication, chances: Sequence[float]) -> Section:
+def _compared(found: Mapping[str, ReplicaPlan], problem: ReplicaProblem, chances: Sequence[float]) -> Section:
     known = [(name, one) for name, one in found.items() if one.broken is not None and one.levels is not None]
     if not known:
         return Section("plans", "Plans", "Plans")
@@ -171,7 +171,7 @@ def _compared(found: Mapping[str, ReplicationPlan], problem: Replication, chance
     return Section("plans", "Ways to choose", "Plans", figures=drawn, tables=(table,))
 
 
-def _marks(known: Sequence[tuple[str, ReplicationPlan]], problem: Replication, chances: Sequence[float]) -> Figure:
+def _marks(known: Sequence[tuple[str, ReplicaPlan]], problem: ReplicaProblem, chances: Sequence[float]) -> Figure:
     data: list[Spec] = []
     values = []
     for k, p in enumerate(chances[:_MOST_CHANCES]):
@@ -214,7 +214,7 @@ def _marks(known: Sequence[tuple[str, ReplicationPlan]], problem: Replication, c
 # -- the best plan
 
 
-def _operators(plan: ReplicationPlan, problem: Replication, names: Sequence[str]) -> Table:
+def _operators(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str]) -> Table:
     assert plan.instances is not None
     worth = worth_of(plan, problem)
     order = by_worth(plan, worth)
@@ -238,7 +238,7 @@ def _operators(plan: ReplicationPlan, problem: Replication, names: Sequence[str]
     return Table("operators", title, heads, rows, numbers, note=note, facet="operators", facets=facets)
 
 
-def _queries(plan: ReplicationPlan, problem: Replication, queries: Sequence[str], chances: Sequence[float]) -> Table:
+def _queries(plan: ReplicaPlan, problem: ReplicaProblem, queries: Sequence[str], chances: Sequence[float]) -> Table:
     assert plan.broken is not None
     assert plan.instances is not None
     order = sorted(range(problem.n_queries), key=lambda q: (-float(plan.broken[0, q]), q))  # type: ignore[index]
@@ -261,7 +261,7 @@ def _queries(plan: ReplicationPlan, problem: Replication, queries: Sequence[str]
     )
 
 
-def _hosts(plan: ReplicationPlan, problem: Replication, names: Sequence[str]) -> Table:
+def _hosts(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str]) -> Table:
     assert plan.instances is not None
     primaries: dict[int, list[int]] = {}
     replicas: dict[int, list[int]] = {}
@@ -307,7 +307,7 @@ def _listed(operators: Sequence[int], names: Sequence[str]) -> str:
 # -- the front
 
 
-def _front(found: Sequence[FrontPoint], problem: Replication, over: str = OVER[0]) -> Section:
+def _front(found: Sequence[FrontPoint], problem: ReplicaProblem, over: str = OVER[0]) -> Section:
     plans = [one.plan for one in found]
     by_cpus, unit = over == OVER[0], "CPUs" if over == OVER[0] else "replicas"
     at = [float(f"{plan.cost or 0:.6g}") if by_cpus else float(count_of(plan)) for plan in plans]

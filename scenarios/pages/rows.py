@@ -108,11 +108,11 @@ def replicas_said(summary: Mapping[str, Any]) -> str:
 
 
 def guarantee(scenario: Scenario, summary: Mapping[str, Any]) -> Guarantee:
-    """What was promised, and what was lost or duplicated."""
+    """The delivery guarantee, and what was lost or duplicated."""
     tolerance = scenario.fault_tolerance
-    promise = tolerance.guarantee if tolerance.method == "checkpoint" else "none"
+    guarantee = tolerance.guarantee if tolerance.method == "checkpoint" else "none"
     counts = summary["guarantee"]
-    return Guarantee(promise, *(counts[key] for key in ("lost", "duplicated", "state_lost", "state_duplicated")))
+    return Guarantee(guarantee, *(counts[key] for key in ("lost", "duplicated", "state_lost", "state_duplicated")))
 
 
 def targets(summary: Mapping[str, Any]) -> tuple[TargetRow, ...]:

@@ -27,8 +27,8 @@ from scenarios.planning.sizing import (
     cost_unit,
     down_text,
     part_text,
-    recovery_asked,
     recovery_figures,
+    recovery_target,
     serving_text,
 )
 
@@ -57,18 +57,18 @@ _UNITS = "Units stay where recoveries put them: figures marked ≤ are upper bou
 def sizing_page(found: SizingAnswer, *, command: str = "") -> str:
     """Return the page as HTML."""
     problem = found.problem
-    units = () if problem.asked.units is None else (_UNITS,)
+    units = () if problem.description.units is None else (_UNITS,)
     sections = [
         Section("plan", "What the plan gives", "Plan", tables=_plan(found)),
         Section("curve", "What an availability costs", "Curve", figures=_curves(found)),
         Section("cheaper", *_proof(found), tables=_tables(found)),
     ]
     content = ReportContent(
-        title=problem.asked.name or "Sizing",
+        title=problem.description.name or "Sizing",
         question="Which is the cheapest system that meets its targets?",
         facts=(
-            Fact("availability asked", _asked(problem)),
-            Fact("recovery asked", recovery_asked(problem)),
+            Fact("availability asked", _availability_target(problem)),
+            Fact("recovery asked", recovery_target(problem)),
             Fact("a host fails after", display.duration(problem.mttf_s)),
             Fact("and is down for", display.duration(problem.mttr_s)),
         ),
@@ -87,8 +87,8 @@ def _proof(found: SizingAnswer) -> tuple[str, str]:
     return "Why nothing cheaper will do", "Cheaper"
 
 
-def _asked(problem: SizingProblem) -> str:
-    return display.exact(problem.asked.target.availability)
+def _availability_target(problem: SizingProblem) -> str:
+    return display.exact(problem.description.target.availability)
 
 
 def _headline(found: SizingAnswer) -> tuple[Fact, ...]:
@@ -108,8 +108,8 @@ def _headline(found: SizingAnswer) -> tuple[Fact, ...]:
         Fact("availability", serving_text(at), note=down),
         Fact(
             f"recovery, {recovery.loss}",
-            display.duration(at.promised_recovery_s),
-            note=f"{display.share(problem.asked.target.recovery_share, 6)} within that, {recovery.by}",
+            display.duration(at.quantile_recovery_s),
+            note=f"{display.share(problem.description.target.recovery_share, 6)} within that, {recovery.by}",
         ),
     )
 
@@ -134,7 +134,7 @@ def _plan(found: SizingAnswer) -> tuple[Table, ...]:
         (one.loss, one.by, one.figure, display.duration(one.seconds))
         for one in recovery_figures(problem, plan.chosen.plan, at)
     ]
-    asked = "" if problem.asked.target.recovery_s is None else f"Asked: {recovery_asked(problem)}."
+    asked = "" if problem.description.target.recovery_s is None else f"Target: {recovery_target(problem)}."
     heads = ("cause", "meaning", "share of the time", "a month")
     return (
         Table("down", "Time down", heads, (*down, total), (False, False, True, True), marked=len(down), prose=1),
@@ -196,7 +196,9 @@ def _number(found: SizingAnswer, point: CurvePoint) -> float:
 
 
 def _caption(found: SizingAnswer) -> str:
-    least = "proven to be the cheapest" if found.problem.asked.units is None else "the cheapest that surely meets it"
+    least = (
+        "proven to be the cheapest" if found.problem.description.units is None else "the cheapest that surely meets it"
+    )
     caption = f"Each point is a plan, {least}, at the checkpoint interval to use for that availability. "
     caption += "Between two points the line shows the cost of the stricter one."
     beyond = sum(point.cost is None for point in found.plan.curve)

@@ -12,12 +12,12 @@ from optimizer.common.reasons import reasons
 from scenarios.pages.designs import DesignRuns, design_runs
 from scenarios.planning.checkpoints import PlannedAllocation
 from scenarios.planning.group_loads import GroupLoads
-from scenarios.studies.findings import ASSISTED, P99, PAUSE, RECOVERY, USEABLE, differences, replications_of
+from scenarios.studies.findings import ASSISTED, P99, PAUSE, RECOVERY, USABLE, differences, replications_of
 from scenarios.studies.study import Study, profiled_source
 
 _SHOWN_REASONS = 6
 _HEADLINE = (  # measure, what it is called, how it is written, whether more of it is better
-    (USEABLE, "useable checkpoints", text.share, True),
+    (USABLE, "usable checkpoints", text.share, True),
     (ASSISTED, "assisted moves", text.share, True),
     (PAUSE, "mean pause of a move", text.seconds, False),
     (P99, "99 % of tuples within", text.seconds, False),
@@ -43,8 +43,8 @@ def allocation_row(one: PlannedAllocation, study: Study) -> AllocationRow:
         one.plan.objective,
         one.plan.bound,
         one.plan.gap,
-        one.useable.useable_share,
-        one.useable.assisted_share,
+        one.usable.usable_share,
+        one.usable.assisted_share,
         float(one.problem.node_loads(one.plan.assignment).max()),
         mean_over(worth, RECOVERY).mean,
         mean_over(worth, P99).mean,
@@ -117,11 +117,11 @@ def study_assumptions(study: Study) -> tuple[str, ...]:
         f"and takes {display.duration(scenario.duration_s)}.",
         "A tuple is late, or has been in the air, with the probability measured over the whole year; in the load "
         "statistics that plans are made of, each hour and key group has its own counts.",
-        f"Correlations and loads come from {known}, of {display.duration(loads.window_s)} each; useable and assisted "
+        f"Correlations and loads come from {known}, of {display.duration(loads.window_s)} each; usable and assisted "
         f"shares of a "
         "plan are judged on the rest, from the same placement in every window, with a threshold of "
         f"{display.number(scenario.elasticity.high, 6)}.",
-        "A checkpoint is useable if its key group is on an overloaded host and would fit on the checkpoint's host."
+        "A checkpoint is usable if its key group is on an overloaded host and would fit on the checkpoint's host."
         + ("" if scenario.migrates else " Key groups are not moved during the run: only a crash moves them."),
         "Operator 4 reads samples at a constant rate, whatever the load of the flights.",
     )

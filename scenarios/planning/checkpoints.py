@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from analysis.expected_usable import EXPECTED, expected_allocation
-from analysis.usable import UseableShares, useable_shares
+from analysis.usable import UsableShares, usable_shares
 from models.correlation import pearson
 from models.errors import InputError, named
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
@@ -31,13 +31,13 @@ CheckpointHosts = dict[tuple[str, int], str]
 
 @dataclass(frozen=True)
 class PlannedAllocation:
-    """One method's plan for a scenario, and the share of checkpoints that would be useable in the windows after."""
+    """One method's plan for a scenario, and the share of checkpoints that would be usable in the windows after."""
 
     method: str
     problem: CheckpointAllocation
     plan: CheckpointPlan
     checkpoint_hosts: CheckpointHosts
-    useable: UseableShares
+    usable: UsableShares
 
 
 def allocation_problem(loads: GroupLoads) -> CheckpointAllocation:
@@ -49,7 +49,7 @@ def allocation_problem(loads: GroupLoads) -> CheckpointAllocation:
 
 
 def expected_problem(scenario: Scenario, loads: GroupLoads) -> CheckpointAllocation:
-    """The problem whose objective is the expected number of key groups in need without a useable checkpoint."""
+    """The problem whose objective is the expected number of key groups in need without a usable checkpoint."""
     return expected_allocation(
         loads.load[:, : loads.training],
         loads.host,
@@ -113,7 +113,7 @@ def _judged(
     if not verdict.ok or plan.assignment is None:
         raise RuntimeError(f"{method}: {plan.status}: {'; '.join(map(str, verdict.violations)) or plan.note}")
     checkpoint_hosts = {name: loads.hosts[node] for name, node in zip(loads.names, plan.assignment, strict=True)}
-    judged = useable_shares(
+    judged = usable_shares(
         loads.load[:, loads.training :],
         loads.host,
         plan.assignment,

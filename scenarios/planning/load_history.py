@@ -27,7 +27,7 @@ _REQUIRED = ("load", "host", "speed")
 
 
 def problem_of_history(found: Mapping[str, Any], method: str) -> CheckpointAllocation:
-    """The problem that the method solves: expected useable checkpoints, or for all others the paper's correlations.
+    """The problem that the method solves: expected usable checkpoints, or for all others the paper's correlations.
 
     `found` are the keys of the file, of which `history` is one. Raises InputError.
     """

@@ -39,25 +39,25 @@ def read_sizing(path: str | Path) -> tuple[SizingProblem, tuple[str, ...]]:
     path = Path(path)
     if path.suffix not in (".toml", ".json"):
         raise InputError.at("file", path.name, "must end in .toml or .json")
-    asked = sizing_from(read_json(path) if path.suffix == ".json" else tables_of(path, "sizing"))
-    return problem_of(asked, path.parent)
+    description = sizing_from(read_json(path) if path.suffix == ".json" else tables_of(path, "sizing"))
+    return problem_of(description, path.parent)
 
 
 def warnings(problem: SizingProblem) -> list[str]:
     """Return what is legal and probably not meant: hosts that are down for most of the time."""
     ways = ("mttf_s", "mtbf_s", "per_day", "per_year", "afr", "log")
-    given = next(name for name in ways if getattr(problem.asked.failures, name) is not None)
+    given = next(name for name in ways if getattr(problem.description.failures, name) is not None)
     return [*mostly_down(f"failures.{given.removesuffix('_s')}", problem.mttf_s, problem.mttr_s)]
 
 
-def problem_of(asked: Sizing, folder: Path) -> tuple[SizingProblem, tuple[str, ...]]:
+def problem_of(description: Sizing, folder: Path) -> tuple[SizingProblem, tuple[str, ...]]:
     """The question in numbers; `folder` is where the path of a log starts from."""
-    said, kept, notes = asked.failures, None, []
+    said, kept, notes = description.failures, None, []
     if said.log is not None:
         with named("failures.log"):
             kept = read_kept(folder / said.log)
         notes = kept.doubts()
-    mttf_s = asked.mttf_s if kept is None else kept.mttf_s
+    mttf_s = description.mttf_s if kept is None else kept.mttf_s
     mttr_s = said.mttr_s if said.mttr_s is not None or kept is None else kept.mttr_s
     if mttf_s is None:
         raise InputError.at("failures.log", said.log, "has no failure: its MTTF is not known")
@@ -66,14 +66,16 @@ def problem_of(asked: Sizing, folder: Path) -> tuple[SizingProblem, tuple[str, .
     if mttf_s < _SHORTEST_UP * mttr_s:
         most = display.number(1 / _SHORTEST_UP)
         raise InputError.at("failures.mttr", mttr_s, f"must be at most {most} times the MTTF")
-    return SizingProblem(asked, mttf_s, mttr_s), tuple(notes)
+    return SizingProblem(description, mttf_s, mttr_s), tuple(notes)
 
 
-def answer(path: str | Path, *, curve: bool = True, talk: Callable[[str], None] = lambda text: None) -> SizingAnswer:
+def answer(
+    path: str | Path, *, curve: bool = True, on_progress: Callable[[str], None] = lambda text: None
+) -> SizingAnswer:
     """The cheapest system that the file asks for, or the best that is possible; raises InputError."""
     problem, notes = read_sizing(path)
     every = len(problem.plans())
-    plan = solve(problem, curve=curve, on_plan=lambda number: talk(f"plan {number + 1} of at most {every}"))
+    plan = solve(problem, curve=curve, on_plan=lambda number: on_progress(f"plan {number + 1} of at most {every}"))
     return SizingAnswer(problem, plan, notes)
 
 
@@ -81,7 +83,7 @@ def document(found: SizingAnswer) -> dict[str, Any]:
     """The answer as one JSON document; costs in USD/h, or in hosts where these have no price."""
     problem, plan = found.problem, found.plan
     return {
-        "name": problem.asked.name,
+        "name": problem.description.name,
         "status": plan.status.value,
         "cost": amount(problem, plan.objective),
         "bound": amount(problem, plan.bound),
@@ -90,12 +92,12 @@ def document(found: SizingAnswer) -> dict[str, Any]:
         "notes": list(found.notes),
         "mttf_s": problem.mttf_s,
         "mttr_s": problem.mttr_s,
-        "load": problem.asked.load,
+        "load": problem.description.load,
         "target": {
-            "availability": problem.asked.target.availability,
+            "availability": problem.description.target.availability,
             "allowed_s_per_month": problem.allowed_down_s,
-            "recovery_s": problem.asked.target.recovery_s,
-            "recovery_share": problem.asked.target.recovery_share,
+            "recovery_s": problem.description.target.recovery_s,
+            "recovery_share": problem.description.target.recovery_share,
         },
         "plan": None if plan.chosen is None else asdict(plan.chosen.plan),
         "at": _figures(plan.figures),
@@ -166,7 +168,7 @@ def cost_text(problem: SizingProblem, cost: float | None) -> str:
 
 def causes(problem: SizingProblem, at: PlanFigures) -> tuple[tuple[str, float], ...]:
     """Return each cause of time down with its share of all time; the shares sum to the unavailability."""
-    full = "too few hosts" if problem.asked.units is None else "hosts too full"
+    full = "too few hosts" if problem.description.units is None else "hosts too full"
     return (full, at.standing), ("recoveries", at.recovering), ("take-overs", at.switching)
 
 
@@ -185,9 +187,9 @@ class RecoveryFigure:
 
 def recovery_figures(problem: SizingProblem, plan: SystemPlan, at: PlanFigures) -> tuple[RecoveryFigure, ...]:
     """Return the times of recovery of a system that was whole; the target is asked of the loss named last."""
-    copies, share = problem.asked.copies, problem.asked.target.recovery_share
+    copies, share = problem.description.copies, problem.description.target.recovery_share
     lost = "one host lost" if plan.copies == 1 else "all copies lost"
-    times = {"mean": at.mean_recovery_s, f"{display.share(share, 6)} within": at.promised_recovery_s}
+    times = {"mean": at.mean_recovery_s, f"{display.share(share, 6)} within": at.quantile_recovery_s}
     times |= {"longest": at.worst_recovery_s}
     found = [RecoveryFigure(lost, "from the checkpoint", *one) for one in times.items() if one[0] != "100 % within"]
     if plan.copies > 1:
@@ -196,19 +198,19 @@ def recovery_figures(problem: SizingProblem, plan: SystemPlan, at: PlanFigures) 
     return tuple(found)
 
 
-def recovery_asked(problem: SizingProblem) -> str:
+def recovery_target(problem: SizingProblem) -> str:
     """Return the recovery target as text; a dash where there is none."""
-    target, share = problem.asked.target.recovery_s, problem.asked.target.recovery_share
+    target, share = problem.description.target.recovery_s, problem.description.target.recovery_share
     return display.duration(target) + ("" if share == 1 or target is None else f" for {display.share(share, 6)}")
 
 
 def cost_unit(problem: SizingProblem) -> str:
     """What costs are counted in."""
-    return "hosts" if problem.asked.hosts.price_per_s is None else "USD/h"
+    return "hosts" if problem.description.hosts.price_per_s is None else "USD/h"
 
 
 def amount(problem: SizingProblem, cost: float | None) -> float | None:
     """Return a cost in `cost_unit`: the sum of the prices as they are written, without what floats add to it."""
-    if cost is None or problem.asked.hosts.price_per_s is None:
+    if cost is None or problem.description.hosts.price_per_s is None:
         return cost
     return in_unit(cost, "USD/s", "USD/h")

@@ -22,7 +22,7 @@ from scenarios.queries.templates import workload
 class LoadedQueries:
     """What a file says: its description, its queries, and the table of the operators that they share."""
 
-    asked: QuerySet
+    query_set: QuerySet
     queries: tuple[Query, ...]
     table: OperatorTable
     rates: FloatArray
@@ -47,14 +47,14 @@ def read_queries(path: str | Path) -> LoadedQueries:
     return loaded(query_set_from(tables_of(path, "query")))
 
 
-def loaded(asked: QuerySet) -> LoadedQueries:
+def loaded(query_set: QuerySet) -> LoadedQueries:
     """The queries of a description, or those that its templates give; raises InputError."""
-    if asked.templates is not None:
-        made = workload(asked.templates, asked.templates.seed)
-        return LoadedQueries(asked, made.queries, made.table, made.rates, {})
-    queries = queries_from(asked, compile_query)
+    if query_set.templates is not None:
+        made = workload(query_set.templates, query_set.templates.seed)
+        return LoadedQueries(query_set, made.queries, made.table, made.rates, {})
+    queries = queries_from(query_set, compile_query)
     graph = QueryGraph(queries)
-    table = table_of(graph, {name: one.tuple_bytes for name, one in asked.streams.items()})
-    rates = table.rates({name: one.rate_per_s for name, one in asked.streams.items()})
+    table = table_of(graph, {name: one.tuple_bytes for name, one in query_set.streams.items()})
+    rates = table.rates({name: one.rate_per_s for name, one in query_set.streams.items()})
     members = {query: dict(graph.members(query)) for query in graph.queries}
-    return LoadedQueries(asked, queries, table, rates, members)
+    return LoadedQueries(query_set, queries, table, rates, members)

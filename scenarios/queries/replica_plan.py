@@ -9,7 +9,7 @@ from typing import Any
 
 from models.errors import NO_VALUE, InputError, InputFault, named, raise_if_any
 from models.planning.replicas.problem import KIND, checked_instances
-from models.scenario.fault_tolerance import ActiveReplica, ReplicaPlan
+from models.scenario.fault_tolerance import ActiveReplica, ReplicaPlanFile
 from models.scenario.rules import faults, not_simulated
 from models.scenario.scenario import Scenario
 from models.schema_types import FrozenMap
@@ -43,18 +43,23 @@ def with_planned_replicas(scenario: Scenario, folder: Path) -> Scenario:
 
     Raises InputError for a plan that cannot be read, or does not fit the scenario.
     """
-    asked = scenario.fault_tolerance.replica_plan
-    if asked is None:
+    replica_plan = scenario.fault_tolerance.replica_plan
+    if replica_plan is None:
         return scenario
     with named(_at("plan")):
-        chosen = _read(folder / asked.plan)
-    names = [*layout.hosts(scenario)] if asked.hosts is None else [*asked.hosts]
-    if asked.hosts is None:
+        chosen = _read(folder / replica_plan.plan)
+    names = [*layout.hosts(scenario)] if replica_plan.hosts is None else [*replica_plan.hosts]
+    if replica_plan.hosts is None:
         spare = set(layout.spare_hosts(scenario))
         names = [name for name in names if name not in spare]
-    raise_if_any([*_faults_of_hosts(scenario, asked, chosen, names), *_faults_of_operators(scenario, asked, chosen)])
-    made = _with_entries(scenario, asked, chosen, names)
-    raise_if_any(_by_plan(fault, asked) for fault in (*faults(made), *not_simulated(made)))
+    raise_if_any(
+        [
+            *_faults_of_hosts(scenario, replica_plan, chosen, names),
+            *_faults_of_operators(scenario, replica_plan, chosen),
+        ]
+    )
+    made = _with_entries(scenario, replica_plan, chosen, names)
+    raise_if_any(_by_plan(fault, replica_plan) for fault in (*faults(made), *not_simulated(made)))
     return made
 
 
@@ -99,10 +104,12 @@ def _placed(names: list[str], instances: Any) -> dict[str, tuple[int, ...]]:
     return {name: tuple(hosts) for name, hosts in zip(names, placed, strict=True)}
 
 
-def _faults_of_hosts(scenario: Scenario, asked: ReplicaPlan, chosen: _Chosen, names: list[str]) -> Iterator[InputFault]:
+def _faults_of_hosts(
+    scenario: Scenario, replica_plan: ReplicaPlanFile, chosen: _Chosen, names: list[str]
+) -> Iterator[InputFault]:
     known = layout.hosts(scenario)
     spare = set(layout.spare_hosts(scenario))
-    for key, given in (("hosts", asked.hosts or ()), ("spares", asked.spares)):
+    for key, given in (("hosts", replica_plan.hosts or ()), ("spares", replica_plan.spares)):
         for index, host in enumerate(given):
             if host not in known:
                 yield InputFault(_at(key, index), host, "there is no host of this name", nearest_if_shown(host, known))
@@ -119,28 +126,28 @@ def _faults_of_hosts(scenario: Scenario, asked: ReplicaPlan, chosen: _Chosen, na
         yield InputFault(_at("hosts"), f"{len(names)} hosts", rule, hint)
 
 
-def _target(asked: ReplicaPlan, name: str) -> str:
+def _target(replica_plan: ReplicaPlanFile, name: str) -> str:
     """The operator of the scenario that an operator of the plan stands for, by name."""
-    return asked.operators.get(name, name.replace(".", "_"))
+    return replica_plan.operators.get(name, name.replace(".", "_"))
 
 
-def _faults_of_operators(scenario: Scenario, asked: ReplicaPlan, chosen: _Chosen) -> Iterator[InputFault]:
-    for key, names in (("operators", [*asked.operators]), ("without", [*asked.without])):
+def _faults_of_operators(scenario: Scenario, replica_plan: ReplicaPlanFile, chosen: _Chosen) -> Iterator[InputFault]:
+    for key, names in (("operators", [*replica_plan.operators]), ("without", [*replica_plan.without])):
         for index, name in enumerate(names):
             if name not in chosen.hosts:
                 path = _at(key, name) if key == "operators" else _at(key, index)
                 yield InputFault(path, name, "is not an operator of the plan", nearest_if_shown(name, chosen.hosts))
     taken: dict[str, str] = {}
     for name, hosts in chosen.hosts.items():
-        target, path = _target(asked, name), _at("operators", name)
+        target, path = _target(replica_plan, name), _at("operators", name)
         operator = scenario.operators.get(target)
         if operator is None:
-            if name in asked.operators or name not in asked.without:
+            if name in replica_plan.operators or name not in replica_plan.without:
                 rule = "there is no operator of this name in the scenario"
                 yield InputFault(path, target, rule, nearest(target, scenario.operators) or _LEAVE_OUT)
         elif taken.setdefault(target, name) != name:
             yield InputFault(path, target, f"stands for {taken[target]} of the plan already")
-        elif name not in asked.without and len(hosts) > 1:
+        elif name not in replica_plan.without and len(hosts) > 1:
             yield from _of_replicated(path, target, operator.kind, len(hosts) - 1)
 
 
@@ -155,28 +162,28 @@ def _of_replicated(path: str, target: str, kind: str, replicas: int) -> Iterator
         yield InputFault(path, target, f"has {replicas} replicas in the plan, and one of each is simulated", hint)
 
 
-def _with_entries(scenario: Scenario, asked: ReplicaPlan, chosen: _Chosen, names: list[str]) -> Scenario:
+def _with_entries(scenario: Scenario, replica_plan: ReplicaPlanFile, chosen: _Chosen, names: list[str]) -> Scenario:
     """The plan as entries: of replicas under the names of the plan's operators, and of tasks where primaries are."""
     tasks, replicas = dict(scenario.placement.tasks), dict[str, ActiveReplica]()
     for name, hosts in chosen.hosts.items():
-        target = _target(asked, name)
+        target = _target(replica_plan, name)
         if target not in scenario.operators:
             continue
         if target not in scenario.placement.operators:
             for k in range(scenario.operators[target].parallelism):
                 tasks.setdefault(layout.task_name(target, k), names[hosts[0]])
-        if len(hosts) > 1 and name not in asked.without:
+        if len(hosts) > 1 and name not in replica_plan.without:
             replicas[name] = ActiveReplica(
-                operator=target, host=names[hosts[1]], spares=asked.spares, renew=asked.renew
+                operator=target, host=names[hosts[1]], spares=replica_plan.spares, renew=replica_plan.renew
             )
     if not replicas:
-        raise InputError.at(_at("plan"), asked.plan, "has no replicas, or none that is not in without")
+        raise InputError.at(_at("plan"), replica_plan.plan, "has no replicas, or none that is not in without")
     placement = scenario.placement.model_copy(update={"tasks": FrozenMap(tasks)})
     of_plan = {"replicas": FrozenMap(replicas), "replica_plan": None}
     tolerance = scenario.fault_tolerance.model_copy(update=of_plan)
     return scenario.model_copy(update={"placement": placement, "fault_tolerance": tolerance})
 
 
-def _by_plan(fault: InputFault, asked: ReplicaPlan) -> InputFault:
+def _by_plan(fault: InputFault, replica_plan: ReplicaPlanFile) -> InputFault:
     """A fault of what the plan became, with the plan before its path."""
-    return replace(fault, path=f"{_at('plan')}: {asked.plan}: {fault.path}")
+    return replace(fault, path=f"{_at('plan')}: {replica_plan.plan}: {fault.path}")

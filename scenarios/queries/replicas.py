@@ -16,7 +16,7 @@ import numpy as np
 from models.checked_arrays import FloatArray, frozen
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.planning.replicas.importance import IMPORTANCE
-from models.planning.replicas.problem import GOALS, KIND, Instances, Replication, ReplicationPlan, checked_instances
+from models.planning.replicas.problem import GOALS, KIND, Instances, ReplicaPlan, ReplicaProblem, checked_instances
 from models.planning.solution import Status
 from models.queries.description import MOST_LEVELS
 from models.reliability.single_points import single_points
@@ -49,7 +49,7 @@ _MOST_TRIED = 300_000  # operators times queries, of which what replicas are wor
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """What stands beside the file: what replaces its own words, and how replicas are chosen."""
 
     importance: tuple[str, ...] = IMPORTANCE
@@ -66,43 +66,47 @@ class Asked:
     running: Instances | None = None  # hosts of what runs, the primary first, () for new ones; None: as the file says
 
 
-def problem_of(found: LoadedQueries, asked: Asked) -> Replication:
+def problem_of(found: LoadedQueries, options: Options) -> ReplicaProblem:
     """The problem of a file; raises InputError for a file without hosts, unknown operators and hosts, bad numbers."""
-    hosts = found.asked.hosts
+    hosts = found.query_set.hosts
     if hosts is None:
         raise InputError.at("hosts", NO_VALUE, "is missing: replicas need somewhere to go", "[hosts] with count = 10")
     raise_if_any(
         InputFault("--p", value, "must be a probability, between 0 and 1", "as in --p 0.01")
-        for value in asked.p
+        for value in options.p
         if not 0 <= value <= 1
     )
-    raise_if_any(seed_faults("--seed", asked.seed))
-    if asked.budget is not None and not 0 <= asked.budget < np.inf:
-        raise InputError.at("--budget", asked.budget, "must be finite and not negative", "in CPUs, as in --budget 0.5")
-    if asked.budget_replicas is not None and not 0 <= asked.budget_replicas <= _MOST_REPLICAS:
+    raise_if_any(seed_faults("--seed", options.seed))
+    if options.budget is not None and not 0 <= options.budget < np.inf:
+        raise InputError.at(
+            "--budget", options.budget, "must be finite and not negative", "in CPUs, as in --budget 0.5"
+        )
+    if options.budget_replicas is not None and not 0 <= options.budget_replicas <= _MOST_REPLICAS:
         rule = f"must be a whole number, at least 0 and at most {_MOST_REPLICAS}"
-        raise InputError.at("--budget-replicas", asked.budget_replicas, rule, "how many, as in --budget-replicas 10")
-    if asked.level is not None and not 0 <= asked.level <= MOST_LEVELS:
+        raise InputError.at("--budget-replicas", options.budget_replicas, rule, "how many, as in --budget-replicas 10")
+    if options.level is not None and not 0 <= options.level <= MOST_LEVELS:
         rule = f"must be a whole number, at least 0 and at most {MOST_LEVELS}"
-        raise InputError.at("--level", asked.level, rule, "1 is usual; a host has one instance of an operator at most")
-    if asked.goal not in GOALS:
-        raise InputError.at("--goal", asked.goal, "must be one of " + ", ".join(GOALS), similar(asked.goal, GOALS))
+        raise InputError.at(
+            "--level", options.level, rule, "1 is usual; a host has one instance of an operator at most"
+        )
+    if options.goal not in GOALS:
+        raise InputError.at("--goal", options.goal, "must be one of " + ", ".join(GOALS), similar(options.goal, GOALS))
     spare = hosts.spare or 0
     count = hosts.count + spare
     if count > 10**5:
         raise InputError.at("hosts.count", count, "must be at most 100000, with the spare ones")
     is_spare = np.arange(count) >= hosts.count
-    chances = asked.p or found.asked.chances
+    chances = options.p or found.query_set.chances
     limited = hosts.network_bytes_per_s is not None
-    replicas = found.asked.replicas
-    placed = placed_by_file(found, hosts.count) if asked.running is None else asked.running
+    replicas = found.query_set.replicas
+    placed = placed_by_file(found, hosts.count) if options.running is None else options.running
     running = tuple(own[1:] for own in placed)
-    moves = replicas.moves if asked.moves is None else asked.moves
+    moves = replicas.moves if options.moves is None else options.moves
     if moves is not None and not any(running):
-        path = "replicas.moves" if asked.moves is None else "--moves"
+        path = "replicas.moves" if options.moves is None else "--max-moves"
         raise InputError.at(path, moves, "limits moves of replicas that run, and none run", _RUNNING)
-    with _said_by_the_user(asked, found.table.names):
-        return Replication(
+    with _said_by_the_user(options, found.table.names):
+        return ReplicaProblem(
             load=found.load,
             operators=found.table.operators,
             weights=found.table.weights,
@@ -114,20 +118,20 @@ def problem_of(found: LoadedQueries, asked: Asked) -> Replication:
             primary=np.array([own[0] if own else -1 for own in placed]),
             primary_hosts=~is_spare,
             replica_hosts=None if hosts.spare is None else is_spare,
-            budget=_budget(asked, found, spare * hosts.cpu),
-            max_level=replicas.level if asked.level is None else asked.level,
-            goal=asked.goal,
+            budget=_budget(options, found, spare * hosts.cpu),
+            max_level=replicas.level if options.level is None else options.level,
+            goal=options.goal,
             running=running if any(running) else (),
             max_moves=moves,
-            max_replicas=replicas.budget_replicas if asked.budget_replicas is None else asked.budget_replicas,
+            max_replicas=replicas.budget_replicas if options.budget_replicas is None else options.budget_replicas,
         )
 
 
 @contextmanager
-def _said_by_the_user(asked: Asked, names: Sequence[str]) -> Iterator[None]:
+def _said_by_the_user(options: Options, names: Sequence[str]) -> Iterator[None]:
     """Faults of the problem by the option or key that the user wrote, not by the field that it became."""
-    said = {"max_level": "replicas.level" if asked.level is None else "--level", "goal": "--goal"}
-    said["max_moves"] = "replicas.moves" if asked.moves is None else "--moves"
+    said = {"max_level": "replicas.level" if options.level is None else "--level", "goal": "--goal"}
+    said["max_moves"] = "replicas.moves" if options.moves is None else "--max-moves"
     said |= {f"running[{o}]": f"replicas that run: {name}" for o, name in enumerate(names)}
     try:
         yield
@@ -142,19 +146,19 @@ def _placed(path: str) -> str:
     return f"placed: {path}" if path.startswith("host ") else path
 
 
-def _budget(asked: Asked, found: LoadedQueries, spare_cpus: float) -> float | None:
+def _budget(options: Options, found: LoadedQueries, spare_cpus: float) -> float | None:
     """What replicas may take: said here, or in the file, or what the spare hosts have."""
-    if asked.budget is not None:
-        return asked.budget
-    if found.asked.replicas.budget is not None:
-        return found.asked.replicas.budget
-    hosts = found.asked.hosts
+    if options.budget is not None:
+        return options.budget
+    if found.query_set.replicas.budget is not None:
+        return found.query_set.replicas.budget
+    hosts = found.query_set.hosts
     return None if hosts is None or hosts.spare is None else spare_cpus
 
 
 def running_by_plan(path: str | Path, found: LoadedQueries) -> Instances:
     """The hosts of what runs by a plan, the primary first, () for new operators; raises InputError."""
-    hosts = found.asked.hosts
+    hosts = found.query_set.hosts
     return placed_by_plan(path, found, 0 if hosts is None else hosts.count)
 
 
@@ -163,28 +167,28 @@ def noise_of(n: int, seed: int) -> FloatArray:
     return frozen(np.random.default_rng(code_of("importance", seed)).random(n))
 
 
-def plans(problem: Replication, asked: Asked) -> dict[str, ReplicationPlan]:
+def plans(problem: ReplicaProblem, options: Options) -> dict[str, ReplicaPlan]:
     """A plan by each importance that is asked for; raises InputError for names that are none.
 
     After the time limit only those that are made already.
     """
     for name, given, known in (
-        ("--selection", asked.selection, SELECTIONS),
-        ("--placement", asked.placement, PLACEMENTS),
+        ("--selection", options.selection, SELECTIONS),
+        ("--placement", options.placement, PLACEMENTS),
     ):
         if given not in known:
             raise InputError.at(name, given, "must be one of " + ", ".join(known), similar(given, known))
-    for one in asked.importance:
+    for one in options.importance:
         if one not in IMPORTANCE:
             raise InputError.at(
                 "--importance", one, "must be one of " + ", ".join(IMPORTANCE), similar(one, IMPORTANCE)
             )
-    deadline = time.monotonic() + asked.time_limit_s
-    start = start_of(problem, asked.placement)
-    noise = noise_of(problem.n_operators, asked.seed)
-    make = partial(plan, selection=asked.selection, placement=asked.placement, noise=noise, primaries=start)
-    found: dict[str, ReplicationPlan] = {}
-    for one in asked.importance:
+    deadline = time.monotonic() + options.time_limit_s
+    start = start_of(problem, options.placement)
+    noise = noise_of(problem.n_operators, options.seed)
+    make = partial(plan, selection=options.selection, placement=options.placement, noise=noise, primaries=start)
+    found: dict[str, ReplicaPlan] = {}
+    for one in options.importance:
         left_s = deadline - time.monotonic()
         if not found or left_s > 0:
             found[one] = make(problem, by=one, time_limit_s=max(left_s, _SHORTEST_S))
@@ -192,29 +196,27 @@ def plans(problem: Replication, asked: Asked) -> dict[str, ReplicationPlan]:
 
 
 def found_plans(
-    problem: Replication, asked: Asked, *, target: float | None = None, optimise: bool = False
-) -> dict[str, ReplicationPlan]:
+    problem: ReplicaProblem, options: Options, *, target: float | None = None, optimise: bool = False
+) -> dict[str, ReplicaPlan]:
     """Return the cheapest plan for a target, or a plan by each importance, and with `optimise` the best one too.
 
     All of it within the time limit. Raises InputError.
     """
-    deadline = time.monotonic() + asked.time_limit_s
+    deadline = time.monotonic() + options.time_limit_s
     if target is not None:
-        return {OPTIMISED: cheapest_of(problem, target, asked.time_limit_s)}
-    found = plans(problem, asked)
+        return {OPTIMISED: cheapest_of(problem, target, options.time_limit_s)}
+    found = plans(problem, options)
     if optimise:
         found[OPTIMISED] = best_plan(problem, found[best_of(found)], max(0.0, deadline - time.monotonic()))
     return found
 
 
-def best_plan(
-    problem: Replication, start: ReplicationPlan | None = None, time_limit_s: float = math.inf
-) -> ReplicationPlan:
+def best_plan(problem: ReplicaProblem, start: ReplicaPlan | None = None, time_limit_s: float = math.inf) -> ReplicaPlan:
     """The plan under which fewest queries are broken, with its bound; never worse than `start`."""
     return most_available(problem, start=None if start is None else start.instances, time_limit_s=time_limit_s)
 
 
-def cheapest_of(problem: Replication, target: float, time_limit_s: float = math.inf) -> ReplicationPlan:
+def cheapest_of(problem: ReplicaProblem, target: float, time_limit_s: float = math.inf) -> ReplicaPlan:
     """The cheapest plan for a target; raises InputError for a target that is no probability."""
     if not 0 <= target <= 1:
         raise InputError.at("--target", target, "must be a probability, between 0 and 1", "as in --target 0.999")
@@ -222,7 +224,7 @@ def cheapest_of(problem: Replication, target: float, time_limit_s: float = math.
 
 
 def front_of(
-    problem: Replication, points: int, time_limit_s: float = math.inf, over: str = OVER[0]
+    problem: ReplicaProblem, points: int, time_limit_s: float = math.inf, over: str = OVER[0]
 ) -> list[FrontPoint]:
     """The Pareto front over CPUs, or over the number of replicas; empty where primaries find no host."""
     if not 2 <= points <= _MOST_POINTS:
@@ -231,12 +233,12 @@ def front_of(
     return (front if over == OVER[0] else front_of_counts)(problem, points, time_limit_s=time_limit_s)
 
 
-def no_room(problem: Replication) -> ReplicationPlan:
+def no_room(problem: ReplicaProblem) -> ReplicaPlan:
     """What is said where primaries find no host."""
     return most_available(problem)
 
 
-def best_of(found: Mapping[str, ReplicationPlan]) -> str:
+def best_of(found: Mapping[str, ReplicaPlan]) -> str:
     """The name of the best plan; of plans that only rounding sets apart the one with a bound, else the first."""
 
     def order(name: str) -> tuple[float, bool]:
@@ -246,7 +248,7 @@ def best_of(found: Mapping[str, ReplicationPlan]) -> str:
     return min(found, key=order)
 
 
-def worth_of(plan: ReplicationPlan, problem: Replication) -> dict[int, float]:
+def worth_of(plan: ReplicaPlan, problem: ReplicaProblem) -> dict[int, float]:
     """By how much the mean share of broken queries rises if the operator alone gives up its replicas; exact.
 
     Of large plans nothing: each operator costs a look at all queries.
@@ -264,12 +266,12 @@ def worth_of(plan: ReplicationPlan, problem: Replication) -> dict[int, float]:
     return found
 
 
-def count_of(plan: ReplicationPlan) -> int:
+def count_of(plan: ReplicaPlan) -> int:
     """Return the number of replicas of a plan."""
     return 0 if plan.levels is None else int(plan.levels.sum())
 
 
-def broken_alone(plan: ReplicationPlan, problem: Replication) -> dict[int, list[int]]:
+def broken_alone(plan: ReplicaPlan, problem: ReplicaProblem) -> dict[int, list[int]]:
     """Return the queries that the failure of each host breaks by itself, for hosts that do, most queries first."""
     assert plan.instances is not None
     found: dict[int, list[int]] = {}
@@ -279,7 +281,7 @@ def broken_alone(plan: ReplicationPlan, problem: Replication) -> dict[int, list[
     return dict(sorted(found.items(), key=lambda one: (-len(one[1]), one[0])))
 
 
-def by_worth(plan: ReplicationPlan, worth: Mapping[int, float]) -> list[int]:
+def by_worth(plan: ReplicaPlan, worth: Mapping[int, float]) -> list[int]:
     """All operators: those with replicas first, the greatest worth first."""
     assert plan.instances is not None
     return sorted(
@@ -288,7 +290,7 @@ def by_worth(plan: ReplicationPlan, worth: Mapping[int, float]) -> list[int]:
     )
 
 
-def document(plan: ReplicationPlan, problem: Replication, found: LoadedQueries, asked: Asked) -> dict[str, Any]:
+def document(plan: ReplicaPlan, problem: ReplicaProblem, found: LoadedQueries, options: Options) -> dict[str, Any]:
     """A plan as JSON has it, with the settings that `verify` needs to pose the problem again."""
     names = found.table.names
     instances = None if plan.instances is None else [list(hosts) for hosts in plan.instances]
@@ -303,7 +305,7 @@ def document(plan: ReplicationPlan, problem: Replication, found: LoadedQueries, 
         "note": plan.note or None,
         "goal": problem.goal,
         "target": plan.target,
-        "p": (asked.p or found.asked.chances),
+        "p": (options.p or found.query_set.chances),
         "budget": problem.budget,
         "max_replicas": problem.max_replicas,
         "max_level": problem.max_level,
@@ -327,10 +329,10 @@ def document(plan: ReplicationPlan, problem: Replication, found: LoadedQueries, 
 
 def read_plan_of_replicas(
     path: str | Path, problem_file: str | Path
-) -> tuple[Replication, ReplicationPlan, float | None]:
+) -> tuple[ReplicaProblem, ReplicaPlan, float | None]:
     """The problem that a plan in a JSON file says it answers, the plan, and its gap; raises InputError."""
     fields = read_fields(path)
-    asked = Asked(
+    options = Options(
         p=_numbers(fields, "p"),
         budget=_number(fields, "budget"),
         level=_whole(fields, "max_level"),
@@ -339,7 +341,7 @@ def read_plan_of_replicas(
         budget_replicas=_whole(fields, "max_replicas"),
     )
     loaded = read_queries(problem_file)
-    problem = problem_of(loaded, _with_running(asked, loaded, fields.get("running")))
+    problem = problem_of(loaded, _with_running(options, loaded, fields.get("running")))
     statuses = [status.value for status in Status]
     if fields.get("status") not in statuses:
         raise InputError.at("status", fields.get("status"), "must be one of " + ", ".join(statuses))
@@ -350,7 +352,7 @@ def read_plan_of_replicas(
         raise InputError.at("wall_s", fields["wall_s"], "must be at least 0")
     if not 0 <= (_number(fields, "target") or 0.0) <= 1:
         raise InputError.at("target", fields["target"], "must be a probability, between 0 and 1")
-    plan = ReplicationPlan(
+    plan = ReplicaPlan(
         status=Status(fields["status"]),
         objective=_number(fields, "objective"),
         bound=_number(fields, "bound"),
@@ -364,7 +366,7 @@ def read_plan_of_replicas(
 
 
 def figures_of_replicas(
-    problem: Replication, plan: ReplicationPlan, problem_file: str | Path
+    problem: ReplicaProblem, plan: ReplicaPlan, problem_file: str | Path
 ) -> dict[str, Callable[[], Any]]:
     """What the document of a plan states beside its answer, each figure as a function that computes it."""
     found = read_queries(problem_file)
@@ -387,33 +389,33 @@ def figures_of_replicas(
     }
 
 
-def unverified_of_replicas(stated: Mapping[str, Any], problem: Replication, problem_file: str | Path) -> list[str]:
+def unverified_of_replicas(stated: Mapping[str, Any], problem: ReplicaProblem, problem_file: str | Path) -> list[str]:
     """What a plan's document states and nothing recomputes, in words: a question other than that of the problem alone,
     and keys that are no part of a plan."""
     found = read_queries(problem_file)
-    hosts = found.asked.hosts
+    hosts = found.query_set.hosts
     spare_cpus = 0.0 if hosts is None else (hosts.spare or 0) * hosts.cpu
     alone = {
-        "p": list(found.asked.chances),
-        "goal": Asked().goal,
+        "p": list(found.query_set.chances),
+        "goal": Options().goal,
         "target": None,
-        "budget": _budget(Asked(), found, spare_cpus),
-        "max_level": found.asked.replicas.level,
-        "max_moves": found.asked.replicas.moves,
-        "max_replicas": found.asked.replicas.budget_replicas,
+        "budget": _budget(Options(), found, spare_cpus),
+        "max_level": found.query_set.replicas.level,
+        "max_moves": found.query_set.replicas.moves,
+        "max_replicas": found.query_set.replicas.budget_replicas,
     }
-    asked = {"p": stated.get("p"), "goal": problem.goal, "target": stated.get("target"), "budget": problem.budget}
-    asked |= {"max_level": problem.max_level, "max_moves": problem.max_moves, "max_replicas": problem.max_replicas}
+    options = {"p": stated.get("p"), "goal": problem.goal, "target": stated.get("target"), "budget": problem.budget}
+    options |= {"max_level": problem.max_level, "max_moves": problem.max_moves, "max_replicas": problem.max_replicas}
     questions = [
-        f"that {name} {asked[name]} was asked for, where the problem alone has {'none' if own is None else own}"
+        f"that {name} {options[name]} was asked for, where the problem alone has {'none' if own is None else own}"
         for name, own in alone.items()
-        if asked[name] not in (own, None)
+        if options[name] not in (own, None)
     ]
     others = [name for name, value in stated.items() if name not in _KEYS and value is not None]
     return questions + ([f"what else it states ({', '.join(others)})"] if others else [])
 
 
-def _colours(problem: Replication, instances: Instances) -> int:
+def _colours(problem: ReplicaProblem, instances: Instances) -> int:
     """The most operators on a host that takes replicas."""
     assert problem.replica_hosts is not None
     here = np.array([h for hosts in instances for h in hosts], dtype=np.int64)
@@ -421,7 +423,7 @@ def _colours(problem: Replication, instances: Instances) -> int:
     return int(counts.max())
 
 
-def _running(problem: Replication) -> list[list[int]] | None:
+def _running(problem: ReplicaProblem) -> list[list[int]] | None:
     """The hosts of what runs, the primary first, as a plan keeps them; None where no replicas run."""
     if not problem.running:
         return None
@@ -429,22 +431,22 @@ def _running(problem: Replication) -> list[list[int]] | None:
     return [[*first, *hosts] for first, hosts in zip(firsts, problem.running, strict=True)]
 
 
-def _with_running(asked: Asked, loaded: LoadedQueries, given: Any) -> Asked:
+def _with_running(options: Options, loaded: LoadedQueries, given: Any) -> Options:
     """With what ran before by the plan; raises InputError where that is not what the file says."""
-    hosts = loaded.asked.hosts
+    hosts = loaded.query_set.hosts
     by_file = placed_by_file(loaded, 0 if hosts is None else hosts.count)
     if given is None:
-        return asked
+        return options
     running = checked_instances(given, "running")
     if len(running) != len(by_file):
         raise InputError.at("running", len(running), f"must have {len(by_file)} operators")
     for name, own, said in zip(loaded.table.names, running, by_file, strict=True):
         if said and (own if len(said) > 1 else own[:1]) != said:
             raise InputError.at("running", list(own), f"is not where {name} runs by the problem: {list(said)}")
-    return replace(asked, running=running)
+    return replace(options, running=running)
 
 
-def _certificate(plan: ReplicationPlan) -> dict[str, Any] | None:
+def _certificate(plan: ReplicaPlan) -> dict[str, Any] | None:
     """The multipliers that are not zero, by row."""
     if plan.certificate is None:
         return None

@@ -40,7 +40,7 @@ def placed_by_file(found: LoadedQueries, n_hosts: int) -> Instances:
     number = numbers_of(found)
     hosts: list[tuple[int, ...]] = [()] * found.table.n_operators
     faults = []
-    for name, said in found.asked.placed.items():
+    for name, said in found.query_set.placed.items():
         path, where = path_text(("placed", name)), said if isinstance(said, tuple) else (said,)
         if name not in number:
             faults.append(InputFault(path, name, "is no operator", nearest_if_shown(name, number)))

@@ -32,7 +32,7 @@ from scenarios.reliability.sampling_time import SamplingTime
 if TYPE_CHECKING:
     from sim.sampling.plain import Estimate, Sampled
 
-METHODS = ("auto", "exact", "sample", "strata", "weights")
+METHODS = ("auto", "exact", "monte-carlo", "stratified", "importance-sampling")
 SHARES = (0.99, 0.95, 0.9)  # of queries that run: how likely it is that fewer do
 LEVELS = (0.9, 0.99, 0.999)  # how many queries run with this probability
 _WIDE = 1.01  # bounds further apart than that are worth sampling
@@ -85,7 +85,7 @@ class Line:
 class Answer:
     """All lines, with the description that they are about."""
 
-    asked: Availability
+    description: Availability
     lines: tuple[Line, ...]
     target: float | None
 
@@ -96,7 +96,9 @@ class Answer:
             return ()
         allowed = (1 - self.target) * (1 + 1e-12)
         worst = np.max([[figure.high for figure in line.queries] for line in self.lines], axis=0)
-        return tuple(name for name, high in zip(self.asked.queries, worst.tolist(), strict=True) if high > allowed)
+        return tuple(
+            name for name, high in zip(self.description.queries, worst.tolist(), strict=True) if high > allowed
+        )
 
 
 def read_availability(path: str | Path) -> Availability:
@@ -109,28 +111,30 @@ def read_with_doubts(path: str | Path) -> tuple[Availability, tuple[str, ...]]:
     path = Path(path)
     if path.suffix not in (".toml", ".json"):
         raise InputError.at("file", path.name, "must end in .toml or .json")
-    asked = availability_from(read_json(path) if path.suffix == ".json" else tables_of(path, "query set"))
-    return with_log(asked, path.parent)
+    description = availability_from(read_json(path) if path.suffix == ".json" else tables_of(path, "query set"))
+    return with_log(description, path.parent)
 
 
-def with_log(asked: Availability, folder: Path) -> tuple[Availability, tuple[str, ...]]:
+def with_log(description: Availability, folder: Path) -> tuple[Availability, tuple[str, ...]]:
     """The description with the times of the failure log that it names, and doubts; raises InputError for no times."""
-    times = asked.times
+    times = description.times
     if times is None or times.log is None:
-        return asked, ()
+        return description, ()
     with named("times.log"):
         kept = read_kept(folder / times.log)
     mttr_s = times.mttr_s if times.mttr_s is not None or times.day_s is not None else kept.mttr_s
     if kept.mttf_s is None or (mttr_s is None and times.day_s is None):
         raise InputError.at("times.log", times.log, "has no failure, or no repair that ended")
     known = times.model_copy(update={"mttf_s": kept.mttf_s, "mttr_s": mttr_s, "log": None})
-    found = asked.model_copy(update={"times": known})
+    found = description.model_copy(update={"times": known})
     raise_if_any(faults(found))
-    return found, tuple(kept.doubts(times.crews is not None or times.day_s is not None or asked.standby is not None))
+    return found, tuple(
+        kept.doubts(times.crews is not None or times.day_s is not None or description.standby is not None)
+    )
 
 
 def answer(
-    asked: Availability,
+    description: Availability,
     *,
     p: Sequence[float] = (),
     method: str = "auto",
@@ -138,16 +142,16 @@ def answer(
     seed: int = 1,
     workers: int = 1,
     target: float | None = None,
-    talk: Callable[[str], None] = lambda text: None,
+    on_progress: Callable[[str], None] = lambda text: None,
 ) -> Answer:
     """How often each query is broken in each setting.
 
-    `auto` is exact and samples what is left with wide bounds; `exact` leaves those; `sample`, `strata` and `weights`
-    only sample. `talk` hears how long many runs will take. Raises InputError.
+    `auto` is exact and samples what is left with wide bounds; `exact` leaves those; `monte-carlo`, `stratified`
+    and `importance-sampling` only sample. `on_progress` hears how long many runs will take. Raises InputError.
     """
     if method not in METHODS:
         raise InputError.at("--method", method, "must be " + ", ".join(METHODS[:-1]) + " or " + METHODS[-1])
-    target = asked.target if target is None else target
+    target = description.target if target is None else target
     if target is not None and not 0 <= target <= 1:
         raise InputError.at("--target", target, "must be between 0 and 1")
     if not 1 <= runs <= 10**12:
@@ -155,9 +159,9 @@ def answer(
     raise_if_any(seed_faults("--seed", seed))
     if workers < 1:
         raise InputError.at("--workers", workers, "must be at least 1")
-    queries, settings = queries_of(asked), settings_of(asked, p)
+    queries, settings = queries_of(description), settings_of(description, p)
 
-    expected = SamplingTime(runs, len(settings), talk)
+    expected = SamplingTime(runs, len(settings), on_progress)
 
     def sample(setting: Setting, by: str) -> Line:
         expected.check(lambda few: _sampled(queries, setting, by, few, seed, workers))
@@ -169,7 +173,7 @@ def answer(
             lines = [_narrowed(one, setting, sample) for one, setting in zip(lines, settings, strict=True)]
     else:
         lines = [sample(setting, method) for setting in settings]
-    return Answer(asked, tuple(lines), target)
+    return Answer(description, tuple(lines), target)
 
 
 def _exact(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
@@ -272,12 +276,12 @@ def _narrowed(line: Line, setting: Setting, sample: Callable[[Setting, str], Lin
     """The line with sampled figures where these say more than bounds do."""
     some = [] if line.some is None else [line.some]
     if any(map(_is_wide, (*line.queries, line.mean, *some))):
-        found = sample(setting, "strata")
+        found = sample(setting, "stratified")
         each = tuple(_narrower(a, b) for a, b in zip(line.queries, found.queries, strict=True))
         joint = None if line.some is None or found.some is None else _narrower(line.some, found.some)
         line = replace(line, queries=each, mean=_narrower(line.mean, found.mean), some=joint)
     if any(map(_is_wide, line.short.values())):
-        short = sample(setting, "sample").short  # only runs of equal weight say how many are broken at once
+        short = sample(setting, "monte-carlo").short  # only runs of equal weight say how many are broken at once
         line = replace(line, short={share: _narrower(one, short.get(share, one)) for share, one in line.short.items()})
     return line
 
@@ -298,7 +302,7 @@ def _sampled(queries: Queries, setting: Setting, method: str, runs: int, seed: i
 
     if setting.down is not None or setting.pair is not None:
         raise InputError.at("--method", method, "is for independent hosts: crews and upgrades are solved exactly")
-    by = {"sample": sampled, "strata": stratified, "weights": weighted}[method]
+    by = {"monte-carlo": sampled, "stratified": stratified, "importance-sampling": weighted}[method]
     shares = (
         [max(1, math.ceil(runs * weight)) for weight in setting.weights.tolist()]
         if len(setting.weights) > 1
@@ -342,27 +346,30 @@ class SinglePoint:
     queries: tuple[str, ...]
 
 
-def weakest(asked: Availability) -> tuple[tuple[SinglePoint, ...], dict[str, int | None]]:
+def weakest(description: Availability) -> tuple[tuple[SinglePoint, ...], dict[str, int | None]]:
     """Return what breaks queries alone, what breaks most first, and how many failures each query takes at least."""
-    queries, domains = queries_of(asked), domains_of(asked)
-    elements = [*(("host", name) for name in asked.host_names), *(("domain", name) for name in asked.domains)]
+    queries, domains = queries_of(description), domains_of(description)
+    elements = [
+        *(("host", name) for name in description.host_names),
+        *(("domain", name) for name in description.domains),
+    ]
     broken: dict[int, list[str]] = {}
-    for query, alone in zip(asked.queries, single_points(queries, domains), strict=True):
+    for query, alone in zip(description.queries, single_points(queries, domains), strict=True):
         for element in alone:
             broken.setdefault(element, []).append(query)
     order = sorted(broken, key=lambda element: (-len(broken[element]), element))
-    fewest = dict(zip(asked.queries, fewest_down(queries, domains), strict=True))
+    fewest = dict(zip(description.queries, fewest_down(queries, domains), strict=True))
     return tuple(SinglePoint(*elements[element], tuple(broken[element])) for element in order), fewest
 
 
 def document(found: Answer) -> dict[str, Any]:
     """The answer as one JSON document."""
-    alone, fewest = weakest(found.asked)
+    alone, fewest = weakest(found.description)
     return {
-        "name": found.asked.name,
-        "hosts": len(found.asked.host_names),
-        "operators": len(found.asked.operators),
-        "settings": [_line_document(line, found.asked) for line in found.lines],
+        "name": found.description.name,
+        "hosts": len(found.description.host_names),
+        "operators": len(found.description.operators),
+        "settings": [_line_document(line, found.description) for line in found.lines],
         "single_points": [asdict(one) for one in alone],
         "fewest_down": fewest,
         "target": found.target,
@@ -371,7 +378,7 @@ def document(found: Answer) -> dict[str, Any]:
     }
 
 
-def _line_document(line: Line, asked: Availability) -> dict[str, Any]:
+def _line_document(line: Line, description: Availability) -> dict[str, Any]:
     return {
         "label": line.label,
         "p": line.p,
@@ -379,5 +386,5 @@ def _line_document(line: Line, asked: Availability) -> dict[str, Any]:
         "some_broken": None if line.some is None else line.some.document(),
         "fewer_than": {f"{share:g}": figure.document() for share, figure in line.short.items()},
         "share_running": {f"{level:g}": {"low": low, "high": high} for level, (low, high) in line.running.items()},
-        "queries": {name: one.document() for name, one in zip(asked.queries, line.queries, strict=True)},
+        "queries": {name: one.document() for name, one in zip(description.queries, line.queries, strict=True)},
     }

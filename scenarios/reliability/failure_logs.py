@@ -55,9 +55,9 @@ class FailureAnswer:
     @property
     def mttr_s(self) -> float | None:
         """Mean repair time: all time in repair by repairs that ended."""
-        spans = self.log.repair_times()
-        seen = np.where(spans.kind == 2, spans.length_s / 2, spans.length_s)
-        return float(seen.sum()) / spans.ended if spans.ended else None
+        durations = self.log.repair_times()
+        seen = np.where(durations.kind == 2, durations.length_s / 2, durations.length_s)
+        return float(seen.sum()) / durations.ended if durations.ended else None
 
     @property
     def unavailability(self) -> float:
@@ -78,7 +78,7 @@ def read_failures(
     engine: str = "auto",
     draws: int | None = None,
     seed: int = 1,
-    talk: Callable[[str], None] = lambda text: None,
+    on_progress: Callable[[str], None] = lambda text: None,
 ) -> FailureAnswer:
     """What the logs in the files say; raises InputError with all faults, and MissingTool for Spark without Java.
 
@@ -103,17 +103,17 @@ def read_failures(
     if engine == "spark":
         from analysis.spark.failures import read_with_spark  # noqa: PLC0415 - Spark only where it is used
 
-        records = read_with_spark(sources, kind, question, talk=talk)
+        records = read_with_spark(sources, kind, question, on_progress=on_progress)
     else:
-        talk("reading")
+        on_progress("reading")
         records = read_plain(sources, kind, question)
     log = log_of(records, question)
     if not log.up_s_of.sum() > 0:
         hint = "give --begin and --end, and --hosts where some never failed"
         raise InputError.at("FILE", sources[0].name, "no host was up between the first record and the last", hint)
-    talk("fitting up times")
+    on_progress("fitting up times")
     up = fits(log.up_times(), draws=draws, seed=seed)
-    talk("fitting repair times")
+    on_progress("fitting repair times")
     repair = fits(log.repair_times(), draws=draws, seed=seed)
     return FailureAnswer(tuple(source.name for source in sources), log, records, up, repair)
 

@@ -20,29 +20,29 @@ _MOST = 100_000
 
 def replayed(scenario: Scenario, folder: Path) -> Scenario:
     """The scenario with the failures of its log as events; itself where it names none. Raises InputError."""
-    asked = scenario.failures
-    if asked is None:
+    replay = scenario.failures
+    if replay is None:
         return scenario
     with named("failures.log"):
-        log = read_kept(folder / asked.log).log
-    begin_us, end_us = _window(asked, log)
-    numbers = _numbers(asked, log, layout.hosts(scenario))
+        log = read_kept(folder / replay.log).log
+    begin_us, end_us = _window(replay, log)
+    numbers = _numbers(replay, log, layout.hosts(scenario))
     found = {
         name: event
-        for name, event in _events(asked, log, numbers, (begin_us, end_us))
+        for name, event in _events(replay, log, numbers, (begin_us, end_us))
         if event.at_s < scenario.duration_s
     }
     if len(found) > _MOST:
-        raise InputError.at("failures.log", asked.log, f"has {len(found)} failures in the run, {_MOST} at most")
+        raise InputError.at("failures.log", replay.log, f"has {len(found)} failures in the run, {_MOST} at most")
     taken = [name for name in found if name in scenario.events]
     raise_if_any(InputFault(f"events.{name}", NO_VALUE, "is the name of a failure of the log") for name in taken)
     events: Mapping[str, Event] = {**scenario.events, **found}
     return scenario.model_copy(update={"events": FrozenMap(events), "failures": None})
 
 
-def _window(asked: FailureReplay, log: FailureLog) -> tuple[int, int]:
+def _window(replay: FailureReplay, log: FailureLog) -> tuple[int, int]:
     """Begin and end [us since 1970]."""
-    given = {name: getattr(asked, name) for name in ("begin", "end")}
+    given = {name: getattr(replay, name) for name in ("begin", "end")}
     read = {name: None if text is None else iso_us(text, "UTC") for name, text in given.items()}
     raise_if_any(
         InputFault(f"failures.{name}", text, "must be a time in ISO 8601 since 1970", 'as in "2003-11-01"')
@@ -54,16 +54,16 @@ def _window(asked: FailureReplay, log: FailureLog) -> tuple[int, int]:
     end = last if read["end"] is None else read["end"]
     if not first <= begin < last:
         rule = "must be within the window of the log"
-        raise InputError.at("failures.begin", asked.begin or NO_VALUE, rule)
+        raise InputError.at("failures.begin", replay.begin or NO_VALUE, rule)
     if end <= begin:
-        raise InputError.at("failures.end", asked.end or NO_VALUE, "must be after failures.begin")
+        raise InputError.at("failures.end", replay.end or NO_VALUE, "must be after failures.begin")
     return begin, end
 
 
-def _numbers(asked: FailureReplay, log: FailureLog, hosts: Mapping[str, object]) -> dict[int, str]:
+def _numbers(replay: FailureReplay, log: FailureLog, hosts: Mapping[str, object]) -> dict[int, str]:
     """Host of the log -> the host of the scenario that fails as it does."""
     place = {name: index for index, name in enumerate(log.hosts)}
-    given = dict(asked.hosts) if asked.hosts else {name: name for name in hosts if name in place}
+    given = dict(replay.hosts) if replay.hosts else {name: name for name in hosts if name in place}
     faults = []
     for host, logged in given.items():
         path = path_text(("failures", "hosts", host))
@@ -81,7 +81,7 @@ def _numbers(asked: FailureReplay, log: FailureLog, hosts: Mapping[str, object])
 
 
 def _events(
-    asked: FailureReplay, log: FailureLog, numbers: Mapping[int, str], window: tuple[int, int]
+    replay: FailureReplay, log: FailureLog, numbers: Mapping[int, str], window: tuple[int, int]
 ) -> Iterator[tuple[str, HostFailure]]:
     """Failures in the order of the log; a host that is down at the begin dies at once and is back when it was.
 
@@ -92,6 +92,6 @@ def _events(
     for number, (host, down, up) in enumerate(rows):
         if host not in numbers or down >= end or (up != STILL_DOWN and up <= begin and down < begin):
             continue
-        at = (max(down, begin) - begin) / US / asked.speed
-        lasts = None if up == STILL_DOWN else ((up - max(down, begin)) / US or log.tick_s / 2) / asked.speed
+        at = (max(down, begin) - begin) / US / replay.speed
+        lasts = None if up == STILL_DOWN else ((up - max(down, begin)) / US or log.tick_s / 2) / replay.speed
         yield f"log-{number}", HostFailure(at_s=at, host=numbers[host], repair_s=lasts)

@@ -35,7 +35,7 @@ class Replica:
 
 
 @dataclass(frozen=True)
-class Worth:
+class Importance:
     """Of one setting: elements and replicas, the greatest first; `left_out` operators were not tried."""
 
     label: str
@@ -48,18 +48,18 @@ class Worth:
         return asdict(self)
 
 
-def worth(asked: Availability, p: Sequence[float] = ()) -> tuple[Worth, ...]:
+def importances(description: Availability, p: Sequence[float] = ()) -> tuple[Importance, ...]:
     """What elements and replicas are worth in each setting of independent hosts; raises InputError where none is."""
-    queries = queries_of(asked)
-    settings = [one for one in settings_of(asked, p) if one.is_independent and len(one.weights) == 1]
+    queries = queries_of(description)
+    settings = [one for one in settings_of(description, p) if one.is_independent and len(one.weights) == 1]
     if not settings:
-        raise InputError.at("--worth", True, "is for hosts that are independent, without standbys")
-    return tuple(_worth(asked, queries, one) for one in settings)
+        raise InputError.at("--importance", True, "is for hosts that are independent, without standbys")
+    return tuple(_importance(description, queries, one) for one in settings)
 
 
-def _worth(asked: Availability, queries: Queries, setting: Setting) -> Worth:
-    hosts, operators = asked.host_names, tuple(asked.operators)
-    names = (*hosts, *(asked.domains or ("all hosts",)))
+def _importance(description: Availability, queries: Queries, setting: Setting) -> Importance:
+    hosts, operators = description.host_names, tuple(description.operators)
+    names = (*hosts, *(description.domains or ("all hosts",)))
     of_elements = birnbaum(queries, setting.failures)
     elements = [
         Element(names[k], float(of_elements.low[0, k]), float(of_elements.high[0, k]))
@@ -73,7 +73,7 @@ def _worth(asked: Availability, queries: Queries, setting: Setting) -> Worth:
             if host not in queries.instances[operator]:
                 gain = replica_gain(queries, setting.failures, operator, host)
                 replicas.append(Replica(operators[operator], hosts[host], float(gain.low[0]), float(gain.high[0])))
-    return Worth(
+    return Importance(
         setting.label,
         tuple(sorted(elements, key=lambda one: (-one.high, one.name))),
         tuple(sorted(replicas, key=lambda one: (-one.high, one.operator, one.host))),

@@ -13,14 +13,16 @@ BATCH = 1_000_000
 _WARMING = 4096  # runs in which compiled code is loaded
 _LONGEST_S = 86_400.0
 
-Talk = Callable[[str], None]
+ProgressCallback = Callable[[str], None]
 
 
 class SamplingTime:
     """The expected time of sampling `runs` for each of so many settings; `clock` counts seconds."""
 
-    def __init__(self, runs: int, settings: int, talk: Talk, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._runs, self._settings, self._talk, self._clock = runs, settings, talk, clock
+    def __init__(
+        self, runs: int, settings: int, on_progress: ProgressCallback, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._runs, self._settings, self._on_progress, self._clock = runs, settings, on_progress, clock
         self._known = runs * settings <= MEASURED
 
     def check(self, sample: Callable[[int], object]) -> None:
@@ -41,6 +43,6 @@ class SamplingTime:
         said = f"sampling {display.count(self._runs, 'run')}{several} takes about {display.duration(expected_s)}"
         if expected_s > _LONGEST_S:
             fitting = display.about(_LONGEST_S / each_s, 1)
-            hint = f"about {fitting} runs take a day; strata and weights need fewer for what is rare"
+            hint = f"about {fitting} runs take a day; stratified and importance-sampling need fewer for what is rare"
             raise InputError.at("--runs", self._runs, f"{said}: at most a day", hint)
-        self._talk(said)
+        self._on_progress(said)

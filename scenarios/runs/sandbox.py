@@ -29,7 +29,7 @@ _GREATEST_S = 1e9  # of CPU time; systems take no more
 _TAIL_BYTES = 4096  # of what the process says on stderr, kept for its last line
 
 
-class Guard:
+class Sandbox:
     """Asks one process after another, each as long as it lives; for one thread at a time."""
 
     def __init__(self, module: str, arguments: Sequence[str]) -> None:

@@ -13,14 +13,14 @@ from scenarios.planning.files import plan_to_dict
 from scenarios.studies.study import Study, StudyDesign
 from scenarios.sweeps.summary import difference_entry
 
-ASSISTED, USEABLE, MOVES = "elasticity.assisted_share", "elasticity.useable_share", "moves"
+ASSISTED, USABLE, MOVES = "elasticity.assisted_share", "elasticity.usable_share", "moves"
 PAUSE, WORST = "migrations.pause_s.mean", "moves.worst_s.mean"
 LATENCY, P99 = "latency_s.mean", "latency_s.p99"
 OVERHEAD, NETWORK = "overhead.bytes_per_s", "overhead.network_share"
 COST, RECOVERY = "hosts.cost_usd", "recoveries.total_s.max"
 MEASURES: Mapping[str, str] = {
     ASSISTED: "of the moves off overloaded hosts, those to the host of the checkpoint",
-    USEABLE: "of the key groups on overloaded hosts, those whose checkpoint is on a host with room for them",
+    USABLE: "of the key groups on overloaded hosts, those whose checkpoint is on a host with room for them",
     MOVES: "moves of key groups that began",
     PAUSE: "mean pause of a move [s]",
     WORST: "longest time of a tuple in a move, mean over the moves [s]",
@@ -33,7 +33,7 @@ MEASURES: Mapping[str, str] = {
 }
 SHORT: Mapping[str, str] = {
     ASSISTED: "assisted",
-    USEABLE: "useable",
+    USABLE: "usable",
     MOVES: "moves",
     PAUSE: "pause of a move",
     WORST: "worst wait",
@@ -85,12 +85,12 @@ def findings(study: Study) -> dict[str, Any]:
         "methods": {
             one.method: {
                 "plan": {key: value for key, value in plan_to_dict(one.plan, one.problem).items() if key != "wall_s"},
-                "useable_share": one.useable.useable_share,
-                "assisted_share": one.useable.assisted_share,
-                "at_risk": int(one.useable.at_risk.sum()),
-                "useable": int(one.useable.useable.sum()),
-                "assisted": int(one.useable.assisted.sum()),
-                "direct": int(one.useable.direct.sum()),
+                "usable_share": one.usable.usable_share,
+                "assisted_share": one.usable.assisted_share,
+                "at_risk": int(one.usable.at_risk.sum()),
+                "usable": int(one.usable.usable.sum()),
+                "assisted": int(one.usable.assisted.sum()),
+                "direct": int(one.usable.direct.sum()),
             }
             for one in study.planned
         },

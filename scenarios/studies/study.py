@@ -35,7 +35,7 @@ PROFILE, SWEEP = "profile", "sweep"  # in the directory of a study
 ALLOCATION, PROTOCOL = "fault_tolerance.allocation", "elasticity.protocol"
 
 # (what is done, share done or None where that is not known)
-Talk = Callable[[str, float | None], None]
+ProgressCallback = Callable[[str, float | None], None]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def flights() -> Path:
     return Path(str(resources.files("scenarios") / "data" / FLIGHTS))
 
 
-def ingest_flights(key_groups: int, copies: int, talk: Talk) -> tuple[Profile, Any]:
+def ingest_flights(key_groups: int, copies: int, on_progress: ProgressCallback) -> tuple[Profile, Any]:
     """The profile of the bundled flights by tail number, in hours, and its quarantine; needs Java."""
     from analysis.spark.ingest import ingest  # noqa: PLC0415 - Spark only where it is used
 
@@ -99,7 +99,7 @@ def ingest_flights(key_groups: int, copies: int, talk: Talk) -> tuple[Profile, A
         key_groups=key_groups,
         bin_s=BIN_S,
         copies=copies,
-        talk=lambda text, share: talk(f"ingest: {text}", share),
+        on_progress=lambda text, share: on_progress(f"ingest: {text}", share),
     )
 
 
@@ -154,7 +154,7 @@ def check(scenario: Scenario) -> None:
     key_groups_of(scenario)
 
 
-def study(loaded: LoadedScenario, profile: Profile, *, workers: int = 2, talk: Talk) -> Study:
+def study(loaded: LoadedScenario, profile: Profile, *, workers: int = 2, on_progress: ProgressCallback) -> Study:
     """Plan by every method, run each design in each replication, and once more the scenario as it stands.
 
     `loaded` is a scenario as `in_place` makes it, and the folder in which its profile is and its sweep is kept: what is
@@ -165,7 +165,7 @@ def study(loaded: LoadedScenario, profile: Profile, *, workers: int = 2, talk: T
     once = alone.model_copy(update={"replications": 1})
     inputs = inputs_of(once, loaded.folder, profiles=profiles, checkpoint_hosts={})
     check_limits(once, estimate(once, inputs.rates, inputs.shares))
-    talk("planning checkpoints", None)
+    on_progress("planning checkpoints", None)
     loads, planned = compare_allocations(alone, profiles)
     title = f"simulating {number_of_points(loaded.scenario)} designs, {alone.replications} times each"
     swept = sweep(
@@ -174,14 +174,14 @@ def study(loaded: LoadedScenario, profile: Profile, *, workers: int = 2, talk: T
         workers=workers,
         retry=True,
         summaries=True,
-        on_progress=lambda done: talk(title, done),
-        on_compile=lambda done: talk(COMPILING, done),
+        on_progress=lambda done: on_progress(title, done),
+        on_compile=lambda done: on_progress(COMPILING, done),
     )
     full = run(
         once,
         folder=loaded.folder,
-        on_progress=lambda done: talk("simulating one run in full", done),
-        on_compile=lambda done: talk(COMPILING, done),
+        on_progress=lambda done: on_progress("simulating one run in full", done),
+        on_compile=lambda done: on_progress(COMPILING, done),
     )
     return Study(alone, profile, loads, planned, swept, designs_of(swept), full)
 

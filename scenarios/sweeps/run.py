@@ -22,7 +22,7 @@ from models.steady_state.estimate import check_limits, estimate
 from scenarios.files.scenario import named_files
 from scenarios.queries.replica_plan import filled
 from scenarios.runs.inputs import inputs_of
-from scenarios.runs.sandbox import Answer, Guard, Note, limit_memory, serve
+from scenarios.runs.sandbox import Answer, Note, Sandbox, limit_memory, serve
 from scenarios.sweeps.plan import SweepPlan, digest_of_file
 from scenarios.sweeps.store import OK, PLAN, Row, SweepStore
 from sim.engine import simulate
@@ -163,7 +163,7 @@ class Chunks:
         self._store, self._plan, self._cpu_s = SweepStore(directory), plan, cpu_s or limits.time_s
         self._summaries = summaries
         memory = min(int(limits.memory_bytes), _MOST_BYTES) + _CODE_BYTES
-        self._guard = Guard("scenarios.sweeps.run", [str(directory.resolve()), str(folder.resolve()), str(memory)])
+        self._sandbox = Sandbox("scenarios.sweeps.run", [str(directory.resolve()), str(folder.resolve()), str(memory)])
 
     def run(self, chunk: int, note: Note = _quiet, stop: Callable[[], bool] = lambda: False) -> bool | None:
         """Make all runs of a chunk and store them: whether this attempt was the first; None when it was stopped."""
@@ -181,7 +181,7 @@ class Chunks:
                     note({**what, "runs": number})
 
             request = {"point": point, "replication": replication, "whole": self._summaries}
-            answer = self._guard.ask(request, self._cpu_s, tell, stop)
+            answer = self._sandbox.ask(request, self._cpu_s, tell, stop)
             ended = answer.get("ended")
             if ended == "stopped":
                 return None
@@ -199,7 +199,7 @@ class Chunks:
 
     def close(self) -> None:
         """End the process beside."""
-        self._guard.close()
+        self._sandbox.close()
 
 
 def main() -> None:

@@ -24,9 +24,9 @@ MAIN_METRICS = (
 """What people look at first, as far as it was seen and is not the same everywhere."""
 
 
-def check_metrics(result: SweepResult, asked: Sequence[str]) -> None:
+def check_metrics(result: SweepResult, requested: Sequence[str]) -> None:
     """Raise InputError for a metric that no run has, and none can have that is still to be made."""
-    for name in asked:
+    for name in requested:
         if name in _seen(result) or (len(result.rows) < result.plan.runs and name.startswith(FREE_SECTIONS)):
             continue
         known = _seen(result)
@@ -51,12 +51,12 @@ def _possible(result: SweepResult) -> Iterator[dict[str, None]]:
             yield dict.fromkeys(possible_metrics(point.of(plan.scenario)))
 
 
-def chosen_metrics(result: SweepResult, asked: Sequence[str] | None) -> list[str]:
+def chosen_metrics(result: SweepResult, requested: Sequence[str] | None) -> list[str]:
     """The metrics for a table: those asked for, or the main ones; raises InputError for one that no run has."""
-    check_metrics(result, asked or ())
+    check_metrics(result, requested or ())
     known = _seen(result)
-    if asked:
-        return [name for name in asked if name in known]
+    if requested:
+        return [name for name in requested if name in known]
     found = [name for name in MAIN_METRICS if name in known]
     return [name for name in found if name.startswith("latency") or _varies(result, name)]
 

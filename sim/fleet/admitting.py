@@ -1,4 +1,4 @@
-"""Where the operators of a query go that arrives, and the replicas that it needs for what it is promised."""
+"""Where the operators of a query go that arrives, and the replicas that it needs for its objective."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from models import display
-from models.fleet.description import Manager as Rules
-from models.fleet.promises import keeps
+from models.fleet.description import ManagerSettings
+from models.fleet.unavailability import keeps
 from sim.fleet.host_loads import HostLoads
 from sim.fleet.reconfiguration import Admission, Deployment, Reconfiguration
 
@@ -20,7 +20,7 @@ class Admitting:
     """The arrival of one query."""
 
     def __init__(
-        self, query: int, rules: Rules, hosts: HostLoads, changes: Reconfiguration, admission: Admission
+        self, query: int, rules: ManagerSettings, hosts: HostLoads, changes: Reconfiguration, admission: Admission
     ) -> None:
         self.query, self.rules, self.placement = query, rules, changes.placement
         self.system, self.capacity = changes.placement.system, hosts.capacity
@@ -36,14 +36,14 @@ class Admitting:
                 self._takes(op, 1.0, host, slot)
                 if not self.placement.in_use[host]:
                     self.taken.setdefault(host, f"the file has {self.system.operators[op]} there")
-        promise = self.system.promised[self.query]
-        if promise is not None and self.changes.guarded:
-            self._strengthen(promise)
+        slo = self.system.slos[self.query]
+        if slo is not None and self.changes.enforce_slos:
+            self._strengthen(slo)
         if not self.admission.arrive(self.query, self.plan, ", with all replicas that there is room for"):
             return False
         for host, why in self.taken.items():
             self.changes.acquire(host, why)
-        self._write_down("" if promise is None else f"it keeps {display.number(promise, 6)}")
+        self._write_down("" if slo is None else f"it keeps {display.number(slo, 6)}")
         return True
 
     def _write_down(self, why: str) -> None:
@@ -53,11 +53,11 @@ class Admitting:
             told = self.system.placed[op]
             reason = "where the file says" if told == tuple(placed) else "near its query, where it fits"
             if len(placed) > len(told or placed[:1]):
-                reason += "; replicas for what is promised on " + ", ".join(names[one] for one in placed[1:])
+                reason += "; replicas for its objective on " + ", ".join(names[one] for one in placed[1:])
             self.changes.note("place", self.system.operators[op], "done", reason, target=names[placed[0]])
         for number, host in self.plan.added:
             name, query = self.placement.parts[number].name, self.system.queries[self.query]
-            self.changes.note("add", name, "done", f"for what {query} is promised", target=names[host])
+            self.changes.note("add", name, "done", f"for the objective of {query}", target=names[host])
 
     def _takes(self, op: int, share: float, host: int, slot: int) -> None:
         self.shares[host] += self._load(op, share, slot) / self.capacity[host]
@@ -88,33 +88,38 @@ class Admitting:
         used_ones = [host for host, used in enumerate(self.placement.in_use) if used]
         return min(up or used_ones, key=lambda host: (self.shares[host], host))
 
-    def _strengthen(self, promise: float) -> None:
-        """Add replicas until the promise is kept, or no room is left: each time the best one.
+    def _strengthen(self, slo: float) -> None:
+        """Add replicas until the objective is met, or no room is left: each time the best one.
 
         As single replicas often gain nothing, of equal ones that with the least sum over operators is best.
         """
-        promises = self.system.promises
-        assert promises is not None
-        while not keeps(promise, promises.broken(self.admission.would_be(self.query, self.plan))):
+        unavailability = self.system.unavailability
+        assert unavailability is not None
+        while not keeps(slo, unavailability.broken(self.admission.would_be(self.query, self.plan))):
             best = self._best(self._rooms) or self._best(self._spare_rooms)
             if best is None:
                 return
             what, host = best
             if not self.placement.in_use[host]:
-                self.taken.setdefault(host, f"room for what {self.system.queries[self.query]} is promised")
+                self.taken.setdefault(host, f"room for the objective of {self.system.queries[self.query]}")
             self.plan = self._with(what, host)
             op, share = self._part_of(what)
             self._takes(op, share, host, 1)
 
     def _best(self, hosts: Callable[[tuple[int, ...], float], list[int]]) -> tuple[tuple[int, int], int] | None:
         """(what, host) of the best replica on these hosts."""
-        promises = self.system.promises
-        assert promises is not None
+        unavailability = self.system.unavailability
+        assert unavailability is not None
         best: tuple[float, float, tuple[int, int], int] | None = None
         for what, placed, load in self._candidates():
             for host in hosts(placed, load):
                 with_it = self.admission.would_be(self.query, self._with(what, host))
-                found = (promises.broken(with_it), sum(promises.broken([one]) for one in with_it), what, host)
+                found = (
+                    unavailability.broken(with_it),
+                    sum(unavailability.broken([one]) for one in with_it),
+                    what,
+                    host,
+                )
                 best = found if best is None or found < best else best
         return None if best is None else best[2:]
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 from models.distributions import Exponential, LogNormal
 from models.errors import InputError
-from models.fleet.description import Manager as Rules
-from models.fleet.records import DynamicsRecords
+from models.fleet.description import ManagerSettings
+from models.fleet.records import FleetRecords
 from models.fleet.system import System
 from models.units import to_ns
 from sim.clock import Clock, Process
@@ -26,48 +26,48 @@ Method = Literal["auto", "events", "merged"]
 METHODS: tuple[Method, ...] = ("auto", "events", "merged")
 
 
-def simulate_dynamics(
+def simulate_fleet(
     system: System,
     replication: int = 0,
     *,
     method: Method = "auto",
     manager: type[Manager] = Manager,
-    guarded: bool = True,
-) -> DynamicsRecords:
+    enforce_slos: bool = True,
+) -> FleetRecords:
     """The rows of one replication; a pure function of its arguments.
 
     `merged` is for static systems, and `auto` takes it for those. `manager` decides where the file asks for one;
-    without `guarded` nothing it asks for is refused for a promise's sake (for tests). Raises InputError.
+    without `enforce_slos` nothing it asks for is refused because of an objective (for tests). Raises InputError.
     """
     if method not in METHODS:
         raise InputError.at("--method", method, "must be auto, events or merged")
-    static = system.asked.is_static
+    static = system.fleet.is_static
     if method == "merged" and not static:
         raise InputError.at("--method", method, "is for systems without a manager, in which no query comes or goes")
     if static and method != "events":
         return merged(system, replication)
-    return _Run(system, replication, manager, guarded).records()
+    return _Run(system, replication, manager, enforce_slos).records()
 
 
 class _Run:
     """All processes of a replication."""
 
-    def __init__(self, system: System, replication: int, manager: type[Manager], guarded: bool) -> None:
+    def __init__(self, system: System, replication: int, manager: type[Manager], enforce_slos: bool) -> None:
         self.system, self.replication = system, replication
         self.clock = Clock()
-        standby, rules = system.asked.standby, system.asked.manager
+        standby, rules = system.fleet.standby, system.fleet.manager
         self.placement = FleetPlacement(system, 1.0 if standby is None else standby.load)
         self.service = Service(self.clock, self.placement, replication)
         move_s = rules.move_s if rules is not None else 0.0
-        self.changes = Reconfiguration(self.clock, self.service, move_s, guarded=guarded)
+        self.changes = Reconfiguration(self.clock, self.service, move_s, enforce_slos=enforce_slos)
         self.admission = Admission(self.changes)
         self.manager = None if rules is None else manager(rules, self.changes, self.admission, replication)
-        self._rates = [0.0] * len(system.asked.sources)
+        self._rates = [0.0] * len(system.fleet.sources)
         self._steps = [(1.0, 1.0)] * len(self._rates)  # (rate by the file, factor)
 
-    def records(self) -> DynamicsRecords:
+    def records(self) -> FleetRecords:
         """The rows of the run."""
-        for index, source in enumerate(self.system.asked.sources.values()):
+        for index, source in enumerate(self.system.fleet.sources.values()):
             self._steps[index] = (source.rate_per_s, 1.0)
         self._set_loads()
         HostFailures(self.clock, self.system, self.service, self.replication).start()
@@ -79,20 +79,20 @@ class _Run:
         self.service.close(self.system.end_ns)
         self.placement.close(self.system.end_ns)
         self.service.rows["instances"] = self.placement.rows
-        return DynamicsRecords(self.replication, self.system.end_ns, "events", in_order(self.service.rows))
+        return FleetRecords(self.replication, self.system.end_ns, "events", in_order(self.service.rows))
 
     def _renewal_times(self, mean_s: float, *name: object) -> RenewalTimes:
-        return RenewalTimes(Exponential(mean_s=mean_s), self.system.asked.seed, self.replication, *name)
+        return RenewalTimes(Exponential(mean_s=mean_s), self.system.fleet.seed, self.replication, *name)
 
     # -- sources
 
     def _start_sources(self) -> None:
-        for index, (name, source) in enumerate(self.system.asked.sources.items()):
+        for index, (name, source) in enumerate(self.system.fleet.sources.items()):
             for step in source.steps:
                 self.clock.process(self._step(index, to_ns(step.at_s), step.rate_per_s))
             if source.varies is not None:
                 law = LogNormal(mean_s=1.0, cv=source.varies.cv)
-                factors = RenewalTimes(law, self.system.asked.seed, self.replication, "source", name)
+                factors = RenewalTimes(law, self.system.fleet.seed, self.replication, "source", name)
                 self.clock.process(self._varies(index, max(1, to_ns(source.varies.every_s)), factors))
 
     def _step(self, index: int, at_ns: int, rate: float) -> Process:
@@ -119,18 +119,18 @@ class _Run:
     # -- queries
 
     def _start_queries(self) -> None:
-        churn = self.system.asked.churn
+        churn = self.system.fleet.churn
         for query, name in enumerate(self.system.queries):
-            asked = self.system.asked.query(name)
-            always = asked.arrives_s == 0 and asked.leaves_s is None
-            arrived = asked.arrives_s == 0 and self._arrives(query)
+            spec = self.system.fleet.query(name)
+            always = spec.arrives_s == 0 and spec.leaves_s is None
+            arrived = spec.arrives_s == 0 and self._arrives(query)
             if always and churn is not None:
                 stay = self._renewal_times(churn.stay_s, "query", name, "stay")
                 away = self._renewal_times(churn.away_s, "query", name, "away")
                 self.clock.process(self._comes_and_goes(query, arrived, stay, away))
             elif not always:
-                leaves_ns = None if asked.leaves_s is None else to_ns(asked.leaves_s)
-                self.clock.process(self._once(query, arrived, to_ns(asked.arrives_s), leaves_ns))
+                leaves_ns = None if spec.leaves_s is None else to_ns(spec.leaves_s)
+                self.clock.process(self._once(query, arrived, to_ns(spec.arrives_s), leaves_ns))
 
     def _once(self, query: int, arrived: bool, arrives_ns: int, leaves_ns: int | None) -> Process:
         yield self.clock.sleep(arrives_ns)
@@ -159,7 +159,7 @@ class _Run:
 
     # -- the manager
 
-    def _checks(self, rules: Rules) -> Process:
+    def _checks(self, rules: ManagerSettings) -> Process:
         period_ns = max(1, to_ns(rules.period_s))
         assert self.manager is not None
         while True:

@@ -16,16 +16,16 @@ class HostFailures:
 
     def __init__(self, clock: Clock, system: System, service: Service, replication: int) -> None:
         self.clock, self.system, self.service, self.replication = clock, system, service, replication
-        self._free = system.asked.times.crews
+        self._free = system.fleet.times.crews
         self._waiting: list[tuple[int, int]] = []  # (failed at, host)
         self._crews_due = False
         self._starts = [clock.event() for _ in system.hosts]  # of a repair, where crews are few
 
     def start(self) -> None:
         """Start the processes: hosts in order, then groups; or those of recorded downtimes."""
-        system, times = self.system, self.system.asked.times
-        if system.recorded is not None:
-            for host, down_ns, up_ns in sorted(system.recorded, key=lambda row: row[1]):
+        system, times = self.system, self.system.fleet.times
+        if system.downtimes is not None:
+            for host, down_ns, up_ns in sorted(system.downtimes, key=lambda row: row[1]):
                 self.clock.process(self._once(host, down_ns, up_ns))
             return
         for host, law in enumerate(system.own):
@@ -40,7 +40,7 @@ class HostFailures:
             self.clock.process(self._in_turn(group, *self._up_and_down_times(law, "domain", index)))
 
     def _up_and_down_times(self, law: Renewal, *name: object) -> tuple[RenewalTimes | None, RenewalTimes | None]:
-        seed, replication = self.system.asked.seed, self.replication
+        seed, replication = self.system.fleet.seed, self.replication
         up = None if law.up is None else RenewalTimes(law.up, seed, replication, *name, "up")
         return up, None if law.down is None else RenewalTimes(law.down, seed, replication, *name, "down")
 

@@ -27,4 +27,4 @@ def importance(kind: str, placement: FleetPlacement, part: Part, largest: float,
         return degree * low
     if kind == "random":
         return draw
-    return placement.system.asked.operator(placement.system.operators[part.op]).importance or 0.0
+    return placement.system.fleet.operator(placement.system.operators[part.op]).importance or 0.0

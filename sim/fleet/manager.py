@@ -16,7 +16,7 @@ import numpy as np
 
 from models import display
 from models.checked_arrays import FloatArray
-from models.fleet.description import Manager as Rules
+from models.fleet.description import ManagerSettings
 from sim.draws import code_of, uniform
 from sim.fleet.actions import Add, Change, Move, Remove, Split
 from sim.fleet.admitting import Admitting
@@ -32,14 +32,16 @@ _MOST_TARGETS = 8  # that are tried for one instance before the next
 class Manager:
     """One check after the other; what it knows is the placement, and which hosts are up."""
 
-    def __init__(self, rules: Rules, changes: Reconfiguration, admission: Admission, replication: int) -> None:
+    def __init__(
+        self, rules: ManagerSettings, changes: Reconfiguration, admission: Admission, replication: int
+    ) -> None:
         self.rules, self.changes, self.admission = rules, changes, admission
         self.placement, self.system = changes.placement, changes.placement.system
         self.capacity, self._hosts = self.system.capacity, HostLoads(changes)
         self._largest = 0.0
         self._stuck: set[int] = set()  # of these there is a row already
         self._middle = (rules.low + rules.high) / 2
-        self._draw = code_of(self.system.asked.seed, replication, "dynamics", "importance")
+        self._draw = code_of(self.system.fleet.seed, replication, "dynamics", "importance")
 
     def check(self) -> None:
         """One round of decisions."""
@@ -134,7 +136,7 @@ class Manager:
         return False
 
     def _give_up_replica(self, host: int, why: str, tried: set[tuple[str, int]]) -> bool:
-        """The least important replica on the host that nobody was promised."""
+        """The least important replica on the host that no objective needs."""
         here = [part for part, slot, load in self._movable(host) if slot and load > 0]
         for part in sorted(here, key=lambda one: (self._worth(one), -one.number)):
             if ("remove", part.number) not in tried:
@@ -183,15 +185,15 @@ class Manager:
 
     def _value(self, part: Part, target: int) -> float:
         """Importance of another replica on the target: by the file, or the exact gain, weighted by query."""
-        promises = self.system.promises
-        if self.rules.importance != "gain" or promises is None:
+        unavailability = self.system.unavailability
+        if self.rules.importance != "gain" or unavailability is None:
             return self._worth(part)
         change: list[Change] = [Add(part.number, target)]
         gain = 0.0
         for query in sorted(self.placement.users[part.op]):
-            before = promises.broken(self.placement.instances(query))
+            before = unavailability.broken(self.placement.instances(query))
             gain += float(self.system.weights[query]) * (
-                before - promises.broken(self.placement.changed(query, change))
+                before - unavailability.broken(self.placement.changed(query, change))
             )
         return gain
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from models.checked_arrays import IntArray
-from models.fleet.records import TABLES, DynamicsRecords, Row
+from models.fleet.records import TABLES, FleetRecords, Row
 from models.fleet.system import System
 from sim.fleet.outages import host_downtimes, inside, late_timeline, union
 
 NOBODY = -1
 
 
-def merged(system: System, replication: int) -> DynamicsRecords:
+def merged(system: System, replication: int) -> FleetRecords:
     """The rows of one replication of a static system."""
     end_ns = system.end_ns
     down = host_downtimes(system, replication)
@@ -41,10 +41,12 @@ def merged(system: System, replication: int) -> DynamicsRecords:
         ]
     for query, needs in zip(system.queries, system.needs, strict=True):
         rows["presence"].append((query, 0, end_ns))
-        if system.promises is not None:
-            rows["standing"].append((query, 0, end_ns, system.promises.broken([system.placed[op] for op in needs])))
+        if system.unavailability is not None:
+            rows["standing"].append(
+                (query, 0, end_ns, system.unavailability.broken([system.placed[op] for op in needs]))
+            )
         rows["outages"] += [(query, a, b) for a, b in _pairs(union([broken[op] for op in needs]))]
-    return DynamicsRecords(replication, end_ns, "merged", in_order(rows))
+    return FleetRecords(replication, end_ns, "merged", in_order(rows))
 
 
 def in_order(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:

@@ -53,9 +53,9 @@ def inside(timeline: IntArray, at_ns: IntArray) -> np.ndarray:
 def host_downtimes(system: System, replication: int) -> list[IntArray]:
     """The timeline of each host: down by itself, or with one of its groups."""
     end_ns = system.end_ns
-    if system.recorded is not None:
-        return _recorded(system, end_ns)
-    seed, times = system.asked.seed, system.asked.times
+    if system.downtimes is not None:
+        return _downtimes(system, end_ns)
+    seed, times = system.fleet.seed, system.fleet.times
     up_and_down_times = [
         _up_and_down_times(law, seed, replication, "host", name)
         for law, name in zip(system.own, system.hosts, strict=True)
@@ -76,19 +76,19 @@ def host_downtimes(system: System, replication: int) -> list[IntArray]:
 
 def late_timeline(system: System, replication: int, host: int, down: IntArray) -> IntArray:
     """When the host is down and nobody has taken over."""
-    standby = system.asked.standby
+    standby = system.fleet.standby
     if standby is None:
         return np.zeros(0, dtype=np.int64)
-    covered = Coverage(standby.coverage, system.asked.seed, replication, system.hosts[host])
+    covered = Coverage(standby.coverage, system.fleet.seed, replication, system.hosts[host])
     late = late_ns(standby.take_over_s)
     pairs = zip(down[::2].tolist(), down[1::2].tolist(), strict=True)
     ends = [(a, min(b, a + late) if covered[k] else b) for k, (a, b) in enumerate(pairs)]
     return flat(ends, system.end_ns)
 
 
-def _recorded(system: System, end_ns: int) -> list[IntArray]:
+def _downtimes(system: System, end_ns: int) -> list[IntArray]:
     rows: list[list[Pair]] = [[] for _ in system.hosts]
-    for host, down, up in system.recorded or ():
+    for host, down, up in system.downtimes or ():
         rows[host].append((down, up))
     return [flat(sorted(pairs), end_ns) for pairs in rows]
 

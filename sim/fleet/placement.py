@@ -58,7 +58,7 @@ class FleetPlacement:
     _flat: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def __post_init__(self) -> None:
-        self.in_use = [not self.system.asked.host(name).spare for name in self.system.hosts]
+        self.in_use = [not self.system.fleet.host(name).spare for name in self.system.hosts]
         self.load = np.array(self.system.base)
 
     # -- instances
@@ -203,8 +203,8 @@ class FleetPlacement:
 
     def can_split(self, part: Part) -> bool:
         """Whether the operator may have one part more, by what the file says."""
-        rules = self.system.asked.manager
-        may = self.system.asked.operator(self.system.operators[part.op]).split
+        rules = self.system.fleet.manager
+        may = self.system.fleet.operator(self.system.operators[part.op]).split
         return may and rules is not None and len(self.of_op[part.op]) < rules.parts
 
     def busy(self) -> set[int]:

@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from models import display
-from models.fleet.promises import keeps
+from models.fleet.unavailability import keeps
 from models.units import to_ns
 from sim.clock import Clock, Process
 from sim.fleet.actions import Add, Change, Move, Remove, Split
 from sim.fleet.placement import Pending
 from sim.fleet.service import Service
-from sim.fleet.slo_check import Guard, Refusal
+from sim.fleet.slo_check import Refusal, SloCheck
 
 BEGUN, DONE, REFUSED, ABORTED = "begun", "done", "refused", "aborted"
 _WORD = {Move: "move", Split: "split", Add: "add", Remove: "remove"}
 
 
 class Reconfiguration:
-    """Changes of the placement, each checked against what is promised unless `guarded` is false."""
+    """Changes of the placement, each checked against the objectives unless `enforce_slos` is false."""
 
-    def __init__(self, clock: Clock, service: Service, move_s: float, *, guarded: bool = True) -> None:
+    def __init__(self, clock: Clock, service: Service, move_s: float, *, enforce_slos: bool = True) -> None:
         self.clock, self.service, self.placement = clock, service, service.placement
-        self.guard, self.guarded = Guard(service.placement), guarded
+        self.slo_check, self.enforce_slos = SloCheck(service.placement), enforce_slos
         self._move_ns = max(1, to_ns(move_s))
         self.touched = True  # something changed since the last check of the manager
         self._judged: dict[tuple[Change, ...], Refusal | None] = {}  # of the placement as it is
@@ -50,14 +50,14 @@ class Reconfiguration:
         return True
 
     def would_do(self, *changes: Change) -> bool:
-        """Whether no promise forbids the changes."""
+        """Whether no objective forbids the changes."""
         return self._verdict(changes) is None
 
     def _verdict(self, changes: Sequence[Change]) -> Refusal | None:
         """What forbids the changes; the same until something comes about, is under way, or queries are others."""
         key = tuple(changes)
         if key not in self._judged:
-            self._judged[key] = self.guard.asked(changes) if self.guarded else None
+            self._judged[key] = self.slo_check.check(changes) if self.enforce_slos else None
         return self._judged[key]
 
     def placed_otherwise(self) -> None:
@@ -99,7 +99,7 @@ class Reconfiguration:
     # -- the life of a change
 
     def _rule(self, change: Change) -> str | None:
-        """The rule that a change breaks whatever is promised, or None."""
+        """The rule that a change breaks whatever the objectives are, or None."""
         placement = self.placement
         part = placement.parts[change.part]
         if change.part in placement.busy():
@@ -137,8 +137,8 @@ class Reconfiguration:
         self._look_at_drained()
 
     def _commit(self, change: Change, reason: str, why_not: str) -> None:
-        """The only way for a change to come about: nothing that was promised forbids it at this moment."""
-        placement, found = self.placement, self.guard.refusal([change]) if self.guarded else None
+        """The only way for a change to come about: no objective forbids it at this moment."""
+        placement, found = self.placement, self.slo_check.refusal([change]) if self.enforce_slos else None
         if found is not None:
             self._refused(change, found, why_not)
             return
@@ -210,7 +210,7 @@ class Deployment:
 
 
 class Admission:
-    """Queries that come and go: what they need is placed, or they are refused because of what they were promised."""
+    """Queries that come and go: what they need is placed, or they are refused because of their objectives."""
 
     def __init__(self, reconfiguration: Reconfiguration) -> None:
         self.changes, self.placement, self.service = reconfiguration, reconfiguration.placement, reconfiguration.service
@@ -218,14 +218,14 @@ class Admission:
 
     def arrive(self, query: int, plan: Deployment, most: str = "") -> bool:
         """Whether the query is there now, with what the plan deploys for it; that takes no time."""
-        promise, name = self.system.promised[query], self.system.queries[query]
-        if promise is not None and self.changes.guarded:
-            assert self.system.promises is not None
-            broken = self.system.promises.broken(self.would_be(query, plan))
-            if not keeps(promise, broken):
-                reason = f"would be broken with {display.number(broken)}, above {display.number(1 - promise)}{most}"
+        slo, name = self.system.slos[query], self.system.queries[query]
+        if slo is not None and self.changes.enforce_slos:
+            assert self.system.unavailability is not None
+            broken = self.system.unavailability.broken(self.would_be(query, plan))
+            if not keeps(slo, broken):
+                reason = f"would be broken with {display.number(broken)}, above {display.number(1 - slo)}{most}"
                 self.changes.note("admit", name, REFUSED, reason)
-                row = (self.clock.now_ns(), "admit", name, name, 1.0, broken, 1 - promise)
+                row = (self.clock.now_ns(), "admit", name, name, 1.0, broken, 1 - slo)
                 self.service.rows["refusals"].append(row)
                 return False
         now = self.clock.now_ns()

@@ -167,10 +167,10 @@ class Service:
             self._end_outage(query)
 
     def _settle_standing(self, query: int) -> None:
-        """What the placement promises from now on."""
-        if self.system.promises is None or query not in self.placement.present:
+        """Record the exact unavailability of the placement from now on."""
+        if self.system.unavailability is None or query not in self.placement.present:
             return
-        broken = self.system.promises.broken(self.placement.instances(query))
+        broken = self.system.unavailability.broken(self.placement.instances(query))
         if self._standing.get(query, (0, None))[1] != broken:
             self._close_standing(query)
             self._standing[query] = self.clock.now_ns(), broken
@@ -206,8 +206,8 @@ class Service:
 
 
 def _take_over(system: System, replication: int) -> tuple[int, list[Coverage]] | None:
-    standby = system.asked.standby
+    standby = system.fleet.standby
     if standby is None:
         return None
-    seed = system.asked.seed
+    seed = system.fleet.seed
     return late_ns(standby.take_over_s), [Coverage(standby.coverage, seed, replication, name) for name in system.hosts]

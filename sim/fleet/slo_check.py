@@ -1,6 +1,6 @@
-"""Refuses what would take a query below the availability that it was promised.
+"""Refuses what would take a query below its availability objective.
 
-Promises are about placements: P(broken) is exact for every placement that can come about. A change is checked when
+Objectives are about placements: P(broken) is exact for every placement that can come about. A change is checked when
 it is asked for, alone and together with all that is under way, and once more when it is about to come about, since
 what was under way then may have ended otherwise.
 """
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.fleet.promises import keeps
+from models.fleet.unavailability import keeps
 from sim.fleet.actions import Change, Remove
 from sim.fleet.placement import FleetPlacement
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """The query that would be worse off than promised, with P(broken) as it is, after the change, and as allowed."""
+    """The query that would miss its objective, with P(broken) as it is, after the change, and as allowed."""
 
     query: int
     before: float
@@ -25,27 +25,27 @@ class Refusal:
     allowed: float
 
 
-class Guard:
+class SloCheck:
     """Judges changes by the exact availability of the queries that they touch."""
 
     def __init__(self, placement: FleetPlacement) -> None:
         self.placement, self.system = placement, placement.system
 
     def refusal(self, changes: Sequence[Change]) -> Refusal | None:
-        """The first query that would not have what it was promised, of those that asked for anything."""
-        promises = self.system.promises
-        if promises is None:
-            return None  # then nothing is promised: a system with promises has exact methods
+        """The first query that would miss its objective, of those that have one."""
+        unavailability = self.system.unavailability
+        if unavailability is None:
+            return None  # then there is no objective: a system with objectives has exact methods
         for query in self._touched(changes):
-            promise = self.system.promised[query]
-            if promise is None:
+            slo = self.system.slos[query]
+            if slo is None:
                 continue
-            after = promises.broken(self.placement.changed(query, changes))
-            if not keeps(promise, after):
-                return Refusal(query, promises.broken(self.placement.instances(query)), after, 1 - promise)
+            after = unavailability.broken(self.placement.changed(query, changes))
+            if not keeps(slo, after):
+                return Refusal(query, unavailability.broken(self.placement.instances(query)), after, 1 - slo)
         return None
 
-    def asked(self, changes: Sequence[Change]) -> Refusal | None:
+    def check(self, changes: Sequence[Change]) -> Refusal | None:
         """The refusal of changes that are asked for: all, each alone, what is done now, and with what is under way."""
         under_way = [one.change for one in self.placement.pending]
         sets: list[Sequence[Change]] = [changes]

@@ -129,7 +129,7 @@ class ProtocolRuntime:
             getattr(run.at(message.to), f"on_{message.kind}")(Context(self, run, message.to), message)
 
     def stored(self, partition: int) -> None:
-        """The plane says that an announced checkpoint of the partition is stored; its checkpoint host tells the coordinator."""
+        """Tell the coordinator that an announced checkpoint of the partition is stored, after a latency."""
         for run in self.runs:
             if not run.over and run.move.old == partition:
                 self._later(lambda run=run: self._stored(run))  # type: ignore[misc]

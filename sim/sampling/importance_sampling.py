@@ -55,7 +55,7 @@ def weighted(
     estimates = [_estimate(a, b, runs, heaviest) for a, b in zip(sums, squares, strict=True)]
     worth = float(some**2 / some_squares) if some_squares else 0.0
     return Sampled(
-        "weights",
+        "importance-sampling",
         runs,
         tuple(estimates),
         _estimate(mean, mean_squares, runs, heaviest),

@@ -103,7 +103,7 @@ def sampled(
     each = tuple(Estimate(k / total, wilson(k, total)) for k in broken.tolist())
     some = total - int(law[0])
     mean = _mean_of(queries, broken, law, total)
-    return Sampled("sample", total, each, mean, Estimate(some / total, wilson(some, total)), law, float(total))
+    return Sampled("monte-carlo", total, each, mean, Estimate(some / total, wilson(some, total)), law, float(total))
 
 
 def _mean_of(queries: Queries, broken: IntArray, law: IntArray, runs: int) -> Estimate:

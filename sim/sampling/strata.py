@@ -51,7 +51,7 @@ def stratified(
     means = [_mean_of(queries, stratum) for stratum in strata]
     mean = _together(float(queries.shares @ single), left, means)
     total = sum(stratum.runs for stratum in strata)
-    return Sampled("strata", total, each, mean, some, None, float(total))
+    return Sampled("stratified", total, each, mean, some, None, float(total))
 
 
 def exactly_down(chances: FloatArray) -> FloatArray:

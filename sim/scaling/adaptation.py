@@ -15,7 +15,7 @@ _DIGITS = 9  # sums of the same loads in another order are the same utilisation
 _TIE = 10.0**-_DIGITS
 ANYWHERE = -1  # in place of a checkpoint host: every host can have the checkpoint
 
-Prefer = Literal["sufficient", "quarter", "useable"]
+Prefer = Literal["sufficient", "quarter", "usable"]
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ class Proposal:
 class Round:
     """What one check leads to.
 
-    `groups` are those on overloaded hosts before any move, `useable` of these would fit on the host of their
+    `groups` are those on overloaded hosts before any move, `usable` of these would fit on the host of their
     checkpoint; `unplaced` are hosts that stay overloaded because none of their rested groups fits anywhere.
     """
 
     overloaded: tuple[int, ...] = ()
     groups: int = 0
-    useable: int = 0
+    usable: int = 0
     moves: tuple[Proposal, ...] = ()
     unplaced: tuple[int, ...] = ()
 
@@ -137,7 +137,7 @@ def balance(hosts: Sequence[Host], groups: Sequence[Group], rules: Rules) -> Rou
     over = [host for host, one in enumerate(hosts) if one.member and tentative.share[host] > rules.high + _TIE]
     over.sort(key=lambda host: (-_rank(tentative.share, host)[0], host))
     on_them = [group for group in groups if group.host in over]
-    useable = sum(tentative.helper(group) is not None for group in on_them)
+    usable = sum(tentative.helper(group) is not None for group in on_them)
     moves: list[Proposal] = []
     unplaced = []
     for host in over:
@@ -150,7 +150,7 @@ def balance(hosts: Sequence[Host], groups: Sequence[Group], rules: Rules) -> Rou
                 break
             moves.append(made)
             left -= 1
-    return Round(tuple(over), len(on_them), useable, tuple(moves), tuple(unplaced))
+    return Round(tuple(over), len(on_them), usable, tuple(moves), tuple(unplaced))
 
 
 def drain(hosts: Sequence[Host], groups: Sequence[Group], candidates: Sequence[int], rules: Rules) -> Round | None:
@@ -210,7 +210,7 @@ def _preference(group: Group, excess: float) -> tuple[bool, float, int]:
 def _tried_first(tentative: _TentativePlacement, host: int, prefer: Prefer) -> int:
     """How many groups are asked first whether they fit where their checkpoint is."""
     here = sum(group.host == host for group in tentative.groups.values())
-    return {"sufficient": 1, "quarter": -(-here // 4), "useable": here}[prefer]
+    return {"sufficient": 1, "quarter": -(-here // 4), "usable": here}[prefer]
 
 
 def _placed(tentative: _TentativePlacement, ordered: Sequence[Group]) -> Iterator[Proposal]:

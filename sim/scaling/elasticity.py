@@ -76,7 +76,7 @@ class Elasticity:
                 self.control.clock.now_ns(),
                 len(found.overloaded),
                 found.groups,
-                found.useable,
+                found.usable,
                 assisted,
                 len(found.moves) - assisted,
                 drained,

@@ -1,4 +1,4 @@
-"""Expected useable checkpoints. Oracles: futures judged one by one in plain Python, and cases that are plain to see."""
+"""Expected usable checkpoints. Oracles: futures judged one by one in plain Python, and cases that are plain to see."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def common_mode(groups: int, nodes: int, windows: int, seed: int) -> tuple[np.nd
 def test_chances_count_futures_one_by_one(seed: int) -> None:
     load, host = common_mode(12, 4, 30, seed)
     speed, outside = np.array([1.0, 0.5, 2.0, 1.0]), np.array([0.0, 0.1, 0.2, 0.0])
-    need, useable = chances(load, Cluster(host, speed, outside, 0.8), np.random.default_rng(seed), 40)
+    need, usable = chances(load, Cluster(host, speed, outside, 0.8), np.random.default_rng(seed), 40)
     made = _futures(load, Cluster(host, speed, outside, 0.8), np.random.default_rng(seed), 40)
     for group in range(12):
         counted, fits = 0, [0] * 4
@@ -36,7 +36,7 @@ def test_chances_count_futures_one_by_one(seed: int) -> None:
             for node in range(4):
                 fits[node] += over and node != host[group] and share[node] + future[group] / speed[node] <= 0.8
         assert need[group] == counted
-        assert useable[group].tolist() == fits
+        assert usable[group].tolist() == fits
 
 
 def test_futures_go_from_below_the_first_overload_to_beyond_the_last() -> None:

@@ -1,4 +1,4 @@
-"""Useable checkpoints and assisted moves against a slow reference written from the spec page, by equality."""
+"""Usable checkpoints and assisted moves against a slow reference written from the spec page, by equality."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.usable import useable_shares
+from analysis.usable import usable_shares
 from models.errors import InputError
 
 
@@ -24,7 +24,7 @@ def slow_window(
     nodes = range(len(speed))
     util = [outside[n] + sum((load[g] for g in range(len(load)) if host[g] == n), 0.0) / speed[n] for n in nodes]
     risk = [g for g in range(len(load)) if util[host[g]] > theta]
-    useable = [g for g in risk if cp[g] >= 0 and util[cp[g]] + load[g] / speed[cp[g]] <= theta]
+    usable = [g for g in risk if cp[g] >= 0 and util[cp[g]] + load[g] / speed[cp[g]] <= theta]
     assisted = direct = stuck = 0
     moved: set[int] = set()
     for n in sorted((n for n in nodes if util[n] > theta), key=lambda n: (-util[n], n)):
@@ -52,7 +52,7 @@ def slow_window(
             util[n] -= load[g] / speed[n]
             util[target] += load[g] / speed[target]
             moved.add(g)
-    return len(risk), len(useable), assisted, direct, stuck
+    return len(risk), len(usable), assisted, direct, stuck
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -66,13 +66,13 @@ def test_equals_the_slow_reference(seed: int) -> None:
     outside = rng.choice([0.0, 0.1, 0.4], nodes)
     speed = rng.choice([1.0, 0.7, 1.3], nodes)
     most = int(rng.integers(1, 5))
-    found = useable_shares(load, host, cp, outside=outside, speed=speed, theta=0.85, moves_per_node=most)
+    found = usable_shares(load, host, cp, outside=outside, speed=speed, theta=0.85, moves_per_node=most)
     for window in range(windows):
         expected = slow_window(
             load[:, window].tolist(), host.tolist(), cp.tolist(), outside=outside.tolist(),
             speed=speed.tolist(), theta=0.85, most=most,
         )  # fmt: skip
-        columns = (found.at_risk, found.useable, found.assisted, found.direct, found.stuck)
+        columns = (found.at_risk, found.usable, found.assisted, found.direct, found.stuck)
         assert tuple(int(column[window]) for column in columns) == expected
     assert found.at_risk.sum() > 0 or groups < 3
 
@@ -80,15 +80,15 @@ def test_equals_the_slow_reference(seed: int) -> None:
 def test_averages_weigh_windows_by_their_groups_at_risk() -> None:
     # Node 0 is over in both windows; group 0's checkpoint has room, group 1's node is full in the second.
     load = [[0.5, 0.5], [0.5, 0.6], [0.1, 0.8], [0.1, 0.1]]
-    found = useable_shares(load, [0, 0, 1, 2], [2, 1, 0, 0], outside=[0, 0, 0], speed=[1, 1, 1], theta=0.85)
+    found = usable_shares(load, [0, 0, 1, 2], [2, 1, 0, 0], outside=[0, 0, 0], speed=[1, 1, 1], theta=0.85)
     assert found.at_risk.tolist() == [2, 2]
-    assert found.useable.tolist() == [2, 1]
-    assert found.useable_share == 0.75
+    assert found.usable.tolist() == [2, 1]
+    assert found.usable_share == 0.75
 
 
 def test_nothing_overloaded_has_no_share() -> None:
-    found = useable_shares([[0.1]], [0], [1], outside=[0, 0], speed=[1, 1])
-    assert (found.useable_share, found.assisted_share) == (None, None)
+    found = usable_shares([[0.1]], [0], [1], outside=[0, 0], speed=[1, 1])
+    assert (found.usable_share, found.assisted_share) == (None, None)
 
 
 def test_anti_correlated_example_gives_all_half_and_none() -> None:
@@ -97,8 +97,8 @@ def test_anti_correlated_example_gives_all_half_and_none() -> None:
     load = np.concatenate([np.full((10, 1), 0.01), np.full((10, 1), 0.03)])
     host = np.repeat([1, 2], 10)
     for where, share in (([1] * 10, 1.0), ([0, 1] * 5, 0.5), ([0] * 10, 0.0)):
-        found = useable_shares(load, host, [0] * 10 + where, outside=outside, speed=speed, theta=0.7)
-        assert found.useable_share == share
+        found = usable_shares(load, host, [0] * 10 + where, outside=outside, speed=speed, theta=0.7)
+        assert found.usable_share == share
 
 
 @pytest.mark.parametrize(
@@ -122,4 +122,4 @@ def test_bad_input_is_named(change: dict[str, Any], path: str) -> None:
         "speed": [1.0, 1.0], "theta": 0.85, "moves_per_node": 4,
     }  # fmt: skip
     with pytest.raises(InputError, match=path):
-        useable_shares(**{**good, **change})
+        usable_shares(**{**good, **change})

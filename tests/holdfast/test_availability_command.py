@@ -46,7 +46,7 @@ def test_a_missed_target_is_exit_code_four(capsys) -> None:  # type: ignore[no-u
 
 
 def test_a_sampled_answer_says_so(capsys) -> None:  # type: ignore[no-untyped-def]
-    code, out, _ = called(capsys, EXAMPLE, "--method", "sample", "--runs", 1, "--p", 0)
+    code, out, _ = called(capsys, EXAMPLE, "--method", "monte-carlo", "--runs", 1, "--p", 0)
     assert code == 0
     assert "≤ 0.0732 %" in out  # 3 / 4096
     assert "≤ 32.1 min" in out  # the same, of a month
@@ -58,7 +58,7 @@ def test_a_sampled_answer_says_so(capsys) -> None:  # type: ignore[no-untyped-de
 def test_bounds_are_shown_with_the_digits_in_which_they_differ() -> None:
     shown = [_number(Figure(low, high, "bounds")) for low, high in ((0.1, 0.2), (0.0075, 0.007523), (0.1, 0.1 + 1e-9))]
     assert shown == ["10–20 %", "0.75–0.753 %", "10–10.0000001 %"]
-    assert _number(Figure(0.1, 0.3, "sample", 0.2)) == "~20 %"
+    assert _number(Figure(0.1, 0.3, "monte-carlo", 0.2)) == "~20 %"
     assert _number(None) == "–"
 
 
@@ -83,8 +83,11 @@ def test_many_settings_and_long_names_still_fit(capsys, tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["--p", "1.5"], "error: --p = 1.5: must be a probability, between 0 and 1\n"),
-        (["--method", "guess"], "error: --method = guess: must be auto, exact, sample, strata or weights\n"),
-        (["--method", "sample", "--runs", "0"], "error: --runs = 0: must be between 1 and 1e12\n"),
+        (
+            ["--method", "guess"],
+            "error: --method = guess: must be auto, exact, monte-carlo, stratified or importance-sampling\n",
+        ),
+        (["--method", "monte-carlo", "--runs", "0"], "error: --runs = 0: must be between 1 and 1e12\n"),
         (["--runs", "0"], "error: --runs = 0: must be between 1 and 1e12\n"),
         (["--workers", "0"], "error: --workers = 0: must be at least 1\n"),
         (["--target", "-1"], "error: --target = -1.0: must be between 0 and 1\n"),

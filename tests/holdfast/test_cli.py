@@ -1,4 +1,4 @@
-"""Manners of the command line: exit codes, one line for each error, data on stdout and talk on stderr."""
+"""Manners of the command line: exit codes, one line for each error, data on stdout and messages on stderr."""
 
 from __future__ import annotations
 

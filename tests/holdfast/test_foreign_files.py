@@ -40,10 +40,10 @@ KEYS = {
         "validate",
         SCENARIO.replace(INTERVAL, f'{INTERVAL}\n[fault_tolerance.replica_plan]\nplan = "FILE"'),
     ),
-    "query_set": ("dynamics", 'query_set = "FILE"\nduration = "1 d"\ncapacity = 4.0\n[hosts]\na = {}\n'),
+    "query_set": ("fleet", 'query_set = "FILE"\nduration = "1 d"\ncapacity = 4.0\n[hosts]\na = {}\n'),
     "log": (
-        "dynamics",
-        (EXAMPLES / "dynamics.toml").read_text(encoding="utf-8").replace("price", 'log = "FILE"\nprice'),
+        "fleet",
+        (EXAMPLES / "fleet.toml").read_text(encoding="utf-8").replace("price", 'log = "FILE"\nprice'),
     ),
     "sizing.failures.log": (
         "size",
@@ -62,7 +62,7 @@ COMMANDS = {
             "run": [".toml"],
             "sweep": [".toml"],
             "availability": [".toml", ".json"],
-            "dynamics": [".toml", ".json"],
+            "fleet": [".toml", ".json"],
             "size": [".toml", ".json"],
             "failures": [".csv", ".csv.gz", ".parquet"],
         }.items()
@@ -171,11 +171,11 @@ def test_downtimes_are_refused_with_the_line_and_not_with_what_is_there(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], row: str, line: int
 ) -> None:
     (tmp_path / "down.csv").write_text(f"host,down,up\na,1,2\n{row}\n")
-    text = (EXAMPLES / "dynamics.toml").read_text(encoding="utf-8")
+    text = (EXAMPLES / "fleet.toml").read_text(encoding="utf-8")
     text = text.replace('[times]\nmttf = "30 d"\nmttr = "4 h"\n', "").replace("price", 'log = "down.csv"\nprice')
     (tmp_path / "mine.toml").write_text(text)
     with pytest.raises(SystemExit):
-        cli.main(["dynamics", str(tmp_path / "mine.toml")])
+        cli.main(["fleet", str(tmp_path / "mine.toml")])
     error = capsys.readouterr().err
     assert SECRET not in error
     assert "down.csv" in error

@@ -10,7 +10,7 @@ import pytest
 from test_altered_plans import CASES, QUERIES
 from typer.testing import CliRunner
 
-from holdfast.commands.dynamics import dynamics
+from holdfast.commands.fleet import fleet
 from holdfast.commands.plan import app
 from models.errors import InputError, InputFault
 
@@ -78,9 +78,9 @@ def test_a_page_and_a_plan_of_replicas_are_two_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("inside", [".", "page.html"])
-def test_a_page_of_dynamics_is_not_in_the_directory_that_is_made_anew(tmp_path: Path, inside: str) -> None:
+def test_a_page_of_fleets_is_not_in_the_directory_that_is_made_anew(tmp_path: Path, inside: str) -> None:
     out = tmp_path / "out.html"
     with pytest.raises(InputError) as raised:
-        dynamics(tmp_path / "none.toml", out=out, report=out / inside)
+        fleet(tmp_path / "none.toml", out=out, report=out / inside)
     (fault,) = raised.value.faults
     assert (fault.path, fault.rule) == ("--report", "is in the directory of --out")

@@ -267,7 +267,7 @@ def test_replicas_that_run_stay_but_for_the_moves_and_verify_counts_them(
 ) -> None:
     before, after = tmp_path / "before.json", tmp_path / "after.json"
     ran = planned(capsys, EXAMPLE, "--importance", "product", "--budget", 0.4, "--out", before)
-    words = ("--from", before, "--moves", 1, "--optimise", "--out", after, "--force")
+    words = ("--from", before, "--max-moves", 1, "--optimise", "--out", after, "--force")
     made = planned(capsys, EXAMPLE, *words)
     assert [hosts[0] for hosts in made["instances"]] == [hosts[0] for hosts in ran["instances"]]
     pairs = zip(ran["instances"], made["instances"], strict=True)
@@ -298,7 +298,7 @@ def test_a_query_that_went_takes_its_operators_along_and_lists_say_the_same_as_a
     text = EXAMPLE.read_text()
     start, end = text.index("[queries.average.operators]"), text.index("[queries.alerts.operators]")
     file.write_text(text[:start] + text[end:])
-    made = planned(capsys, file, "--importance", "product", "--from", before, "--moves", 0)
+    made = planned(capsys, file, "--importance", "product", "--from", before, "--max-moves", 0)
     where = {name: hosts for own, hosts in zip(ran["names"], ran["instances"], strict=True) for name in own}
     assert made["running"] == [where[name] for name in made["operators"]]
     lists = "".join(f'"{name}" = {where[name]}\n' for name in made["operators"])
@@ -315,7 +315,7 @@ def test_moves_that_are_too_few_or_of_nothing_and_plans_of_other_queries_are_ref
 ) -> None:
     before = tmp_path / "before.json"
     made = planned(capsys, EXAMPLE, "--importance", "product", "--out", before)
-    code, _, err = run(capsys, "plan", "replicas", EXAMPLE, "--from", before, "--moves", 1, "--budget", 0.1)
+    code, _, err = run(capsys, "plan", "replicas", EXAMPLE, "--from", before, "--max-moves", 1, "--budget", 0.1)
     assert code == 3
     assert "have to leave their hosts, for the budget or the room of hosts; at most 1 may" in err
     wrong: list[tuple[dict[str, Any], str]] = [
@@ -334,10 +334,10 @@ def test_moves_that_are_too_few_or_of_nothing_and_plans_of_other_queries_are_ref
         assert (code, out) == (2, "")
         assert said in err
         assert "Traceback" not in err
-    for words in (("--moves", 1), ("--moves", -1)):
+    for words in (("--max-moves", 1), ("--max-moves", -1)):
         code, _, err = run(capsys, "plan", "replicas", EXAMPLE, *words)
         assert code == 2
-        assert "--moves" in err
+        assert "--max-moves" in err
 
 
 def test_a_target_that_is_no_probability_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

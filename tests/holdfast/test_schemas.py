@@ -33,8 +33,8 @@ FILES = {
     "replicas.toml": "scenario",
     "two-hosts.toml": "scenario",
     "availability.toml": "availability",
-    "dynamics.toml": "dynamics",
-    "dynamics-queries.toml": "dynamics",
+    "fleet.toml": "fleet",
+    "fleet-queries.toml": "fleet",
     "sizing.toml": "sizing",
     "queries-sizing.toml": "sizing",
     "queries.toml": "query-set",
@@ -61,7 +61,7 @@ def reader(tmp_path: Path) -> Callable[[str, Any], None]:
     parsed: dict[str, Callable[[Any], object]] = {
         "scenario": scenario_from,
         "availability": availability_from,
-        "dynamics": shaped_from,
+        "fleet": shaped_from,
         "sizing": sizing_from,
         "query-set": query_set_from,
     }

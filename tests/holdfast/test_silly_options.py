@@ -15,7 +15,7 @@ from models.errors import InputError
 from models.planning.placement import Placement
 from scenarios.planning.running_plans import placement_from
 from scenarios.queries.files import read_queries
-from scenarios.queries.replicas import Asked, front_of, problem_of
+from scenarios.queries.replicas import Options, front_of, problem_of
 
 QUERIES = Path(__file__).parents[2] / "examples" / "queries.toml"
 
@@ -36,12 +36,12 @@ def test_moves_of_a_placement_that_are_no_number_of_moves_are_refused_as_such(mo
 
 @pytest.mark.parametrize("points", [-1, 0, 1, 10_001, 10**11])
 def test_points_of_a_front_are_neither_few_nor_endless(points: int) -> None:
-    problem = problem_of(read_queries(QUERIES), Asked())
+    problem = problem_of(read_queries(QUERIES), Options())
     with pytest.raises(InputError, match="must be at least 2, and at most 10000"):
         front_of(problem, points)
 
 
-METHODS = ["baseline", "even", "sensitive-first", "exact", "expected-useable"]
+METHODS = ["baseline", "even", "sensitive-first", "exact", "expected-usable"]
 TIMED = ["checkpoints", "selection", "queries", "steps", "placement"]
 SEEDED = ["checkpoints", "queries", "steps", "placement", "replicas"]
 MOVED = ["checkpoints", "placement"]
@@ -56,7 +56,7 @@ SILLY = [
     *(("interval", option, "-1") for option in ("--checkpoint-s", "--mtbf-s", "--restart-s", "--recovery-target-s")),
     *(("interval", option, "nan") for option in ("--complete-s", "--utilisation", "--rate-per-s")),
     *(("replicas", "--level", value) for value in ("-1", "11", "99999999999999999999")),
-    *(("replicas", option, value) for option in ("--moves", "--budget-replicas") for value in ("-1", "9" * 20)),
+    *(("replicas", option, value) for option in ("--max-moves", "--budget-replicas") for value in ("-1", "9" * 20)),
     *(("replicas", "--time-limit", value) for value in ("-1", "0", "nan", "inf")),
     ("replicas", "--over", "x"),
     *(("replicas", "--front", value) for value in ("-1", "1", "99999999999999999999")),

@@ -160,13 +160,13 @@ def test_availability_time_down_and_causes_are_one_figure(views: Views) -> None:
 
 def test_what_is_said_to_meet_a_target_has_figures_that_meet_it(views: Views) -> None:
     document, target = views.document, views.document["target"]
-    promised = [(1 - target["availability"], document["at"])] if document["plan"] else []
-    promised += [(point["allowed_unavailability"], point["at"]) for point in document["curve"] if point["plan"]]
-    assert promised or document["status"] in ("infeasible", "unknown")
-    for allowed, at in promised:
+    claimed = [(1 - target["availability"], document["at"])] if document["plan"] else []
+    claimed += [(point["allowed_unavailability"], point["at"]) for point in document["curve"] if point["plan"]]
+    assert claimed or document["status"] in ("infeasible", "unknown")
+    for allowed, at in claimed:
         assert at["unavailability"] <= allowed * (1 + 1e-6)
         if target["recovery_s"] is not None:
-            assert at["promised_recovery_s"] <= target["recovery_s"] * (1 + 1e-9)
+            assert at["quantile_recovery_s"] <= target["recovery_s"] * (1 + 1e-9)
     for row in (*document["evaluated"], *document["next_cheaper"]):
         if row["least"] is not None and row["at"] is not None:
             assert row["least"] <= row["at"]["unavailability"]
@@ -231,7 +231,7 @@ def test_headline_and_tables_of_the_page_state_the_figures_of_the_document(views
         float("inf") if at["worst_recovery_s"] is None else at["worst_recovery_s"]
     )
     recovery = next(text for label, text in views.headline.items() if label.startswith("recovery"))
-    assert recovery.startswith(display.duration(at["promised_recovery_s"] or float("inf")))
+    assert recovery.startswith(display.duration(at["quantile_recovery_s"] or float("inf")))
     assert views.headline["cost"] == f"{display.money(document['cost'])} {document['cost_unit']}"
     assert f"cost {views.headline['cost']}, " in " ".join(views.terminal.split())
     sums = [float(re.sub("[^0-9.]", "", row[2])) for row in views.tables["table-down"][1:]]

@@ -1,4 +1,4 @@
-"""The terminal, the page and the JSON document of availability, replicas and dynamics state the same figures."""
+"""The terminal, the page and the JSON document of availability, replicas and fleets state the same figures."""
 
 from __future__ import annotations
 
@@ -87,17 +87,17 @@ def test_replicas_state_the_figures_of_each_plan_and_whose_bound_there_is(tmp_pa
     assert f"{subject} more than {display.share(1 - document['bound'], 4, rounding='up')} of the time" in terminal
 
 
-def test_dynamics_states_the_figures_of_each_query_and_over_what_they_are_summed(tmp_path: Path) -> None:
+def test_fleet_states_the_figures_of_each_query_and_over_what_they_are_summed(tmp_path: Path) -> None:
     path = tmp_path / "asked.json"
     given = {
         "hosts": ["a", "b", "c"],
         "duration": "90 d",
         "times": {"mttf": "9 d", "mttr": "1 d"},
         "operators": {"x": ["a", "b"], "y": ["c"]},
-        "queries": {"q": {"operators": ["x", "y"], "promise": 0.5}, "r": {"operators": ["x"]}},
+        "queries": {"q": {"operators": ["x", "y"], "slo": 0.5}, "r": {"operators": ["x"]}},
     }
     path.write_text(json.dumps(given))
-    document, terminal, read = views(tmp_path, "dynamics", str(path), "--replications", "2")
+    document, terminal, read = views(tmp_path, "fleet", str(path), "--replications", "2")
     rows = {row[0]: row for row in read.tables["table-by-query"][1:]}
     for one in document["queries"]:
         row = rows[one["query"]]

@@ -22,7 +22,7 @@ def test_facts_that_need_several_lines_stay_in_their_column() -> None:
     ("argv", "said"),
     [
         (["size", "a b.toml", "--report", "x.html", "--force"], "holdfast size 'a b.toml'"),
-        (["dynamics", "a.toml", "--out=x", "--workers", "2", "--seed", "3"], "holdfast dynamics a.toml --seed 3"),
+        (["fleet", "a.toml", "--out=x", "--workers", "2", "--seed", "3"], "holdfast fleet a.toml --seed 3"),
         (["failures", "a.csv", "--json", "--draws", "0", "--page=p.html"], "holdfast failures a.csv --draws 0"),
     ],
 )

@@ -101,7 +101,7 @@ def elastic_keys(seed: int, **changes: Any) -> dict[str, Any]:
             "period": f"{draw.choice([200, 300, 500])} ms",
             "rest": f"{draw.choice([0, 400, 900])} ms",
             "moves": draw.choice([1, 2, 4]),
-            "prefer": draw.choice(["sufficient", "quarter", "useable"]),
+            "prefer": draw.choice(["sufficient", "quarter", "usable"]),
             "protocol": protocol,
             "scale_out": spare > 0 and draw.random() < 0.8,
             "scale_in": draw.random() < 0.7,

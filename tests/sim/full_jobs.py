@@ -227,7 +227,7 @@ def moving_keys(draw: Random, seed: int) -> dict[str, Any]:
         "period": draw.choice(["300 ms", "500 ms"]),
         "rest": draw.choice(["0 ms", "700 ms"]),
         "moves": draw.choice([1, 3]),
-        "prefer": draw.choice(["sufficient", "quarter", "useable"]),
+        "prefer": draw.choice(["sufficient", "quarter", "usable"]),
         "protocol": draw.choice(PROTOCOLS),
         "scale_out": draw.random() < 0.7,
         "scale_in": draw.random() < 0.7,

@@ -1,4 +1,4 @@
-"""The anti-correlated experiment of Madsen and Zhou in a simulated run: 100, 50 or 0 % of useable checkpoints.
+"""The anti-correlated experiment of Madsen and Zhou in a simulated run: 100, 50 or 0 % of usable checkpoints.
 
 Two operators of ten key groups on hosts 1 and 2, their input on host 0; others take 70 % of the CPU of hosts 0 and 2.
 The data go from the first operator to the second one, 1 % more each second. The page "Checkpoint-assisted migration"
@@ -63,7 +63,7 @@ ALLOCATIONS = {
 
 @pytest.mark.parametrize("begin_s", [40, 60, 80])
 @pytest.mark.parametrize("allocation", ALLOCATIONS)
-def test_as_many_checkpoints_are_useable_as_the_paper_says(allocation: str, begin_s: int) -> None:
+def test_as_many_checkpoints_are_usable_as_the_paper_says(allocation: str, begin_s: int) -> None:
     share, host_of = ALLOCATIONS[allocation]
     checkpoint_hosts = {("two", group): host_of(group) for group in range(GROUPS)}
     checkpoint_hosts |= {("one", group): "second-0" for group in range(GROUPS)}
@@ -74,5 +74,5 @@ def test_as_many_checkpoints_are_useable_as_the_paper_says(allocation: str, begi
     assert checks["at_ns"][0] == begin_s * 10**9
     # Before any move: host `second` with all of `two`.
     assert (checks["overloaded"][0], checks["groups"][0]) == (1, GROUPS)
-    assert checks["useable"][0] == share * GROUPS
+    assert checks["usable"][0] == share * GROUPS
     assert (checks["assisted"][0] > 0) == (share > 0)

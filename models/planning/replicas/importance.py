@@ -19,7 +19,7 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, frozen
 from models.errors import InputError
-from models.planning.replicas.problem import Replication
+from models.planning.replicas.problem import ReplicaProblem
 from models.reliability.importance import replica_gain
 from models.reliability.queries import Failures, Queries
 from models.validation_messages import similar
@@ -27,7 +27,7 @@ from models.validation_messages import similar
 IMPORTANCE = ("degree", "utilisation", "product", "gain", "random")
 
 
-def importance(name: str, problem: Replication, instances: Sequence[Sequence[int]], noise: FloatArray) -> FloatArray:
+def importance(name: str, problem: ReplicaProblem, instances: Sequence[Sequence[int]], noise: FloatArray) -> FloatArray:
     """Importance of each operator, (n,), between 0 and 1; `noise` (n,), drawn by the caller, is that of `random`.
 
     Raises InputError for a name that is none of IMPORTANCE.
@@ -45,18 +45,18 @@ def importance(name: str, problem: Replication, instances: Sequence[Sequence[int
     raise InputError.at("importance", name, "must be one of " + ", ".join(IMPORTANCE), similar(name, IMPORTANCE))
 
 
-def degree(problem: Replication) -> FloatArray:
+def degree(problem: ReplicaProblem) -> FloatArray:
     """Queries that use each operator, of all queries, (n,)."""
     return frozen(problem.degree / problem.n_queries)
 
 
-def low_utilisation(problem: Replication) -> FloatArray:
+def low_utilisation(problem: ReplicaProblem) -> FloatArray:
     """1 - load / largest load, (n,); 1 where nothing loads."""
     largest = float(problem.load.max())
     return frozen(1 - problem.load / largest if largest > 0 else np.ones(problem.n_operators))
 
 
-def gain(problem: Replication, instances: Sequence[Sequence[int]]) -> FloatArray:
+def gain(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> FloatArray:
     """The gain of each operator from one more instance on a host of its own, relative to the largest, (n,).
 
     That host fails like the mean of those that take replicas, and independently. Zero for all where nothing gains.
@@ -66,7 +66,7 @@ def gain(problem: Replication, instances: Sequence[Sequence[int]]) -> FloatArray
     return frozen(found / largest if largest > 0 else found)
 
 
-def exact_gains(problem: Replication, instances: Sequence[Sequence[int]]) -> FloatArray:
+def exact_gains(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> FloatArray:
     """How much the expected share of running queries rises with a replica on a host of its own, (n,)."""
     queries = replace(problem.queries(instances), n_hosts=problem.n_hosts + 1)
     first = problem.down[:1]
@@ -80,7 +80,7 @@ def _gain(queries: Queries, failures: Failures, operator: int, host: int) -> flo
     return float(replica_gain(queries, failures, operator, host).low[0])
 
 
-def of_queries(problem: Replication, of_operators: FloatArray) -> FloatArray:
+def of_queries(problem: ReplicaProblem, of_operators: FloatArray) -> FloatArray:
     """Importance of each query: the mean of that of its operators, by the weight of the query, (n_queries,)."""
     means = np.array([of_operators[list(needed)].mean() for needed in problem.operators])
     weights = np.array(problem.weights)

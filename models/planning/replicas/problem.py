@@ -38,7 +38,7 @@ ROUNDING = 2.0**-38  # of the largest capacity: what rounding a hundred loads am
 
 
 @dataclass(frozen=True, eq=False)
-class Replication:
+class ReplicaProblem:
     """One problem, checked on construction; arrays are read-only.
 
     load (n,), network (n,) or None; operators: those of each query; weights of queries; edges (E, 2): streams between
@@ -222,7 +222,7 @@ class Replication:
         return list(_violations(self, instances))
 
 
-def _running_rule(problem: Replication, primary: int, hosts: Sequence[int]) -> str:
+def _running_rule(problem: ReplicaProblem, primary: int, hosts: Sequence[int]) -> str:
     """What is wrong with where replicas of an operator run; "" for nothing."""
     if any(not 0 <= host < problem.n_hosts for host in hosts):
         return f"has a host that is not there: there are {problem.n_hosts}, counted from 0"
@@ -239,7 +239,7 @@ def _running_rule(problem: Replication, primary: int, hosts: Sequence[int]) -> s
     return ""
 
 
-def _violations(problem: Replication, instances: Sequence[Sequence[int]]) -> Iterator[str]:
+def _violations(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> Iterator[str]:
     if len(instances) != problem.n_operators:
         yield f"has {len(instances)} operators, there are {problem.n_operators}"
         return
@@ -268,7 +268,7 @@ def _violations(problem: Replication, instances: Sequence[Sequence[int]]) -> Ite
     yield from _over_limits(problem, instances)
 
 
-def _over_limits(problem: Replication, instances: Sequence[Sequence[int]]) -> Iterator[str]:
+def _over_limits(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> Iterator[str]:
     cost, slack = problem.cost(instances), problem.slack * max(1.0, problem.n_hosts)
     if problem.budget is not None and cost > problem.budget + slack:
         yield f"replicas take {display.number(cost, 12)}, the budget is {display.number(problem.budget, 12)}"
@@ -296,7 +296,7 @@ def _over(load: FloatArray, room: FloatArray, instances: Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ReplicationPlan(Solution):
+class ReplicaPlan(Solution):
     """An answer: the hosts of the instances of each operator, the primary first; None when there is none.
 
     `objective` is the expected share of broken queries (or the largest chance of one) in the first setting, `bound` a

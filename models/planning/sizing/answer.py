@@ -38,7 +38,7 @@ class PlanFigures:
     utilisation: float
     worst_recovery_s: float
     mean_recovery_s: float
-    promised_recovery_s: float
+    quantile_recovery_s: float
     mean_between_recoveries_s: float | None
     unavailability_at_least: float | None = None
 

@@ -86,7 +86,7 @@ class _Moves:
 
     def lost(self, missing: int) -> float:
         """P(a failure makes a recovery from the checkpoint necessary)."""
-        return 1.0 if missing + 1 >= self.plan.copies else 1 - self.problem.asked.copies.coverage
+        return 1.0 if missing + 1 >= self.plan.copies else 1 - self.problem.description.copies.coverage
 
     def rates(self) -> Rates:
         """(from, to) -> rate (n,), where there is one."""
@@ -102,7 +102,7 @@ class _Moves:
         for down in range(self.spare + 1):
             for missing in range(self.plan.copies):
                 yield down, SERVING, missing
-                if missing and self.problem.asked.copies.take_over_s > 0:
+                if missing and self.problem.description.copies.take_over_s > 0:
                     yield down, SWITCHING, missing
                 yield down, RECOVERING, missing
             yield down, RESUMING, 0
@@ -124,7 +124,7 @@ class _Moves:
             lost = self.lost(missing)
             yield (down + 1, RECOVERING, min(missing + 1, most)), rate * lost
             if lost < 1:
-                switches = self.problem.asked.copies.take_over_s > 0
+                switches = self.problem.description.copies.take_over_s > 0
                 yield (down + 1, SWITCHING if switches else SERVING, missing + 1), rate * (1 - lost)
 
     def _repairs(self, state: State) -> Iterator[tuple[State, float]]:
@@ -139,7 +139,7 @@ class _Moves:
 
     def _ends(self, state: State) -> Iterator[tuple[State, FloatArray | float]]:
         down, doing, missing = state
-        copies = self.problem.asked.copies
+        copies = self.problem.description.copies
         if doing == SERVING and missing:
             yield (down, SERVING, 0), 1 / copies.rebuild_s
         elif doing == SWITCHING:

@@ -221,9 +221,9 @@ def sizing_from(raw: object, *, from_file: bool = True) -> Sizing:
     return found
 
 
-def faults(asked: Sizing) -> Iterator[InputFault]:
+def faults(description: Sizing) -> Iterator[InputFault]:
     """Keys that do not fit each other."""
-    work, said, hosts, points = asked.work, asked.failures, asked.hosts, asked.checkpoints
+    work, said, hosts, points = description.work, description.failures, description.hosts, description.checkpoints
     flow = (work.rate_per_s, work.service_s)
     if work.load is None and None in flow:
         yield InputFault("work", NO_VALUE, "must have load, or rate and service")
@@ -242,26 +242,26 @@ def faults(asked: Sizing) -> Iterator[InputFault]:
         yield InputFault("failures.crews", NO_VALUE, "is missing: a crew has a price")
     if hosts.least > hosts.most:
         yield InputFault("hosts.least", hosts.least, f"must be at most hosts.most, {hosts.most}")
-    if max(asked.levels) > hosts.most:
-        yield InputFault("copies.levels", max(asked.levels), f"must be at most hosts.most, {hosts.most}")
+    if max(description.levels) > hosts.most:
+        yield InputFault("copies.levels", max(description.levels), f"must be at most hosts.most, {hosts.most}")
     if points.complete_s is not None and points.complete_s < points.pause_s:
         yield InputFault("checkpoints.complete", points.complete_s, "must be at least the pause")
-    yield from _unit_faults(asked)
-    budget = asked.target.budget_per_s
+    yield from _unit_faults(description)
+    budget = description.target.budget_per_s
     if budget is not None and hosts.price_per_s is None:
         yield InputFault("target.budget", NO_VALUE, "needs hosts.price")
 
 
-def _unit_faults(asked: Sizing) -> Iterator[InputFault]:
+def _unit_faults(description: Sizing) -> Iterator[InputFault]:
     """What does not fit the units."""
-    units = asked.units
+    units = description.units
     if units is None:
         return
     if (units.count is None) == (units.shares is None):
         yield InputFault("units", NO_VALUE, "must have count or shares, and not both")
     elif not any(units.values):
         yield InputFault("units.shares", units.shares, "must not all be zero")
-    elif units.number < asked.hosts.least:
-        yield InputFault("hosts.least", asked.hosts.least, f"must be at most the number of units, {units.number}")
-    if asked.levels != (1,):
-        yield InputFault("copies.levels", asked.copies.levels, "must be 1 beside units")
+    elif units.number < description.hosts.least:
+        yield InputFault("hosts.least", description.hosts.least, f"must be at most the number of units, {units.number}")
+    if description.levels != (1,):
+        yield InputFault("copies.levels", description.copies.levels, "must be 1 beside units")

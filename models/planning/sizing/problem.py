@@ -49,14 +49,14 @@ class SystemPlan:
 class SizingProblem:
     """The question in SI units; `asked` is where it comes from, mttf_s and mttr_s perhaps from a log."""
 
-    asked: Sizing
+    description: Sizing
     mttf_s: float
     mttr_s: float
 
     @property
     def allowed(self) -> float:
         """The unavailability that the target allows, as it is written: of 0.9999 it is 0.0001."""
-        return float(1 - Decimal(repr(self.asked.target.availability)))
+        return float(1 - Decimal(repr(self.description.target.availability)))
 
     @property
     def allowed_down_s(self) -> float:
@@ -66,21 +66,21 @@ class SizingProblem:
     @property
     def down_s(self) -> float:
         """D: from a failure until work goes on [s]."""
-        return self.asked.checkpoints.detection_s + self.asked.checkpoints.restart_s
+        return self.description.checkpoints.detection_s + self.description.checkpoints.restart_s
 
     @property
     def complete_s(self) -> float:
         """C: from the beginning of a checkpoint until it can be used [s]."""
-        points = self.asked.checkpoints
+        points = self.description.checkpoints
         return points.pause_s if points.complete_s is None else points.complete_s
 
     def plans(self) -> list[SystemPlan]:
         """All plans by rising cost; of equal cost those with fewer copies, then fewer crews, first."""
-        hosts, crews = self.asked.hosts, self.asked.crews
+        hosts, crews = self.description.hosts, self.description.crews
         every = [
             SystemPlan(n, r, min(c or 0, n))
             for n in range(hosts.least, hosts.most + 1)
-            for r in self.asked.levels
+            for r in self.description.levels
             for c in crews
             if r <= n
         ]
@@ -89,19 +89,19 @@ class SizingProblem:
     def cost(self, plan: SystemPlan) -> float:
         """USD/s, or hosts where these have no price; as if the sum of the prices an hour were written in the file."""
         if self._prices is None:
-            return plan.hosts + plan.crews * self.asked.failures.crew_price_per_s
+            return plan.hosts + plan.crews * self.description.failures.crew_price_per_s
         host, crew = self._prices
         return float(plan.hosts * host + plan.crews * crew) / _HOUR_S
 
     @cached_property
     def _prices(self) -> tuple[Decimal, Decimal] | None:
         """Price of a host and of a crew [USD/h], as they are written."""
-        price, crew = self.asked.hosts.price_per_s, self.asked.failures.crew_price_per_s
+        price, crew = self.description.hosts.price_per_s, self.description.failures.crew_price_per_s
         return None if price is None else (_per_hour(price), _per_hour(crew))
 
     def load(self, plan: SystemPlan) -> float:
         """Hosts that the work and its copies keep busy."""
-        return self.asked.load * (1 + (plan.copies - 1) * self.asked.copies.load)
+        return self.description.load * (1 + (plan.copies - 1) * self.description.copies.load)
 
     def busy(self, plan: SystemPlan, down: int) -> float:
         """rho with so many hosts down."""
@@ -115,7 +115,7 @@ class SizingProblem:
     def fewest_hosts(self, copies: int) -> int:
         """So many hosts are needed while none is down."""
         load = self.load(SystemPlan(1, copies))
-        found = max(copies, math.ceil(load / (self.asked.work.utilisation * _FITS)))
+        found = max(copies, math.ceil(load / (self.description.work.utilisation * _FITS)))
         return found + 1 if load / found >= 1 else found
 
     def recovery_s(self, plan: SystemPlan, interval_s: float, share: float) -> float:
@@ -124,7 +124,7 @@ class SizingProblem:
         A task is lost with the hosts of all its copies. The recovery is infinite where the work does not fit then: it
         waits for a repair. Losses strike at any instant alike, so that share T + C is rolled back.
         """
-        busy, pause = self._busy_after_loss(plan), self.asked.checkpoints.pause_s
+        busy, pause = self._busy_after_loss(plan), self.description.checkpoints.pause_s
         left = 1 - pause / interval_s - busy
         back = share * interval_s + self.complete_s + self.down_s
         return self.down_s + busy * back / left if left > 0 else math.inf
@@ -143,8 +143,8 @@ class SizingProblem:
 
     def quickest_recovery_s(self, plan: SystemPlan) -> float:
         """Return the shortest recovery [s] that any interval gives to the share of losses in the target."""
-        pause, free = self.asked.checkpoints.pause_s, 1 - self._busy_after_loss(plan)
-        share = self.asked.target.recovery_share
+        pause, free = self.description.checkpoints.pause_s, 1 - self._busy_after_loss(plan)
+        share = self.description.target.recovery_share
         back = (self.complete_s + self.down_s) / share
         interval_s = (pause + math.sqrt(pause * pause + free * back * pause)) / free
         return self.recovery_s(plan, max(interval_s, self.complete_s), share)
@@ -156,13 +156,13 @@ class SizingProblem:
         S = target - D and the share k the target asks k rho T^2 + (rho (C + D) - (1 - rho) S) T + delta S <= 0, with
         rho after the loss of all copies of a task.
         """
-        pause, target = self.asked.checkpoints.pause_s, self.asked.target.recovery_s
+        pause, target = self.description.checkpoints.pause_s, self.description.target.recovery_s
         least = max(self.complete_s, pause / (1 - self.busy(plan, 0)) * (1 + 1e-9))
         if target is None:
             return least, math.inf
         if not self.survives_loss(plan):
             return None
-        part, busy, time = self.asked.target.recovery_share, self._busy_after_loss(plan), target - self.down_s
+        part, busy, time = self.description.target.recovery_share, self._busy_after_loss(plan), target - self.down_s
         slope = (1 - busy) * time - busy * (self.complete_s + self.down_s)
         under = slope * slope - 4 * part * busy * pause * time
         if slope <= 0 or under < 0:
@@ -181,7 +181,7 @@ class SizingProblem:
         `more_s` of work has piled up besides. Infinite where checkpoints leave too little time to catch up.
         """
         busy = self._all_busy(plan)[:, None]
-        left = 1 - self.asked.checkpoints.pause_s / interval_s - busy
+        left = 1 - self.description.checkpoints.pause_s / interval_s - busy
         back = interval_s / 2 + self.complete_s + self.down_s + more_s
         with np.errstate(divide="ignore", invalid="ignore"):
             found: FloatArray = np.where(left > 0, self.down_s + busy * back / left, np.inf)
@@ -189,7 +189,7 @@ class SizingProblem:
 
     def quickest(self, plan: SystemPlan, more_s: float = 0.0) -> FloatArray:
         """T_q [s], (spare + 1,): the interval of the shortest mean recovery, with so many hosts down."""
-        pause = self.asked.checkpoints.pause_s
+        pause = self.description.checkpoints.pause_s
         free = 1 - self._all_busy(plan)
         back = self.complete_s + self.down_s + more_s
         found: FloatArray = (pause + np.sqrt(pause * pause + 2 * free * back * pause)) / free

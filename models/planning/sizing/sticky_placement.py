@@ -48,7 +48,7 @@ class StickyPlacement:
     @classmethod
     def of(cls, problem: SizingProblem, plan: SystemPlan) -> StickyPlacement | None:
         """The plan's placements; None where there are too many to look at."""
-        units = problem.asked.units
+        units = problem.description.units
         assert units is not None
         states = placements(plan.hosts, units.number)
         if states is None:
@@ -72,7 +72,7 @@ class StickyPlacement:
 
     def too_full(self, state: int) -> bool:
         """Whether some host may be fuller than it may be."""
-        return self.fullest(state) > self.problem.asked.work.utilisation * _ROUNDING
+        return self.fullest(state) > self.problem.description.work.utilisation * _ROUNDING
 
     def drain(self, state: int, left: float) -> float:
         """How fast what is behind is worked off, [hosts], below zero where it grows; `left` is the share u."""
@@ -88,7 +88,7 @@ class StickyPlacement:
 
     def settle_s(self, state: int, left: float) -> float:
         """S: mean time until each queue has been empty once, operator by operator; not above it where u > rho_max."""
-        units, service_s = self.problem.asked.units, self.problem.asked.work.service_s
+        units, service_s = self.problem.description.units, self.problem.description.work.service_s
         assert units is not None
         if service_s is None or self.drain(state, left) <= 0:
             return 0.0
@@ -97,11 +97,11 @@ class StickyPlacement:
 
     def left(self, interval_s: float) -> float:
         """u: the share of the time that checkpoints leave."""
-        return 1 - self.problem.asked.checkpoints.pause_s / interval_s
+        return 1 - self.problem.description.checkpoints.pause_s / interval_s
 
     def behind_after(self, one: Failure, interval_s: float, *, late: bool = False) -> float:
         """What work is behind for a failure [hosts x s], on average; `late`: while work was behind already."""
-        problem, units = self.problem, self.problem.asked.units
+        problem, units = self.problem, self.problem.description.units
         assert units is not None
         down, back = problem.down_s, interval_s / 2 + problem.complete_s
         left, own = self.left(interval_s), self.load * float(self.shares.most[one.units])
@@ -127,7 +127,7 @@ class StickyPlacement:
     def _part_in_time(self, one: Failure, interval_s: float, target_s: float) -> float:
         problem, left = self.problem, self.left(interval_s)
         drain = self.drain(one.then, left)
-        steps = problem.asked.units.steps if problem.asked.units else 1
+        steps = problem.description.units.steps if problem.description.units else 1
         own = self.load * float(self.shares.most[one.units])
         waits = self.load if steps > 1 else own
         free = (target_s - problem.down_s - self.settle_s(one.then, left)) * drain - waits * problem.down_s
@@ -208,7 +208,7 @@ class StickyPlacement:
             if math.isfinite(recovery_s[state]):
                 add(2 * state + 1, 2 * state, 1 / float(recovery_s[state]))
         law = law_from(2 * states.home + 1, 2 * len(states.counts), rates)
-        stands = self.problem.asked.work.utilisation * _ROUNDING
+        stands = self.problem.description.work.utilisation * _ROUNDING
         mean = [self.load / max(self.used_hosts(state), 1e-9) for state in range(len(states.counts))]
         return np.array([law[2 * s + 1] + (law[2 * s] if mean[s] > stands else 0.0) for s in range(len(mean))])
 

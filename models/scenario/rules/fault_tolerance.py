@@ -1,4 +1,4 @@
-"""Rules about fault tolerance: promises that the method can keep, and hosts for the copies."""
+"""Rules about fault tolerance: guarantees that the method can give, and hosts for the copies."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     if "fault_tolerance" in broken:
         return
     tolerance = scenario.fault_tolerance
-    promised = "guarantee" in tolerance.model_fields_set and tolerance.guarantee != "at-most-once"
-    if tolerance.method == "none" and promised:
+    guaranteed = "guarantee" in tolerance.model_fields_set and tolerance.guarantee != "at-most-once"
+    if tolerance.method == "none" and guaranteed:
         yield InputFault(
             "fault_tolerance.guarantee",
             tolerance.guarantee,

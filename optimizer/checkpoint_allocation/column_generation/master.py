@@ -2,9 +2,9 @@
 
 The sets known so far are the columns; their linear program says where L(u) could be largest. Far from u it knows
 nothing, so u[j] may change by at most `box` (the boxstep method: Marsten, Hogan and Blankenship 1975). A step that
-brings half of what the program promised widens the box, a step that loses narrows it. It ends when the program promises
-too little: then L(u) is within that of the bound of Dantzig-Wolfe. Floating point decides where to look; L(u) is
-evaluated in whole numbers.
+brings half of what the program predicted widens the box, a step that loses narrows it. It ends when the program
+predicts too little: then L(u) is within that of the bound of Dantzig-Wolfe. Floating point decides where to look; L(u)
+is evaluated in whole numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from optimizer.common.quiet import quiet_stdout
 _MOST_STEPS = 200
 _MOST_ITERATIONS = 20_000  # of one linear program
 _AT_BOX = 0.999
-_FEW_AT_BOX = 0.05  # share of multipliers at the box up to which the promise of the program is that of the master
+_FEW_AT_BOX = 0.05  # share of multipliers at the box up to which the prediction of the program is that of the master
 _WIDER, _NARROWER, _MUCH_WIDER = 2.0, 0.5, 4.0
 
 
@@ -105,16 +105,16 @@ def boxed(
         u = np.rint(best.u + step)
         value, _, chosen = evaluated(part, u, work)
         new = [columns.add(node, at) for node, at in enumerate(chosen)]
-        promised, got = float(best.u.sum()) + change - best.bound, value - best.bound
+        predicted, got = float(best.u.sum()) + change - best.bound, value - best.bound
         stopped = float((np.abs(step) > _AT_BOX * box).mean())
         if got > 0:
             best = Multipliers(u, value, best.delta)
-        if promised < close and stopped < _FEW_AT_BOX:
+        if predicted < close and stopped < _FEW_AT_BOX:
             break
-        if promised < close or not any(new):
+        if predicted < close or not any(new):
             box *= _MUCH_WIDER
-        elif got > 0.5 * promised and stopped > _FEW_AT_BOX:
+        elif got > 0.5 * predicted and stopped > _FEW_AT_BOX:
             box *= _WIDER
-        elif got < -promised:
+        elif got < -predicted:
             box = max(box * _NARROWER, 1.0)
     return best

@@ -141,15 +141,15 @@ def _counted(problem: CheckpointAllocation, rows: IntArray, most: FloatArray) ->
 def _of_loads(problem: CheckpointAllocation, found: HallViolator) -> str:
     if len(found.nodes) == problem.n_nodes and not (found.least and problem.n_nodes == 1):
         if found.least:
-            asked, load = display.apart(found.room, found.load, form=display.number)
-            return f"the minimum loads sum to {asked}, the total load is {load}"
+            required, load = display.apart(found.room, found.load, form=display.number)
+            return f"the minimum loads sum to {required}, the total load is {load}"
         total = math.fsum(problem.load.tolist())
         return f"the total load {display.number(total, 6)} exceeds the total capacity {display.number(found.room, 6)}"
     nodes, single = _named("node", found.nodes), len(found.nodes) == 1
     if found.least:
         verb = "asks" if single else "ask"
-        asked, load = display.apart(found.room, found.load, form=display.number)
-        return f"{nodes} {verb} for at least {asked}, all that may go there is {load}"
+        required, load = display.apart(found.room, found.load, form=display.number)
+        return f"{nodes} {verb} for at least {required}, all that may go there is {load}"
     who = _named("checkpoint", found.checkpoints)
     which = f"{nodes}, which can hold" if single else f"{nodes}, which together can hold"
     return f"{who} with load {display.number(found.load, 6)} may only go to {which} {display.number(found.room, 6)}"
@@ -242,16 +242,16 @@ def _too_little(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None
     short = np.flatnonzero(most * SURE < problem.lower)
     if len(short):
         n = int(short[0])
-        asked = problem.capacity_min[n]
+        required = problem.capacity_min[n]
         return Reason(
-            f"node {n} asks for at least {display.number(asked, 6)}, "
+            f"node {n} asks for at least {display.number(required, 6)}, "
             f"all that may go there is {display.number(most[n], 6)}"
         )
     largest = math.fsum(weights.max(axis=1).tolist())
-    asked = math.fsum(problem.lower.tolist())
-    if largest * SURE >= asked:
+    required = math.fsum(problem.lower.tolist())
+    if largest * SURE >= required:
         return None
-    text = f"the minimum loads sum to {display.number(asked, 6)}, the total load is {display.number(largest, 6)}"
+    text = f"the minimum loads sum to {display.number(required, 6)}, the total load is {display.number(largest, 6)}"
     return _hall_reason(problem) or Reason(text, _all("minimum", problem.n_nodes))
 
 

@@ -54,8 +54,8 @@ class _Rows:
 def hall_violator(problem: CheckpointAllocation, *, most_arcs: int | None = None) -> HallViolator | None:
     """The smallest set found that breaks a condition, by nodes and then checkpoints; None without any.
 
-    Loads must be the same on all nodes; anti-affinity pairs and moves are not looked at, so None is no promise then.
-    With `most_arcs` only networks of so many arcs are looked at.
+    Loads must be the same on all nodes; anti-affinity pairs and moves are not looked at, so None guarantees nothing
+    then. With `most_arcs` only networks of so many arcs are looked at.
     """
     if problem.load.ndim != 1 or problem.cost.size > _MOST_PAIRS:
         return None

@@ -12,7 +12,7 @@ count. It has a row for each node and not for each checkpoint: of those, only th
 
 Moves enter by their cost at the prices so far. What such a small program says of prices is only true near them, so they
 may differ by at most a box from the best so far (Marsten, Hogan and Blankenship 1975); it widens when half of what was
-promised was gained, and narrows when something was lost. Nothing here proves anything: `move_bound` does.
+predicted was gained, and narrows when something was lost. Nothing here proves anything: `move_bound` does.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Moves:
 class _Answer:
     """What prices in the box can prove by some moves, such prices (N,), shares of the moves, if the box is felt."""
 
-    promised: float
+    predicted: float
     prices: FloatArray
     shares: FloatArray
     felt: bool
@@ -149,7 +149,7 @@ def best_prices(moves: Moves, start: FloatArray, unit: float) -> EvaluatedPrices
         broken = np.bincount(moves.row[at], answer.shares, len(moves.must)) > 1 + _SURE
         more = np.union1d(once, np.flatnonzero(broken))
         tried = moves.evaluated(answer.prices)
-        hoped, gained = answer.promised - best.value, tried.value - best.value
+        hoped, gained = answer.predicted - best.value, tried.value - best.value
         close = hoped <= _CLOSE * unit or (hoped - gained <= _CLOSE * unit and not answer.felt)
         if gained > 0 or best.shares is None:
             shares = np.zeros(len(moves.row))

@@ -48,7 +48,7 @@ class Outcome:
     """What the manager did in one run."""
 
     groups: int  # on overloaded hosts, summed over rounds
-    useable: int  # of these, with a checkpoint where they would fit
+    usable: int  # of these, with a checkpoint where they would fit
     assisted: int
     direct: int
     unplaced: int
@@ -60,9 +60,9 @@ class Outcome:
         return self.assisted / max(1, self.assisted + self.direct)
 
     @property
-    def useable_share(self) -> float:
-        """Useable checkpoints, each round by its groups on overloaded hosts."""
-        return self.useable / max(1, self.groups)
+    def usable_share(self) -> float:
+        """Usable checkpoints, each round by its groups on overloaded hosts."""
+        return self.usable / max(1, self.groups)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def tie_band(training: Training, seed: int) -> IntArray:
 
 
 def expected(training: Training, seed: int) -> IntArray:
-    """Another objective: as few key groups as can be expected in need without a useable checkpoint."""
+    """Another objective: as few key groups as can be expected in need without a usable checkpoint."""
     made = expected_allocation(
         training.load,
         training.host,
@@ -152,7 +152,7 @@ POLICIES: dict[str, Policy] = {
     "literal": _solved("exact"),
     "least-used": least_used,
     "tie-band": tie_band,
-    "expected-useable": expected,
+    "expected-usable": expected,
 }
 
 
@@ -189,7 +189,7 @@ def run(
             host[move.group], checkpoint_host[move.group] = move.target, move.origin
             rested_at[move.group] = window + _RESTS
         assisted = sum(move.assisted for move in made.moves)
-        totals += (made.groups, made.useable, assisted, len(made.moves) - assisted, len(made.unplaced), 0)
+        totals += (made.groups, made.usable, assisted, len(made.moves) - assisted, len(made.unplaced), 0)
     return Outcome(*totals.tolist())
 
 

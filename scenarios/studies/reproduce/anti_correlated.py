@@ -44,7 +44,7 @@ def run(allocation: Allocation, work: float = 0.4, theta: float = 0.70) -> Outco
         for move in made.moves:
             host[move.group], checkpoint_host[move.group] = move.target, move.origin
         assisted = sum(move.assisted for move in made.moves)
-        totals += (made.groups, made.useable, assisted, len(made.moves) - assisted, len(made.unplaced))
+        totals += (made.groups, made.usable, assisted, len(made.moves) - assisted, len(made.unplaced))
     return Outcome(*totals.tolist())
 
 

@@ -25,7 +25,7 @@ from scenarios.studies.reproduce import anti_correlated, replay
 from scenarios.studies.reproduce.airline import POLICIES, Outcome, experiment
 from scenarios.studies.reproduce.claims import Finding
 from scenarios.studies.reproduce.flight_rates import WINDOW_S, Airline, FloatArray, flights, loads
-from scenarios.studies.reproduce.tasks import Desk
+from scenarios.studies.reproduce.tasks import TaskRunner
 from sim.scaling.adaptation import Prefer
 
 GROUPS = (16, 32, 48)
@@ -35,13 +35,13 @@ _QUICK_AGES_S = (1.5, 7.0, 34.0, 80.0)
 _SAVED_S = 1.0  # what a direct move costs at least, whatever the state: the condition of the claim about savings
 
 
-def findings(desk: Desk, *, quick: bool) -> Mapping[str, Finding]:
+def findings(runner: TaskRunner, *, quick: bool) -> Mapping[str, Finding]:
     """Claim -> what came out."""
     ages = _QUICK_AGES_S if quick else _AGES_S
     moves = [Move(protocol, age) for protocol in ("cpa", "cpal", "direct") for age in ages]
     cells = _cells(quick)
     years = [one for cell in cells.values() for one in cell]
-    made = desk.make("moving key groups", [*moves, *years], replay.compile_for)
+    made = runner.make("moving key groups", [*moves, *years], replay.compile_for)
     moved = {(move.protocol, move.age_s): replay.Moved(*one) for move, one in zip(moves, made, strict=False)}
     outcomes = _outcomes(cells, made[len(moves) :])
     return _exhaustive() | _anti_correlated() | _replay(moved, ages) | _airline(outcomes, quick)
@@ -74,7 +74,7 @@ def _anti_correlated() -> dict[str, Finding]:
         ("anti-even", "even", 0.5),
         ("anti-worst", "worst", 0.0),
     ):
-        shares = [anti_correlated.run(allocation, work).useable_share for work in (0.2, 0.4, 0.7)]  # type: ignore[arg-type]
+        shares = [anti_correlated.run(allocation, work).usable_share for work in (0.2, 0.4, 0.7)]  # type: ignore[arg-type]
         found[name] = Finding(f"{100 * shares[0]:.0f} %", all(share == paper for share in shares))
     return found
 
@@ -205,7 +205,7 @@ def _cells(quick: bool) -> dict[_Key, list[Year]]:
         for groups in GROUPS
         for salt in range(salts)
     }
-    asked: tuple[Prefer, ...] = ("quarter", "useable")
+    asked: tuple[Prefer, ...] = ("quarter", "usable")
     cells |= {
         (groups, prefer): [Year(Airline(groups), ("even",), seed, prefer) for seed in few]
         for groups in GROUPS
@@ -246,9 +246,9 @@ def _share(outcomes: Sequence[Outcome]) -> float:
     return fmean(one.share for one in outcomes)
 
 
-def _useable(outcomes: Sequence[Outcome]) -> float:
+def _usable(outcomes: Sequence[Outcome]) -> float:
     """Pooled over runs, each by its groups on overloaded hosts."""
-    return sum(one.useable for one in outcomes) / max(1, sum(one.groups for one in outcomes))
+    return sum(one.usable for one in outcomes) / max(1, sum(one.groups for one in outcomes))
 
 
 def _triple(values: Sequence[float], form: str = ".2f") -> str:
@@ -256,18 +256,18 @@ def _triple(values: Sequence[float], form: str = ".2f") -> str:
 
 
 def _shares(of: _Of) -> dict[str, Finding]:
-    """The claims about shares of assisted moves and useable checkpoints."""
+    """The claims about shares of assisted moves and usable checkpoints."""
     share = {
         policy: [_share(of[policy, groups]) for groups in GROUPS]
         for policy in ("baseline", "even", "optimised", "literal")
     }
-    useable = {policy: [_useable(of[policy, groups]) for groups in GROUPS] for policy in share}
+    usable = {policy: [_usable(of[policy, groups]) for groups in GROUPS] for policy in share}
     apart = max(abs(one - other) for one, other in zip(share["even"], share["baseline"], strict=True))
     gain = [one / other for one, other in zip(share["optimised"], share["even"], strict=True)]
-    more = [one / other for one, other in zip(useable["optimised"], useable["even"], strict=True)]
+    more = [one / other for one, other in zip(usable["optimised"], usable["even"], strict=True)]
     literal = [one / other for one, other in zip(share["literal"], share["even"], strict=True)]
-    flat = max(useable["even"]) - min(useable["even"])
-    rises = {name: all(a < b for values in (share[name], useable[name]) for a, b in pairwise(values)) for name in share}
+    flat = max(usable["even"]) - min(usable["even"])
+    rises = {name: all(a < b for values in (share[name], usable[name]) for a, b in pairwise(values)) for name in share}
     rising = rises["optimised"]
     return {
         "airline-even-baseline": Finding(
@@ -278,29 +278,27 @@ def _shares(of: _Of) -> dict[str, Finding]:
             all(1.5 <= one <= 3 for one in gain[1:]),
             "K = 16 only with ties or maintenance" if gain[0] < 1.5 else "",
         ),
-        "airline-useable": Finding(f"{_triple(more, '.1f')} x", all(2 <= one <= 4 for one in more[1:])),
+        "airline-usable": Finding(f"{_triple(more, '.1f')} x", all(2 <= one <= 4 for one in more[1:])),
         "airline-rise": Finding(
-            f"share {_triple(share['optimised'])}, useable {_triple(useable['optimised'])}; "
-            f"correlations below 0.2 as they are: {_triple(share['literal'])}, {_triple(useable['literal'])}, "
+            f"share {_triple(share['optimised'])}, usable {_triple(usable['optimised'])}; "
+            f"correlations below 0.2 as they are: {_triple(share['literal'])}, {_triple(usable['literal'])}, "
             + ("rising, too" if rises["literal"] else "not rising"),
             rising,
         ),
-        "airline-even-flat": Finding(_triple(useable["even"]), flat <= 0.16),
+        "airline-even-flat": Finding(_triple(usable["even"]), flat <= 0.16),
     }
 
 
 def _even_share_rises(of: _Of, outcomes: Mapping[_Key, Mapping[str, Sequence[Outcome]]]) -> dict[str, Finding]:
     plain = [_share(of["even", groups]) for groups in GROUPS]
     asked = {
-        prefer: [_share(outcomes[groups, prefer]["even"]) for groups in GROUPS] for prefer in ("quarter", "useable")
+        prefer: [_share(outcomes[groups, prefer]["even"]) for groups in GROUPS] for prefer in ("quarter", "usable")
     }
     holds = all(a < b for a, b in pairwise(plain))
     text = "; ".join(
-        [_triple(plain), f"quarter asked first {_triple(asked['quarter'])}", f"all {_triple(asked['useable'])}"]
+        [_triple(plain), f"quarter asked first {_triple(asked['quarter'])}", f"all {_triple(asked['usable'])}"]
     )
-    cause = (
-        "a manager that orders groups by load alone; one that asks first which checkpoints are useable makes it rise"
-    )
+    cause = "a manager that orders groups by load alone; one that asks first which checkpoints are usable makes it rise"
     return {"airline-even-share-rise": Finding(text, holds, "" if holds else cause)}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from models.errors import InputError
 from models.validation_messages import nearest
-from scenarios.studies.reproduce.tasks import Desk, check_directory
+from scenarios.studies.reproduce.tasks import TaskRunner, check_directory
 
 _STUDIES = {  # module with `findings`, or with `results` and `findings_of` where there is more to show
     "checkpoint-assisted": "scenarios.studies.reproduce.checkpoint_assisted",
@@ -71,34 +71,36 @@ class Outcome:
     results: Mapping[str, Any]
 
 
-def reproduce(studies: Sequence[str] = (), desk: Desk | None = None, *, quick: bool = False) -> list[dict[str, Any]]:
+def reproduce(
+    studies: Sequence[str] = (), runner: TaskRunner | None = None, *, quick: bool = False
+) -> list[dict[str, Any]]:
     """One row for each claim of the studies (all without any): the paper's value, ours, and whether it holds.
 
-    `holds` is None for a claim that was not tried. `quick` takes fewer seeds; `desk` says where and how the pieces are
-    made. Raises InputError for an unknown study or a directory of something else.
+    `holds` is None for a claim that was not tried. `quick` takes fewer seeds; `runner` says where and how the pieces
+    are made. Raises InputError for an unknown study or a directory of something else.
     """
-    return tried(studies, desk, quick=quick).rows
+    return tried(studies, runner, quick=quick).rows
 
 
-def tried(studies: Sequence[str] = (), desk: Desk | None = None, *, quick: bool = False) -> Outcome:
+def tried(studies: Sequence[str] = (), runner: TaskRunner | None = None, *, quick: bool = False) -> Outcome:
     """The rows of `reproduce`, and what a page shows beside them; raises as it does."""
     known = study_names()
     for name in studies:
         if name not in known:
             raise InputError.at("STUDY", name, "is no study", nearest(name, known))
     chosen = [name for name in known if not studies or name in studies]
-    desk = desk or Desk()
-    if desk.directory is not None:
-        check_directory(desk.directory)
+    runner = runner or TaskRunner()
+    if runner.directory is not None:
+        check_directory(runner.directory)
     found: dict[str, Mapping[str, Finding]] = {}
     results: dict[str, Any] = {}
     for name in chosen:
         module = import_module(_STUDIES[name]) if name in _STUDIES else None
         if module is not None and hasattr(module, "results"):
-            results[name] = module.results(desk, quick=quick)
+            results[name] = module.results(runner, quick=quick)
             found[name] = module.findings_of(results[name])
         elif module is not None:
-            found[name] = module.findings(desk, quick=quick)
+            found[name] = module.findings(runner, quick=quick)
     rows = [_row(claim, found.get(claim.study, {}).get(claim.id)) for claim in claims() if claim.study in chosen]
     return Outcome(rows, results)
 

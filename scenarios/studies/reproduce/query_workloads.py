@@ -17,7 +17,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.errors import InputError
-from models.planning.replicas.problem import Replication, ReplicationPlan
+from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
 from models.queries.description import Costs, Templates
 from optimizer.replicas import plan
 from optimizer.replicas.placing import Placed, place_primaries
@@ -177,12 +177,12 @@ def _scattered(load: FloatArray, seed: int) -> Placed:
     return Placed([[int(h)] for h in host], 0)
 
 
-def _plain(made: Workload, room: FloatArray, down: FloatArray, **more: Any) -> Replication:
+def _plain(made: Workload, room: FloatArray, down: FloatArray, **more: Any) -> ReplicaProblem:
     table = made.table
-    return Replication(made.load, table.operators, room, down, table.edges, table.weights, **more)
+    return ReplicaProblem(made.load, table.operators, room, down, table.edges, table.weights, **more)
 
 
-def _problem(made: Workload, variant: Variant, used: int, spare: int, start: Placed) -> Replication:
+def _problem(made: Workload, variant: Variant, used: int, spare: int, start: Placed) -> ReplicaProblem:
     """Primaries where they are, and room for replicas as the variant reads the paper."""
     primary: IntArray = np.array([hosts[0] for hosts in start.instances], dtype=np.int64)
     budget = LOAD * spare / 100
@@ -203,17 +203,17 @@ def _mean(drawn: Sequence[Point]) -> Point:
     return Point(tuple(exact), tuple(runs), replicated, max(one.left_out for one in drawn))
 
 
-def _plan(problem: Replication, policy: str, variant: Variant, seed: int, draw: int) -> ReplicationPlan:
+def _plan(problem: ReplicaProblem, policy: str, variant: Variant, seed: int, draw: int) -> ReplicaPlan:
     noise = noise_of(problem.n_operators, DRAWS * seed + draw)
     return plan(problem, by=policy, selection=variant.selection, placement=variant.placement, noise=noise)
 
 
-def _replicated(found: ReplicationPlan) -> BoolArray:
+def _replicated(found: ReplicaPlan) -> BoolArray:
     assert found.levels is not None
     return np.asarray(found.levels > 0)
 
 
-def _point(problem: Replication, found: ReplicationPlan, seed: int) -> Point:
+def _point(problem: ReplicaProblem, found: ReplicaPlan, seed: int) -> Point:
     assert found.instances is not None
     assert found.broken is not None
     sampled = shares_running(problem.queries(found.instances), np.array(CHANCES), RUNS, seed)

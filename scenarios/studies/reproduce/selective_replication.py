@@ -30,7 +30,7 @@ from scenarios.studies.reproduce.query_workloads import (
     joined,
     try_points,
 )
-from scenarios.studies.reproduce.tasks import Desk
+from scenarios.studies.reproduce.tasks import TaskRunner
 
 WORKLOADS = 40  # as the claims ask for, also when quick
 _OTHERS = 20  # workloads of a variant
@@ -141,10 +141,10 @@ class Results:
     variants: Mapping[str, Sequence[Tried]]
 
 
-def results(desk: Desk, *, quick: bool) -> Results:
+def results(runner: TaskRunner, *, quick: bool) -> Results:
     """What the pieces came to; `quick` leaves out the variants and most points of the figures."""
     pieces = all_pieces(quick=quick)
-    made = desk.make("queries with replicas", pieces)
+    made = runner.make("queries with replicas", pieces)
     parts: dict[tuple[str, int], list[Part]] = {}
     for piece, found in zip(pieces, made, strict=True):
         parts.setdefault((piece.variant.name, piece.seed), []).append(_part(found))

@@ -39,7 +39,7 @@ _WORKER_START_S, _SPARK_START_S = 2.0, 8.0  # until several processes, or those 
 _LONG_S = 2.0  # after which a piece is named
 
 
-class Talk(Protocol):
+class ProgressCallback(Protocol):
     """Is told what is done, the share of it that is done, how long the rest takes [s], and what of it is under way."""
 
     def __call__(self, text: str, share: float | None, left_s: float | None = None, now: str = "") -> None: ...
@@ -68,14 +68,14 @@ class Task(Protocol):
 
 
 @dataclass(frozen=True)
-class Desk:
+class TaskRunner:
     """Where and how pieces are made; without `directory` nothing is kept. `say` gets a line for whoever waits."""
 
     directory: Path | None = None
     engine: Engine = "local"
     workers: int = 1
     master: str | None = None
-    talk: Talk = _silent
+    on_progress: ProgressCallback = _silent
     say: Callable[[str], None] = lambda line: None
 
     def make(self, title: str, tasks: Sequence[Task], prepare: Prepare | None = None) -> list[Any]:
@@ -92,7 +92,7 @@ class Desk:
             costs_s = self._costs(todo)
             self.say(_expected(costs_s, len(tasks), self._at_once(len(todo)), self._start_s(len(todo))))
             if prepare:
-                prepare(lambda share: self.talk(COMPILING, share))
+                prepare(lambda share: self.on_progress(COMPILING, share))
             for k, result in zip(missing, self._made(title, todo, costs_s), strict=True):
                 kept[k] = result
         return [one["result"] for one in kept if one is not None]
@@ -114,7 +114,7 @@ class Desk:
         make = partial(_make, None if self.directory is None else os.fsencode(self.directory.resolve()))
         order = longest_first(costs_s)
         at_once = self._at_once(len(todo))
-        progress = _Progress(title, todo, Forecast(costs_s, at_once), self._start_s(len(todo)), self.talk)
+        progress = _Progress(title, todo, Forecast(costs_s, at_once), self._start_s(len(todo)), self.on_progress)
         made: dict[int, dict[str, Any]] = {}
 
         def ended(number: int, content: dict[str, Any]) -> None:
@@ -141,8 +141,10 @@ class Desk:
 class _Progress:
     """What is told while pieces are made: the share of the expected time that is done, and what is left."""
 
-    def __init__(self, title: str, todo: Sequence[Task], forecast: Forecast, start_s: float, talk: Talk) -> None:
-        self._title, self._todo, self._forecast, self._talk = title, todo, forecast, talk
+    def __init__(
+        self, title: str, todo: Sequence[Task], forecast: Forecast, start_s: float, on_progress: ProgressCallback
+    ) -> None:
+        self._title, self._todo, self._forecast, self._on_progress = title, todo, forecast, on_progress
         self._zero = time.monotonic() + start_s
         self._all_s, self._done_s = math.fsum(task.cost_s for task in todo), 0.0
 
@@ -160,7 +162,7 @@ class _Progress:
             so_far_s = now_s - self._forecast.began_s(first)
             if so_far_s >= _LONG_S:
                 under_way = f"{self._todo[first].label} for {so_far_s:.0f} s"
-        self._talk(self._title, min(1.0, self._done_s / self._all_s), self._forecast.left_s(now_s), under_way)
+        self._on_progress(self._title, min(1.0, self._done_s / self._all_s), self._forecast.left_s(now_s), under_way)
 
     @property
     def _now_s(self) -> float:

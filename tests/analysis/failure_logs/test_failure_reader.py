@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.failure_logs import records as words
+from analysis.failure_logs import records
 from analysis.failure_logs.reader import read_plain
 from analysis.failure_logs.records import LogQuestion, kind_of, log_of
 from analysis.spark.sources import open_sources
@@ -36,16 +36,16 @@ TRICKY = (
     '"c","9,8,7\n'
 )
 BAD = {
-    words.BACKWARDS: 1,
-    words.FAILS_AGAIN: 1,
-    words.MALFORMED: 2,
-    words.NO_DOWN: 3,
-    words.NO_HOST: 1,
-    words.NO_UP: 1,
+    records.BACKWARDS: 1,
+    records.FAILS_AGAIN: 1,
+    records.MALFORMED: 2,
+    records.NO_DOWN: 3,
+    records.NO_HOST: 1,
+    records.NO_UP: 1,
 }
 
 
-def read(path: Path, question: LogQuestion) -> words.Records:
+def read(path: Path, question: LogQuestion) -> records.Records:
     sources = open_sources([path])
     return read_plain(sources, kind_of(sources[0].columns, sources[0].name), question)
 
@@ -160,18 +160,18 @@ def test_a_cause_alone_keeps_all_hosts() -> None:
     [("5-Apr", "2005-04"), ("Nov-96", "1996-11"), ("3-Sep", "2003-09"), ("Dec-01", "2001-12"), ("13-13", None)],
 )
 def test_months_are_read_whichever_way_round_they_are(text: str, begin: str | None) -> None:
-    us = words._month_us(text, "UTC")
+    us = records._month_us(text, "UTC")
     found = None if us is None else datetime.datetime.fromtimestamp(us / US, datetime.UTC).strftime("%Y-%m")
     assert found == begin
 
 
 def test_a_node_that_its_system_does_not_have_is_a_bad_record(tmp_path: Path) -> None:
-    header = ",".join(words.LANL_COLUMNS)
+    header = ",".join(records.LANL_COLUMNS)
     line = "8,16,{},Nov-96,current,{},{},,,,,,"
     rows = [line.format(node, "1/2/1997 3:04", up) for node, up in ((3, "1/2/1997 4:04"), (16, "1/2/1997 4:04"))]
     (tmp_path / "lanl.csv").write_text("\n".join([header, *rows, line.format(2, "9/9/1999 1:00", "")]))
     found = read(tmp_path / "lanl.csv", LogQuestion(max_bad_share=0.5))
-    assert found.bad == {words.NO_NODE: 1}
+    assert found.bad == {records.NO_NODE: 1}
     assert found.host == ("8-2", "8-3")
     log = log_of(found, LogQuestion(max_bad_share=0.5))
     assert len(log.hosts) == 16

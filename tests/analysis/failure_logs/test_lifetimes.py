@@ -10,19 +10,19 @@ from scipy import stats
 
 from analysis.failure_logs.lifetimes import Fit, _fit, _sample, fits, seen_survival, survival_of, verdict
 from analysis.failure_logs.rates import mean_interval, rate_interval, spread_of
-from models.reliability.failure_log import LONGER, SEEN, SHORTER, Spans
+from models.reliability.failure_log import LONGER, SEEN, SHORTER, CensoredDurations
 
 
-def spans_of(length: np.ndarray, kind: np.ndarray | None = None, tick_s: float = 0.0) -> Spans:
+def durations_of(length: np.ndarray, kind: np.ndarray | None = None, tick_s: float = 0.0) -> CensoredDurations:
     kind = np.full(length.size, SEEN) if kind is None else kind
-    return Spans(length.astype(float), kind.astype(np.int64), np.zeros(0), tick_s)
+    return CensoredDurations(length.astype(float), kind.astype(np.int64), np.zeros(0), tick_s)
 
 
 def by_law(found: tuple[Fit, ...]) -> dict[str, Fit]:
     return {fit.law: fit for fit in found}
 
 
-def drawn_until(window_s: float, hosts: int, draw) -> Spans:  # type: ignore[no-untyped-def]
+def drawn_until(window_s: float, hosts: int, draw) -> CensoredDurations:  # type: ignore[no-untyped-def]
     """Lengths one after the other in each host's window."""
     lengths, kinds = [], []
     for _ in range(hosts):
@@ -32,11 +32,11 @@ def drawn_until(window_s: float, hosts: int, draw) -> Spans:  # type: ignore[no-
             lengths.append(min(length, left))
             kinds.append(LONGER if length > left else SEEN)
             left -= length
-    return Spans(np.array(lengths), np.array(kinds), np.full(hosts, window_s), 0.0)
+    return CensoredDurations(np.array(lengths), np.array(kinds), np.full(hosts, window_s), 0.0)
 
 
 def test_the_exponential_mean_is_all_time_by_what_ended() -> None:
-    found = by_law(fits(spans_of(np.array([1.0, 2.0, 3.0, 6.0]), np.array([SEEN, SEEN, SEEN, LONGER])), draws=0))
+    found = by_law(fits(durations_of(np.array([1.0, 2.0, 3.0, 6.0]), np.array([SEEN, SEEN, SEEN, LONGER])), draws=0))
     assert found["exponential"].mean_s == pytest.approx(4.0)
     assert found["exponential"].log_likelihood == pytest.approx(-3 * math.log(4.0) - 12 / 4)
     assert found["exponential"].rejected is None
@@ -48,7 +48,7 @@ def test_laws_equal_scipys_fits_with_lengths_that_were_not_seen_to_their_end() -
     limit = rng.uniform(20, 200, 400)
     kind = np.where(length > limit, LONGER, SEEN)
     length = np.minimum(length, limit)
-    found = by_law(fits(spans_of(length, kind), draws=0))
+    found = by_law(fits(durations_of(length, kind), draws=0))
     data = stats.CensoredData(uncensored=length[kind == SEEN], right=length[kind == LONGER])
     shape, _, scale = stats.weibull_min.fit(data, floc=0)
     assert found["weibull"].parameters["shape"] == pytest.approx(shape, rel=1e-3)
@@ -71,7 +71,7 @@ def test_laws_equal_scipys_fits_with_lengths_that_were_not_seen_to_their_end() -
     ],
 )
 def test_moments_and_survival_are_those_of_the_law(law: str, frozen) -> None:  # type: ignore[no-untyped-def]
-    found = by_law(fits(spans_of(frozen.ppf((np.arange(2000) + 0.5) / 2000)), draws=0))[law]
+    found = by_law(fits(durations_of(frozen.ppf((np.arange(2000) + 0.5) / 2000)), draws=0))[law]
     assert found.mean_s == pytest.approx(frozen.mean(), rel=0.02)
     assert found.variation == pytest.approx(frozen.std() / frozen.mean(), rel=0.03)
     at = np.array([0.1, 1.0, 5.0, 20.0])
@@ -81,9 +81,9 @@ def test_moments_and_survival_are_those_of_the_law(law: str, frozen) -> None:  #
 
 def test_the_law_that_data_are_drawn_by_is_kept_and_a_wrong_one_rejected() -> None:
     rng = np.random.default_rng(11)
-    spans = drawn_until(300.0, 10, lambda: float(rng.weibull(0.6)) * 10)
-    sample = _sample(spans.length_s, spans.kind)
-    found = {law: _fit(law, spans, sample, 1.0, draws=19, seed=2) for law in ("weibull", "exponential")}
+    durations = drawn_until(300.0, 10, lambda: float(rng.weibull(0.6)) * 10)
+    sample = _sample(durations.length_s, durations.kind)
+    found = {law: _fit(law, durations, sample, 1.0, draws=19, seed=2) for law in ("weibull", "exponential")}
     assert found["weibull"].p is not None
     assert found["weibull"].p > 0.05
     assert found["exponential"].rejected
@@ -95,8 +95,8 @@ def test_a_true_law_is_rejected_about_as_often_as_stated() -> None:
     rng = np.random.default_rng(8)
     rejected = 0
     for seed in range(60):
-        spans = spans_of(rng.exponential(3.0, 40))
-        fit = _fit("exponential", spans, _sample(spans.length_s, spans.kind), 1.0, draws=19, seed=seed)
+        durations = durations_of(rng.exponential(3.0, 40))
+        fit = _fit("exponential", durations, _sample(durations.length_s, durations.kind), 1.0, draws=19, seed=seed)
         rejected += bool(fit.rejected)
     assert rejected <= 8  # binomial(60, 0.05): more with probability 0.4 %
 
@@ -106,26 +106,26 @@ def test_lengths_shorter_than_the_tick_count_as_that() -> None:
     whole = rng.exponential(2.0, 4000)
     rounded = np.round(whole)
     kind = np.where(rounded == 0, SHORTER, SEEN)
-    found = by_law(fits(spans_of(np.where(rounded == 0, 0.5, rounded), kind, tick_s=1.0), draws=0))
+    found = by_law(fits(durations_of(np.where(rounded == 0, 0.5, rounded), kind, tick_s=1.0), draws=0))
     assert found["exponential"].mean_s == pytest.approx(2.0, rel=0.05)
 
 
 def test_draws_are_decided_by_the_seed() -> None:
-    spans = spans_of(np.random.default_rng(1).gamma(2.0, size=60))
-    sample = _sample(spans.length_s, spans.kind)
-    found = [_fit("weibull", spans, sample, 1.0, draws=3, seed=seed) for seed in (3, 3, 4)]
+    durations = durations_of(np.random.default_rng(1).gamma(2.0, size=60))
+    sample = _sample(durations.length_s, durations.kind)
+    found = [_fit("weibull", durations, sample, 1.0, draws=3, seed=seed) for seed in (3, 3, 4)]
     assert found[0] == found[1]
     assert found[0].parameters == found[2].parameters
 
 
 def test_few_lengths_have_one_law_and_none_has_none() -> None:
-    assert [fit.law for fit in fits(spans_of(np.array([1.0, 2.0])), draws=0)] == ["exponential"]
-    assert fits(spans_of(np.array([1.0]), np.array([LONGER]))) == ()
+    assert [fit.law for fit in fits(durations_of(np.array([1.0, 2.0])), draws=0)] == ["exponential"]
+    assert fits(durations_of(np.array([1.0]), np.array([LONGER]))) == ()
     assert verdict("Up times", ()) == "Up times: too few were seen to their end to fit a law."
 
 
 def test_kaplan_and_meier_by_hand() -> None:
-    at, share = seen_survival(spans_of(np.array([1.0, 2.0, 2.0, 3.0]), np.array([SEEN, SEEN, LONGER, SEEN])))
+    at, share = seen_survival(durations_of(np.array([1.0, 2.0, 2.0, 3.0]), np.array([SEEN, SEEN, LONGER, SEEN])))
     assert at.tolist() == [1, 2, 3]
     assert share == pytest.approx([0.75, 0.5, 0.0])
 

@@ -244,7 +244,7 @@ def test_methods_that_are_equally_good_are_named_together():
     rows = (("even", 0.2), ("sensitive-first", 1.0), ("exact", 1.0))
     allocation = tuple(AllocationRow(name, "feasible", 1.0, 1.0, 0.0, share, share, 1.1, False) for name, share in rows)
     words = " ".join("".join(Page(render_report(replace(full(), allocation=allocation))).words).split())
-    assert "100 % of the checkpoints are useable with sensitive-first and exact, 20 % with even." in words
+    assert "100 % of the checkpoints are usable with sensitive-first and exact, 20 % with even." in words
 
 
 @pytest.mark.parametrize("known", [True, False])

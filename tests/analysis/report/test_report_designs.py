@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.report import ReportContent
-from analysis.report.ccdf import reached, tail
+from analysis.report.ccdf import ccdf_figure, reached
 from analysis.report.designs import front, measured, pareto, recoveries
 from analysis.report.parts import Change, Curve, Design, Interval
 from analysis.report.scales import is_wide, rate_unit, share_ticks, time_unit
@@ -73,7 +73,7 @@ def test_designs_in_the_same_place_are_one_spot_that_says_so() -> None:
 
 def test_a_design_has_the_colour_of_its_number_also_where_another_has_no_tail() -> None:
     curve = Curve("c", np.array([0.1, 1.0]), np.array([0.5, 0.01]))
-    given = (design("a", 1.0, 1000.0), replace(design("c", 2.0, 500.0), tail=curve))
+    given = (design("a", 1.0, 1000.0), replace(design("c", 2.0, 500.0), latency_ccdf=curve))
     (drawn,) = [
         one for one in sections_of(ReportContent("t", "q", designs=given))[0].figures if one.name == "designs-tail"
     ]
@@ -206,7 +206,7 @@ def test_the_tail_of_several_designs_names_the_best_and_the_worst() -> None:
     def curve(name: str, slow: float) -> Curve:
         return Curve(name, np.array([0.01, 0.1, slow]), np.array([0.5, 0.01, 0.001]), points=True)
 
-    figure = tail([curve("a", 1.0), curve("b", 2.0)])
+    figure = ccdf_figure([curve("a", 1.0), curve("b", 2.0)])
     assert figure is not None
     assert figure.caption.startswith(
         "One tuple in a thousand took 1\u00a0s or more with a, and 2\u00a0s or more with b."
@@ -214,7 +214,7 @@ def test_the_tail_of_several_designs_names_the_best_and_the_worst() -> None:
     assert "Only the marked points are known" in figure.caption
     assert figure.rows[-1] == ("0.1\u00a0%", "1\u00a0s", "2\u00a0s")
     assert {one["mode"] for one in figure.data} == {"lines+markers"}
-    many = tail([curve(str(k), 1.0) for k in range(15)])
+    many = ccdf_figure([curve(str(k), 1.0) for k in range(15)])
     assert many is not None
     assert len(many.data) == 8
     assert "The first 8 of 15 are drawn." in many.caption
@@ -223,7 +223,7 @@ def test_the_tail_of_several_designs_names_the_best_and_the_worst() -> None:
 def test_a_level_is_reached_at_the_longest_time_that_so_many_took() -> None:
     given = Curve("a", np.array([1.0, 2.0, 3.0]), np.array([1.0, 0.5, 0.1]))
     assert [reached(given, level) for level in (1.0, 0.6, 0.5, 0.1)] == [1.0, 1.0, 2.0, 3.0]
-    assert tail([Curve("a", np.array([0.0]), np.array([1.0]))]) is None
+    assert ccdf_figure([Curve("a", np.array([0.0]), np.array([1.0]))]) is None
 
 
 @pytest.mark.parametrize(
@@ -254,10 +254,12 @@ def test_units_suit_the_greatest_value() -> None:
 
 def test_the_tail_of_a_whole_and_its_parts_speaks_of_the_whole() -> None:
     parts = [Curve(name, np.array([0.1, slow]), np.array([1.0, 0.001])) for name, slow in (("all", 2.0), ("one", 1.0))]
-    figure = tail(parts, whole=True)
+    figure = ccdf_figure(parts, whole=True)
     assert figure is not None
     assert figure.caption == "One tuple in a thousand took 2\u00a0s or more, the slowest 2\u00a0s."
-    edge = tail([Curve("all", np.array([0.1, 3.141]), np.array([1.0, 0.001]))])  # the quantile beside it reads 3.15 s
+    edge = ccdf_figure(
+        [Curve("all", np.array([0.1, 3.141]), np.array([1.0, 0.001]))]
+    )  # the quantile beside it reads 3.15 s
     assert edge is not None
     assert edge.caption.startswith("One tuple in a thousand took 3.1\u00a0s or more")
     assert len(figure.data) == 2

@@ -1,4 +1,4 @@
-"""Moves on the page: the lane below latency, pauses, useable checkpoints, placement; tables that can be searched."""
+"""Moves on the page: the lane below latency, pauses, usable checkpoints, placement; tables that can be searched."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pages import Page, full
 
 from analysis.report import ReportContent, render_report
 from analysis.report.content import Decision, Latency, Migration, Recovery
-from analysis.report.event_marks import with_lane
+from analysis.report.event_marks import with_marks
 from analysis.report.lines import latency
 from analysis.report.moves import load_checks, pauses
 from analysis.report.parts import LoadChecks, Moved, PlacedGroup, PlacedHost
@@ -28,15 +28,15 @@ def move(k: int, at_s: float = 1.0, kind: str = "assisted", **changes: object) -
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def laned(moves: list[Migration], recoveries: tuple[Recovery, ...] = (), decisions: tuple[Decision, ...] = ()):
+def marked(moves: list[Migration], recoveries: tuple[Recovery, ...] = (), decisions: tuple[Decision, ...] = ()):
     figure = latency(LINE, recoveries)
-    return with_lane(figure, recoveries=recoveries, moves=moves, decisions=decisions, replication=0)
+    return with_marks(figure, recoveries=recoveries, moves=moves, decisions=decisions, replication=0)
 
 
 def test_each_kind_of_mark_has_a_row_and_the_caption_counts_them() -> None:
     failed = (Recovery("h", 30.0, 1.0, 1.0, 1.0, 1.0, 4.0),)
     came = (Decision(5.0, "x is acquired", "why"), Decision(6.0, "x stays overloaded", "why"))
-    figure = laned([move(0), move(1, 7.5), move(2, kind="direct")], failed, came)
+    figure = marked([move(0), move(1, 7.5), move(2, kind="direct")], failed, came)
     ticks = figure.layout["yaxis2"]["ticktext"]
     assert ticks == ["direct moves", "assisted moves", "hosts come, go", "failures"]
     rows = {one["name"]: one for one in figure.data if one.get("yaxis") == "y2"}
@@ -51,19 +51,19 @@ def test_each_kind_of_mark_has_a_row_and_the_caption_counts_them() -> None:
 
 
 def test_failures_alone_need_no_lane_but_are_listed() -> None:
-    figure = laned([], (Recovery("h", 30.0, 1.0, 1.0, 1.0, 1.0, 4.0, suspected=True),))
+    figure = marked([], (Recovery("h", 30.0, 1.0, 1.0, 1.0, 1.0, 4.0, suspected=True),))
     assert "yaxis2" not in figure.layout
     assert [what for _, what in figure.events] == ["h is fenced"]
 
 
 def test_marks_of_other_replications_are_left_out() -> None:
-    figure = laned([move(0, replication=1)])
+    figure = marked([move(0, replication=1)])
     assert figure.events == ()
     assert "yaxis2" not in figure.layout
 
 
 def test_thousands_of_moves_are_gathered_and_none_is_forgotten() -> None:
-    figure = laned([move(k, 60 * k / 5000) for k in range(5000)])
+    figure = marked([move(k, 60 * k / 5000) for k in range(5000)])
     marks = figure.data[-1]
     assert 200 < len(marks["x"]) <= 301
     more = [int(said.split(" and ")[1].split()[0]) if " and " in said else 0 for said in marks["text"]]
@@ -101,7 +101,7 @@ def test_of_many_pauses_the_shortest_and_the_longest_are_drawn() -> None:
     assert -0.5 < min(figure.data[0]["y"]) < -0.25 < 0.25 < max(figure.data[0]["y"]) < 0.5
 
 
-def test_useable_checkpoints_are_counted_in_words() -> None:
+def test_usable_checkpoints_are_counted_in_words() -> None:
     zeros = np.zeros(2, int)
     given = LoadChecks(np.array([4.0, 8.0]), np.array([3, 1]), np.array([1, 0]), np.array([1, 0]), zeros, zeros)
     figure = load_checks(given)

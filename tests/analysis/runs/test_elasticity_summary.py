@@ -14,7 +14,7 @@ from analysis.runs.summary import summarise
 from models.scenario.scenario import Scenario
 
 LOOKS: list[tuple[object, ...]] = [
-    # at, overloaded, groups, useable, assisted, direct, drained, unplaced
+    # at, overloaded, groups, usable, assisted, direct, drained, unplaced
     (8 * S, 1, 4, 3, 2, 1, 0, 0),
     (16 * S, 2, 6, 1, 0, 1, 2, 1),
 ]
@@ -25,17 +25,17 @@ def test_shares_are_over_all_checks_and_moves() -> None:
     found = elasticity([small_records(adaptations=LOOKS)])
     assert found is not None
     assert (found["checks"], found["overloaded"], found["drained"], found["unplaced"]) == (2, 3, 2, 1)
-    assert found["useable_share"] == pytest.approx(4 / 10)
+    assert found["usable_share"] == pytest.approx(4 / 10)
     assert found["assisted_share"] == pytest.approx(2 / 4)
     both = elasticity([small_records(k, adaptations=LOOKS) for k in range(2)])
     assert both is not None
-    assert (both["checks"], both["useable_share"]) == (4, found["useable_share"])
+    assert (both["checks"], both["usable_share"]) == (4, found["usable_share"])
 
 
 def test_without_an_overloaded_host_there_is_no_share() -> None:
     found = elasticity([small_records(adaptations=[(8 * S, 0, 0, 0, 0, 0, 0, 0)])])
     assert found is not None
-    assert (found["useable_share"], found["assisted_share"]) == (None, None)
+    assert (found["usable_share"], found["assisted_share"]) == (None, None)
     assert elasticity([small_records()]) is None
 
 

@@ -1,4 +1,4 @@
-"""Files of `holdfast dynamics`: every fault with its path, and numbers as the file means them."""
+"""Files of `holdfast fleet`: every fault with its path, and numbers as the file means them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dynamic_systems import tables
+from fleet_systems import tables
 
 from models.errors import InputError
-from models.fleet.rules import dynamics_from
+from models.fleet.rules import fleet_from
 from models.fleet.system import Renewal, system_of
 
 GOOD: dict[str, Any] = {
@@ -38,7 +38,7 @@ LAW = {"distribution": "exponential", "mean": "1 d"}
         ({"queries": {"q": []}}, "queries.q"),
         ({"queries": {"q": {}}}, "queries.q.operators: must have an entry at least"),
         ({"queries": {"q": ["z"]}}, "queries.q[0] = z: is not an operator"),
-        ({"queries": {"q": {"operators": ["x"], "promise": 1.5}}}, "queries.q.promise = 1.5: must be at most 1"),
+        ({"queries": {"q": {"operators": ["x"], "slo": 1.5}}}, "queries.q.slo = 1.5: must be at most 1"),
         ({"queries": {"q": {"operators": ["x"], "arrives": "3 d", "leaves": "2 d"}}}, "must be after it arrives"),
         ({"queries": {"q": {"operators": ["x"], "arrives": "366 d"}}}, "must be before the end"),
         ({"p": 1.5}, "p = 1.5: must be at most 1"),
@@ -71,9 +71,9 @@ LAW = {"distribution": "exponential", "mean": "1 d"}
     ],
 )  # fmt: skip
 def test_bad_input_names_path_value_and_rule(changes: dict[str, Any], says: str) -> None:
-    assert system_of(dynamics_from(GOOD)).queries == ("q", "r")
+    assert system_of(fleet_from(GOOD)).queries == ("q", "r")
     with pytest.raises(InputError) as error:
-        dynamics_from({**GOOD, **changes})
+        fleet_from({**GOOD, **changes})
     assert says in str(error.value)
 
 
@@ -86,17 +86,17 @@ def test_bad_input_names_path_value_and_rule(changes: dict[str, Any], says: str)
         ({"times": {"mttf": "9 d", "mttr": "1 d", "crews": 1}, "beta": 0.5}, "is solved for equal hosts"),
     ],
 )
-def test_a_promise_that_nothing_exact_can_judge_is_refused(changes: dict[str, Any], says: str) -> None:
+def test_an_slo_that_nothing_exact_can_judge_is_refused(changes: dict[str, Any], says: str) -> None:
     given = tables(3, 2, **changes)
-    assert system_of(dynamics_from(given)).promises is None
-    given["queries"] = {"q": {"operators": ["o0"], "promise": 0.5}}
-    with pytest.raises(InputError, match=r"queries\.q\.promise = 0\.5: cannot be judged: ") as error:
-        system_of(dynamics_from(given))
+    assert system_of(fleet_from(given)).unavailability is None
+    given["queries"] = {"q": {"operators": ["o0"], "slo": 0.5}}
+    with pytest.raises(InputError, match=r"queries\.q\.slo = 0\.5: cannot be judged: ") as error:
+        system_of(fleet_from(given))
     assert says in str(error.value)
 
 
 def test_loads_are_linear_in_the_rates() -> None:
-    system = system_of(dynamics_from(GOOD))
+    system = system_of(fleet_from(GOOD))
     assert (system.base + system.costs @ np.array([100.0])).tolist() == [0.0, 0.7]
     assert system.weights.tolist() == [1.0, 2.0]
     assert system.placed == ((0, 1), (1,))
@@ -104,7 +104,7 @@ def test_loads_are_linear_in_the_rates() -> None:
 
 def test_an_element_is_down_for_the_share_that_the_file_says() -> None:
     given = tables(3, 2, p=0.2, times={"mttr": "1 d"}, domains={"r": {"hosts": ["h0"], "p": 0.5}})
-    system = system_of(dynamics_from(given))
+    system = system_of(fleet_from(given))
 
     def share(law: Renewal) -> float:
         assert law.up is not None and law.down is not None

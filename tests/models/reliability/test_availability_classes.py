@@ -59,7 +59,9 @@ def test_classes_of_hosts_equal_the_chain_of_all_sets_of_hosts(crews: int) -> No
 def test_a_crew_for_each_host_is_independence() -> None:
     raw = {**MIXED, "times": {**TIMES, "crews": 4}}
     free = {**MIXED, "times": {"mttf": "20 h", "mttr": "2 h"}}
-    one, other = (answer(availability_from(asked), method="exact").lines[0].mean.value for asked in (raw, free))
+    one, other = (
+        answer(availability_from(description), method="exact").lines[0].mean.value for description in (raw, free)
+    )
     assert one == pytest.approx(other, rel=1e-12)
 
 

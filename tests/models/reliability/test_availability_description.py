@@ -102,14 +102,14 @@ def test_names_become_numbers_in_the_order_of_the_file() -> None:
     assert queries.weights == (1.0, 3.0)
 
 
-def chances(asked, p=()):  # type: ignore[no-untyped-def]
-    return [(one.label, one.failures.down.tolist()) for one in settings_of(asked, p)]
+def chances(description, p=()):  # type: ignore[no-untyped-def]
+    return [(one.label, one.failures.down.tolist()) for one in settings_of(description, p)]
 
 
 def test_settings_are_the_values_of_p_the_file_s_or_the_command_s() -> None:
-    asked = made(p=[0.1, 0.2], hosts={"a": {}, "b": {"p": 0.5}})
-    assert chances(asked) == [("p = 0.1", [[0.1, 0.5]]), ("p = 0.2", [[0.2, 0.5]])]
-    assert chances(asked, [0.3]) == [("p = 0.3", [[0.3, 0.5]])]
+    description = made(p=[0.1, 0.2], hosts={"a": {}, "b": {"p": 0.5}})
+    assert chances(description) == [("p = 0.1", [[0.1, 0.5]]), ("p = 0.2", [[0.2, 0.5]])]
+    assert chances(description, [0.3]) == [("p = 0.3", [[0.3, 0.5]])]
     own = made(p=None, hosts={"a": {"p": 0.1}, "b": {"mttf": "9 d", "mttr": "1 d"}})
     assert chances(own) == [("as given", [[0.1, 0.1]])]
     with pytest.raises(InputError, match="is for hosts without a chance of their own: none is"):

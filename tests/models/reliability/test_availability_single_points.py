@@ -89,7 +89,7 @@ def test_many_ways_to_fail_are_left_open_unless_two_failures_are_enough() -> Non
 
 
 def test_the_graph_of_a_file_has_its_names_and_goes_into_a_file(tmp_path) -> None:
-    asked = availability_from(
+    description = availability_from(
         {
             "hosts": {"1": {"mttf": "9 d", "mttr": "1 h"}, "0": {}},
             "p": 0.01,
@@ -98,7 +98,7 @@ def test_the_graph_of_a_file_has_its_names_and_goes_into_a_file(tmp_path) -> Non
             "domains": {"rack": {"hosts": ["1"], "p": 0.5}},
         }
     )
-    graph = graph_of(asked)
+    graph = graph_of(description)
     assert graph.nodes["host 1"] == {"kind": "host", "index": 0, "mttf_s": 777_600.0, "mttr_s": 3600.0}
     assert graph.nodes["domain rack"]["p"] == 0.5
     assert graph.nodes["query x"]["weight"] == 3.0

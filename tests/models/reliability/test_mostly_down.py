@@ -9,7 +9,7 @@ import pytest
 from holdfast import cli
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-DYNAMICS = """duration = "2 d"
+FLEET = """duration = "2 d"
 [times]
 TIMES
 [hosts]
@@ -47,20 +47,20 @@ CASES = {
         .replace("HERE", SHORT.replace("\n", ", ")),
         "hosts.a.mttf",
     ),
-    "dynamics": ("dynamics", DYNAMICS.replace("TIMES", SHORT), "times.mttf"),
+    "fleet": ("fleet", FLEET.replace("TIMES", SHORT), "times.mttf"),
     "a law of up times": (
-        "dynamics",
-        DYNAMICS.replace("TIMES", 'mttr = "1 h"\nup = { distribution = "gamma", mean = "1 min", shape = 2.0 }'),
+        "fleet",
+        FLEET.replace("TIMES", 'mttr = "1 h"\nup = { distribution = "gamma", mean = "1 min", shape = 2.0 }'),
         "times.up",
     ),
     "a host of its own": (
-        "dynamics",
-        DYNAMICS.replace("TIMES", TIMES).replace("a = {}", 'a = { mttf = "1 min", mttr = "1 h" }'),
+        "fleet",
+        FLEET.replace("TIMES", TIMES).replace("a = {}", 'a = { mttf = "1 min", mttr = "1 h" }'),
         "hosts.a.mttf",
     ),
     "a domain": (
-        "dynamics",
-        DYNAMICS.replace("TIMES", TIMES) + '[domains.rack]\nhosts = ["a", "b"]\n' + SHORT,
+        "fleet",
+        FLEET.replace("TIMES", TIMES) + '[domains.rack]\nhosts = ["a", "b"]\n' + SHORT,
         "domains.rack.mttf",
     ),
     "sizing": ("size", SIZING.replace("per_year = 6 ", 'mttf = "1 min"').replace(*MTTR), "failures.mttf"),
@@ -96,7 +96,7 @@ def test_a_time_between_failures_below_the_time_to_repair_is_a_warning(
     [
         ("validate", SCENARIO.replace("count = 2\n", GROUP.replace("UP", "1 h"))),
         ("availability", AVAILABILITY.replace("TIMES", LONG)),
-        ("dynamics", DYNAMICS.replace("TIMES", LONG)),
+        ("fleet", FLEET.replace("TIMES", LONG)),
         ("size", SIZING),
     ],
 )

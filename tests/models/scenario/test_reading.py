@@ -142,7 +142,7 @@ SHAPES = [
         "fault_tolerance/allocation",
         "odd",
         "fault_tolerance.allocation = odd: "
-        "must be baseline, even, sensitive-first, exact or expected-useable, or a table",
+        "must be baseline, even, sensitive-first, exact or expected-usable, or a table",
     ),
     ("network", 3, "network = 3: must be a table"),
     ("duration", MISSING, 'duration: is missing (write it as in duration = "5 s")'),

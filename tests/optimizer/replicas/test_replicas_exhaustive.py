@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replication_cases import drawn, every_plan, problems, value
+from replica_cases import drawn, every_plan, problems, value
 
-from models.planning.replicas.problem import Replication
+from models.planning.replicas.problem import ReplicaProblem
 from models.planning.solution import Status
 from optimizer.replicas.exhaustive import exact_front
 from optimizer.replicas.optimise import most_available
 
 
-def front_by_hand(problem: Replication) -> list[tuple[float, float]]:
+def front_by_hand(problem: ReplicaProblem) -> list[tuple[float, float]]:
     """Return all pairs of cost and value that no other plan is as good as, from every plan."""
     points: list[tuple[float, float]] = []
     for cost, broken in sorted((problem.cost(made), value(problem, made)) for made in every_plan(problem)):
@@ -25,7 +25,7 @@ def front_by_hand(problem: Replication) -> list[tuple[float, float]]:
     return points
 
 
-def same_front(problem: Replication) -> None:
+def same_front(problem: ReplicaProblem) -> None:
     found, wanted = exact_front(problem), front_by_hand(problem)
     assert found is not None
     assert [one.cost for one in found] == pytest.approx([cost for cost, _ in wanted], abs=1e-12)
@@ -35,7 +35,7 @@ def same_front(problem: Replication) -> None:
 
 @settings(max_examples=10, deadline=None)
 @given(problems(), st.sampled_from([None, 0, 1, 2]))
-def test_the_front_has_every_point_that_brute_force_has(problem: Replication, most: int | None) -> None:
+def test_the_front_has_every_point_that_brute_force_has(problem: ReplicaProblem, most: int | None) -> None:
     same_front(replace(problem, max_replicas=most))
 
 
@@ -66,7 +66,7 @@ def test_a_walk_that_may_not_end_gives_up() -> None:
 
 @settings(max_examples=10, deadline=None)
 @given(problems(), st.integers(0, 2**31))
-def test_a_plan_that_is_known_changes_no_point(problem: Replication, seed: int) -> None:
+def test_a_plan_that_is_known_changes_no_point(problem: ReplicaProblem, seed: int) -> None:
     every = list(every_plan(problem))
     known = [every[int(np.random.default_rng(seed).integers(len(every)))]] if every else []
     plain, found = exact_front(problem), exact_front(problem, known=known)
@@ -78,7 +78,9 @@ def test_a_plan_that_is_known_changes_no_point(problem: Replication, seed: int) 
 
 @settings(max_examples=10, deadline=None)
 @given(problems(), st.sampled_from([0.0, 1e-4, 0.01, 0.1]))
-def test_the_cheapest_plan_that_is_good_enough_is_found_or_else_the_best(problem: Replication, allowed: float) -> None:
+def test_the_cheapest_plan_that_is_good_enough_is_found_or_else_the_best(
+    problem: ReplicaProblem, allowed: float
+) -> None:
     wanted, found = front_by_hand(problem), exact_front(problem, allowed=allowed)
     assert found is not None
     assert bool(found) == bool(wanted)

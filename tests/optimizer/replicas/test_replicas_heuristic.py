@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import InputError
-from models.planning.replicas.problem import Replication, ReplicationPlan
+from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
 from models.planning.solution import Status
 from optimizer.replicas import PLACEMENTS, SELECTIONS, plan
 from optimizer.replicas.heuristic import most_levels
@@ -19,9 +19,9 @@ from optimizer.replicas.selection import direct, knapsack, queries, stepwise
 from optimizer.verify.replicas import verify_replicas
 
 
-def chain(**more: object) -> Replication:
+def chain(**more: object) -> ReplicaProblem:
     """A chain of three operators in one query, the last two in another; five hosts."""
-    return Replication(
+    return ReplicaProblem(
         **{  # type: ignore[arg-type]
             "load": [0.4, 0.2, 0.2],
             "operators": ((0, 1, 2), (1, 2)),
@@ -139,11 +139,11 @@ def test_unknown_names_are_refused() -> None:
 
 
 @st.composite
-def problems(draw: st.DrawFn) -> Replication:
+def problems(draw: st.DrawFn) -> ReplicaProblem:
     n, hosts = draw(st.integers(1, 7)), draw(st.integers(3, 6))
     load = draw(st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.4]), min_size=n, max_size=n))
     sets = st.lists(st.integers(0, n - 1), min_size=1, max_size=4, unique=True)
-    return Replication(
+    return ReplicaProblem(
         load=np.array(load),
         operators=tuple(map(tuple, draw(st.lists(sets, min_size=1, max_size=4)))),
         edges=np.array([(k, k + 1) for k in range(n - 1)], dtype=np.int64).reshape(-1, 2),
@@ -157,7 +157,7 @@ def problems(draw: st.DrawFn) -> Replication:
 @settings(max_examples=60, deadline=None)
 @given(problems(), st.sampled_from(sorted(SELECTIONS)), st.sampled_from(sorted(PLACEMENTS)), st.integers(0, 3))
 def test_every_plan_keeps_every_rule_and_holds_for_the_verifier(
-    problem: Replication, selection: str, placement: str, by: int
+    problem: ReplicaProblem, selection: str, placement: str, by: int
 ) -> None:
     name = ("degree", "product", "gain", "random")[by]
     noise = np.linspace(0.1, 0.9, problem.n_operators)
@@ -175,7 +175,7 @@ def test_the_verifier_finds_what_is_wrong_with_a_plan() -> None:
 
     def wrong(**more: object) -> str:
         made = {"status": Status.FEASIBLE, "instances": good.instances, "objective": good.objective, "cost": good.cost}
-        return " ".join(map(str, verify_replicas(problem, ReplicationPlan(**made | more)).violations))  # type: ignore[arg-type]
+        return " ".join(map(str, verify_replicas(problem, ReplicaPlan(**made | more)).violations))  # type: ignore[arg-type]
 
     assert wrong() == ""
     assert "two instances on one host" in wrong(instances=((0, 0), *good.instances[1:]))
@@ -189,7 +189,7 @@ def test_the_verifier_finds_what_is_wrong_with_a_plan() -> None:
 def test_without_a_time_limit_a_slow_machine_chooses_the_same_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = np.random.default_rng(5)
     sets = tuple(tuple(sorted(drawn.choice(40, 4, replace=False).tolist())) for _ in range(60))
-    problem = Replication(
+    problem = ReplicaProblem(
         load=drawn.uniform(0.1, 0.9, 40),
         operators=sets,
         edges=np.empty((0, 2), dtype=np.int64),

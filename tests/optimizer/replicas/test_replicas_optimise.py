@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replication_cases import every_plan, problems, value
+from replica_cases import every_plan, problems, value
 from work_limits import clock_that_strikes_after
 
 from models.errors import InputError
-from models.planning.replicas.problem import Replication
+from models.planning.replicas.problem import ReplicaProblem
 from models.planning.solution import Status
 from optimizer.replicas import plan
 from optimizer.replicas.bounds import bounds_of, most_cost
@@ -28,7 +28,7 @@ from optimizer.verify.replicas import verify_replicas
 
 @settings(max_examples=15, deadline=None)
 @given(problems())
-def test_no_plan_is_below_the_bound_and_optimal_is_said_only_of_the_best(problem: Replication) -> None:
+def test_no_plan_is_below_the_bound_and_optimal_is_said_only_of_the_best(problem: ReplicaProblem) -> None:
     found = most_available(problem, exhaustive=False)
     best = min(value(problem, made) for made in every_plan(problem))
     assert found.instances is not None
@@ -43,7 +43,7 @@ def test_no_plan_is_below_the_bound_and_optimal_is_said_only_of_the_best(problem
 
 @settings(max_examples=15, deadline=None)
 @given(problems(), st.sampled_from([0.5, 0.9, 0.98, 0.999, 1.0]))
-def test_no_plan_of_an_availability_is_cheaper_than_the_bound(problem: Replication, target: float) -> None:
+def test_no_plan_of_an_availability_is_cheaper_than_the_bound(problem: ReplicaProblem, target: float) -> None:
     found = cheapest(problem, target, exhaustive=False)
     enough = [made for made in every_plan(problem) if value(problem, made) <= (1 - target) * (1 + 1e-12)]
     least = min((problem.cost(made) for made in enough), default=None)
@@ -67,7 +67,7 @@ def test_no_plan_of_an_availability_is_cheaper_than_the_bound(problem: Replicati
 
 @settings(max_examples=15, deadline=None)
 @given(problems(running=True))
-def test_the_front_falls_and_no_plan_of_a_budget_is_below_its_bound(problem: Replication) -> None:
+def test_the_front_falls_and_no_plan_of_a_budget_is_below_its_bound(problem: ReplicaProblem) -> None:
     found = front(problem, 4, exhaustive=False)
     values = [one.plan.objective for one in found]
     assert values == sorted(values, reverse=True)  # type: ignore[type-var]
@@ -79,12 +79,12 @@ def test_the_front_falls_and_no_plan_of_a_budget_is_below_its_bound(problem: Rep
         assert one.plan.bound <= min(v for cost, v in every if cost <= one.budget + 1e-12) * (1 + 1e-9)
 
 
-def wide(seed: int, **more: object) -> Replication:
+def wide(seed: int, **more: object) -> ReplicaProblem:
     """Forty queries on sixty operators, running on ten hosts; six more for replicas."""
     draw = np.random.default_rng(seed)
     spare = np.arange(16) >= 10
     sets = [tuple(sorted(draw.choice(60, size=int(draw.integers(2, 6)), replace=False).tolist())) for _ in range(40)]
-    return Replication(
+    return ReplicaProblem(
         **{  # type: ignore[arg-type]
             "load": draw.choice([0.02, 0.05, 0.1, 0.3], size=60),
             "operators": tuple(sets),
@@ -118,7 +118,7 @@ def test_it_is_never_worse_than_the_papers_heuristics_and_better_than_most(seed:
 
 def test_a_small_budget_buys_covers_not_single_operators() -> None:
     """Two operators of a query share a host: one replica alone gains nothing, both together do."""
-    problem = Replication(
+    problem = ReplicaProblem(
         load=[0.1, 0.1, 0.15],
         operators=((0, 1), (2,), (0, 1)),
         edges=[[0, 1]],
@@ -172,7 +172,7 @@ def test_targets_and_points_that_are_none_are_refused() -> None:
 @pytest.mark.parametrize("running", [False, True])
 def test_primaries_that_do_not_run_yet_go_where_fewer_queries_break(running: bool) -> None:
     """Two operators of one query are better together; first fit begins with them apart, as the first has no room."""
-    asked = Replication(
+    asked = ReplicaProblem(
         load=np.array([0.3, 0.3, 0.3]),
         operators=((0,), (1, 2)),
         edges=np.array([[0, 1], [0, 2]]),
@@ -210,7 +210,7 @@ def test_a_certificate_proves_the_bound_again_and_a_forged_one_proves_nothing() 
 
 @settings(max_examples=5, deadline=None)
 @given(problems(running=False), st.integers(0, 2**31))
-def test_no_multipliers_prove_more_than_the_best_plan_has(problem: Replication, seed: int) -> None:
+def test_no_multipliers_prove_more_than_the_best_plan_has(problem: ReplicaProblem, seed: int) -> None:
     problem = replace(problem, goal="mean", load=1.5 * problem.load)  # so that fewer operators share a host
     least = min((value(problem, made) for made in every_plan(problem)), default=1.0)
     program = program_of(problem, most_cost(problem))
@@ -226,7 +226,7 @@ def test_no_multipliers_prove_more_than_the_best_plan_has(problem: Replication, 
 
 @settings(max_examples=6, deadline=None)
 @given(problems())
-def test_the_front_of_a_small_problem_is_optimal_at_every_point(problem: Replication) -> None:
+def test_the_front_of_a_small_problem_is_optimal_at_every_point(problem: ReplicaProblem) -> None:
     wanted = exact_front(problem)
     assert wanted is not None
     made = front(problem, 3)
@@ -235,7 +235,7 @@ def test_the_front_of_a_small_problem_is_optimal_at_every_point(problem: Replica
 
 
 def test_a_bound_that_a_plan_of_a_small_problem_is_below_does_not_hold() -> None:
-    problem = Replication(
+    problem = ReplicaProblem(
         load=[0.2, 0.2, 0.3],
         operators=((0, 1), (1, 2)),
         edges=[[0, 1]],
@@ -259,7 +259,7 @@ def test_a_bound_that_a_plan_of_a_small_problem_is_below_does_not_hold() -> None
 
 
 def test_a_packing_that_the_heuristic_misses_is_found_and_one_that_is_not_there_is_infeasible() -> None:
-    fits = Replication(
+    fits = ReplicaProblem(
         load=[0.5, 0.3, 0.3, 0.3, 0.2, 0.4],
         operators=((0,), (1, 2), (3, 4, 5)),
         edges=[[1, 2]],
@@ -283,7 +283,7 @@ def test_no_plan_of_tight_deployments_is_below_the_bounds_of_its_programs(seed: 
     draw = np.random.default_rng(seed)
     sets = [tuple(sorted(draw.choice(4, int(draw.integers(2, 4)), replace=False).tolist())) for _ in range(4)]
     equal = bool(draw.integers(2))
-    problem = Replication(
+    problem = ReplicaProblem(
         load=draw.choice([0.1, 0.3, 0.5, 0.6], 4),
         operators=tuple(sets),
         edges=np.empty((0, 2), dtype=np.int64),
@@ -307,11 +307,11 @@ def test_no_plan_of_tight_deployments_is_below_the_bounds_of_its_programs(seed: 
         assert proven(cost_program_of(problem, allowed)).bound <= least + 1e-9
 
 
-def deployment(seed: int) -> Replication:
+def deployment(seed: int) -> ReplicaProblem:
     """Twelve queries of operators of which two do not fit on one host together, with no primary placed."""
     draw = np.random.default_rng(seed)
     sets = [tuple(sorted({int(draw.integers(4)), *draw.choice(np.arange(4, 20), 3).tolist()})) for _ in range(12)]
-    return Replication(
+    return ReplicaProblem(
         load=np.round(draw.uniform(0.1, 0.6, 20), 2),
         operators=tuple(sets),
         edges=np.array([(one[k], one[k + 1]) for one in sets for k in range(len(one) - 1)]),
@@ -321,9 +321,9 @@ def deployment(seed: int) -> Replication:
     )
 
 
-def equal_operators(queries: Sequence[tuple[int, ...]], *, a_host: int, hosts: int) -> Replication:
+def equal_operators(queries: Sequence[tuple[int, ...]], *, a_host: int, hosts: int) -> ReplicaProblem:
     """Forty equal operators, so many to a host, with room for ten replicas."""
-    return Replication(
+    return ReplicaProblem(
         load=np.ones(40),
         operators=tuple(queries),
         edges=np.empty((0, 2), dtype=np.int64),
@@ -366,7 +366,7 @@ def test_hosts_without_room_for_any_replica_are_proven_to_have_none() -> None:
     assert found.cost == 0.0
 
 
-def mixed(seed: int) -> Replication | None:
+def mixed(seed: int) -> ReplicaProblem | None:
     """Three to five operators, some of them running, on unequal hosts, at times with networks and spare hosts."""
     draw = np.random.default_rng(seed)
     n, hosts = int(draw.integers(3, 6)), int(draw.integers(3, 6))
@@ -374,7 +374,7 @@ def mixed(seed: int) -> Replication | None:
     primary = np.where(draw.random(n) < 0.4 * draw.integers(2), draw.integers(0, hosts, n), -1)
     limited = draw.random() < 0.3
     try:
-        return Replication(
+        return ReplicaProblem(
             load=draw.choice([0.1, 0.25, 0.3, 0.4, 0.5, 0.6], n),
             operators=tuple(sets),
             edges=np.empty((0, 2), dtype=np.int64),
@@ -438,7 +438,7 @@ def test_a_search_without_time_has_a_plan_with_a_bound_and_says_so(goal: str) ->
 
 @settings(max_examples=8, deadline=None)
 @given(problems())
-def test_the_front_over_numbers_of_replicas_has_the_best_of_each(problem: Replication) -> None:
+def test_the_front_over_numbers_of_replicas_has_the_best_of_each(problem: ReplicaProblem) -> None:
     every = [(problem.replicas(made), value(problem, made)) for made in every_plan(problem)]
     found = front_of_counts(problem, 20)
     assert bool(found) == bool(every)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from replication_cases import every_plan, problems, value
+from replica_cases import every_plan, problems, value
 
 from models.errors import InputError
-from models.planning.replicas.problem import Instances, Replication
+from models.planning.replicas.problem import Instances, ReplicaProblem
 from models.planning.solution import Status
 from optimizer.replicas import SELECTIONS, plan
 from optimizer.replicas.exhaustive import exact_front
@@ -21,7 +21,7 @@ from optimizer.verify.replicas import verify_replicas
 
 
 @st.composite
-def running(draw: st.DrawFn) -> Replication:
+def running(draw: st.DrawFn) -> ReplicaProblem:
     """A small problem with replicas that run; hosts and budget may have no room for all of them."""
     problem = draw(problems(running=True))
     open_hosts = np.flatnonzero(problem.replica_hosts).tolist()
@@ -33,7 +33,7 @@ def running(draw: st.DrawFn) -> Replication:
     return replace(problem, running=tuple(there), max_moves=draw(st.sampled_from([None, 0, 1, 2])))
 
 
-def gone(problem: Replication, made: Instances) -> int:
+def gone(problem: ReplicaProblem, made: Instances) -> int:
     """How many (operator, host) of replicas that run a plan has not."""
     before = {(o, host) for o, hosts in enumerate(problem.running) for host in hosts}
     return len(before - {(o, host) for o, hosts in enumerate(made) for host in hosts[1:]})
@@ -45,7 +45,7 @@ def ordered(made: Instances | None) -> Instances:
     return tuple((hosts[0], *sorted(hosts[1:])) for hosts in made)
 
 
-def allowed(problem: Replication) -> list[Instances]:
+def allowed(problem: ReplicaProblem) -> list[Instances]:
     """Every plan that keeps the limit of moves, which is applied here."""
     most = problem.max_moves
     free = replace(problem, max_moves=None)
@@ -54,7 +54,7 @@ def allowed(problem: Replication) -> list[Instances]:
 
 @settings(max_examples=25, deadline=None)
 @given(running(), st.booleans())
-def test_the_best_plan_within_the_moves_is_not_below_its_bound(problem: Replication, exhaustive: bool) -> None:
+def test_the_best_plan_within_the_moves_is_not_below_its_bound(problem: ReplicaProblem, exhaustive: bool) -> None:
     found = most_available(problem, exhaustive=exhaustive)
     every = allowed(problem)
     if found.instances is None:
@@ -77,7 +77,7 @@ def test_the_best_plan_within_the_moves_is_not_below_its_bound(problem: Replicat
 @settings(max_examples=20, deadline=None)
 @given(running(), st.sampled_from([0.5, 0.9, 0.98, 1.0]), st.booleans())
 def test_no_plan_of_a_target_within_the_moves_is_cheaper_than_the_bound(
-    problem: Replication, target: float, exhaustive: bool
+    problem: ReplicaProblem, target: float, exhaustive: bool
 ) -> None:
     found = cheapest(problem, target, exhaustive=exhaustive)
     every = allowed(problem)
@@ -98,7 +98,7 @@ def test_no_plan_of_a_target_within_the_moves_is_cheaper_than_the_bound(
 
 @settings(max_examples=15, deadline=None)
 @given(running())
-def test_points_of_the_front_keep_the_moves_and_their_bounds(problem: Replication) -> None:
+def test_points_of_the_front_keep_the_moves_and_their_bounds(problem: ReplicaProblem) -> None:
     every = [(problem.cost(made), value(problem, made), made) for made in allowed(problem)]
     for one in front(problem, 4, exhaustive=False):
         assert ordered(one.plan.instances) in [made for _, _, made in every]
@@ -114,7 +114,7 @@ def test_points_of_the_front_keep_the_moves_and_their_bounds(problem: Replicatio
 
 @settings(max_examples=25, deadline=None)
 @given(running())
-def test_fewest_moves_and_least_cost_are_those_of_all_plans(problem: Replication) -> None:
+def test_fewest_moves_and_least_cost_are_those_of_all_plans(problem: ReplicaProblem) -> None:
     free = replace(problem, max_moves=None)
     assert least_moves(problem) == min(gone(problem, made) for made in every_plan(free))
     costs = [problem.cost(made) for made in allowed(problem)]
@@ -123,7 +123,7 @@ def test_fewest_moves_and_least_cost_are_those_of_all_plans(problem: Replication
 
 @settings(max_examples=15, deadline=None)
 @given(running(), st.sampled_from(sorted(SELECTIONS)))
-def test_heuristics_keep_what_runs_but_for_what_has_to_leave(problem: Replication, selection: str) -> None:
+def test_heuristics_keep_what_runs_but_for_what_has_to_leave(problem: ReplicaProblem, selection: str) -> None:
     found = plan(problem, selection=selection)
     if found.instances is None:
         assert problem.max_moves is not None
@@ -135,7 +135,7 @@ def test_heuristics_keep_what_runs_but_for_what_has_to_leave(problem: Replicatio
     assert found.moves == least_moves(problem)
 
 
-def small(**more: object) -> Replication:
+def small(**more: object) -> ReplicaProblem:
     """Two queries of an operator each, on hosts of their own; the replica of the worse one does not run."""
     base: dict[str, object] = {
         "load": np.array([0.5, 0.5]),
@@ -147,7 +147,7 @@ def small(**more: object) -> Replication:
         "budget": 0.5,
         "running": ((2,), ()),
     }
-    return Replication(**(base | more))  # type: ignore[arg-type]
+    return ReplicaProblem(**(base | more))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("exhaustive", [True, False])

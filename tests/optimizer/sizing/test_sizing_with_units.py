@@ -32,12 +32,12 @@ def problem(availability: float, **tables: dict[str, Any]) -> SizingProblem:
     return SizingProblem(sizing_from(raw, from_file=False), MTTF, MTTR)
 
 
-def bounds(asked: SizingProblem, plan: SystemPlan) -> tuple[float, float]:
+def bounds(instance: SizingProblem, plan: SystemPlan) -> tuple[float, float]:
     """The least of either bound on a fine grid of intervals."""
-    sticky = StickyPlacement.of(asked, plan)
+    sticky = StickyPlacement.of(instance, plan)
     assert sticky is not None
     times = [float(one) for one in np.geomspace(1.0, 600.0, 60)]
-    target, share = asked.asked.target.recovery_s, asked.asked.target.recovery_share
+    target, share = instance.description.target.recovery_s, instance.description.target.recovery_share
     good = [one for one in times if target is None or sticky.in_time(one, target) >= share]
     high = min((at_most(sticky, one).total for one in good[::8]), default=1.0)
     return min(sticky.at_least(one, one) for one in times), high
@@ -47,23 +47,23 @@ def bounds(asked: SizingProblem, plan: SystemPlan) -> tuple[float, float]:
 def test_plans_meet_and_fail_only_where_the_bounds_of_a_fine_grid_say_so(
     availability: float, recovery_s: float | None
 ) -> None:
-    asked = problem(
+    instance = problem(
         availability, target={"availability": availability, "recovery_s": recovery_s, "recovery_share": 0.6}
     )
-    found = solve(asked, curve=False)
+    found = solve(instance, curve=False)
     for one in found.evaluated:
-        if asked.spare(one.plan) < 0:
+        if instance.spare(one.plan) < 0:
             continue
-        low, high = bounds(asked, one.plan)
+        low, high = bounds(instance, one.plan)
         if one.verdict is Verdict.MEETS:
-            assert low <= asked.allowed
+            assert low <= instance.allowed
             assert one.at is not None
-            assert one.at.unavailability <= asked.allowed
+            assert one.at.unavailability <= instance.allowed
         elif one.verdict is Verdict.FAILS and one.least is not None:
             assert one.least <= low * (1 + 1e-9)
-            assert low > asked.allowed
+            assert low > instance.allowed
         else:
-            assert high > asked.allowed * (1 - 0.02)  # the intervals looked at are fewer
+            assert high > instance.allowed * (1 - 0.02)  # the intervals looked at are fewer
     if found.chosen is not None:
         before = [one.verdict for one in found.evaluated[:-1]]
         assert (found.status is Status.OPTIMAL) == (found.bound == found.objective)
@@ -72,34 +72,34 @@ def test_plans_meet_and_fail_only_where_the_bounds_of_a_fine_grid_say_so(
 
 def test_a_plan_on_the_curve_recovers_in_time_and_its_bound_is_below_its_cost() -> None:
     target = {"availability": 0.9995, "recovery_s": 20.0, "recovery_share": 0.5}
-    asked = problem(0.9995, target=target)
-    found = solve(asked)
+    instance = problem(0.9995, target=target)
+    found = solve(instance)
     assert any(point.plan is not None for point in found.curve)
     for point in found.curve:
         if point.plan is None or point.cost is None:
             continue
         assert point.bound is not None
         assert point.bound <= point.cost
-        one = evaluate_plan(asked, point.plan, point.allowed)
+        one = evaluate_plan(instance, point.plan, point.allowed)
         assert one.verdict is Verdict.MEETS
         assert one.at is not None
-        sticky = StickyPlacement.of(asked, point.plan)
+        sticky = StickyPlacement.of(instance, point.plan)
         assert sticky is not None
         assert sticky.in_time(one.at.interval_s, 20.0) >= 0.5
 
 
 def test_the_interval_that_is_used_meets_the_targets() -> None:
     target = {"availability": 0.99, "recovery_s": 25.0, "recovery_share": 0.6}
-    asked = problem(0.99, target=target)
-    found = solve(asked, curve=False)
+    instance = problem(0.99, target=target)
+    found = solve(instance, curve=False)
     assert found.chosen is not None
     assert found.figures is not None
-    sticky = StickyPlacement.of(asked, found.chosen.plan)
+    sticky = StickyPlacement.of(instance, found.chosen.plan)
     assert sticky is not None
-    assert at_most(sticky, found.figures.interval_s).total <= asked.allowed
+    assert at_most(sticky, found.figures.interval_s).total <= instance.allowed
     assert sticky.in_time(found.figures.interval_s, 25.0) >= 0.6
-    assert found.figures.promised_recovery_s is not None
-    assert found.figures.promised_recovery_s <= 25.0 * (1 + 1e-9)
+    assert found.figures.quantile_recovery_s is not None
+    assert found.figures.quantile_recovery_s <= 25.0 * (1 + 1e-9)
 
 
 def test_the_mean_recovery_is_at_most_the_longest() -> None:
@@ -110,8 +110,8 @@ def test_the_mean_recovery_is_at_most_the_longest() -> None:
 
 
 def test_fewer_crews_are_never_better_and_too_many_placements_are_left_open() -> None:
-    asked = problem(0.9)
-    one, two = (StickyPlacement.of(asked, SystemPlan(4, 1, crews)) for crews in (1, 2))
+    instance = problem(0.9)
+    one, two = (StickyPlacement.of(instance, SystemPlan(4, 1, crews)) for crews in (1, 2))
     assert one is not None
     assert two is not None
     assert at_most(one, 30.0).total > at_most(two, 30.0).total

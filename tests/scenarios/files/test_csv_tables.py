@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from models.fleet.rules import dynamics_from
+from models.fleet.rules import fleet_from
 from scenarios.files.parquet import read_parquet, write_csv
-from scenarios.fleet.runs import run_dynamics, write_dynamics
+from scenarios.fleet.runs import run_fleet, write_fleet
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,8 +27,8 @@ def test_numbers_and_other_text_stay_as_they_are(tmp_path: Path) -> None:
     assert (tmp_path / "x.csv").read_text() == "a,b\n-1,-0.5\na=b,x-1\n,\n'=1,1e-09\n"
 
 
-def test_the_tables_of_dynamics_escape_names_in_csv_and_not_in_parquet(tmp_path: Path) -> None:
-    asked = dynamics_from(
+def test_the_tables_of_fleets_escape_names_in_csv_and_not_in_parquet(tmp_path: Path) -> None:
+    fleet = fleet_from(
         {
             "duration": "100 d",
             "hosts": {"=cmd|' /C calc'!A0": {"mttf": "2 d", "mttr": "1 h"}, "b": {"mttf": "2 d", "mttr": "1 h"}},
@@ -36,9 +36,9 @@ def test_the_tables_of_dynamics_escape_names_in_csv_and_not_in_parquet(tmp_path:
             "queries": {"@q": ["+x"]},
         }
     )
-    result = run_dynamics(asked)
-    write_dynamics(result, tmp_path / "csv", table_format="csv")
-    write_dynamics(result, tmp_path / "parquet")
+    result = run_fleet(fleet)
+    write_fleet(result, tmp_path / "csv", table_format="csv")
+    write_fleet(result, tmp_path / "parquet")
     for table, column in (("host_downtimes", "host"), ("outages", "query")):
         with (tmp_path / "csv" / f"{table}.csv").open(newline="") as file:
             found = [row[column] for row in csv.DictReader(file)]

@@ -20,7 +20,7 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from scenarios.files.write_once import write_once, write_text, written_whole
 from scenarios.pages import sweep
 from scenarios.planning.files import write_problem
-from scenarios.studies.reproduce.tasks import Desk, check_directory
+from scenarios.studies.reproduce.tasks import TaskRunner, check_directory
 
 LONG = "x" * 100_000
 
@@ -96,8 +96,8 @@ def test_a_plan_that_does_not_fit_is_a_fault_of_the_machine(tmp_path, capsys):
 OUTPUTS = {
     "plan": ["plan", "steps", "problem.json", "--out", "old.json"],
     "page of availability": ["availability", "hosts.toml", "--report", "old.html"],
-    "page of dynamics": ["dynamics", "hosts.toml", "--report", "old.html"],
-    "directory of dynamics": ["dynamics", "hosts.toml", "--out", "old"],
+    "page of fleets": ["fleet", "hosts.toml", "--report", "old.html"],
+    "directory of fleets": ["fleet", "hosts.toml", "--out", "old"],
     "directory of a run": ["run", "mm1", "--set", "duration=20 s", "--set", "replications=1", "--out", "old"],
     "directory of a sweep": ["sweep", "tiny-sweep", "--out", "old"],
     "page of a reproduction": ["reproduce", "live-migration", "--quick", "--report", "old.html"],
@@ -129,7 +129,7 @@ def test_a_full_disk_is_exit_code_one_and_one_sentence(tmp_path, capsys, monkeyp
     monkeypatch.chdir(tmp_path)
     words, place = OUTPUTS[name], Path(OUTPUTS[name][-1])
     (tmp_path / "problem.json").write_text(json.dumps({"moves": [[0, 1]]}))
-    (tmp_path / "hosts.toml").write_text(HOSTS + ('duration = "1 h"\n' * name.endswith("dynamics")))
+    (tmp_path / "hosts.toml").write_text(HOSTS + ('duration = "1 h"\n' * name.endswith("fleet")))
     if old:
         place.write_text("old")
         words = [*words, "--force"]
@@ -162,6 +162,6 @@ class Piece:
 def test_a_piece_of_a_study_that_cannot_be_kept_leaves_no_file(tmp_path):
     check_directory(tmp_path)
     with full_disk(10), pytest.raises(OSError, match="File too large") as raised:
-        Desk(tmp_path).make("study", [Piece()])
+        TaskRunner(tmp_path).make("study", [Piece()])
     assert raised.value.filename == str(tmp_path.resolve())
     assert [one for one in tmp_path.rglob("*") if one.is_file()] == []

@@ -1,4 +1,4 @@
-"""Files of `holdfast dynamics` from reading to tables: workers, logs, query sets, promises at the start."""
+"""Files of `holdfast fleet` from reading to tables: workers, logs, query sets, objectives at the start."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dynamic_systems import random_script, tables
+from fleet_systems import random_script, tables
 from plain_availability import random_queries
 
 from models.errors import InputError
 from models.fleet.query_sets import with_query_set
 from models.fleet.records import TABLES
-from models.fleet.rules import dynamics_from, shaped_from
+from models.fleet.rules import fleet_from, shaped_from
 from models.fleet.system import system_of
 from models.queries.graph import QueryGraph
 from models.queries.loads import table_of
 from scenarios.files.parquet import read_parquet, units_of
-from scenarios.fleet.runs import read_dynamics, run_dynamics, write_dynamics
+from scenarios.fleet.runs import read_fleet, run_fleet, write_fleet
 from scenarios.queries.files import read_queries
-from sim.fleet.engine import simulate_dynamics
+from sim.fleet.engine import simulate_fleet
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -32,17 +32,17 @@ def written(folder: Path, given: dict[str, object]) -> Path:
 
 
 def test_workers_do_not_change_the_answer() -> None:
-    asked = dynamics_from({**random_script(3), "replications": 2, "manager": {"period": "6 h"}})
-    one, two = (run_dynamics(asked, workers=n) for n in (1, 2))
+    fleet = fleet_from({**random_script(3), "replications": 2, "manager": {"period": "6 h"}})
+    one, two = (run_fleet(fleet, workers=n) for n in (1, 2))
     assert one.summary == two.summary
     assert [r.rows for r in one.records] == [r.rows for r in two.records]
     assert one.records[0].rows != one.records[1].rows
-    assert run_dynamics(asked, seed=7).records[0].rows != one.records[0].rows
+    assert run_fleet(fleet, seed=7).records[0].rows != one.records[0].rows
 
 
 def test_all_rows_are_written_and_read_again(tmp_path: Path) -> None:
-    result = run_dynamics(dynamics_from({**random_script(1), "replications": 2}))
-    out = write_dynamics(result, tmp_path / "out")
+    result = run_fleet(fleet_from({**random_script(1), "replications": 2}))
+    out = write_fleet(result, tmp_path / "out")
     assert json.loads((out / "summary.json").read_text()) == json.loads(json.dumps(result.summary))
     for name, columns in TABLES.items():
         found = read_parquet(out / f"{name}.parquet")
@@ -51,8 +51,8 @@ def test_all_rows_are_written_and_read_again(tmp_path: Path) -> None:
         assert list(found) == ["replication", *(column.name for column in columns)]
     assert units_of(out / "outages.parquet")["from_ns"] == "ns"
     with pytest.raises(InputError, match="is not overwritten"):
-        write_dynamics(result, out)
-    write_dynamics(result, out, table_format="csv", force=True)
+        write_fleet(result, out)
+    write_fleet(result, out, table_format="csv", force=True)
     lines = (out / "take_overs.csv").read_text().splitlines()
     assert lines[0] == "replication,part,at_ns,origin,target,gap_ns"
     assert len(lines) == 1 + sum(len(one.rows["take_overs"]) for one in result.records)
@@ -61,9 +61,9 @@ def test_all_rows_are_written_and_read_again(tmp_path: Path) -> None:
 def test_a_log_is_what_happens(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("host,down,up\nh0,86400,172800\nh1,90000,95000\nh0,200000,200001\n")
     given = tables(3, 2, log="log.csv", duration="10 d", operators={"x": ["h0", "h1"]}, queries={"q": ["x"]})
-    result = run_dynamics(*read_dynamics(written(tmp_path, given)))
+    result = run_fleet(*read_fleet(written(tmp_path, given)))
     assert result.records[0].rows["outages"] == [("q", 90_000 * 10**9, 95_000 * 10**9)]
-    again = run_dynamics(*read_dynamics(written(tmp_path, given)), method="events")
+    again = run_fleet(*read_fleet(written(tmp_path, given)), method="events")
     assert again.records[0].rows == result.records[0].rows
 
 
@@ -83,27 +83,27 @@ def test_a_bad_log_is_one_clear_error(tmp_path: Path, text: str | None, says: st
     if text is not None:
         (tmp_path / "log.csv").write_text(text)
     with pytest.raises(InputError) as error:
-        read_dynamics(written(tmp_path, tables(3, 2, log="log.csv")))
+        read_fleet(written(tmp_path, tables(3, 2, log="log.csv")))
     assert says in str(error.value)
 
 
-def test_a_promise_that_fails_at_the_start_stops_before_anything_runs() -> None:
-    queries = {"q": {"operators": ["x"], "promise": 0.995}, "r": {"operators": ["x"], "promise": 0.9}}
+def test_an_slo_that_fails_at_the_start_stops_before_anything_runs() -> None:
+    queries = {"q": {"operators": ["x"], "slo": 0.995}, "r": {"operators": ["x"], "slo": 0.9}}
     fixed = tables(3, 2, p=0.1, times={"mttr": "1 d"}, operators={"x": ["h0", "h1"]}, queries=queries)
-    result = run_dynamics(dynamics_from(fixed))
+    result = run_fleet(fleet_from(fixed))
     assert result.records == ()
-    assert [(one.query, one.promise) for one in result.unkept] == [("q", 0.995)]
+    assert [(one.query, one.slo) for one in result.unkept] == [("q", 0.995)]
     assert [result.unkept[0].broken, result.unkept[0].least_broken] == pytest.approx([0.01, 0.01])
     more = {"manager": {"replicas": 2, "budget": 1.0, "period": "1 d"}}
-    assert run_dynamics(dynamics_from({**fixed, **more})).unkept == ()
+    assert run_fleet(fleet_from({**fixed, **more})).unkept == ()
     least = {**fixed, **more, "hosts": ["h0", "h1"]}
-    assert [one.least_broken for one in run_dynamics(dynamics_from(least)).unkept] == pytest.approx([0.01])
+    assert [one.least_broken for one in run_fleet(fleet_from(least)).unkept] == pytest.approx([0.01])
 
 
 def test_operators_are_shared_as_the_query_graph_shares_them() -> None:
     """At every instant there are those of a graph of the queries that are present, with its loads."""
     loaded = read_queries(EXAMPLES / "queries.toml")
-    asked = shaped_from(
+    fleet = shaped_from(
         {
             "hosts": ["a", "b", "c"],
             "capacity": 3.0,
@@ -114,16 +114,16 @@ def test_operators_are_shared_as_the_query_graph_shares_them() -> None:
             "manager": {"period": "1 d"},
         }
     )
-    system = system_of(with_query_set(asked, loaded.table, loaded.rates))
-    rows = simulate_dynamics(system).rows
-    rates = np.array([system.asked.sources[name].rate_per_s for name in system.asked.sources])
+    system = system_of(with_query_set(fleet, loaded.table, loaded.rates))
+    rows = simulate_fleet(system).rows
+    rates = np.array([system.fleet.sources[name].rate_per_s for name in system.fleet.sources])
     load = dict(zip(system.operators, (system.base + system.costs @ rates).tolist(), strict=True))
     seen = set()
     for at in sorted({row[1] for row in rows["presence"]} | {row[2] for row in rows["presence"]})[:-1]:
         present = frozenset(row[0] for row in rows["presence"] if row[1] <= at < row[2])
         there = {row[0] for row in rows["instances"] if row[4] <= at < row[5] and row[2] == "primary"}
         table = table_of(QueryGraph([one for one in loaded.queries if one.name in present]))
-        given = {name: system.asked.sources[name].rate_per_s for name in table.streams}
+        given = {name: system.fleet.sources[name].rate_per_s for name in table.streams}
         assert len(there) == table.n_operators
         assert sum(load[name] for name in there) == pytest.approx(table.load(table.rates(given)).sum())
         seen.add(present)
@@ -134,7 +134,7 @@ def test_tables_about_what_the_query_set_decides_are_refused(tmp_path: Path) -> 
     (tmp_path / "queries.toml").write_text((EXAMPLES / "queries.toml").read_text())
     base = {"hosts": ["a"], "times": {"mttf": "9 d", "mttr": "1 d"}, "query_set": "queries.toml", "manager": {}}
     for changes, says in (
-        ({"queries": {"averag": {"promise": 0.5}}}, "queries.averag = averag: is not among the queries of the query"),
+        ({"queries": {"averag": {"slo": 0.5}}}, "queries.averag = averag: is not among the queries of the query"),
         (
             {"queries": {"alerts": {"operators": ["x"]}}},
             "queries.alerts.operators = alerts: is what the query set says",
@@ -145,16 +145,14 @@ def test_tables_about_what_the_query_set_decides_are_refused(tmp_path: Path) -> 
     ):
         given = {key: value for key, value in {**base, **changes}.items() if value is not None}
         with pytest.raises(InputError) as error:
-            read_dynamics(written(tmp_path, given))
+            read_fleet(written(tmp_path, given))
         assert says in str(error.value)
 
 
 def test_a_hundred_queries_on_a_hundred_hosts_for_years_are_no_work() -> None:
     """The merged rows and the exact figures beside them, at the size that is asked for; speed is for benchmarks."""
     queries = random_queries(np.random.default_rng(2), 100, 100)
-    result = run_dynamics(
-        dynamics_from(tables(100, 100, seed=2, duration="730 d", times={"mttf": "60 d", "mttr": "12 h"}))
-    )
+    result = run_fleet(fleet_from(tables(100, 100, seed=2, duration="730 d", times={"mttf": "60 d", "mttr": "12 h"})))
     assert len(result.summary["queries"]) == len(queries.operators) == 100
     assert result.summary["method"] == "merged"
     running = result.summary["running"]

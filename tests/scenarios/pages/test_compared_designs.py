@@ -105,11 +105,11 @@ def test_the_page_of_a_run_has_load_checks_placement_cost_and_reasons(moved: Run
     assert sum(row.cost or 0.0 for row in shown.cost.rows) == pytest.approx(shown.cost.total)
     assert shown.hosts_used is None  # none came and none went
     assert {one.about for one in shown.decisions} >= {"moves"}
-    assert [curve.name for curve in shown.tails] == ["all tuples", "replication 0", "replication 1"]
+    assert [curve.name for curve in shown.latency_ccdfs] == ["all tuples", "replication 0", "replication 1"]
 
 
 def test_the_tail_passes_through_the_quantiles_of_the_summary(moved: RunResult) -> None:
-    curve = run_content(moved, RunInputs()).tails[0]
+    curve = run_content(moved, RunInputs()).latency_ccdfs[0]
     latency = moved.summary["latency_s"]
     assert curve.at_s[-1] == latency["max"]
     for name, share in (("p50", 0.5), ("p99", 0.01)):
@@ -133,8 +133,8 @@ def test_designs_of_summaries_have_the_means_of_their_runs(moved: RunResult) -> 
     assert low < mean < high
     sent = [sum(summary["messages"].get(kind, {"bytes": 0})["bytes"] for kind in OVERHEAD) for summary in (one, other)]
     assert made.of("overhead_bytes_per_s").mean == pytest.approx(fmean(sent) / 28)
-    assert made.tail is not None
-    assert made.tail.at_s[-1] == pytest.approx(fmean(summary["latency_s"]["max"] for summary in (one, other)))
+    assert made.latency_ccdf is not None
+    assert made.latency_ccdf.at_s[-1] == pytest.approx(fmean(summary["latency_s"]["max"] for summary in (one, other)))
 
 
 def test_designs_are_compared_run_by_run_where_the_random_numbers_are_the_same(swept: SweepResult) -> None:
@@ -213,7 +213,7 @@ def test_phases_of_recoveries_have_the_sums_of_the_summaries(tmp_path: Path) -> 
 
 def test_a_design_without_runs_is_shown_as_failed() -> None:
     (made,) = designs([design_runs("x", "even", "cpal", [], failed=3)])
-    assert (made.runs, made.failed, dict(made.values), made.tail) == (0, 3, {}, None)
+    assert (made.runs, made.failed, dict(made.values), made.latency_ccdf) == (0, 3, {}, None)
 
 
 def test_a_sweep_has_a_page_with_its_designs(swept: SweepResult, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,12 @@ import pytest
 from pages import HOSTILE
 
 from analysis.report import page
-from models.planning.replicas.problem import Replication
+from models.planning.replicas.problem import ReplicaProblem
 from models.reliability.description import availability_from
 from scenarios.pages import availability, replicas
-from scenarios.queries.replicas import OPTIMISED, Asked, best_plan, front_of, plans, worth_of
+from scenarios.queries.replicas import OPTIMISED, Options, best_plan, front_of, plans, worth_of
 from scenarios.reliability.availability import Answer, answer
-from scenarios.reliability.importance import worth
+from scenarios.reliability.importance import importances
 
 HOSTS = ["a", "b", "c"]
 
@@ -40,7 +40,7 @@ def test_marks_of_queries_stand_at_their_unavailability_worst_first() -> None:
 
 
 def test_what_is_sampled_has_its_interval_and_what_was_never_seen_its_upper_end() -> None:
-    made = found(method="sample", p=[0.0001])
+    made = found(method="monte-carlo", p=[0.0001])
     (drawn,) = availability._drawing(made)
     line = made.lines[0]
     order = availability._order(made)
@@ -52,10 +52,10 @@ def test_what_is_sampled_has_its_interval_and_what_was_never_seen_its_upper_end(
 
 def test_a_page_of_availability_has_every_setting_and_what_is_worth_what() -> None:
     made = found(target=0.95)
-    text = availability.availability_page(made, worth(made.asked), command="holdfast availability x.toml")
+    text = availability.availability_page(made, importances(made.description), command="holdfast availability x.toml")
     for part in ("of 2 have 95 %", "Importance (Birnbaum), p = 0.1", "p = 0.01", "holdfast availability x.toml"):
         assert part in text
-    assert '<section id="worth"' in text
+    assert '<section id="importance"' in text
 
 
 def test_a_page_of_availability_names_single_points_of_failure_where_there_are_some() -> None:
@@ -75,14 +75,14 @@ def test_a_page_of_availability_names_single_points_of_failure_where_there_are_s
 def test_names_are_text_on_pages_of_answers(name: str) -> None:
     texts = [availability.availability_page(found(name))]
     posed = problem()
-    texts.append(replicas.plans_page(plans(posed, Asked()), posed, [name] * 4, [name] * 3, title=name))
+    texts.append(replicas.plans_page(plans(posed, Options()), posed, [name] * 4, [name] * 3, title=name))
     for text in texts:
         assert "<img" not in text
         assert "<b>bold" not in text
         assert text.count("</script>") == text.count("<script")
 
 
-def problem(**more: object) -> Replication:
+def problem(**more: object) -> ReplicaProblem:
     given: dict[str, object] = {
         "load": np.array([0.5, 0.25, 0.25, 0.5]),
         "operators": ((0, 1), (0, 2), (3,)),
@@ -92,7 +92,7 @@ def problem(**more: object) -> Replication:
         "primary": np.array([0, 0, 1, 1]),
         "budget": 0.75,
     }
-    return Replication(**(given | more))  # type: ignore[arg-type]
+    return ReplicaProblem(**(given | more))  # type: ignore[arg-type]
 
 
 def test_what_replicas_are_worth_is_what_breaks_without_them() -> None:
@@ -111,7 +111,7 @@ def test_what_replicas_are_worth_is_what_breaks_without_them() -> None:
 
 def test_the_page_of_plans_has_them_all_and_the_best_in_full() -> None:
     posed = problem()
-    made = plans(posed, Asked())
+    made = plans(posed, Options())
     made[OPTIMISED] = best_plan(posed)
     text = replicas.plans_page(made, posed, ["o0", "o1", "o2", "o3"], ["p", "q", "r"], command="holdfast plan")
     for part in (*made, "no plan is below", "Which operators", "What queries have", "Where instances go"):
@@ -133,5 +133,5 @@ def test_the_line_of_bounds_is_below_all_plans_of_the_front() -> None:
 
 def test_where_primaries_find_no_host_the_page_says_so() -> None:
     posed = problem(primary=None, host_cpu=np.full(4, 0.3))
-    text = replicas.plans_page(plans(posed, Asked()), posed, ["o"] * 4, ["q"] * 3)
+    text = replicas.plans_page(plans(posed, Options()), posed, ["o"] * 4, ["q"] * 3)
     assert "there is none" in text

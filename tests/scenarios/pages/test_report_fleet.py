@@ -1,4 +1,4 @@
-"""The page of `holdfast dynamics`: what is drawn follows from the rows, and nothing in a name is markup."""
+"""The page of `holdfast fleet`: what is drawn follows from the rows, and nothing in a name is markup."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import pytest
 from pages import HOSTILE
 
 from analysis.fleet.host_use import use_of_hosts, used_hosts
-from analysis.report import dynamics_figures as figures
-from analysis.report import dynamics_tables as tables
-from analysis.report import page
+from analysis.report import fleet_figures, fleet_tables, page
 from analysis.report.gantt import counted, gathered
 from analysis.report.text import number
-from models.fleet.records import TABLES, DynamicsRecords
-from models.fleet.rules import dynamics_from
+from models.fleet.records import TABLES, FleetRecords
+from models.fleet.rules import fleet_from
 from models.fleet.system import System, system_of
-from scenarios.fleet.runs import DynamicsResult, run_dynamics
-from scenarios.pages.dynamics import dynamics_page
+from scenarios.fleet.runs import FleetResult, run_fleet
+from scenarios.pages.fleet import fleet_page
 
 HOUR = 3600 * 10**9
 DAY = 24 * HOUR
@@ -29,15 +27,15 @@ def system(**more: object) -> System:
         "price": "1 USD/h",
         "times": {"mttf": "9 d", "mttr": "1 d"},
         "operators": {"x": ["a", "b"]},
-        "queries": {"q": {"operators": ["x"], "promise": 0.9}, "r": {"operators": ["x"]}},
+        "queries": {"q": {"operators": ["x"], "slo": 0.9}, "r": {"operators": ["x"]}},
         "manager": {},
         **more,
     }
-    return system_of(dynamics_from(given))
+    return system_of(fleet_from(given))
 
 
-def records(**rows: object) -> DynamicsRecords:
-    return DynamicsRecords(0, 10 * DAY, "events", {name: [] for name in TABLES} | rows)  # type: ignore[arg-type]
+def records(**rows: object) -> FleetRecords:
+    return FleetRecords(0, 10 * DAY, "events", {name: [] for name in TABLES} | rows)  # type: ignore[arg-type]
 
 
 def decided(at: int, action: str, host: str, verdict: str = "done") -> tuple[object, ...]:
@@ -65,7 +63,7 @@ def test_use_counts_after_the_warm_up_and_hosts_without_a_price_have_no_cost() -
     late = system(warmup="5 d", price="0 USD/h", hosts=["a", "b"])
     used = use_of_hosts(late, [records(decisions=[decided(7 * DAY, "release", "b")])])
     assert [row["used_s"] for row in used["by_host"]] == [5 * 86_400.0, 2 * 86_400.0]
-    bare = system_of(late.asked.model_copy(update={"price_per_s": None}))
+    bare = system_of(late.fleet.model_copy(update={"price_per_s": None}))
     assert use_of_hosts(bare, [records()])["cost_usd"] is None
 
 
@@ -94,37 +92,37 @@ def test_what_is_counted_equals_a_look_at_every_instant() -> None:
 def test_of_many_steps_the_worst_is_drawn_and_gaps_stay() -> None:
     draws = np.random.default_rng(5)
     rows = [(k * 7, k * 7 + 7, float(value)) for k, value in enumerate(draws.random(2000)) if not 600 <= k < 900]
-    found = figures.worst_steps(rows, 14_000)
+    found = fleet_figures.worst_steps(rows, 14_000)
     assert len(found) <= 400
     assert max(broken for _, _, broken in found) == max(row[2] for row in rows)
     for begin, end, broken in found:
         assert broken == max(row[2] for row in rows if row[0] < end and row[1] > begin)
     assert not any(begin >= 4235 and end <= 6265 for begin, end, _ in found)  # nobody was there
-    assert figures.worst_steps(rows[:5], 14_000) == rows[:5]
+    assert fleet_figures.worst_steps(rows[:5], 14_000) == rows[:5]
 
 
-def test_the_figure_of_promises_has_both_and_leaves_out_what_is_impossible_on_a_log_scale() -> None:
+def test_the_figure_of_slos_has_both_and_leaves_out_what_is_impossible_on_a_log_scale() -> None:
     rows = [("q", 0, DAY, 0.01), ("q", DAY, 2 * DAY, 0.0), ("q", 3 * DAY, 10 * DAY, 0.05), ("r", 0, DAY, 0.2)]
-    drawn = figures.promises(system(), records(standing=rows), ["q", "r"])
+    drawn = fleet_figures.slo_figure(system(), records(standing=rows), ["q", "r"])
     assert drawn is not None
     has, allowed, without = drawn.data
     assert has["x"] == [0, 1, 1, 2, None, 3, 10]
     assert has["y"] == [0.01, 0.01, None, None, None, 0.05, 0.05]
     assert set(allowed["y"]) == {0.1}
-    assert without["name"] == "r (no promise)"
+    assert without["name"] == "r (no SLO)"
     assert "q comes closest, with 50\u00a0% of it" in drawn.caption
-    assert figures.promises(system(), records(), ["q", "r"]) is None
+    assert fleet_figures.slo_figure(system(), records(), ["q", "r"]) is None
 
 
 def test_numbers_behind_figures_have_units() -> None:
     half_minute = 30 * 10**9
-    drawn = figures.promises(system(), records(standing=[("q", half_minute, DAY, 6.85e-5)]), ["q"])
+    drawn = fleet_figures.slo_figure(system(), records(standing=[("q", half_minute, DAY, 6.85e-5)]), ["q"])
     assert drawn is not None
     assert (drawn.heads, drawn.rows) == (
         ("query", "from", "to", "P(broken)"),
         (("q", "30\u00a0s", "1\u00a0d", "0.00685\u00a0%"),),
     )
-    counted_ = figures.numbers(system(), records(instances=[("x", "a", "primary", 1.0, half_minute, DAY)]))
+    counted_ = fleet_figures.numbers(system(), records(instances=[("x", "a", "primary", 1.0, half_minute, DAY)]))
     assert ("primaries", "30\u00a0s", "1") in counted_.rows
     assert [line["hovertemplate"] for line in counted_.data] == [
         "%{y:,}\u00a0hosts",
@@ -139,7 +137,7 @@ def test_an_outage_names_the_hosts_of_the_query_that_were_down() -> None:
         "host_downtimes": [("a", HOUR, 4 * DAY), ("b", 2 * DAY, 3 * DAY), ("c", 0, 9 * DAY)],
         "outages": [("q", HOUR, 5 * HOUR), ("q", 2 * DAY, 3 * DAY)],
     }
-    found = tables.outages(system(), [records(**rows)])
+    found = fleet_tables.outages(system(), [records(**rows)])
     assert found is not None
     assert [row[2:] for row in found.rows] == [("2 d 00:00:00", "1 d", "b"), ("0 d 01:00:00", "4 h", "a")]
 
@@ -148,26 +146,26 @@ def test_names_are_text_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "_plotly", lambda: "/* plotly */")
     for name in (one for one in HOSTILE if one.isprintable()):
         result = ran(hosts=[name, "b"], operators={name: [name, "b"]}, queries={name: [name]}, name=name, manager=None)
-        text = dynamics_page(result)
+        text = fleet_page(result)
         assert "<img" not in text
         assert "<b>bold" not in text
         assert text.count("</script>") == text.count("<script")
 
 
-def ran(**more: object) -> DynamicsResult:
+def ran(**more: object) -> FleetResult:
     described = {key: value for key, value in {
         "hosts": ["a", "b"], "duration": "200 d", "times": {"mttf": "9 d", "mttr": "1 d"},
         "operators": {"x": ["a", "b"]}, "queries": {"q": ["x"]}, **more,
     }.items() if value is not None}  # fmt: skip
-    return run_dynamics(dynamics_from(described))
+    return run_fleet(fleet_from(described))
 
 
 def test_a_page_is_the_same_each_time_and_has_every_section(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "_plotly", lambda: "/* plotly */")
-    result = ran(manager={"budget": 1.0}, price="1 USD/h", queries={"q": {"operators": ["x"], "promise": 0.9}})
-    text = dynamics_page(result, command="holdfast dynamics asked.json")
-    assert text == dynamics_page(result, command="holdfast dynamics asked.json")
-    for name in ("promises", "broken", "hosts", "cost"):
+    result = ran(manager={"budget": 1.0}, price="1 USD/h", queries={"q": {"operators": ["x"], "slo": 0.9}})
+    text = fleet_page(result, command="holdfast fleet asked.json")
+    assert text == fleet_page(result, command="holdfast fleet asked.json")
+    for name in ("slo", "broken", "hosts", "cost"):
         assert f'<section id="{name}"' in text
     cost = sum(one["cost_usd"] for one in result.summary["hosts_in_use"]["by_host"])
     assert f"on average, {number(cost, 4)} USD" in text

@@ -92,7 +92,7 @@ def test_plans_of_a_run_that_begins_later_do_not_know_what_comes() -> None:
     one, two = (group_loads(later("16 s"), {"trips": found}) for found in (profile, other))
     assert np.array_equal(one.load[:, : one.training], two.load[:, : two.training])
     assert not np.array_equal(one.load, two.load)
-    for method in (*METHODS, "expected-useable"):
+    for method in (*METHODS, "expected-usable"):
         plans = [
             compare_allocations(later("16 s"), {"trips": found}, (method,))[1][0].checkpoint_hosts
             for found in (profile, other)

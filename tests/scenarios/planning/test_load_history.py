@@ -27,7 +27,7 @@ def write(path: Path, **changed: object) -> Path:
 
 def test_the_method_decides_what_is_minimised(tmp_path: Path) -> None:
     file = write(tmp_path / "history.json")
-    paper, expected = read_problem(file, "exact"), read_problem(file, "expected-useable")
+    paper, expected = read_problem(file, "exact"), read_problem(file, "expected-usable")
     assert paper.cost.shape == expected.cost.shape == (12, 4)
     assert (paper.load == expected.load).all()
     assert (expected.cost >= 0).all() and (expected.cost <= 1).all()
@@ -37,12 +37,12 @@ def test_the_method_decides_what_is_minimised(tmp_path: Path) -> None:
 def test_arrays_of_an_npz_file_are_the_same_history(tmp_path: Path) -> None:
     own = history()
     np.savez(tmp_path / "history.npz", **{f"history.{key}": np.array(value) for key, value in own.items()})
-    one = read_problem(tmp_path / "history.npz", "expected-useable")
-    other = read_problem(write(tmp_path / "history.json"), "expected-useable")
+    one = read_problem(tmp_path / "history.npz", "expected-usable")
+    other = read_problem(write(tmp_path / "history.json"), "expected-usable")
     assert (one.cost == other.cost).all()
 
 
-@pytest.mark.parametrize("method", ["expected-useable", "exact", "sensitive-first", "even"])
+@pytest.mark.parametrize("method", ["expected-usable", "exact", "sensitive-first", "even"])
 def test_a_plan_can_be_verified(tmp_path: Path, method: str, capsys: pytest.CaptureFixture[str]) -> None:
     problem, plan = str(write(tmp_path / "history.json")), str(tmp_path / "plan.json")
     with pytest.raises(SystemExit) as left:
@@ -55,7 +55,7 @@ def test_a_plan_can_be_verified(tmp_path: Path, method: str, capsys: pytest.Capt
     assert "the plan holds" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("method", ["expected-useable", "exact", "sensitive-first", "even", "baseline"])
+@pytest.mark.parametrize("method", ["expected-usable", "exact", "sensitive-first", "even", "baseline"])
 @pytest.mark.parametrize(
     ("group", "message"),
     [
@@ -74,7 +74,7 @@ def test_groups_that_are_none_are_one_clear_error(tmp_path: Path, group: object,
         read_problem(write(tmp_path / "history.json", group=group), method)
 
 
-@pytest.mark.parametrize("method", ["expected-useable", "exact", "even"])
+@pytest.mark.parametrize("method", ["expected-usable", "exact", "even"])
 def test_groups_are_texts_or_numbers(tmp_path: Path, method: str) -> None:
     for group in ([k % 2 for k in range(12)], ["a", "b"] * 6):
         found = read_problem(write(tmp_path / "history.json", group=group), method).group
@@ -92,11 +92,11 @@ def test_groups_are_texts_or_numbers(tmp_path: Path, method: str) -> None:
         ({"history": history() | {"theta": -1}}, r"history\.theta = -1: must be a positive number"),
         ({"history": history() | {"seed": 1.5}}, r"history\.seed = 1\.5"),
         ({"history": history() | {"host": [9] * 12}}, "history.host"),
-        ({"cost": [[1, 2]], "load": [1]}, "history: is missing: expected-useable minimises"),
+        ({"cost": [[1, 2]], "load": [1]}, "history: is missing: expected-usable minimises"),
     ],
 )
 def test_bad_files_are_one_clear_error(tmp_path: Path, document: object, message: str) -> None:
     file = tmp_path / "history.json"
     file.write_text(json.dumps(document))
     with pytest.raises(InputError, match=message):
-        read_problem(file, "expected-useable")
+        read_problem(file, "expected-usable")

@@ -100,10 +100,10 @@ def test_nobody_holds_checkpoints_where_none_are_taken_or_a_remote_store_has_the
     assert checkpoint_hosts_of(remote, Path(), PROFILES) == {}
 
 
-def test_useable_is_judged_on_the_windows_after_those_of_the_statistics() -> None:
+def test_usable_is_judged_on_the_windows_after_those_of_the_statistics() -> None:
     loads, planned = compare_allocations(scenario(), PROFILES)
     for one in planned:
-        assert len(one.useable.at_risk) == loads.load.shape[1] - loads.training
+        assert len(one.usable.at_risk) == loads.load.shape[1] - loads.training
 
 
 def test_the_problem_needs_no_look_at_later_windows() -> None:

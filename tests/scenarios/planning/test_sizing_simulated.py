@@ -1,8 +1,8 @@
-"""A sized system, simulated tuple by tuple with hosts that fail, is there as often as was promised.
+"""A sized system, simulated tuple by tuple with hosts that fail, is there as often as its objective says.
 
 All work is one task on one of two hosts. The model spreads work over both and counts the failures of both, while here a
-failure of the idle host costs nothing, and the host in front takes the work where both are down; so the promise is kept
-with room. After a failure both run on one host, and recoveries are as long.
+failure of the idle host costs nothing, and the host in front takes the work where both are down; so the objective is
+met with room. After a failure both run on one host, and recoveries are as long.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MTTF_S, MTTR_S, LENGTH_S, TIMES = 300.0, 20.0, 3000.0, 4
 
 
 def problem() -> SizingProblem:
-    asked = sizing_from(
+    instance = sizing_from(
         {
             "target": {"availability": 0.97, "recovery": "15 s"},
             "work": {"rate": "50 /s", "service": "8 ms"},
@@ -32,7 +32,7 @@ def problem() -> SizingProblem:
             "checkpoints": {"pause": "10 ms", "detection": "2 s"},
         }
     )
-    return SizingProblem(asked, MTTF_S, MTTR_S)
+    return SizingProblem(instance, MTTF_S, MTTR_S)
 
 
 def failures_of(hosts: int, interval_s: float) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -82,9 +82,9 @@ def share(begins: np.ndarray, ends: np.ndarray) -> float:
     return total / LENGTH_S
 
 
-def test_a_sized_system_keeps_its_promise_and_recovers_as_fast_as_was_computed() -> None:
-    asked = problem()
-    found = solve(asked, curve=False)
+def test_a_sized_system_meets_its_objective_and_recovers_as_fast_as_was_computed() -> None:
+    instance = problem()
+    found = solve(instance, curve=False)
     assert found.status is Status.OPTIMAL
     assert found.chosen is not None
     assert found.figures is not None
@@ -93,7 +93,7 @@ def test_a_sized_system_keeps_its_promise_and_recovers_as_fast_as_was_computed()
     shares = np.array([share(*one) for one in spans])
     assert shares.min() > 0  # each replication has failures
     above = shares.mean() + 3 * shares.std(ddof=1) / math.sqrt(TIMES)
-    assert above <= asked.allowed
+    assert above <= instance.allowed
     lengths = np.concatenate([ends - begins for begins, ends in spans])
     error = 3 * lengths.std(ddof=1) / math.sqrt(lengths.size)
     # A failure is detected up to a heartbeat before the time-out, which is what the model counts.

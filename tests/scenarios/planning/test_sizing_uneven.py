@@ -101,8 +101,8 @@ def problem(load: float, exponent: float, groups: int, steps: int, **target: flo
 
 
 def check(hosts: int, load: float, exponent: float, groups: int, steps: int, times: int, seed: int) -> float:
-    asked = problem(load, exponent, groups, steps)
-    sticky = StickyPlacement.of(asked, SystemPlan(hosts, 1))
+    instance = problem(load, exponent, groups, steps)
+    sticky = StickyPlacement.of(instance, SystemPlan(hosts, 1))
     assert sticky is not None
     high, by_state = at_most(sticky, INTERVAL_S).total, sticky.at_least_by_state(INTERVAL_S, INTERVAL_S)
     low = sum(p for state, p in enumerate(by_state.tolist()) if sticky.used_hosts(state) > load)
@@ -135,7 +135,7 @@ def test_many_small_jobs_are_there_as_often_as_the_bounds_say(seed: int) -> None
 @pytest.mark.slow
 def test_a_size_that_counts_on_even_work_is_not_there_as_often_and_one_with_units_is() -> None:
     """Three hosts at a third: after a failure the one that comes back stays empty, and the next one fills one host."""
-    even = solve(SizingProblem(problem(1.0, 0.0, 12, 1).asked.model_copy(update={"units": None}), MTTF_S, MTTR_S))
+    even = solve(SizingProblem(problem(1.0, 0.0, 12, 1).description.model_copy(update={"units": None}), MTTF_S, MTTR_S))
     assert even.chosen is not None
     assert even.chosen.plan == SystemPlan(3, 1)
     found = solve(problem(1.0, 0.0, 12, 1), curve=False)

@@ -19,7 +19,7 @@ from models.topology.layout import placement
 from scenarios.files.scenario import LoadedScenario, missing_files, moved, read_scenario
 from scenarios.queries.files import read_queries
 from scenarios.queries.replica_plan import with_planned_replicas
-from scenarios.queries.replicas import Asked, best_of, document, plans, problem_of
+from scenarios.queries.replicas import Options, best_of, document, plans, problem_of
 from scenarios.runs.run import run
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -46,10 +46,10 @@ def exit_code(*words: str) -> object:
 
 
 def test_the_plan_of_the_example_is_what_the_command_makes_of_the_queries() -> None:
-    loaded, asked = read_queries(EXAMPLES / "queries.toml"), Asked(p=(0.0123,))
-    problem = problem_of(loaded, asked)
-    found = plans(problem, asked)
-    made = json.loads(json.dumps(document(found[best_of(found)], problem, loaded, asked)))
+    loaded, options = read_queries(EXAMPLES / "queries.toml"), Options(p=(0.0123,))
+    problem = problem_of(loaded, options)
+    found = plans(problem, options)
+    made = json.loads(json.dumps(document(found[best_of(found)], problem, loaded, options)))
     assert {**made, "wall_s": 0} == {**PLAN, "wall_s": 0}
 
 

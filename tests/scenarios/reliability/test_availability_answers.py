@@ -32,7 +32,7 @@ def asked(n_hosts: int = 12, n_queries: int = 8, **keys: object) -> Availability
     )
 
 
-@pytest.mark.parametrize("method", ["sample", "strata", "weights"])
+@pytest.mark.parametrize("method", ["monte-carlo", "stratified", "importance-sampling"])
 def test_sampling_agrees_with_what_is_exact(method: str) -> None:
     """The figures' intervals at 95 %: of 12 at least 8 hold."""
     question = asked(domains={"r": {"hosts": ["h0", "h1"], "p": 0.01}})
@@ -46,7 +46,7 @@ def test_sampling_agrees_with_what_is_exact(method: str) -> None:
 
 def test_the_mean_of_a_day_is_sampled_over_the_day() -> None:
     question = asked(times={"mttf": "9 d", "day": "1 d"})
-    exact, found = (answer(question, method=by, runs=100_000).lines for by in ("exact", "sample"))
+    exact, found = (answer(question, method=by, runs=100_000).lines for by in ("exact", "monte-carlo"))
     assert [line.label for line in exact] == ["end of day", "mean of day"]
     for a, b in zip(exact, found, strict=True):
         assert b.mean.low <= (a.mean.value or math.nan) <= b.mean.high
@@ -77,7 +77,7 @@ def test_bounds_are_said_and_auto_samples_what_they_leave(monkeypatch: pytest.Mo
     assert "bounds" in {one.method for one in bounds.queries}
     assert bounds.mean.value is None
     assert exact.mean.value is not None
-    assert any(one.method == "strata" for one in (*auto.queries, auto.mean))
+    assert any(one.method == "stratified" for one in (*auto.queries, auto.mean))
     for a, b in zip(exact.queries, bounds.queries, strict=True):
         assert b.low <= a.low * (1 + 1e-12)
         assert a.low <= b.high * (1 + 1e-12)
@@ -131,8 +131,10 @@ def test_a_json_file_says_the_same_as_a_toml_file(tmp_path) -> None:  # type: ig
 
 
 def test_what_a_method_cannot_do_is_refused() -> None:
-    with pytest.raises(InputError, match="--method = magic: must be auto, exact, sample, strata or weights"):
+    with pytest.raises(
+        InputError, match="--method = magic: must be auto, exact, monte-carlo, stratified or importance-sampling"
+    ):
         answer(asked(), method="magic")
     with pytest.raises(InputError, match="is for independent hosts"):
-        answer(asked(times={**LONG_RUN, "crews": 2}), method="sample")
+        answer(asked(times={**LONG_RUN, "crews": 2}), method="monte-carlo")
     assert module.METHODS[0] == "auto"

@@ -15,7 +15,7 @@ from models.reliability.description import availability_from
 from models.reliability.repair import pair_unavailability
 from scenarios.reliability.availability import answer, read_availability
 from scenarios.reliability.failure_logs import read_failures, write_failures
-from scenarios.reliability.importance import worth
+from scenarios.reliability.importance import importances
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "availability.toml"
 PAIR: dict[str, Any] = {
@@ -42,7 +42,7 @@ def test_the_gain_of_a_replica_is_the_difference_that_it_makes() -> None:
         "hosts": ["a", "b", "c"], "p": 0.1, "operators": {"x": ["a"], "y": ["a", "b"]},
         "queries": {"q": ["x", "y"], "r": {"operators": ["y"], "weight": 3.0}},
     }  # fmt: skip
-    (found,) = worth(availability_from(raw))
+    (found,) = importances(availability_from(raw))
     assert {(one.operator, one.host) for one in found.replicas} == {("x", "b"), ("x", "c"), ("y", "c")}
     assert found.left_out == 0
     for one in found.replicas:
@@ -58,25 +58,25 @@ def test_the_importance_of_a_host_is_the_difference_of_its_being_down() -> None:
         "operators": {"x": ["a", "b"], "y": ["a"]},
         "queries": {"q": ["x", "y"]},
     }
-    (found,) = worth(availability_from(raw))
+    (found,) = importances(availability_from(raw))
     for one in found.elements:
         ends = [mean_of({**raw, "hosts": {**raw["hosts"], one.name: {"p": p}}}, 0.1) for p in (1.0, 0.0)]
         assert one.low == pytest.approx(ends[0] - ends[1])
 
 
 def test_the_command_shows_both_and_has_them_in_its_document(capsys) -> None:  # type: ignore[no-untyped-def]
-    code, out, _ = called(capsys, "availability", EXAMPLE, "--worth")
+    code, out, _ = called(capsys, "availability", EXAMPLE, "--importance")
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     assert "One more replica, p = 0.02" in out
-    found = json.loads(called(capsys, "availability", EXAMPLE, "--worth", "--json")[1])
-    assert [one["label"] for one in found["worth"]] == ["p = 0.0025", "p = 0.01", "p = 0.02"]
-    assert found["worth"][0]["elements"][0]["name"] in ("c", "rack")
+    found = json.loads(called(capsys, "availability", EXAMPLE, "--importance", "--json")[1])
+    assert [one["label"] for one in found["importance"]] == ["p = 0.0025", "p = 0.01", "p = 0.02"]
+    assert found["importance"][0]["elements"][0]["name"] in ("c", "rack")
 
 
-def test_worth_is_refused_where_hosts_are_not_independent() -> None:
+def test_importance_is_refused_where_hosts_are_not_independent() -> None:
     with pytest.raises(InputError, match="for hosts that are independent"):
-        worth(availability_from(PAIR))
+        importances(availability_from(PAIR))
 
 
 def test_a_pair_with_one_crew_is_solved_by_its_chain() -> None:
@@ -139,10 +139,10 @@ def test_each_kind_of_files_has_a_schema(capsys, kind: str, key: str) -> None:  
 def test_an_unknown_kind_of_files_is_refused(capsys) -> None:  # type: ignore[no-untyped-def]
     code, out, err = called(capsys, "schema", "nosuch")
     assert (code, out) == (2, "")
-    assert "KIND = nosuch: must be one of scenario, availability, dynamics, sizing" in err
+    assert "KIND = nosuch: must be one of scenario, availability, fleet, sizing" in err
 
 
 def test_gains_fall_with_the_chance_of_failures() -> None:
-    found = worth(read_availability(EXAMPLE))
+    found = importances(read_availability(EXAMPLE))
     greatest = np.array([one.replicas[0].high for one in found])
     assert (np.diff(greatest) > 0).all()

@@ -54,7 +54,7 @@ def test_few_runs_are_not_timed() -> None:
     assert made == []
 
 
-@pytest.mark.parametrize("method", ["sample", "strata", "weights"])
+@pytest.mark.parametrize("method", ["monte-carlo", "stratified", "importance-sampling"])
 def test_of_a_million_million_runs_only_the_batch_is_sampled_before_the_refusal(
     monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
@@ -69,7 +69,7 @@ def test_of_a_million_million_runs_only_the_batch_is_sampled_before_the_refusal(
 
 def test_what_is_exact_asks_for_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(availability, "_sampled", _never)
-    found = availability.answer(ASKED, runs=10**12, talk=_never)
+    found = availability.answer(ASKED, runs=10**12, on_progress=_never)
     assert found.lines[0].mean.value == pytest.approx(0.01)
 
 

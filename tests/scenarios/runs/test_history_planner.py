@@ -27,7 +27,7 @@ from scenarios.planning.load_history import problem_of_history
 from scenarios.runs.maintenance import HistoryPlanner, planner_of
 from scenarios.runs.run import run
 
-METHODS = ("even", "sensitive-first", "exact", "tie-band", "expected-useable")
+METHODS = ("even", "sensitive-first", "exact", "tie-band", "expected-usable")
 
 
 def history(seed: int, groups: int = 24, nodes: int = 6, windows: int = 30) -> LoadHistory:
@@ -49,7 +49,7 @@ def planner(method: Any, **rules: Any) -> HistoryPlanner:
     return HistoryPlanner(Maintenance(method=method, **rules), theta=0.85, seed=3)
 
 
-@pytest.mark.parametrize("method", ["even", "sensitive-first", "exact", "expected-useable"])
+@pytest.mark.parametrize("method", ["even", "sensitive-first", "exact", "expected-usable"])
 def test_the_plan_is_that_of_the_same_loads_in_a_file(method: str) -> None:
     seen = history(1)
     loads = {"load": seen.load.tolist(), "host": seen.host.tolist(), "speed": seen.capacity.tolist(), "seed": 3}

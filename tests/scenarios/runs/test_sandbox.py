@@ -1,4 +1,4 @@
-"""Whatever the guarded process does is an answer, and the next request is served."""
+"""Whatever the process in the sandbox does is an answer, and the next request is served."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import Any
 import pytest
 from other_processes import until
 
-from scenarios.runs.sandbox import Guard
+from scenarios.runs.sandbox import Sandbox
 
 
 @pytest.fixture(scope="module")
-def guard() -> Iterator[Guard]:
-    made = Guard("guarded_answers", [])
+def sandbox() -> Iterator[Sandbox]:
+    made = Sandbox("sandbox_answers", [])
     yield made
     made.close()
 
 
-def ask(guard: Guard, what: str, cpu_s: float = 20.0) -> dict[str, Any]:
-    return guard.ask({"what": what}, cpu_s, lambda _: None, lambda: False)
+def ask(sandbox: Sandbox, what: str, cpu_s: float = 20.0) -> dict[str, Any]:
+    return sandbox.ask({"what": what}, cpu_s, lambda _: None, lambda: False)
 
 
-def test_one_process_answers_one_request_after_the_other(guard: Guard) -> None:
+def test_one_process_answers_one_request_after_the_other(sandbox: Sandbox) -> None:
     notes: list[Any] = []
-    first = guard.ask({"what": "a"}, 20.0, notes.append, lambda: False)
+    first = sandbox.ask({"what": "a"}, 20.0, notes.append, lambda: False)
     assert notes == [{"note": True, "heard": "a"}]
-    assert ask(guard, "b")["process"] == first["process"] != os.getpid()
+    assert ask(sandbox, "b")["process"] == first["process"] != os.getpid()
 
 
 @pytest.mark.parametrize(
@@ -45,36 +45,38 @@ def test_one_process_answers_one_request_after_the_other(guard: Guard) -> None:
         ("hang", 0.1, "timeout"),
     ],
 )
-def test_a_process_that_ends_or_never_answers_is_an_answer(guard: Guard, what: str, cpu_s: float, ended: str) -> None:
-    assert ask(guard, what, cpu_s) == {"ended": ended}
-    assert ask(guard, "again")["what"] == "again"
+def test_a_process_that_ends_or_never_answers_is_an_answer(
+    sandbox: Sandbox, what: str, cpu_s: float, ended: str
+) -> None:
+    assert ask(sandbox, what, cpu_s) == {"ended": ended}
+    assert ask(sandbox, "again")["what"] == "again"
 
 
-def test_what_is_prepared_does_not_count_against_the_limit(guard: Guard) -> None:
-    assert ask(guard, "prepare", 1.0)["what"] == "prepare"
-    assert ask(guard, "prepare", 1e30)["what"] == "prepare"
+def test_what_is_prepared_does_not_count_against_the_limit(sandbox: Sandbox) -> None:
+    assert ask(sandbox, "prepare", 1.0)["what"] == "prepare"
+    assert ask(sandbox, "prepare", 1e30)["what"] == "prepare"
 
 
-def test_memory_that_is_not_there_is_an_error_of_the_run_alone(guard: Guard) -> None:
-    assert ask(guard, "memory") == {"memory": True}
+def test_memory_that_is_not_there_is_an_error_of_the_run_alone(sandbox: Sandbox) -> None:
+    assert ask(sandbox, "memory") == {"memory": True}
 
 
-def test_what_is_printed_is_no_answer(guard: Guard) -> None:
-    assert ask(guard, "print")["what"] == "print"
+def test_what_is_printed_is_no_answer(sandbox: Sandbox) -> None:
+    assert ask(sandbox, "print")["what"] == "print"
 
 
-def test_a_request_can_be_given_up(guard: Guard) -> None:
+def test_a_request_can_be_given_up(sandbox: Sandbox) -> None:
     began = time.monotonic()
-    stopped = guard.ask({"what": "hang"}, 20.0, lambda _: None, lambda: time.monotonic() - began > 0.3)
+    stopped = sandbox.ask({"what": "hang"}, 20.0, lambda _: None, lambda: time.monotonic() - began > 0.3)
     assert stopped == {"ended": "stopped"}
 
 
 def test_the_process_ends_with_whoever_asked() -> None:
     program = """
 import os, signal
-from scenarios.runs.sandbox import Guard
-guard = Guard("guarded_answers", [])
-print(guard.ask({"what": "a"}, 20.0, print, lambda: False)["process"], flush=True)
+from scenarios.runs.sandbox import Sandbox
+sandbox = Sandbox("sandbox_answers", [])
+print(sandbox.ask({"what": "a"}, 20.0, print, lambda: False)["process"], flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}

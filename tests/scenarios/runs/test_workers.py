@@ -18,7 +18,7 @@ from other_processes import PATIENCE_S, marked, processes, until
 from models.errors import WorkerLost
 from scenarios.runs.workers import submitted
 
-DYNAMICS = """duration = "20000 d"
+FLEET = """duration = "20000 d"
 hosts = ["a", "b"]
 replications = 16
 times = {mttf = "1 h", mttr = "1 h"}
@@ -107,13 +107,13 @@ def started(words: list[str], folder: Path) -> subprocess.Popen[str]:
 
 
 COMMANDS = {
-    "dynamics": (["dynamics", "file.toml", "--workers", "2", "--out", "out"], 3),
+    "fleet": (["fleet", "file.toml", "--workers", "2", "--out", "out"], 3),
     "sweep": (["sweep", "file.toml", "--workers", "2", "--out", "out"], 3),
     "reproduce": (["reproduce", "--quick", "--workers", "2", "--out", "out"], 3),
 }
 SAMPLE = (
-    ("dynamics", "group", False),
-    ("dynamics", "group", True),
+    ("fleet", "group", False),
+    ("fleet", "group", True),
     ("sweep", "parent", False),
 )  # (name, whom, at_once)
 
@@ -128,7 +128,7 @@ SAMPLE = (
 )
 def test_ctrl_c_ends_a_command_and_its_workers_in_one_line(tmp_path, name, whom, at_once):
     words, count = COMMANDS[name]
-    (tmp_path / "file.toml").write_text(DYNAMICS if name == "dynamics" else sweep_text())
+    (tmp_path / "file.toml").write_text(FLEET if name == "fleet" else sweep_text())
     command = started(words, tmp_path)
     until(lambda: len(processes(tmp_path)) >= (2 if at_once else count) or command.poll() is not None)
     (os.killpg if whom == "group" else os.kill)(command.pid, signal.SIGINT)
@@ -136,18 +136,18 @@ def test_ctrl_c_ends_a_command_and_its_workers_in_one_line(tmp_path, name, whom,
     assert (command.returncode, last_lines(said)) == (130, ["interrupted"])
     until(lambda: not processes(tmp_path))
     assert not any((tmp_path / "out" / "tmp").glob("*"))
-    if name == "dynamics":
+    if name == "fleet":
         assert [one.name for one in tmp_path.iterdir()] == ["file.toml"]
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "name", ["dynamics", *(pytest.param(one, marks=pytest.mark.slow) for one in ("sweep", "reproduce"))]
+    "name", ["fleet", *(pytest.param(one, marks=pytest.mark.slow) for one in ("sweep", "reproduce"))]
 )
 def test_no_worker_outlives_a_command_that_is_killed(tmp_path, name, number):
     words, count = COMMANDS[name]
-    (tmp_path / "file.toml").write_text(DYNAMICS if name == "dynamics" else sweep_text())
+    (tmp_path / "file.toml").write_text(FLEET if name == "fleet" else sweep_text())
     command = started(words, tmp_path)
     until(lambda: len(processes(tmp_path)) >= count)
     os.kill(command.pid, number)

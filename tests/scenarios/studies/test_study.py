@@ -52,7 +52,7 @@ def made_in(out: Path, asked: Scenario, workers: int = 1) -> Study:
     if not (place / "profile").exists():
         write_profile(small_profile(), place / "profile")
     with nullcontext() if workers > 1 else inside():
-        return study(loaded, read_profile(place / "profile"), workers=workers, talk=lambda text, share: None)
+        return study(loaded, read_profile(place / "profile"), workers=workers, on_progress=lambda text, share: None)
 
 
 @pytest.fixture(scope="module")
@@ -308,7 +308,7 @@ def test_the_examples_can_be_studied(tmp_path: Path, name: str) -> None:
     profile = flights_profile()
     write_profile(profile, place / "profile")
     with inside():
-        result = study(in_place(loaded, place), profile, workers=1, talk=lambda text, share: None)
+        result = study(in_place(loaded, place), profile, workers=1, on_progress=lambda text, share: None)
     assert len(result.designs) == 4
     assert not result.sweep.failed
     summary = result.run.summary

@@ -268,7 +268,7 @@ def test_a_chunk_that_is_there_is_not_made_again(one_worker: SweepResult) -> Non
     heard: list[Answer] = []
     assert chunks.run(0, heard.append) is False
     assert heard == []
-    assert chunks._guard._process is None
+    assert chunks._sandbox._process is None
 
 
 @pytest.mark.parametrize("limit_s", [0.0, -1.0, float("nan"), float("inf"), 1e30])

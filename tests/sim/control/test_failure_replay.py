@@ -94,13 +94,13 @@ def test_both_data_planes_give_equal_rows(folder: Path) -> None:
 
 
 def test_run_replays_and_equals_the_run_of_the_events(folder: Path) -> None:
-    asked = scenario(hosts=HOSTS, speed=10.0)
-    assert asked.may_fail
-    found = run(asked, folder=folder)
-    assert found.summary == run(replayed(asked, folder)).summary
+    replayed_scenario = scenario(hosts=HOSTS, speed=10.0)
+    assert replayed_scenario.may_fail
+    found = run(replayed_scenario, folder=folder)
+    assert found.summary == run(replayed(replayed_scenario, folder)).summary
     assert found.scenario.events
-    assert list(named_files(asked)) == [("failures.log", "log.json")]
-    away = moved(LoadedScenario(asked, folder), folder / "out")
+    assert list(named_files(replayed_scenario)) == [("failures.log", "log.json")]
+    away = moved(LoadedScenario(replayed_scenario, folder), folder / "out")
     assert scenario_from(tomllib.loads(scenario_text(away))).failures.log == "../log.json"  # type: ignore[union-attr]
 
 

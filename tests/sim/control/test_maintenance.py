@@ -326,7 +326,7 @@ def maintained(seed: int) -> Scenario:
         every_s=(0.4, 0.7, 1.1)[seed % 3],
         theta=(0.0, 0.05)[seed % 2],
         window_s=(None, 2.0)[seed % 2],
-        method=("exact", "expected-useable", "tie-band", "sensitive-first", "even")[seed % 5],
+        method=("exact", "expected-usable", "tie-band", "sensitive-first", "even")[seed % 5],
         zero_below=(0.0, 0.2)[seed % 2],
     )
     tolerance = made.fault_tolerance.model_copy(update={"maintenance": maintenance})

@@ -10,12 +10,12 @@ import math
 
 import numpy as np
 import pytest
-from dynamic_systems import LONG_RUN, STATIC, static_system
+from fleet_systems import LONG_RUN, STATIC, static_system
 from scipy.stats import t as student
 
 from models.fleet.system import System
 from models.units import to_ns
-from sim.fleet.engine import simulate_dynamics
+from sim.fleet.engine import simulate_fleet
 
 _RUNS = 12
 _T = float(student.ppf(1 - 0.0001 / 2, _RUNS - 1))
@@ -23,10 +23,10 @@ _T = float(student.ppf(1 - 0.0001 / 2, _RUNS - 1))
 
 def shares(system: System) -> tuple[np.ndarray, np.ndarray]:
     """(mean share broken, half width of its interval) of each query, after the warm-up."""
-    begin, place = to_ns(system.asked.warmup_s), {name: k for k, name in enumerate(system.queries)}
+    begin, place = to_ns(system.fleet.warmup_s), {name: k for k, name in enumerate(system.queries)}
     found = np.zeros((_RUNS, len(place)))
     for run in range(_RUNS):
-        for name, a, b in simulate_dynamics(system, run).rows["outages"]:
+        for name, a, b in simulate_fleet(system, run).rows["outages"]:
             found[run, place[name]] += max(0, b - max(a, begin))
     found /= system.end_ns - begin
     return found.mean(axis=0), _T * found.std(axis=0, ddof=1) / math.sqrt(_RUNS)
@@ -45,21 +45,21 @@ def test_simulated_shares_agree_with_exact_ones(name: str) -> None:
 def test_a_product_over_operators_is_noticed() -> None:
     """The classic error counts a host once for each operator that it carries."""
     system = static_system(n_queries=4, seed=5, duration="1030 d", warmup="30 d")
-    promises = system.promises
-    assert promises is not None
-    wrong = [1 - math.prod(1 - promises.broken([system.placed[op]]) for op in needs) for needs in system.needs]
+    unavailability = system.unavailability
+    assert unavailability is not None
+    wrong = [1 - math.prod(1 - unavailability.broken([system.placed[op]]) for op in needs) for needs in system.needs]
     mean, half = shares(system)
     assert (np.abs(mean - wrong) > half).any()
 
 
 def test_the_end_of_a_day_is_its_worst_moment() -> None:
-    from analysis.fleet.summary import dynamics_summary  # noqa: PLC0415
+    from analysis.fleet.summary import fleet_summary  # noqa: PLC0415
     from models.reliability.exact import unavailability  # noqa: PLC0415
     from models.reliability.queries import Queries, equal_hosts  # noqa: PLC0415
     from models.reliability.times import end_of_day  # noqa: PLC0415
 
     system = static_system(n_queries=4, seed=5, duration="1000 d", times={"mttf": "9 d", "day": "1 d"})
-    running = dynamics_summary(system, [simulate_dynamics(system, run) for run in range(_RUNS)])["running"]
+    running = fleet_summary(system, [simulate_fleet(system, run) for run in range(_RUNS)])["running"]
     queries = Queries(len(system.hosts), system.placed, system.needs)
     exact = unavailability(queries, equal_hosts(end_of_day(9.0, 1.0), len(system.hosts))).low[0].mean()
     low, high = running["end_of_day"]["ci95"]

@@ -1,33 +1,33 @@
-"""No reconfiguration takes a query below what it was promised, whatever happens and whatever the manager asks for."""
+"""No reconfiguration takes a query below its objective, whatever happens and whatever the manager asks for."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 import pytest
-from dynamic_systems import random_script
-from plain_promises import counts, violations
+from fleet_systems import random_script
+from slo_oracle import counts, violations
 
-from models.fleet.records import DynamicsRecords
-from models.fleet.rules import dynamics_from
+from models.fleet.records import FleetRecords
+from models.fleet.rules import fleet_from
 from models.fleet.system import System, system_of
 from sim.fleet.actions import Add, Change, Move, Remove, Split
-from sim.fleet.engine import simulate_dynamics
+from sim.fleet.engine import simulate_fleet
 from sim.fleet.manager import Manager
 
 HOURS = 3_600_000_000_000
 
 
 def scripted(seed: int) -> System:
-    return system_of(dynamics_from(random_script(seed)))
+    return system_of(fleet_from(random_script(seed)))
 
 
-def campaign(seeds: range, **keys: object) -> list[DynamicsRecords]:
+def campaign(seeds: range, **keys: object) -> list[FleetRecords]:
     """All runs hold; what came of them."""
     found = []
     for seed in seeds:
         system = scripted(seed)
-        found.append(simulate_dynamics(system, **keys))  # type: ignore[arg-type]
+        found.append(simulate_fleet(system, **keys))  # type: ignore[arg-type]
         assert violations(system, found[-1]) == [], f"seed {seed}"
     return found
 
@@ -48,7 +48,7 @@ class Careless(Manager):
             self.changes.ask([Add(part.number, (part.hosts[0] + 1) % n)], "why not")
 
 
-def test_promises_hold_in_random_scripts() -> None:
+def test_slos_hold_in_random_scripts() -> None:
     done = counts(campaign(range(20)))
     met = {(action, "done") for action in ("move", "split", "add", "remove", "acquire", "release", "admit")}
     met |= {("move", "aborted"), ("move", "refused"), ("remove", "refused"), ("admit", "refused"), ("stuck", "refused")}
@@ -56,11 +56,11 @@ def test_promises_hold_in_random_scripts() -> None:
 
 
 @pytest.mark.slow
-def test_promises_hold_in_many_random_scripts() -> None:
+def test_slos_hold_in_many_random_scripts() -> None:
     campaign(range(1000, 1300))
 
 
-def test_promises_hold_whatever_a_careless_manager_asks_for() -> None:
+def test_slos_hold_whatever_a_careless_manager_asks_for() -> None:
     done = counts(campaign(range(12), manager=Careless))
     assert done["remove", "refused"] > 100
     assert done["move", "refused"] > 100
@@ -70,8 +70,8 @@ def test_without_the_check_a_careless_manager_is_caught() -> None:
     found = []
     for seed in range(6):
         system = scripted(seed)
-        found += violations(system, simulate_dynamics(system, manager=Careless, guarded=False))
-    assert sum("promised are" in one for one in found) > 100
+        found += violations(system, simulate_fleet(system, manager=Careless, enforce_slos=False))
+    assert sum("the objective is" in one for one in found) > 100
 
 
 class Scripted(Manager):
@@ -87,8 +87,8 @@ class Scripted(Manager):
         self.changes.touched = True
 
 
-def small(script: dict[int, list[list[Change]]], **keys: object) -> tuple[System, DynamicsRecords, list[bool]]:
-    """Two operators on a and b, a free host c; q needs both from the beginning and is promised 0.985, q on {a, b} has
+def small(script: dict[int, list[list[Change]]], **keys: object) -> tuple[System, FleetRecords, list[bool]]:
+    """Two operators on a and b, a free host c; q needs both from the beginning and has the SLO 0.985, q on {a, b} has
     0.99. Part 0 is x, part 1 is y."""
     tables = {
         "duration": "4 d",
@@ -97,20 +97,20 @@ def small(script: dict[int, list[list[Change]]], **keys: object) -> tuple[System
         "times": {"mttr": "1000 d"},
         "downtimes": [{"host": "c", "down": "3 d", "up": "4 d"}],
         "operators": {"x": ["a", "b"], "y": ["a", "b"]},
-        "queries": {"q": {"operators": ["x", "y"], "promise": 0.985}},
+        "queries": {"q": {"operators": ["x", "y"], "slo": 0.985}},
         "manager": {"period": "1 h", "move": "90 min"},
         **keys,
     }
-    system = system_of(dynamics_from(tables))
+    system = system_of(fleet_from(tables))
     Scripted.script, Scripted.answers = dict(script), []
-    return system, simulate_dynamics(system, manager=Scripted), list(Scripted.answers)
+    return system, simulate_fleet(system, manager=Scripted), list(Scripted.answers)
 
 
-def verdicts(records: DynamicsRecords) -> list[tuple[int, str, str]]:
+def verdicts(records: FleetRecords) -> list[tuple[int, str, str]]:
     return [(row[0] // HOURS, row[1], row[5]) for row in records.rows["decisions"] if row[1] not in ("admit", "place")]
 
 
-def test_a_replica_that_a_promise_needs_stays() -> None:
+def test_a_replica_that_an_slo_needs_stays() -> None:
     system, records, answers = small({1: [[Remove(0, 1)]]})
     assert answers == [False]
     assert violations(system, records) == []
@@ -139,7 +139,7 @@ def test_an_instance_counts_where_it_was_until_it_is_live() -> None:
 
 def test_what_changes_while_a_move_is_under_way_is_looked_at_again() -> None:
     """Late has 0.99 when it arrives, and would have 0.981 once x is on c."""
-    late = {"operators": ["x", "y"], "promise": 0.985, "arrives": "2 h"}
+    late = {"operators": ["x", "y"], "slo": 0.985, "arrives": "2 h"}
     queries = {"early": ["x"], "other": ["y"], "late": late}
     system, records, answers = small({1: [[Move(0, 0, 2)]]}, queries=queries)
     assert answers == [True]
@@ -171,7 +171,7 @@ def test_what_makes_no_sense_is_refused(change: Change, says: str) -> None:
 
 
 def test_replicas_follow_the_split_of_their_primary() -> None:
-    system, records, answers = small({1: [[Split(0, 2)]]}, queries={"q": {"operators": ["x"], "promise": 0.98}})
+    system, records, answers = small({1: [[Split(0, 2)]]}, queries={"q": {"operators": ["x"], "slo": 0.98}})
     assert answers == [True]
     assert violations(system, records) == []
     after = {row[:4] for row in records.rows["instances"] if row[5] == 96 * HOURS}
@@ -182,7 +182,7 @@ def test_replicas_follow_the_split_of_their_primary() -> None:
         ("x/2", "b", "replica", 0.5),
     }
     assert [row[3] for row in records.rows["standing"]] == pytest.approx([0.01, 0.019])
-    assert small({1: [[Split(0, 2)]]}, queries={"q": {"operators": ["x"], "promise": 0.982}})[2] == [False]
+    assert small({1: [[Split(0, 2)]]}, queries={"q": {"operators": ["x"], "slo": 0.982}})[2] == [False]
 
 
 def test_what_is_given_up_together_is_judged_without_the_moves_beside_it() -> None:
@@ -190,8 +190,8 @@ def test_what_is_given_up_together_is_judged_without_the_moves_beside_it() -> No
     operators = {"x": ["a", "c"], "y": ["b", "c"], "z": ["c"]}
     changes: list[Change] = [Remove(0, 2), Remove(1, 2), Move(2, 2, 0)]
 
-    def answers(script: list[list[Change]], promise: float) -> list[bool]:
-        queries = {"q": {"operators": ["x", "y", "z"], "promise": promise}}
+    def answers(script: list[list[Change]], slo: float) -> list[bool]:
+        queries = {"q": {"operators": ["x", "y", "z"], "slo": slo}}
         return small({1: script}, operators=operators, queries=queries)[2]
 
     assert answers([changes[:1], changes[1:2]], 0.8) == [True, False]

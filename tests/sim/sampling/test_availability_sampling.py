@@ -76,7 +76,11 @@ def test_certain_and_impossible_failures(p: float, expected: int) -> None:
     assert int(down[0, 0]).bit_count() == expected
 
 
-METHODS = {"sample": (sampled, 200_000), "strata": (stratified, 30_000), "weights": (weighted, 30_000)}
+METHODS = {
+    "monte-carlo": (sampled, 200_000),
+    "stratified": (stratified, 30_000),
+    "importance-sampling": (weighted, 30_000),
+}
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -124,7 +128,7 @@ def test_nine_nines_by_strata_and_by_weights() -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_any_number_of_workers_gives_the_same_bits(name: str) -> None:
-    sample, n_runs = METHODS[name][0], BLOCK * (70 if name == "sample" else 6)
+    sample, n_runs = METHODS[name][0], BLOCK * (70 if name == "monte-carlo" else 6)
     one, three = (sample(QUERIES, UNEQUAL, runs=n_runs, seed=5, workers=n) for n in (1, 3))
     assert (one.queries, one.mean, one.some, one.runs) == (three.queries, three.mean, three.some, three.runs)
     other = sample(QUERIES, UNEQUAL, runs=n_runs, seed=6)

@@ -16,7 +16,7 @@ import pytest
 from sim.scaling import adaptation
 from sim.scaling.adaptation import Group, Host, Prefer, Proposal, Rules, balance
 
-PREFER: tuple[Prefer, ...] = ("sufficient", "quarter", "useable")
+PREFER: tuple[Prefer, ...] = ("sufficient", "quarter", "usable")
 
 
 def exact(value: float) -> Fraction:
@@ -43,14 +43,14 @@ def fits(hosts: Sequence[Host], groups: Sequence[Group], group: Group, host: int
 def plainly(
     hosts: Sequence[Host], given: Sequence[Group], rules: Rules
 ) -> tuple[list[tuple[int, int, bool]], list[int], int]:
-    """(moves, hosts that stay overloaded, useable): all is computed again after each move."""
+    """(moves, hosts that stay overloaded, usable): all is computed again after each move."""
     groups, high = list(given), exact(rules.high)
     before = shares(hosts, groups)
     over = [k for k, host in enumerate(hosts) if host.member and before[k] > high]
-    useable = 0
+    usable = 0
     for group in groups:
         if group.host in over and group.checkpoint_host is not None:
-            useable += fits(hosts, groups, group, group.checkpoint_host, high)
+            usable += fits(hosts, groups, group, group.checkpoint_host, high)
     moves, stuck = [], []
     for host in sorted(over, key=lambda host: (-before[host], host)):
         for _ in range(rules.moves):
@@ -65,7 +65,7 @@ def plainly(
             group, target, assisted = found
             moves.append((group.number, target, assisted))
             groups[groups.index(group)] = replace(group, host=target, checkpoint_host=host, rested=False)
-    return moves, stuck, useable
+    return moves, stuck, usable
 
 
 def _one_move(
@@ -78,7 +78,7 @@ def _one_move(
     others = sorted((g for g in rested if exact(g.load) < excess), key=lambda g: (-g.load, g.number))
     high, order = exact(rules.high), [*enough, *others]
     here = len([group for group in groups if group.host == rested[0].host])
-    first = {"sufficient": 0, "quarter": (here + 3) // 4, "useable": here}[rules.prefer]
+    first = {"sufficient": 0, "quarter": (here + 3) // 4, "usable": here}[rules.prefer]
     for group in order[:first]:
         if group.checkpoint_host is not None and fits(hosts, groups, group, group.checkpoint_host, high):
             return group, group.checkpoint_host, True
@@ -127,9 +127,9 @@ def test_a_round_is_that_of_the_plain_manager(prefer: Prefer) -> None:
         hosts, groups = random_round(draw)
         rules = Rules(high=draw.choice([0.6, 0.7, 0.85]), moves=draw.randint(1, 4), prefer=prefer)
         found = balance(hosts, groups, rules)
-        moves, stuck, useable = plainly(hosts, groups, rules)
+        moves, stuck, usable = plainly(hosts, groups, rules)
         assert [(move.group, move.target, move.assisted) for move in found.moves] == moves, seed
-        assert (list(found.unplaced), found.useable) == (stuck, useable), seed
+        assert (list(found.unplaced), found.usable) == (stuck, usable), seed
         seen_moves += len(moves)
         seen_stuck += len(stuck)
         seen_assisted += sum(assisted for *_, assisted in moves)
@@ -181,7 +181,7 @@ def test_a_moved_load_counts_at_both_hosts_at_once() -> None:
     found = balance(hosts, groups, Rules(high=0.85))
     assert [(move.group, move.target) for move in found.moves] == [(0, 2)]
     assert (found.overloaded, found.unplaced) == ((0, 1), (1,))
-    assert (found.groups, found.useable) == (6, 6)  # each by itself would fit
+    assert (found.groups, found.usable) == (6, 6)  # each by itself would fit
 
 
 def test_variants_look_further_for_a_checkpoint_that_helps() -> None:
@@ -228,7 +228,7 @@ def anti_correlated(checkpoint_hosts: Sequence[int], share: int) -> adaptation.R
 
 
 @pytest.mark.parametrize(
-    ("checkpoint_hosts", "useable"),
+    ("checkpoint_hosts", "usable"),
     [
         ([1] * 20, 1.0),  # of the second operator where the first one falls
         ([1 if k % 2 else 0 for k in range(20)], 0.5),
@@ -236,12 +236,12 @@ def anti_correlated(checkpoint_hosts: Sequence[int], share: int) -> adaptation.R
     ],
     ids=["optimised", "even", "worst"],
 )
-def test_useable_checkpoints_of_the_anti_correlated_experiment(checkpoint_hosts: list[int], useable: float) -> None:
+def test_usable_checkpoints_of_the_anti_correlated_experiment(checkpoint_hosts: list[int], usable: float) -> None:
     seen = 0
     for share in range(20, 101):
         found = anti_correlated(checkpoint_hosts, share)
         if found.overloaded == (2,):
             seen += 1
             assert found.groups == 10
-            assert found.useable == useable * 10
+            assert found.usable == usable * 10
     assert seen > 50

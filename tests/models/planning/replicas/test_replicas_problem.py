@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from models.errors import InputError
 from models.planning.replicas.importance import degree, exact_gains, importance, low_utilisation, of_queries
-from models.planning.replicas.problem import Replication
+from models.planning.replicas.problem import ReplicaProblem
 
 
-def made(**more: Any) -> Replication:
+def made(**more: Any) -> ReplicaProblem:
     """Two queries on three operators, the first shared, and four hosts."""
-    return Replication(
+    return ReplicaProblem(
         **{
             "load": [0.2, 0.5, 0.1],
             "operators": ((0, 1), (0, 2)),
@@ -29,7 +29,7 @@ def made(**more: Any) -> Replication:
     )
 
 
-def brute(problem: Replication, instances: tuple[tuple[int, ...], ...]) -> list[float]:
+def brute(problem: ReplicaProblem, instances: tuple[tuple[int, ...], ...]) -> list[float]:
     """P(query is broken) over all states of the hosts."""
     found = [0.0] * problem.n_queries
     for state in itertools.product((False, True), repeat=problem.n_hosts):  # True is down

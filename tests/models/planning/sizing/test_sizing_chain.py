@@ -27,23 +27,23 @@ def problem(mttf_s: float = 1000.0, mttr_s: float = 50.0, load: float = 2.5, **t
     return SizingProblem(sizing_from(raw, from_file=False), mttf_s, mttr_s)
 
 
-def recoveries(plan: SystemPlan, asked: SizingProblem, value: float) -> np.ndarray:
-    return np.full((asked.spare(plan) + 1, 1), value)
+def recoveries(plan: SystemPlan, instance: SizingProblem, value: float) -> np.ndarray:
+    return np.full((instance.spare(plan) + 1, 1), value)
 
 
 @pytest.mark.parametrize("crews", [0, 1, 2])
 def test_without_recoveries_only_too_few_hosts_are_left_of_it(crews: int) -> None:
-    asked, plan = problem(), SystemPlan(6, 1, crews)
-    found = not_there(asked, plan, recoveries(plan, asked, 1e-12), recoveries(plan, asked, 1e-12))
+    instance, plan = problem(), SystemPlan(6, 1, crews)
+    found = not_there(instance, plan, recoveries(plan, instance, 1e-12), recoveries(plan, instance, 1e-12))
     law = down_law(6, 1000.0, 50.0, crews or 6)
-    assert asked.spare(plan) == 3
+    assert instance.spare(plan) == 3
     assert found.total[0] == pytest.approx(law[4:].sum(), rel=1e-9)
 
 
 def test_one_host_alone_in_closed_form() -> None:
     mttf, mttr, resume = 1000.0, 50.0, 30.0
-    asked, plan = problem(mttf, mttr, load=0.5), SystemPlan(1, 1)
-    found = not_there(asked, plan, recoveries(plan, asked, 7.0), recoveries(plan, asked, resume))
+    instance, plan = problem(mttf, mttr, load=0.5), SystemPlan(1, 1)
+    found = not_there(instance, plan, recoveries(plan, instance, 7.0), recoveries(plan, instance, resume))
     resuming = resume / mttf  # beside 1 of serving
     down = mttr / mttf * (1 + resuming)
     assert found.total[0] == pytest.approx((resuming + down) / (1 + resuming + down), rel=1e-12)
@@ -51,8 +51,8 @@ def test_one_host_alone_in_closed_form() -> None:
 
 def test_the_take_over_of_a_pair_to_first_order() -> None:
     copies = {"levels": (2,), "take_over_s": 2.0, "rebuild_s": 1.0}
-    asked, plan = problem(1e7, 1.0, load=0.1, copies=copies), SystemPlan(3, 2)
-    found = not_there(asked, plan, recoveries(plan, asked, 50.0), recoveries(plan, asked, 50.0))
+    instance, plan = problem(1e7, 1.0, load=0.1, copies=copies), SystemPlan(3, 2)
+    found = not_there(instance, plan, recoveries(plan, instance, 50.0), recoveries(plan, instance, 50.0))
     assert found.switching[0] == pytest.approx(3 * 2.0 / 1e7, rel=1e-4)
     assert found.recoveries_per_s[0] == pytest.approx(3 / 1e7 * 2 / 1e7 * (1.0 + 2.0), rel=1e-3)  # rebuild, take-over
 
@@ -60,8 +60,10 @@ def test_the_take_over_of_a_pair_to_first_order() -> None:
 def test_a_take_over_in_no_time_is_the_limit_of_short_ones() -> None:
     plan, found = SystemPlan(5, 2), []
     for take_over_s in (0.0, 1e-9):
-        asked = problem(load=1.0, copies={"levels": (2,), "take_over_s": take_over_s, "coverage": 0.9})
-        found.append(not_there(asked, plan, recoveries(plan, asked, 20.0), recoveries(plan, asked, 30.0)).total[0])
+        instance = problem(load=1.0, copies={"levels": (2,), "take_over_s": take_over_s, "coverage": 0.9})
+        found.append(
+            not_there(instance, plan, recoveries(plan, instance, 20.0), recoveries(plan, instance, 30.0)).total[0]
+        )
     assert found[0] == pytest.approx(found[1], rel=1e-6)
 
 
@@ -69,22 +71,24 @@ def test_slower_recoveries_never_help() -> None:
     rng = np.random.default_rng(2)
     copies = {"levels": (3,), "take_over_s": 1.0, "coverage": 0.9, "rebuild_s": 20.0}
     for _ in range(40):
-        asked = problem(float(rng.uniform(50, 500)), float(rng.uniform(5, 80)), load=0.7, copies=copies)
+        instance = problem(float(rng.uniform(50, 500)), float(rng.uniform(5, 80)), load=0.7, copies=copies)
         plan = SystemPlan(int(rng.integers(4, 9)), int(rng.integers(1, 4)), int(rng.integers(0, 3)))
-        fast = np.sort(rng.uniform(1.0, 40.0, (asked.spare(plan) + 1, 1)), axis=0)
+        fast = np.sort(rng.uniform(1.0, 40.0, (instance.spare(plan) + 1, 1)), axis=0)
         slow = fast.copy()
         slow[rng.integers(0, len(slow))] *= rng.uniform(1.0, 3.0)
-        least, most = (not_there(asked, plan, one, one + 5.0).total[0] for one in (fast, slow))
+        least, most = (not_there(instance, plan, one, one + 5.0).total[0] for one in (fast, slow))
         assert least <= most * (1 + 1e-12)
 
 
 def test_many_cases_at_once_are_those_one_by_one() -> None:
-    asked, plan = problem(copies={"levels": (2,), "take_over_s": 1.0, "coverage": 0.9}, load=1.0), SystemPlan(5, 2)
+    instance, plan = problem(copies={"levels": (2,), "take_over_s": 1.0, "coverage": 0.9}, load=1.0), SystemPlan(5, 2)
     intervals = np.array([1.5, 4.0, 20.0])
-    together = not_there(asked, plan, asked.recoveries(plan, intervals), asked.recoveries(plan, intervals, 9.0))
+    together = not_there(
+        instance, plan, instance.recoveries(plan, intervals), instance.recoveries(plan, intervals, 9.0)
+    )
     for k in range(3):
         one = intervals[k : k + 1]
-        alone = not_there(asked, plan, asked.recoveries(plan, one), asked.recoveries(plan, one, 9.0))
+        alone = not_there(instance, plan, instance.recoveries(plan, one), instance.recoveries(plan, one, 9.0))
         assert together.total[k] == pytest.approx(alone.total[0], rel=1e-13)
         assert together.recoveries_per_s[k] == pytest.approx(alone.recoveries_per_s[0], rel=1e-13)
 
@@ -93,10 +97,10 @@ SERVE, SWITCH, RECOVER, RESUME, STAND = range(5)
 
 
 def played(
-    asked: SizingProblem, plan: SystemPlan, length_s: float, recovery_s: float, rng: np.random.Generator
+    instance: SizingProblem, plan: SystemPlan, length_s: float, recovery_s: float, rng: np.random.Generator
 ) -> float:
     """Share of the time not served by a system played event by event, with switches and recoveries of fixed length."""
-    copies, spare, crews = asked.asked.copies, asked.spare(plan), plan.crews or plan.hosts
+    copies, spare, crews = instance.description.copies, instance.spare(plan), plan.crews or plan.hosts
     down = missing = 0
     doing, ends, now, lost = SERVE, math.inf, 0.0, 0.0
 
@@ -104,7 +108,7 @@ def played(
         return now + rng.exponential(1 / rate) if rate else math.inf
 
     while now < length_s:
-        fails, repaired = wait((plan.hosts - down) / asked.mttf_s), wait(min(down, crews) / asked.mttr_s)
+        fails, repaired = wait((plan.hosts - down) / instance.mttf_s), wait(min(down, crews) / instance.mttr_s)
         rebuilt = wait(1 / copies.rebuild_s if doing == SERVE and missing else 0.0)
         then = min(fails, repaired, rebuilt, ends)
         lost += (min(then, length_s) - now) * (doing != SERVE)
@@ -140,10 +144,10 @@ def played(
     ],
 )
 def test_a_system_played_event_by_event_agrees(plan: SystemPlan, copies: dict[str, Any]) -> None:
-    asked = problem(2000.0, 60.0, load=1.7, copies=copies)
-    found = not_there(asked, plan, recoveries(plan, asked, 12.0), recoveries(plan, asked, 12.0)).total[0]
+    instance = problem(2000.0, 60.0, load=1.7, copies=copies)
+    found = not_there(instance, plan, recoveries(plan, instance, 12.0), recoveries(plan, instance, 12.0)).total[0]
     rng = np.random.default_rng(7)
-    parts = np.array([played(asked, plan, 40_000.0, 12.0, rng) for _ in range(60)])
+    parts = np.array([played(instance, plan, 40_000.0, 12.0, rng) for _ in range(60)])
     error = parts.std(ddof=1) / math.sqrt(len(parts))
     # Fixed lengths against exponential ones: a failure meets one that goes on with a chance of one in a hundred.
     assert abs(parts.mean() - found) < 3 * error + 0.01 * found
@@ -151,29 +155,29 @@ def test_a_system_played_event_by_event_agrees(plan: SystemPlan, copies: dict[st
 
 def test_intervals_are_those_of_the_checkpoint_formulas() -> None:
     target = {"availability": 0.9, "recovery_s": 20.0}
-    asked, plan = problem(target=target), SystemPlan(6, 1)
+    instance, plan = problem(target=target), SystemPlan(6, 1)
     question = CheckpointInterval(
         checkpoint_s=0.1, complete_s=1.0, restart_s=2.0, mtbf_s=1000.0, utilisation=2.5 / 5, recovery_target_s=20.0
     )
-    assert asked.intervals(plan) == pytest.approx(allowed_intervals(question))
+    assert instance.intervals(plan) == pytest.approx(allowed_intervals(question))
     at = np.array([1.5, 6.0, 15.0])
-    assert asked.recoveries(plan, at)[1] == pytest.approx([mean_recovery_s(question, one) for one in at])
+    assert instance.recoveries(plan, at)[1] == pytest.approx([mean_recovery_s(question, one) for one in at])
 
 
 def test_a_share_of_failures_is_a_quantile_of_what_is_rolled_back() -> None:
     target = {"availability": 0.9, "recovery_s": 20.0, "recovery_share": 0.9}
-    asked, plan = problem(target=target), SystemPlan(6, 1)
-    shortest, longest = asked.intervals(plan) or (0.0, 0.0)
-    assert asked.recovery_s(plan, longest, 0.9) == pytest.approx(20.0)
+    instance, plan = problem(target=target), SystemPlan(6, 1)
+    shortest, longest = instance.intervals(plan) or (0.0, 0.0)
+    assert instance.recovery_s(plan, longest, 0.9) == pytest.approx(20.0)
     assert shortest == 1.0
     failed = np.random.default_rng(1).uniform(0, longest, 100_000) + 1.0 + 2.0  # rolled back, and the time down
     times = 2.0 + 0.5 * failed / (1 - 0.1 / longest - 0.5)
     assert np.mean(times <= 20.0) == pytest.approx(0.9, abs=0.005)
 
 
-def caught_up_after(asked: SizingProblem, plan: SystemPlan, interval_s: float, rng: np.random.Generator) -> float:
+def caught_up_after(instance: SizingProblem, plan: SystemPlan, interval_s: float, rng: np.random.Generator) -> float:
     """The recovery [s] of one loss of all copies of a task, played with single checkpoints and their pauses."""
-    points, load = asked.asked.checkpoints, asked.load(plan)
+    points, load = instance.description.checkpoints, instance.load(plan)
     hosts, down_s, complete_s = (
         plan.hosts - plan.copies,
         points.detection_s + points.restart_s,
@@ -194,54 +198,54 @@ def caught_up_after(asked: SizingProblem, plan: SystemPlan, interval_s: float, r
 def test_played_losses_of_all_copies_recover_in_the_time_and_share_of_the_target(plan: SystemPlan) -> None:
     target = {"availability": 0.9, "recovery_s": 40.0, "recovery_share": 0.9}
     copies = {"levels": (1, 2, 3), "take_over_s": 1.0, "load": 0.2}
-    asked = problem(load=2.0, target=target, copies=copies, checkpoints={"complete_s": 2.0, "restart_s": 4.0})
-    longest = (asked.intervals(plan) or (0.0, 0.0))[1]
-    pause_s = 0.1 * plan.hosts / (plan.hosts - plan.copies - asked.load(plan))  # one more or less of them
+    instance = problem(load=2.0, target=target, copies=copies, checkpoints={"complete_s": 2.0, "restart_s": 4.0})
+    longest = (instance.intervals(plan) or (0.0, 0.0))[1]
+    pause_s = 0.1 * plan.hosts / (plan.hosts - plan.copies - instance.load(plan))  # one more or less of them
     rng = np.random.default_rng(3)
-    times = np.array([caught_up_after(asked, plan, longest, rng) for _ in range(4000)])
+    times = np.array([caught_up_after(instance, plan, longest, rng) for _ in range(4000)])
     error = 4 * math.sqrt(0.9 * 0.1 / len(times))
     assert np.mean(times <= 40.0 + pause_s) >= 0.9 - error
     assert np.mean(times <= 40.0 - pause_s) <= 0.9 + error
-    assert times.max() <= asked.recovery_s(plan, longest, 1.0) + pause_s
+    assert times.max() <= instance.recovery_s(plan, longest, 1.0) + pause_s
     mean_error = 4 * times.std() / math.sqrt(len(times))
-    assert times.mean() == pytest.approx(asked.mean_recovery_s(plan, longest), abs=mean_error + pause_s)
-    late = np.array([caught_up_after(asked, plan, 1.2 * longest, rng) for _ in range(4000)])
+    assert times.mean() == pytest.approx(instance.mean_recovery_s(plan, longest), abs=mean_error + pause_s)
+    late = np.array([caught_up_after(instance, plan, 1.2 * longest, rng) for _ in range(4000)])
     assert np.mean(late <= 40.0) < 0.9 - error
 
 
 @pytest.mark.parametrize("more_s", [0.0, 300.0])
 def test_the_quickest_interval_has_the_shortest_mean_recovery(more_s: float) -> None:
-    asked, plan = problem(), SystemPlan(6, 1)
-    quickest = asked.quickest(plan, more_s)
-    at = asked.recoveries(plan, quickest, more_s)
-    grid = asked.recoveries(plan, np.geomspace(0.25, 100, 4000), more_s)
+    instance, plan = problem(), SystemPlan(6, 1)
+    quickest = instance.quickest(plan, more_s)
+    at = instance.recoveries(plan, quickest, more_s)
+    grid = instance.recoveries(plan, np.geomspace(0.25, 100, 4000), more_s)
     for down in range(4):
         assert at[down, down] <= grid[down].min()
         assert at[down, down] == pytest.approx(grid[down].min(), rel=1e-5)
 
 
 def test_the_time_of_standing_is_a_passage_of_the_chain() -> None:
-    asked = problem(load=2.5)
+    instance = problem(load=2.5)
     plan = SystemPlan(4, 1, 1)  # 3 are needed: stands with 2, 3, 4 down
     # h4 = 50; h3 = (1 + h4 / 1000) 50; h2 = (1 + 2 h3 / 1000) 50
     third = (1 + 50 / 1000) * 50
-    assert asked.standing_s(plan) == pytest.approx((1 + 2 * third / 1000) * 50)
+    assert instance.standing_s(plan) == pytest.approx((1 + 2 * third / 1000) * 50)
 
 
 @pytest.mark.parametrize("load, utilisation, needed", [(2.5, 1.0, 3), (3.0, 1.0, 4), (3.0, 0.75, 4), (2.4, 0.8, 3)])
 def test_so_many_hosts_are_needed(load: float, utilisation: float, needed: int) -> None:
-    asked = problem(load=load, work={"utilisation": utilisation})
-    assert asked.fewest_hosts(1) == needed
-    assert asked.spare(SystemPlan(needed + 2, 1)) == 2
-    assert asked.spare(SystemPlan(needed - 1, 1)) == -1
+    instance = problem(load=load, work={"utilisation": utilisation})
+    assert instance.fewest_hosts(1) == needed
+    assert instance.spare(SystemPlan(needed + 2, 1)) == 2
+    assert instance.spare(SystemPlan(needed - 1, 1)) == -1
 
 
 def test_take_overs_that_take_no_time_are_the_limit_of_short_ones() -> None:
     spans = []
     for seconds in (0.0, 1e-9):
-        asked = problem(copies={"levels": 2, "take_over_s": seconds, "coverage": 0.9, "load": 0.5})
+        instance = problem(copies={"levels": 2, "take_over_s": seconds, "coverage": 0.9, "load": 0.5})
         plan = SystemPlan(8, 2, 1)
-        spans.append(not_there(asked, plan, recoveries(plan, asked, 9.0), recoveries(plan, asked, 9.0)))
+        spans.append(not_there(instance, plan, recoveries(plan, instance, 9.0), recoveries(plan, instance, 9.0)))
     assert spans[0].switching[0] == 0.0
     assert spans[0].total[0] == pytest.approx(spans[1].total[0], rel=1e-9)
     assert spans[0].recoveries_per_s[0] == pytest.approx(spans[1].recoveries_per_s[0], rel=1e-9)

@@ -102,37 +102,37 @@ def test_shares_of_any_units_lie_between_the_lightest_and_the_heaviest(weights: 
         assert shares.least[size] == pytest.approx(min(sums))
 
 
-def played(asked: SizingProblem, hosts: int, interval_s: float, seed: int, length_s: float) -> float:
+def played(instance: SizingProblem, hosts: int, interval_s: float, seed: int, length_s: float) -> float:
     """Share of the last three quarters in which some host is behind, with every unit and host by name, without tuples.
 
     A host is behind for D, and while it has work that its units were behind with or that a recovery rolled back. Hosts
     work side by side. Later failures of hosts that are behind roll back what they worked, at full speed.
     """
     draw = random.Random(seed)
-    units = asked.asked.units
+    units = instance.description.units
     assert units is not None
-    weights = [asked.asked.load * value / sum(units.values) for value in units.values]
+    weights = [instance.description.load * value / sum(units.values) for value in units.values]
     where, up = tuple(unit % hosts for unit in range(len(weights))), (True,) * hosts
     behind = [0.0] * len(weights)  # work of each unit that is behind [hosts x s]
     blocked = [0.0] * len(weights)  # time until a unit goes on
-    left = 1 - asked.asked.checkpoints.pause_s / interval_s
+    left = 1 - instance.description.checkpoints.pause_s / interval_s
     now = absent = counted = 0.0
     while now < length_s:
-        rate = sum(1 / asked.mttf_s if there else 1 / asked.mttr_s for there in up)
+        rate = sum(1 / instance.mttf_s if there else 1 / instance.mttr_s for there in up)
         wait = min(draw.expovariate(rate), length_s - now)
         late = _flow(wait, where, hosts, weights, behind, blocked, left)
         if now > length_s / 4:  # the long run begins some time after the start
             absent, counted = absent + late, counted + wait
         now += wait
-        (host,) = draw.choices(range(hosts), [1 / asked.mttf_s if there else 1 / asked.mttr_s for there in up])
+        (host,) = draw.choices(range(hosts), [1 / instance.mttf_s if there else 1 / instance.mttr_s for there in up])
         was = where
         up = tuple(there != (other == host) for other, there in enumerate(up))
         where = recovered(where, up)
         for unit, before in enumerate(was):
             if before == host and not up[host]:
-                back = draw.random() * interval_s + asked.complete_s
+                back = draw.random() * interval_s + instance.complete_s
                 behind[unit] += weights[unit] * back
-                blocked[unit] = asked.down_s
+                blocked[unit] = instance.down_s
     return absent / counted
 
 
@@ -170,11 +170,11 @@ def _flow(
 
 
 def check_play(hosts: int, load: float, shares: tuple[float, ...], seed: int, runs: int, length_s: float) -> None:
-    asked = problem(load, shares, 400.0, 15.0)
-    sticky = StickyPlacement.of(asked, SystemPlan(hosts, 1))
+    instance = problem(load, shares, 400.0, 15.0)
+    sticky = StickyPlacement.of(instance, SystemPlan(hosts, 1))
     assert sticky is not None
     high, low = at_most(sticky, 6.0).total, sticky.at_least(6.0, 6.0)
-    found = np.array([played(asked, hosts, 6.0, 1000 * seed + run, length_s) for run in range(runs)])
+    found = np.array([played(instance, hosts, 6.0, 1000 * seed + run, length_s) for run in range(runs)])
     error = 4 * found.std(ddof=1) / math.sqrt(runs)
     assert low <= high
     assert found.mean() - error <= high
@@ -201,10 +201,10 @@ def test_plays_of_many_systems_lie_between_the_bounds(seed: int) -> None:
 
 
 def test_with_equal_units_on_two_hosts_the_bound_is_near_what_is_played() -> None:
-    asked = problem(0.6, (1.0,) * 6, 4000.0, 100.0)
-    sticky = StickyPlacement.of(asked, SystemPlan(2, 1))
+    instance = problem(0.6, (1.0,) * 6, 4000.0, 100.0)
+    sticky = StickyPlacement.of(instance, SystemPlan(2, 1))
     assert sticky is not None
-    found = np.mean([played(asked, 2, 6.0, run, 400_000.0) for run in range(4)])
+    found = np.mean([played(instance, 2, 6.0, run, 400_000.0) for run in range(4)])
     assert at_most(sticky, 6.0).total == pytest.approx(found, rel=0.15)
 
 

@@ -18,7 +18,7 @@ from scenarios.studies.reproduce.airline import NODES, POLICIES, TRAINING, Train
 from scenarios.studies.reproduce.checkpoint_assisted import _changes_sides, _replay
 from scenarios.studies.reproduce.claims import Finding, _row, claims, reproduce, study_names
 from scenarios.studies.reproduce.flight_rates import Airline, Flights, flights, homes, loads, operators
-from scenarios.studies.reproduce.tasks import Desk
+from scenarios.studies.reproduce.tasks import TaskRunner
 from scenarios.studies.study import flights as bundled
 
 ORIGINAL = Path(os.environ.get("HOLDFAST_DATA", "")).parent / "spec" / "claims.csv"
@@ -61,7 +61,7 @@ def test_every_claim_of_a_study_is_tried_and_those_that_do_not_hold_are_these(
     said = [line.split(":")[0] for line in done.err.splitlines()]
     assert sorted(said) == ["108 of 108 pieces to make", "40 of 40 pieces to make"]
     again: list[str] = []
-    assert reproduce(list(TRIED), Desk(tmp_path / "kept", say=again.append), quick=True) == rows
+    assert reproduce(list(TRIED), TaskRunner(tmp_path / "kept", say=again.append), quick=True) == rows
     assert again == []  # nothing was made again
     assert len(rows) == sum(TRIED.values())
     assert {row["claim"] for row in rows if row["holds"] is not True} == {
@@ -128,7 +128,7 @@ def test_policies_are_better_the_more_they_know(year: Flights) -> None:
     assert share["least-used"] > share["optimised"] > share["even"]
     for outcomes in found.values():
         for one in outcomes:
-            assert 0 < one.useable <= one.groups
+            assert 0 < one.usable <= one.groups
             assert one.assisted + one.direct > 0
 
 
@@ -157,14 +157,14 @@ def test_no_policy_leaves_a_checkpoint_with_its_group(year: Flights, name: str) 
 
 
 @pytest.mark.parametrize("work", [0.2, 0.3, 0.7])
-def test_load_that_shifts_makes_all_half_or_no_checkpoints_useable(work: float) -> None:
+def test_load_that_shifts_makes_all_half_or_no_checkpoints_usable(work: float) -> None:
     optimised, even, worst = (anti_correlated.run(name, work) for name in ("optimised", "even", "worst"))
-    assert (optimised.useable_share, even.useable_share, worst.useable_share) == (1.0, 0.5, 0.0)
+    assert (optimised.usable_share, even.usable_share, worst.usable_share) == (1.0, 0.5, 0.0)
     assert [(one.assisted, one.direct) for one in (optimised, even, worst)] == [(10, 0), (5, 5), (0, 10)]
 
 
 def test_with_a_higher_threshold_the_other_host_has_room() -> None:
-    assert anti_correlated.run("worst", 0.4, theta=0.74).useable_share > 0
+    assert anti_correlated.run("worst", 0.4, theta=0.74).usable_share > 0
 
 
 def test_a_move_is_the_same_again() -> None:

@@ -21,7 +21,7 @@ from scenarios.studies.reproduce.checkpoint_assisted import Year
 from scenarios.studies.reproduce.flight_rates import Airline
 from scenarios.studies.reproduce.query_workloads import Variant
 from scenarios.studies.reproduce.selective_replication import Points
-from scenarios.studies.reproduce.tasks import RESULTS, TMP, Desk, check_directory
+from scenarios.studies.reproduce.tasks import RESULTS, TMP, TaskRunner, check_directory
 
 
 @dataclass(frozen=True)
@@ -63,47 +63,47 @@ def made(folder: Path) -> list[int]:
     return sorted(int(line) for line in (folder / "log").read_text().split())
 
 
-def desk(folder: Path, **changes: Any) -> Desk:
+def runner(folder: Path, **changes: Any) -> TaskRunner:
     check_directory(folder / "out")
-    return Desk(folder / "out", **changes)
+    return TaskRunner(folder / "out", **changes)
 
 
 def test_without_a_directory_nothing_is_kept_and_the_results_are_the_same(tmp_path: Path) -> None:
-    assert Desk().make("", squares(tmp_path)) == results()
+    assert TaskRunner().make("", squares(tmp_path)) == results()
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
 def test_what_is_kept_is_not_made_again(tmp_path: Path) -> None:
-    assert desk(tmp_path).make("", squares(tmp_path, 4)) == results(4)
-    assert desk(tmp_path, workers=2).make("", squares(tmp_path)) == results()
-    assert desk(tmp_path).make("", squares(tmp_path)) == results()
+    assert runner(tmp_path).make("", squares(tmp_path, 4)) == results(4)
+    assert runner(tmp_path, workers=2).make("", squares(tmp_path)) == results()
+    assert runner(tmp_path).make("", squares(tmp_path)) == results()
     assert made(tmp_path) == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.spark
 def test_spark_makes_what_is_missing_and_the_same(tmp_path: Path, spark: Any) -> None:
     years = [Year(Airline(16, copies=1), ("even",), seed) for seed in range(3)]
-    (first,) = desk(tmp_path).make("", years[:1])
+    (first,) = runner(tmp_path).make("", years[:1])
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / RESULTS).iterdir()}
-    found = desk(tmp_path, engine="spark").make("", years)
-    assert found == [first, *Desk().make("", years[1:])]
+    found = runner(tmp_path, engine="spark").make("", years)
+    assert found == [first, *TaskRunner().make("", years[1:])]
     assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
     assert len([*(tmp_path / "out" / RESULTS).iterdir()]) == 3
 
 
 @pytest.mark.parametrize("damage", [b"", b"[]", b"{}", b'{"task": "another", "result": 1}', b"\xff"])
 def test_what_is_damaged_is_made_again(tmp_path: Path, damage: bytes) -> None:
-    desk(tmp_path).make("", squares(tmp_path))
+    runner(tmp_path).make("", squares(tmp_path))
     (path,) = (tmp_path / "out" / RESULTS).glob("square-3-*.json")
     path.write_bytes(damage)
-    assert desk(tmp_path).make("", squares(tmp_path)) == results()
+    assert runner(tmp_path).make("", squares(tmp_path)) == results()
     assert made(tmp_path) == [0, 1, 2, 3, 3, 4, 5]
     assert json.loads(path.read_bytes())["result"] == results()[3]
 
 
 def test_another_piece_is_another_file(tmp_path: Path) -> None:
-    desk(tmp_path).make("", [Square(1, str(tmp_path / "log"))])
-    desk(tmp_path).make("", [Square(1, str(tmp_path / "log"), str(tmp_path))])
+    runner(tmp_path).make("", [Square(1, str(tmp_path / "log"))])
+    runner(tmp_path).make("", [Square(1, str(tmp_path / "log"), str(tmp_path))])
     assert made(tmp_path) == [1, 1]
     assert len([*(tmp_path / "out" / RESULTS).iterdir()]) == 2
 
@@ -116,13 +116,13 @@ def test_who_waits_hears_how_long_and_how_much(tmp_path: Path, monkeypatch: pyte
     def prepare(report: Any) -> None:
         report(0.5)
 
-    def talk(text: str, share: float | None, left_s: float | None = None, now: str = "") -> None:
+    def on_progress(text: str, share: float | None, left_s: float | None = None, now: str = "") -> None:
         told[text, share] = None
         lefts.extend([] if left_s is None else [left_s])
 
     monkeypatch.setattr(tasks, "machine_pace", lambda: 3.0)
-    desk(tmp_path).make("", squares(tmp_path, 2))
-    ready = desk(tmp_path, workers=2, say=said.append, talk=talk)
+    runner(tmp_path).make("", squares(tmp_path, 2))
+    ready = runner(tmp_path, workers=2, say=said.append, on_progress=on_progress)
     ready.make("squares", squares(tmp_path), prepare)
     ready.make("squares", squares(tmp_path), prepare)
     # Two pieces of 1 s on each core, three times as long here, after the start of two processes.
@@ -135,14 +135,14 @@ def test_who_waits_hears_how_long_and_how_much(tmp_path: Path, monkeypatch: pyte
 
 def test_the_longest_are_made_first_and_results_stay_in_order(tmp_path: Path) -> None:
     pieces = [Square(number, str(tmp_path / "log"), cost_s=cost) for number, cost in enumerate((1.0, 3.0, 2.0, 3.0))]
-    assert Desk().make("", pieces) == results(4)
+    assert TaskRunner().make("", pieces) == results(4)
     assert (tmp_path / "log").read_text().split() == ["1", "3", "2", "0"]
 
 
 def test_a_piece_that_takes_long_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "_LONG_S", 0.0)
     told: list[str] = []
-    one = desk(tmp_path, talk=lambda text, share, left_s=None, now="": told.append(now))
+    one = runner(tmp_path, on_progress=lambda text, share, left_s=None, now="": told.append(now))
     one.make("", squares(tmp_path, 2))
     assert told == ["square-0 for 0 s", "square-1 for 0 s", "square-1 for 0 s", ""]
 
@@ -150,7 +150,7 @@ def test_a_piece_that_takes_long_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_piece_of_another_cut_is_not_taken(tmp_path: Path) -> None:
     """Whatever its file is called: it says what it is about."""
     whole, part = (Points(Variant(), 3, asked) for asked in ((("product", 0), ("product", 50)), (("product", 0),)))
-    ready = desk(tmp_path)
+    ready = runner(tmp_path)
     ready.make("", [whole])
     kept = {path.name: path.read_bytes() for path in (tmp_path / "out" / RESULTS).iterdir()}
     (found,) = ready.make("", [part])
@@ -174,7 +174,7 @@ def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
-    ready = desk(tmp_path, workers=2)
+    ready = runner(tmp_path, workers=2)
     (tmp_path / "out" / TMP).rmdir()
     (tmp_path / "out" / TMP).write_text("")
     with pytest.raises(InputError, match="cannot be written"):
@@ -183,16 +183,16 @@ def test_a_disk_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
 
 def test_a_worker_that_was_killed_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(WorkerLost, match="try fewer workers"):
-        desk(tmp_path, workers=2).make("", [Killed(number, "") for number in range(2)])
+        runner(tmp_path, workers=2).make("", [Killed(number, "") for number in range(2)])
 
 
 PROGRAM = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from test_reproduce_tasks import desk, squares
+from test_reproduce_tasks import runner, squares
 if __name__ == "__main__":
-    desk(Path({folder!r}), workers=2).make("", squares(Path({folder!r}), 8, {gate!r}, free=3))
+    runner(Path({folder!r}), workers=2).make("", squares(Path({folder!r}), 8, {gate!r}, free=3))
 """
 
 
@@ -211,5 +211,5 @@ def test_a_driver_that_was_killed_takes_its_workers_along_and_the_next_one_goes_
     kept = {path.name: path.stat().st_mtime_ns for path in done.glob("*.json")}
     assert len(kept) == 3
     Path(gate).touch()
-    assert desk(tmp_path).make("", squares(tmp_path, 8, gate, free=3)) == results(8)
+    assert runner(tmp_path).make("", squares(tmp_path, 8, gate, free=3)) == results(8)
     assert all((done / name).stat().st_mtime_ns == when for name, when in kept.items())

@@ -41,10 +41,10 @@ def kernel(raw: dict[str, Any]) -> Any:
     return kernel_for(RunPlan.of(made(raw), RunInputs(), 0))
 
 
-def cut_up(asked: Scenario, draw: Random, cuts: int) -> RunRecords:
+def cut_up(job: Scenario, draw: Random, cuts: int) -> RunRecords:
     """A run of the scan that stops at random instants, some on a lattice, and for a moment with one at a time."""
-    control = build(asked, plane=ScanPlane)
-    end = to_ns(asked.duration_s)
+    control = build(job, plane=ScanPlane)
+    end = to_ns(job.duration_s)
     instants = [draw.randrange(end) for _ in range(cuts)]
     instants += [draw.randrange(1 + end // 5_000_000) * 5_000_000 for _ in range(cuts)]
     for instant in sorted(instants):
@@ -77,15 +77,15 @@ def test_three_planes_give_equal_rows_in_many_jobs() -> None:
 @given(seed=st.integers(0, 2**32))
 def test_cuts_change_nothing(seed: int) -> None:
     draw = Random(seed)
-    asked = made(scan_job(draw))
-    assert differences(simulate(asked, plane=ScanPlane), cut_up(asked, draw, draw.choice([1, 10, 300]))) == []
+    job = made(scan_job(draw))
+    assert differences(simulate(job, plane=ScanPlane), cut_up(job, draw, draw.choice([1, 10, 300]))) == []
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32))
 def test_histograms_are_equal_too(seed: int) -> None:
-    asked = made(scan_job(Random(seed)) | {"recording": {"detail": "histograms"}})
-    assert differences(simulate(asked, plane=CompiledPlane), simulate(asked, plane=ScanPlane)) == []
+    job = made(scan_job(Random(seed)) | {"recording": {"detail": "histograms"}})
+    assert differences(simulate(job, plane=CompiledPlane), simulate(job, plane=ScanPlane)) == []
 
 
 WIDE: dict[str, Any] = {
@@ -140,16 +140,16 @@ WIDE: dict[str, Any] = {
 
 @pytest.mark.parametrize("detail", ["tuples", "histograms"])
 def test_many_tuples_in_a_span_fill_batches_and_boxes(detail: str) -> None:
-    asked = made(WIDE | {"recording": {"detail": detail}})
+    job = made(WIDE | {"recording": {"detail": detail}})
     assert kernel(WIDE).name == SCAN
-    found = simulate(asked, plane=ScanPlane)
-    assert differences(simulate(asked, plane=CompiledPlane), found) == []
-    assert differences(cut_up(asked, Random(1), 7), found) == []
+    found = simulate(job, plane=ScanPlane)
+    assert differences(simulate(job, plane=CompiledPlane), found) == []
+    assert differences(cut_up(job, Random(1), 7), found) == []
 
 
 def test_backlogs_that_outgrow_their_room_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = made(WIDE)
-    roomy, grown, longer = simulate(asked, plane=ScanPlane), set(), setup._longer
+    job = made(WIDE)
+    roomy, grown, longer = simulate(job, plane=ScanPlane), set(), setup._longer
 
     def noted(array: np.ndarray, room: int) -> np.ndarray:
         if array.dtype == QUEUED:
@@ -158,7 +158,7 @@ def test_backlogs_that_outgrow_their_room_are_the_same(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(setup, "_PIECES", (1, 5, 16))
     monkeypatch.setattr(setup, "_longer", noted)
-    assert differences(roomy, simulate(asked, plane=ScanPlane)) == []
+    assert differences(roomy, simulate(job, plane=ScanPlane)) == []
     assert grown >= {1, 5, 20, 40}  # first steps of four times, then of two
 
 
@@ -198,8 +198,8 @@ def test_histograms_are_equal_where_a_warm_up_ends_or_a_span_has_several_interva
 
 
 def test_histograms_that_outgrow_the_room_they_had_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = made(WIDE | {"recording": {"detail": "histograms"}})
-    roomy = simulate(asked, plane=ScanPlane)
+    job = made(WIDE | {"recording": {"detail": "histograms"}})
+    roomy = simulate(job, plane=ScanPlane)
     grown, more = [], HistogramRecording.make_room
 
     def noted(kept: HistogramRecording, pages: int) -> None:
@@ -210,7 +210,7 @@ def test_histograms_that_outgrow_the_room_they_had_are_the_same(monkeypatch: pyt
     monkeypatch.setattr(recording, "_FIRST_PAGES", 2)
     monkeypatch.setattr(recording, "_PAGES_EACH", 0)
     monkeypatch.setattr(HistogramRecording, "make_room", noted)
-    assert differences(roomy, simulate(asked, plane=ScanPlane)) == []
+    assert differences(roomy, simulate(job, plane=ScanPlane)) == []
     assert max(grown) > 0
 
 
@@ -296,16 +296,16 @@ def test_the_engine_takes_the_scan_where_it_can_and_says_so() -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32))
 def test_what_the_scan_is_chosen_for_is_done_alike_by_the_event_loop(seed: int) -> None:
-    asked = made(random_job(Random(seed), fault_tolerance={"method": "none"}) | {"events": {}})
-    found = simulate(asked)
+    job = made(random_job(Random(seed), fault_tolerance={"method": "none"}) | {"events": {}})
+    found = simulate(job)
     assert found.kernel is not None
     if found.kernel.name == SCAN:
-        assert differences(simulate(asked, plane=CompiledPlane), found) == []
+        assert differences(simulate(job, plane=CompiledPlane), found) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_a_long_campaign_of_the_scan(part: int) -> None:
     for seed in range(part * 1000, part * 1000 + 1000):
-        asked = made(scan_job(Random(seed)))
-        assert differences(simulate(asked, plane=World), simulate(asked, plane=ScanPlane)) == [], seed
+        job = made(scan_job(Random(seed)))
+        assert differences(simulate(job, plane=World), simulate(job, plane=ScanPlane)) == [], seed

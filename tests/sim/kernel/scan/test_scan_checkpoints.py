@@ -46,11 +46,11 @@ def equal_checkpoints(seed: int) -> None:
     draw = Random(seed)
     raw = checkpointed_job(draw)
     inputs = checkpoint_hosts(raw, draw)
-    asked = made(raw)
+    job = made(raw)
     assert kernel(raw).name == SCAN
-    found = simulate(asked, inputs, plane=ScanPlane)
-    assert differences(simulate(asked, inputs, plane=World), found) == []
-    assert differences(simulate(asked, inputs, plane=CompiledPlane), found) == []
+    found = simulate(job, inputs, plane=ScanPlane)
+    assert differences(simulate(job, inputs, plane=World), found) == []
+    assert differences(simulate(job, inputs, plane=CompiledPlane), found) == []
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -69,11 +69,11 @@ def test_three_planes_take_equal_checkpoints_in_many_jobs() -> None:
 @given(seed=st.integers(0, 2**32))
 def test_snapshots_take_time_on_all_planes(seed: int) -> None:
     raw = writing_job(Random(seed))
-    asked = made(raw)
+    job = made(raw)
     assert kernel(raw).name == SCAN
-    found = simulate(asked, plane=ScanPlane)
-    assert differences(simulate(asked, plane=World), found) == []
-    assert differences(simulate(asked, plane=CompiledPlane), found) == []
+    found = simulate(job, plane=ScanPlane)
+    assert differences(simulate(job, plane=World), found) == []
+    assert differences(simulate(job, plane=CompiledPlane), found) == []
 
 
 def test_these_jobs_have_checkpoints_at_the_instants_of_other_events() -> None:
@@ -94,15 +94,15 @@ def test_these_jobs_have_checkpoints_at_the_instants_of_other_events() -> None:
 @given(seed=st.integers(0, 2**32))
 def test_cuts_change_no_checkpoint(seed: int) -> None:
     draw = Random(seed)
-    asked = made(checkpointed_job(draw))
-    assert differences(simulate(asked, plane=ScanPlane), cut_up(asked, draw, draw.choice([1, 10, 300]))) == []
+    job = made(checkpointed_job(draw))
+    assert differences(simulate(job, plane=ScanPlane), cut_up(job, draw, draw.choice([1, 10, 300]))) == []
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32))
 def test_checkpoints_are_the_same_beside_histograms(seed: int) -> None:
-    asked = made(checkpointed_job(Random(seed)) | {"recording": {"detail": "histograms"}})
-    assert differences(simulate(asked, plane=CompiledPlane), simulate(asked, plane=ScanPlane)) == []
+    job = made(checkpointed_job(Random(seed)) | {"recording": {"detail": "histograms"}})
+    assert differences(simulate(job, plane=CompiledPlane), simulate(job, plane=ScanPlane)) == []
 
 
 KEYED = {"parallelism": 8, "key_groups": 24, "service": {"distribution": "exponential", "mean": "0.7 ms"}}
@@ -142,20 +142,20 @@ LARGE: dict[str, Any] = {
     ],
 )
 def test_many_tuples_between_checkpoints(detail: str, tolerance: dict[str, Any]) -> None:
-    asked = made(LARGE | {"recording": {"detail": detail}, "fault_tolerance": LARGE["fault_tolerance"] | tolerance})
-    found = simulate(asked, plane=ScanPlane)
+    job = made(LARGE | {"recording": {"detail": detail}, "fault_tolerance": LARGE["fault_tolerance"] | tolerance})
+    found = simulate(job, plane=ScanPlane)
     assert found.tables["checkpoints"]["bytes"].size > 50
-    assert differences(simulate(asked, plane=CompiledPlane), found) == []
-    assert differences(cut_up(asked, Random(1), 40), found) == []
+    assert differences(simulate(job, plane=CompiledPlane), found) == []
+    assert differences(cut_up(job, Random(1), 40), found) == []
 
 
 @pytest.mark.parametrize("staggered", [True, False])
 def test_many_tuples_between_snapshots_that_take_time(staggered: bool) -> None:
     tolerance = LARGE["fault_tolerance"] | {"staggered": staggered}
-    asked = made(changed("one", serialise="5 MB/s") | {"duration": "1 s", "fault_tolerance": tolerance})
-    found = simulate(asked, plane=ScanPlane)
-    assert differences(simulate(asked, plane=CompiledPlane), found) == []
-    assert differences(cut_up(asked, Random(1), 40), found) == []
+    job = made(changed("one", serialise="5 MB/s") | {"duration": "1 s", "fault_tolerance": tolerance})
+    found = simulate(job, plane=ScanPlane)
+    assert differences(simulate(job, plane=CompiledPlane), found) == []
+    assert differences(cut_up(job, Random(1), 40), found) == []
 
 
 POOLS: dict[str, Any] = WIDE | {
@@ -169,11 +169,11 @@ def test_pools_of_threads_apply_tuples_out_of_order(latency: str) -> None:
     """What is not saved yet stays with its sender, and all that the sender sent after it; acknowledgements overlap."""
     operators = POOLS["operators"]
     busy = operators["out"] | {"threads": 40, "service": {"distribution": "lognormal", "mean": "1 ms", "cv": 6.0}}
-    asked = made(POOLS | {"network": {"latency": latency}, "operators": operators | {"out": busy}})
-    assert kernel_for(RunPlan.of(asked, RunInputs(), 0)).name == SCAN
-    found = simulate(asked, plane=ScanPlane)
-    assert differences(simulate(asked, plane=CompiledPlane), found) == []
-    assert differences(cut_up(asked, Random(1), 7), found) == []
+    job = made(POOLS | {"network": {"latency": latency}, "operators": operators | {"out": busy}})
+    assert kernel_for(RunPlan.of(job, RunInputs(), 0)).name == SCAN
+    found = simulate(job, plane=ScanPlane)
+    assert differences(simulate(job, plane=CompiledPlane), found) == []
+    assert differences(cut_up(job, Random(1), 7), found) == []
 
 
 def test_a_remote_store_that_is_too_slow_makes_partitions_wait_for_their_turn() -> None:
@@ -256,10 +256,10 @@ def test_the_scan_does_not_say_who_is_idle_for_it_keeps_no_account_of_who_writes
 
 def test_a_job_on_one_host_has_nobody_to_hold_a_checkpoint() -> None:
     everywhere = dict.fromkeys(LARGE["operators"], "all")
-    asked = made(LARGE | {"hosts": {"all": {"count": 1}}, "placement": {"operators": everywhere}})
-    found = simulate(asked, plane=ScanPlane)
+    job = made(LARGE | {"hosts": {"all": {"count": 1}}, "placement": {"operators": everywhere}})
+    found = simulate(job, plane=ScanPlane)
     assert found.tables["checkpoints"]["bytes"].size == 0
-    assert differences(simulate(asked, plane=CompiledPlane), found) == []
+    assert differences(simulate(job, plane=CompiledPlane), found) == []
 
 
 @pytest.mark.slow
@@ -267,5 +267,5 @@ def test_a_job_on_one_host_has_nobody_to_hold_a_checkpoint() -> None:
 @pytest.mark.parametrize("part", range(4))
 def test_a_long_campaign_of_checkpoints(part: int, job: Callable[[Random], dict[str, Any]]) -> None:
     for seed in range(part * 1000, part * 1000 + 1000):
-        asked = made(job(Random(seed)))
-        assert differences(simulate(asked, plane=World), simulate(asked, plane=ScanPlane)) == [], seed
+        job = made(job(Random(seed)))
+        assert differences(simulate(job, plane=World), simulate(job, plane=ScanPlane)) == [], seed

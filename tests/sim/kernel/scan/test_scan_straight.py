@@ -66,10 +66,10 @@ del CHAIN["operators"]["b"]["takes"]
 
 @pytest.mark.parametrize("detail", ["tuples", "histograms"])
 def test_a_chain_of_one_output_for_one_receiver_and_a_sink_that_gets_nothing(detail: str) -> None:
-    asked = made(CHAIN | {"recording": {"detail": detail}})
-    found = simulate(asked, plane=ScanPlane)
-    assert differences(simulate(asked, plane=CompiledPlane), found) == []
-    assert differences(cut_up(asked, Random(2), 9), found) == []
+    job = made(CHAIN | {"recording": {"detail": detail}})
+    found = simulate(job, plane=ScanPlane)
+    assert differences(simulate(job, plane=CompiledPlane), found) == []
+    assert differences(cut_up(job, Random(2), 9), found) == []
     ledger = found.tables["ledger"]
     assert ledger["expected"].min() == 0
     assert ledger["expected"].max() > 2000

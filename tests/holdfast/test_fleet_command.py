@@ -1,4 +1,4 @@
-"""`dynamics`: tables that fit a terminal, one JSON document, a directory of tables, exit codes."""
+"""`fleet`: tables that fit a terminal, one JSON document, a directory of tables, exit codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHORT = ("--replications", "1")
 
 def called(capsys, *arguments: object) -> tuple[int, str, str]:  # type: ignore[no-untyped-def]
     with pytest.raises(SystemExit) as left:
-        main(["dynamics", *map(str, arguments)])
+        main(["fleet", *map(str, arguments)])
     out, err = capsys.readouterr()
     return int(left.value.code or 0), out, err
 
@@ -34,7 +34,7 @@ def asked(folder: Path, **keys: object) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["dynamics.toml", "dynamics-queries.toml"])
+@pytest.mark.parametrize("name", ["fleet.toml", "fleet-queries.toml"])
 def test_the_examples_are_answered_in_tables_of_eighty_columns(capsys, name: str) -> None:  # type: ignore[no-untyped-def]
     code, out, err = called(capsys, EXAMPLES / name, *SHORT)
     assert (code, err) == (0, "")
@@ -70,7 +70,7 @@ def test_a_page_stands_in_the_directory_or_alone(capsys, monkeypatch, tmp_path: 
     path, out, alone = asked(tmp_path), tmp_path / "out", tmp_path / "page.html"
     assert called(capsys, path, "--out", out, "--report", alone)[0] == 0
     assert (out / "report.html").read_text() == alone.read_text()
-    assert "Promised and had" in alone.read_text()
+    assert "Objective and had" in alone.read_text()
     code, _, err = called(capsys, path, "--report", alone)
     assert (code, err.count("\n")) == (2, 1)  # the middle of a long path is left out
     assert err.startswith("error: --report = ")
@@ -81,10 +81,10 @@ def test_a_page_stands_in_the_directory_or_alone(capsys, monkeypatch, tmp_path: 
     assert called(capsys, path, "--out", out, "--report", alone, "--force")[0] == 0
 
 
-def test_a_promise_that_cannot_be_kept_is_exit_code_three(capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    queries = {"q": {"operators": ["x", "y"], "promise": 0.95}}
+def test_an_slo_that_cannot_be_met_is_exit_code_three(capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    queries = {"q": {"operators": ["x", "y"], "slo": 0.95}}
     code, out, err = called(capsys, asked(tmp_path, queries=queries))
-    assert (code, err) == (3, "1 of 1 promises cannot be kept at the start\n")
+    assert (code, err) == (3, "1 of 1 availability objectives cannot be met at the start\n")
     assert "at best" in out
     code, out, _ = called(capsys, asked(tmp_path, queries=queries), "--json")
     assert code == 3
@@ -106,6 +106,6 @@ def test_bad_options_are_exit_code_two_and_one_line(capsys, tmp_path: Path, argu
 
 
 def test_merged_is_refused_for_what_needs_events(capsys) -> None:  # type: ignore[no-untyped-def]
-    code, out, err = called(capsys, EXAMPLES / "dynamics.toml", "--method", "merged")
+    code, out, err = called(capsys, EXAMPLES / "fleet.toml", "--method", "merged")
     assert (code, out) == (2, "")
     assert err == "error: --method = merged: is for systems without a manager, in which no query comes or goes\n"

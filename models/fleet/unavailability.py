@@ -1,7 +1,7 @@
-"""What a placement promises: the exact availability of a query whose instances are on given hosts.
+"""The exact unavailability of placements: of a query whose instances are on given hosts.
 
 It is a matter of where instances are, not of which hosts are down at the moment: P(broken) in the long run, of the day
-where hosts fail by the day. Bounds count as their worse end, so that what is promised is kept.
+where hosts fail by the day. Bounds count as their worse end, so that objectives are met.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_SETS = 20_000
 _ROUNDING = 1e-12  # of an unavailability, relative
 
 
-class Promises:
+class ExactUnavailability:
     """P(query is broken) for any placement, in one setting; what was found once is kept."""
 
     def __init__(self, setting: Setting) -> None:
@@ -84,6 +84,6 @@ def _firsts(hosts: Instances) -> list[Instances]:
     return [(host, *(one for one in hosts if one != host)) for host in hosts]
 
 
-def keeps(promise: float | None, broken: float) -> bool:
-    """Whether an unavailability keeps a promised availability, but for rounding."""
-    return promise is None or broken <= (1 - promise) * (1 + _ROUNDING) + 1e-15
+def keeps(slo: float | None, broken: float) -> bool:
+    """Whether an unavailability meets an availability objective, but for rounding."""
+    return slo is None or broken <= (1 - slo) * (1 + _ROUNDING) + 1e-15

@@ -1,4 +1,4 @@
-"""Figures of `holdfast dynamics`: what queries have beside what they are promised, who is broken, hosts, instances."""
+"""Figures of `holdfast fleet`: unavailability of queries beside their objectives, who is broken, hosts, instances."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from analysis.fleet.host_use import used_hosts
 from analysis.report import text
 from analysis.report.colours import style
 from analysis.report.figure import SHARE, Figure, Spec, header
-from analysis.report.gantt import NS_PER_S, Layer, Stretch, counted, lanes, unit_of_time
+from analysis.report.gantt import NS_PER_S, Layer, Stretch, counted, gantt, unit_of_time
 from analysis.report.scales import share_ticks
 from models import display
-from models.fleet.records import DynamicsRecords, Row
+from models.fleet.records import FleetRecords, Row
 from models.fleet.system import System
 
 _MOST_LINES = 6
@@ -23,8 +23,8 @@ _MOST_STEPS = 400
 _MOST_NUMBERS = 240
 
 
-def promises(system: System, one: DynamicsRecords, order: Sequence[str]) -> Figure | None:
-    """P(broken) of each query as placed, over time, beside what its promise allows; None where nothing exact is known.
+def slo_figure(system: System, one: FleetRecords, order: Sequence[str]) -> Figure | None:
+    """P(broken) of each query as placed, over time, beside what its SLO allows; None where nothing exact is known.
 
     Drawn are the first queries of `order` that have a figure.
     """
@@ -33,16 +33,16 @@ def promises(system: System, one: DynamicsRecords, order: Sequence[str]) -> Figu
     if not shown:
         return None
     unit, size = unit_of_time(one.end_ns / NS_PER_S)
-    promised = dict(zip(system.queries, system.promised, strict=True))
+    slos = dict(zip(system.queries, system.slos, strict=True))
     end = one.end_ns / NS_PER_S / size
     data: list[Spec] = []
     for k, name in enumerate(shown):
         data.append(_has(name, k, of[name], one.end_ns, size))
-        promise = promised[name]
-        if promise is None and any(one is not None for one in system.promised):
-            data[-1]["name"] += " (no promise)"
-        if promise is not None and promise < 1:
-            data.append(_allowed(name, k, 1 - promise, end))
+        slo = slos[name]
+        if slo is None and any(one is not None for one in system.slos):
+            data[-1]["name"] += " (no SLO)"
+        if slo is not None and slo < 1:
+            data.append(_allowed(name, k, 1 - slo, end))
     values = [value for line in data for value in line["y"] if value]
     layout: Spec = {
         "xaxis": {
@@ -60,25 +60,25 @@ def promises(system: System, one: DynamicsRecords, order: Sequence[str]) -> Figu
         for row in of[name][: _MOST_NUMBERS // len(shown)]
     )
     heads = ("query", "from", "to", "P(broken)")
-    title = "What queries have, and what they are promised"
-    return Figure("promises", title, _promises_caption(system, one, shown, of), data, layout, 420, heads, rows)
+    title = "Unavailability of queries, and their objectives"
+    return Figure("slo", title, _slos_caption(system, one, shown, of), data, layout, 420, heads, rows)
 
 
-def _promises_caption(system: System, one: DynamicsRecords, shown: Sequence[str], of: dict[str, list[Row]]) -> str:
-    said = "Lower is better: the exact P(broken) in the long run of each placement there was. "
-    promised = dict(zip(system.queries, system.promised, strict=True))
+def _slos_caption(system: System, one: FleetRecords, shown: Sequence[str], of: dict[str, list[Row]]) -> str:
+    caption = "Lower is better: the exact P(broken) in the long run of each placement there was. "
+    slos = dict(zip(system.queries, system.slos, strict=True))
     used = [
-        (max(row[3] for row in of[name]) / (1 - promise), name)
+        (max(row[3] for row in of[name]) / (1 - slo), name)
         for name in shown
-        if (promise := promised[name]) is not None and promise < 1
+        if (slo := slos[name]) is not None and slo < 1
     ]
     if used:
         most, name = max(used)
-        said += f"Thin lines are what promises allow; {text.plain(name)} comes closest, with {text.share(most)} of it. "
+        caption += f"Thin lines are what SLOs allow; {text.plain(name)} comes closest, with {text.share(most)} of it. "
     if any(len(of[name]) > _MOST_STEPS for name in shown):
-        said += f"Where placements change often, the worst of each {_part(one.end_ns)} is drawn. "
+        caption += f"Where placements change often, the worst of each {_part(one.end_ns)} is drawn. "
     left = len(of) - len(shown)
-    return (said + (f"{left} more queries are in the table." if left > 0 else "")).strip()
+    return (caption + (f"{left} more queries are in the table." if left > 0 else "")).strip()
 
 
 def _part(end_ns: int) -> str:
@@ -139,7 +139,7 @@ def worst_steps(rows: Sequence[Row], end_ns: int) -> list[tuple[int, int, float]
     return [(part * width, min((part + 1) * width, end_ns), worst[part]) for part in sorted(worst)]
 
 
-def comings(one: DynamicsRecords, order: Sequence[str]) -> Figure:
+def comings(one: FleetRecords, order: Sequence[str]) -> Figure:
     """A row for each query: when it was there, and when it was broken."""
     there, broken = _stretches(one.rows["presence"]), _stretches(one.rows["outages"])
     layers = (
@@ -148,12 +148,12 @@ def comings(one: DynamicsRecords, order: Sequence[str]) -> Figure:
     )
     times, lasted = sum(map(len, broken.values())), sum(end - begin for row in broken.values() for begin, end in row)
     lasted_text = display.duration(lasted / NS_PER_S)
-    said = f"{display.count(times, 'outage')}, {lasted_text} together." if times else "None was broken."
-    said += " A mark is as wide as it has to be to be seen." if times else ""
-    return lanes("queries", "Queries that come and go, and break", said, order, layers, one.end_ns)
+    caption = f"{display.count(times, 'outage')}, {lasted_text} together." if times else "None was broken."
+    caption += " A mark is as wide as it has to be to be seen." if times else ""
+    return gantt("queries", "Queries that come and go, and break", caption, order, layers, one.end_ns)
 
 
-def hosts(system: System, one: DynamicsRecords) -> Figure:
+def hosts(system: System, one: FleetRecords) -> Figure:
     """A row for each host: when it was in use, down, overloaded."""
     used = used_hosts(system, one)
     down, over = _stretches(one.rows["host_downtimes"]), _stretches(one.rows["overloads"])
@@ -164,18 +164,20 @@ def hosts(system: System, one: DynamicsRecords) -> Figure:
     )
     rows = [name for name in system.hosts if used[name] or down.get(name)]
     idle = len(system.hosts) - len(rows)
-    said = f"{sum(map(len, down.values())):,} times a host was down, {sum(map(len, over.values())):,} times overloaded."
-    said += f" {idle} more hosts were never in use." if idle else ""
-    return lanes("hosts", "Hosts in use, overloaded, and down", said, rows, layers, one.end_ns)
+    caption = (
+        f"{sum(map(len, down.values())):,} times a host was down, {sum(map(len, over.values())):,} times overloaded."
+    )
+    caption += f" {idle} more hosts were never in use." if idle else ""
+    return gantt("hosts", "Hosts in use, overloaded, and down", caption, rows, layers, one.end_ns)
 
 
-def numbers(system: System, one: DynamicsRecords) -> Figure:
+def numbers(system: System, one: FleetRecords) -> Figure:
     """How many hosts are in use, and how many primaries and replicas there are, over time."""
     unit, size = unit_of_time(one.end_ns / NS_PER_S)
     roles: dict[str, list[Stretch]] = {"primary": [], "replica": []}
     for _, _, role, _, begin, end in one.rows["instances"]:
         roles[role].append((begin, end))
-    used = [stretch for spans in used_hosts(system, one).values() for stretch in spans]
+    used = [stretch for intervals in used_hosts(system, one).values() for stretch in intervals]
     series = (
         ("hosts in use", used, "var:--c3", "solid"),
         ("primaries", roles["primary"], "var:--c1", "dash"),
@@ -197,9 +199,9 @@ def numbers(system: System, one: DynamicsRecords) -> Figure:
         "hovermode": "x unified",
         "showlegend": True,
     }
-    said = "Of operators that are split each part is an instance."
+    caption = "Of operators that are split each part is an instance."
     heads = ("what", "from", "how many")
-    return Figure("numbers", "How many hosts and instances there are", said, data, layout, 340, heads, tuple(rows))
+    return Figure("numbers", "How many hosts and instances there are", caption, data, layout, 340, heads, tuple(rows))
 
 
 def _count(name: str, at: Sequence[int], count: Sequence[int], size: float, style: tuple[str, str]) -> Spec:

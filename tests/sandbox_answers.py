@@ -1,4 +1,4 @@
-"""The process behind the guard in tests: does what it is asked, however bad."""
+"""The process in the sandbox in tests: does what it is asked, however bad."""
 
 from __future__ import annotations
 

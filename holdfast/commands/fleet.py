@@ -1,4 +1,4 @@
-"""`holdfast dynamics`: queries that come and go on hosts that fail, and a manager that keeps what is promised."""
+"""`holdfast fleet`: queries that come and go on hosts that fail, and a manager that keeps availability objectives."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from models import display
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from scenarios.fleet.runs import DynamicsResult
+    from scenarios.fleet.runs import FleetResult
 
 INFEASIBLE = 3
 _MOST_ROWS = 20
 
 
-def dynamics(
+def fleet(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Hosts, operators, queries, manager: .toml or .json")],
     replications: Annotated[int | None, typer.Option(help="How often, with other draws; else as the file says")] = None,
     seed: Annotated[int | None, typer.Option(help="Decides the draws: 0 to 2^63 - 1; else as the file says")] = None,
@@ -32,7 +32,8 @@ def dynamics(
 ) -> None:
     """Simulate hosts that fail under queries that come and go: which break, how long, and what is decided.
 
-    Exit code 0: done; 2: bad input; 3: a promise that cannot be kept at the start, with the best that is possible.
+    Exit code 0: done; 2: bad input; 3: an availability objective that cannot be met at the start, with the best that is
+    possible.
     """
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
@@ -41,35 +42,35 @@ def dynamics(
     from scenarios.fleet.runs import (  # noqa: PLC0415
         check_format,
         check_out,
-        read_dynamics,
-        run_dynamics,
-        write_dynamics,
+        read_fleet,
+        run_fleet,
+        write_fleet,
     )
-    from scenarios.pages.dynamics import dynamics_page  # noqa: PLC0415
+    from scenarios.pages.fleet import fleet_page  # noqa: PLC0415
 
     refuse_page_within(report, out)
-    asked, log = read_dynamics(file)
-    terminal.warn(warnings(asked))
+    fleet, log = read_fleet(file)
+    terminal.warn(warnings(fleet))
     check_format(tables)
     refuse_page(report, force=force)
     if out is not None:
         check_out(out, force=force)
-    with progress() as talk:
-        result = run_dynamics(
-            asked,
+    with progress() as show_progress:
+        result = run_fleet(
+            fleet,
             log,
             replications=replications,
             seed=seed,
             method=method,
             workers=workers,
-            on_progress=lambda share: talk("simulating", share),
+            on_progress=lambda share: show_progress("simulating", share),
         )
     if result.unkept:
         _say_unkept(result, as_json)
         raise typer.Exit(INFEASIBLE)
-    page = "" if out is None and report is None else dynamics_page(result, command=terminal.again())
+    page = "" if out is None and report is None else fleet_page(result, command=terminal.again())
     if out is not None:
-        write_dynamics(result, out, table_format=tables, force=force, page=page)
+        write_fleet(result, out, table_format=tables, force=force, page=page)
     if report is not None:
         write_text(report, page, force=force)
     if as_json:
@@ -78,26 +79,28 @@ def dynamics(
         terminal.show(*_tables(result), *_notes(result))
 
 
-def _say_unkept(result: DynamicsResult, as_json: bool) -> None:
+def _say_unkept(result: FleetResult, as_json: bool) -> None:
     from holdfast import terminal  # noqa: PLC0415
 
-    unkept, promises = result.unkept, sum(one is not None for one in result.system.promised)
+    unkept, slos = result.unkept, sum(one is not None for one in result.system.slos)
     if as_json:
         terminal.print_json({"status": "infeasible", "unkept": [one.document() for one in unkept]})
     else:
         rows = [
             [
                 one.query,
-                *display.apart(1 - one.promise, one.broken, one.least_broken, form=display.share),
+                *display.apart(1 - one.slo, one.broken, one.least_broken, form=display.share),
             ]
             for one in unkept
         ]
         columns = ["query", "allowed", "broken", "at best"]
-        terminal.show(terminal.table("Promises that cannot be kept at the start (unavailability)", columns, rows))
-    typer.echo(f"{len(unkept)} of {promises} promises cannot be kept at the start", err=True)
+        terminal.show(
+            terminal.table("Availability objectives that cannot be met at the start (unavailability)", columns, rows)
+        )
+    typer.echo(f"{len(unkept)} of {slos} availability objectives cannot be met at the start", err=True)
 
 
-def _tables(result: DynamicsResult) -> list[Table]:
+def _tables(result: FleetResult) -> list[Table]:
     from holdfast import terminal  # noqa: PLC0415
 
     summary = result.summary
@@ -114,7 +117,7 @@ def _tables(result: DynamicsResult) -> list[Table]:
     if summary["refused_for"]:
         rows = [[one["query"], one["action"], one["count"]] for one in summary["refused_for"][:_MOST_ROWS]]
         columns = ["query", "action", "times"]
-        found.append(terminal.table("Refused for a promise", columns, rows, text_columns=2))
+        found.append(terminal.table("Refused because of an SLO", columns, rows, text_columns=2))
     return found
 
 
@@ -122,8 +125,8 @@ def _by_query(summary: dict[str, Any]) -> Table:
     from holdfast import terminal  # noqa: PLC0415
 
     shown = summary["queries"][:_MOST_ROWS]
-    promises = any(one["promise"] is not None for one in shown)
-    columns = ["query", "broken", "exact", "down", "breaks", "longest"] + (["budget"] if promises else [])
+    slos = any(one["slo"] is not None for one in shown)
+    columns = ["query", "broken", "exact", "down", "breaks", "longest"] + (["budget"] if slos else [])
     rows = []
     for one in shown:
         row = [
@@ -133,7 +136,7 @@ def _by_query(summary: dict[str, Any]) -> Table:
             display.duration(one["broken_s"]),
         ]
         row += [one["breaks"], display.duration(one["longest_s"])]
-        rows.append(row + ([display.share(one["budget_used"])] if promises else []))
+        rows.append(row + ([display.share(one["budget_used"])] if slos else []))
     total = len(summary["queries"])
     more = f"the worst {len(shown)} of {total}" if len(shown) < total else "worst first"
     times = summary["replications"]
@@ -151,7 +154,7 @@ def _decisions(summary: dict[str, Any]) -> Table:
     return terminal.table("Decisions", ["action", *verdicts], rows)
 
 
-def _notes(result: DynamicsResult) -> list[str]:
+def _notes(result: FleetResult) -> list[str]:
     summary = result.summary
     length, gap = display.duration(summary["duration_s"]), display.duration(summary["longest_gap_s"])
     notes = [
@@ -159,7 +162,7 @@ def _notes(result: DynamicsResult) -> list[str]:
         f"{display.count(summary['take_overs'], 'take-over')}.",
         f"At most {gap} went by until another instance took over.",
     ]
-    if result.system.asked.manager is not None or summary["hosts_in_use"]["cost_usd"] is not None:
+    if result.system.fleet.manager is not None or summary["hosts_in_use"]["cost_usd"] is not None:
         notes.append(_use(summary["hosts_in_use"]))
     if summary["overloaded_host_s"]:
         notes.append(f"Hosts were overloaded for {display.duration(summary['overloaded_host_s'])} together.")

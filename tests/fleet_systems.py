@@ -1,4 +1,4 @@
-"""Files of `holdfast dynamics` for tests: random static ones, and one small one that is busy."""
+"""Files of `holdfast fleet` for tests: random static ones, and one small one that is busy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from plain_availability import random_queries
 
-from models.fleet.rules import dynamics_from
+from models.fleet.rules import fleet_from
 from models.fleet.system import System, system_of
 
 LONG_RUN = {"mttf": "9 d", "mttr": "1 d"}
@@ -27,7 +27,7 @@ def tables(n_hosts: int = 12, n_queries: int = 8, seed: int = 3, **keys: Any) ->
 
 def static_system(n_hosts: int = 12, n_queries: int = 8, seed: int = 3, **keys: Any) -> System:
     """The system of these tables."""
-    return system_of(dynamics_from(tables(n_hosts, n_queries, seed, **keys)))
+    return system_of(fleet_from(tables(n_hosts, n_queries, seed, **keys)))
 
 
 def _law(kind: str, **keys: object) -> dict[str, object]:
@@ -77,7 +77,7 @@ AT_ONE_INSTANT: dict[str, dict[str, Any]] = {
 
 
 def random_script(seed: int) -> dict[str, Any]:
-    """A small busy file: hosts that fail often, moves that take hours, rates and queries that change, promises."""
+    """A small busy file: hosts that fail often, moves that take hours, rates and queries that change, objectives."""
     rng = np.random.default_rng(seed)
     n_hosts, n_ops, n_queries = int(rng.integers(3, 6)), int(rng.integers(3, 7)), int(rng.integers(2, 5))
     hosts = [f"h{k}" for k in range(n_hosts)]
@@ -91,7 +91,7 @@ def random_script(seed: int) -> dict[str, Any]:
         ops = rng.permutation(n_ops)[: rng.integers(1, min(4, n_ops + 1))]
         found: dict[str, Any] = {"operators": [f"o{k}" for k in ops]}
         if rng.random() < 0.7:
-            found["promise"] = float(rng.choice([0.8, 0.89, 0.95, 0.975, 0.98]))
+            found["slo"] = float(rng.choice([0.8, 0.89, 0.95, 0.975, 0.98]))
         if rng.random() < 0.4:
             found |= {"arrives": f"{int(rng.integers(0, 30))} d", "leaves": f"{int(rng.integers(40, 100))} d"}
         return found

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 
-from models.fleet.records import DynamicsRecords, Row
+from models.fleet.records import FleetRecords, Row
 from models.fleet.system import System
 
 Placement = dict[str, list[tuple[str, str, float]]]  # part -> (host, role, share)
@@ -26,14 +26,14 @@ def broken_by_hand(parts: frozenset[frozenset[int]], down: tuple[float, ...]) ->
     return found
 
 
-def violations(system: System, records: DynamicsRecords) -> list[str]:
+def violations(system: System, records: FleetRecords) -> list[str]:
     """What of the rules does not hold at some instant; empty where all do."""
     return list(_violations(system, records))
 
 
-def _violations(system: System, records: DynamicsRecords) -> Iterator[str]:
-    assert system.promises is not None
-    down = tuple(system.promises.failures.down[0].tolist())
+def _violations(system: System, records: FleetRecords) -> Iterator[str]:
+    assert system.unavailability is not None
+    down = tuple(system.unavailability.failures.down[0].tolist())
     in_use = _spans_in_use(system, records)
     live, there, standing = (
         _Sweep(records.rows[name], first) for name, first in (("instances", 4), ("presence", 1), ("standing", 1))
@@ -52,15 +52,15 @@ def _violations(system: System, records: DynamicsRecords) -> Iterator[str]:
         for query in present:
             hosts = _of_query(system, query, placement)
             broken = broken_by_hand(frozenset(frozenset(system.hosts.index(h) for h in one) for one in hosts), down)
-            promise = system.asked.query(query).promise
-            if promise is not None and float(broken) > (1 - promise) * (1 + 1e-9):
-                yield f"{at}: {query} would be broken with {float(broken):.4g}, promised are {promise}"
+            slo = system.fleet.query(query).slo
+            if slo is not None and float(broken) > (1 - slo) * (1 + 1e-9):
+                yield f"{at}: {query} would be broken with {float(broken):.4g}, the objective is {slo}"
             told = [broken for name, broken in stands if name == query]
             if len(told) != 1 or not math.isclose(told[0], float(broken), rel_tol=1e-9):
                 yield f"{at}: {query} stands at {told}, and is {float(broken):.6g}"
 
 
-def _instants(records: DynamicsRecords) -> list[int]:
+def _instants(records: FleetRecords) -> list[int]:
     found = {row[k] for row in records.rows["instances"] for k in (4, 5)}
     found |= {row[k] for row in records.rows["presence"] for k in (1, 2)}
     return sorted(at for at in found if at < records.end_ns)
@@ -81,7 +81,7 @@ class _Sweep:
 
 
 def _shape(system: System, present: Sequence[str], placement: Placement, at: int) -> Iterator[str]:
-    needed = {op for query in present for op in system.asked.query(query).operators}
+    needed = {op for query in present for op in system.fleet.query(query).operators}
     if {part.split("/")[0] for part in placement} != needed:
         yield f"{at}: there are {sorted(placement)}, needed are {sorted(needed)}"
     for part, instances in placement.items():
@@ -97,13 +97,13 @@ def _shape(system: System, present: Sequence[str], placement: Placement, at: int
 
 
 def _of_query(system: System, query: str, placement: Placement) -> list[list[str]]:
-    needs = system.asked.query(query).operators
+    needs = system.fleet.query(query).operators
     return [[host for host, _, _ in one] for part, one in placement.items() if part.split("/")[0] in needs]
 
 
-def _spans_in_use(system: System, records: DynamicsRecords) -> dict[str, list[tuple[int, int]]]:
+def _spans_in_use(system: System, records: FleetRecords) -> dict[str, list[tuple[int, int]]]:
     """When each host was in use, by the decisions."""
-    since: dict[str, int] = {name: 0 for name in system.hosts if not system.asked.host(name).spare}
+    since: dict[str, int] = {name: 0 for name in system.hosts if not system.fleet.host(name).spare}
     found: dict[str, list[tuple[int, int]]] = {name: [] for name in system.hosts}
     for at, action, host, _, _, verdict, _ in records.rows["decisions"]:
         if action == "acquire":
@@ -115,7 +115,7 @@ def _spans_in_use(system: System, records: DynamicsRecords) -> dict[str, list[tu
     return found
 
 
-def counts(records: Sequence[DynamicsRecords]) -> dict[tuple[str, str], int]:
+def counts(records: Sequence[FleetRecords]) -> dict[tuple[str, str], int]:
     """How many decisions there were of each (action, verdict)."""
     found: dict[tuple[str, str], int] = {}
     for one in records:

@@ -1,14 +1,14 @@
-"""What plans of replicas, sizes, availability and dynamics cost beside what one would write first; ratios in one run.
+"""What plans of replicas, sizes, availability and fleets cost beside what one would write first; ratios in one run.
 
-    .venv/bin/python benchmarks/replication.py [SECTION ...] [--scale 1] [--repeats 3]
+    .venv/bin/python benchmarks/replicas.py [SECTION ...] [--scale 1] [--repeats 3]
 
-The sections are plans, proofs, size, availability and dynamics; all without.
+The sections are plans, proofs, size, availability and fleet; all without.
 
 `plans`: queries from templates, 100 CPUs of load, primaries that run, replicas on hosts of their own, p = 0.02. Beside
 each search stands a MILP solved by HiGHS: which operators get replicas, to first order in p, placed by first fit; and
 as many of them as a target or a front takes. `proofs`: deployments of five or six operators on five hosts beside a
 plain loop over all plans, timed on some of these, and forty equal operators with a budget of ten. `size` stands beside
-a grid of intervals for every plan, `availability` beside a loop over drawn states, `dynamics` beside a SimPy process
+a grid of intervals for every plan, `availability` beside a loop over drawn states, `fleet` beside a SimPy process
 for each host and a look at all queries after each event. CPU time of this process, the least of some repetitions;
 rivals take turns. What both find is compared, and the run fails where they disagree.
 """
@@ -48,11 +48,11 @@ def workload(load: float, seed: int = 1) -> Any:
     from models.queries.description import query_set_from  # noqa: PLC0415
     from optimizer.replicas.placing import place_primaries  # noqa: PLC0415
     from scenarios.queries.files import loaded  # noqa: PLC0415
-    from scenarios.queries.replicas import Asked, problem_of  # noqa: PLC0415
+    from scenarios.queries.replicas import Options, problem_of  # noqa: PLC0415
 
     hosts = {"count": round(1.2 * load) + 1, "spare": max(2, round(0.52 * load))}
     described = {"templates": {"load": load, "seed": seed}, "hosts": hosts, "replicas": {"budget": load / 2}, "p": P}
-    posed = problem_of(loaded(query_set_from(described)), Asked())
+    posed = problem_of(loaded(query_set_from(described)), Options())
     start = place_primaries(posed)
     assert start.whole
     return replace(posed, primary=np.array([hosts[0] for hosts in start.instances]))
@@ -154,12 +154,12 @@ def line(said: str, spent: float, rival_s: float) -> None:
 
 def small(seed: int) -> Any:
     """A deployment of five or six operators on five hosts."""
-    from models.planning.replicas.problem import Replication  # noqa: PLC0415
+    from models.planning.replicas.problem import ReplicaProblem  # noqa: PLC0415
 
     draw = np.random.default_rng(seed)
     n = int(draw.integers(5, 7))
     sizes = draw.integers(2, 5, size=int(draw.integers(2, 5))).tolist()
-    return Replication(
+    return ReplicaProblem(
         load=np.round(draw.uniform(0.1, 0.5, n), 2),
         operators=tuple(tuple(sorted(draw.choice(n, size, replace=False).tolist())) for size in sizes),
         edges=np.empty((0, 2), dtype=np.int64),
@@ -171,10 +171,10 @@ def small(seed: int) -> Any:
 
 def forty(size: int, a_host: int, hosts: int) -> Any:
     """Forty equal operators, so many to a host, twenty queries, and a budget of ten replicas."""
-    from models.planning.replicas.problem import Replication  # noqa: PLC0415
+    from models.planning.replicas.problem import ReplicaProblem  # noqa: PLC0415
 
     draw = np.random.default_rng(1)
-    return Replication(
+    return ReplicaProblem(
         load=np.ones(40),
         operators=tuple(tuple(sorted(draw.choice(40, size, replace=False).tolist())) for _ in range(20)),
         edges=np.empty((0, 2), dtype=np.int64),
@@ -292,18 +292,18 @@ def availability(scale: float, repeats: int) -> None:
     print(f"  nine nines ({nine:.1e}) by strata: to {100 * half / nine:.1f} % in {spent:.2g} s, {loop_s / spent:.1e} x")
 
 
-# -- dynamics
+# -- fleets
 
 
-def dynamics(scale: float, repeats: int) -> None:
+def fleet(scale: float, repeats: int) -> None:
     """Ten years of hosts that fail, by intersecting and by events, beside plain SimPy and a loop over a heap."""
-    from models.fleet.rules import dynamics_from  # noqa: PLC0415
+    from models.fleet.rules import fleet_from  # noqa: PLC0415
     from models.fleet.system import system_of  # noqa: PLC0415
-    from sim.fleet.engine import simulate_dynamics  # noqa: PLC0415
+    from sim.fleet.engine import simulate_fleet  # noqa: PLC0415
 
     queries, years = drawn(100, 100), 10 * scale
     system = system_of(
-        dynamics_from(
+        fleet_from(
             {
                 "hosts": [f"h{k}" for k in range(100)],
                 "duration": f"{round(365 * 86_400 * years)} s",
@@ -320,7 +320,7 @@ def dynamics(scale: float, repeats: int) -> None:
     for name, (spent, share) in times.items():
         line(f"{name}: {100 * share:.3f} % broken", spent, slow_s)
     for method in ("merged", "events"):
-        spent, made = cpu_s(lambda m=method: simulate_dynamics(system, method=m), repeats)  # type: ignore[misc]
+        spent, made = cpu_s(lambda m=method: simulate_fleet(system, method=m), repeats)  # type: ignore[misc]
         broken = sum(row[2] - row[1] for row in made.rows["outages"]) / made.end_ns / 100
         assert abs(broken / times["plain SimPy"][1] - 1) < 0.15 / years**0.5 + 0.01
         line(f"{method}: {100 * broken:.3f} % broken, with all rows", spent, slow_s)
@@ -369,7 +369,7 @@ def plain_heap(queries: Any, years: float) -> float:
     return (total + broken * (end - since)) / end / queries.n_queries
 
 
-SECTIONS = {"plans": plans, "proofs": proofs, "size": size, "availability": availability, "dynamics": dynamics}
+SECTIONS = {"plans": plans, "proofs": proofs, "size": size, "availability": availability, "fleet": fleet}
 
 
 def main() -> None:

@@ -1,22 +1,20 @@
-"""The page of a run of `holdfast dynamics`: promises kept, queries broken, hosts and decisions over time, and cost."""
+"""The page of a run of `holdfast fleet`: objectives met, queries broken, hosts and decisions over time, and cost."""
 
 from __future__ import annotations
 
-from analysis.report import dynamics_figures as figures
-from analysis.report import dynamics_tables as tables
-from analysis.report import text
+from analysis.report import fleet_figures, fleet_tables, text
 from analysis.report.content import Fact, ReportContent
 from analysis.report.page import render_page
 from analysis.report.section import Section
 from models import display
-from models.fleet.promises import keeps
-from scenarios.fleet.runs import DynamicsResult
+from models.fleet.unavailability import keeps
+from scenarios.fleet.runs import FleetResult
 from scenarios.pages.content import versions
 
 _ASSUMPTIONS = (
     "P(broken) is exact and of the long run, for the placement that there was, whatever hosts were down at the moment; "
     "the simulated share is of the time that the query was there.",
-    "A promise is about that P(broken): bad luck may break a query for longer than it allows, and no reconfiguration "
+    "An SLO is about that P(broken): bad luck may break a query for longer than it allows, and no reconfiguration "
     "may make it likelier.",
     "A host is in use from when it is acquired until it is empty again, up or down.",
     "Hosts are either up or down. Overload breaks nothing; its duration is reported.",
@@ -24,13 +22,13 @@ _ASSUMPTIONS = (
 )
 
 
-def dynamics_page(result: DynamicsResult, *, command: str = "") -> str:
+def fleet_page(result: FleetResult, *, command: str = "") -> str:
     """The page as HTML; figures over time are those of the first replication."""
-    system, summary, asked = result.system, result.summary, result.system.asked
-    sections = (_promises(result), _queries(result), _hosts(result), _decisions(result), _cost(result))
-    managed = asked.manager is not None
+    system, summary, fleet = result.system, result.summary, result.system.fleet
+    sections = (_slos(result), _queries(result), _hosts(result), _decisions(result), _cost(result))
+    managed = fleet.manager is not None
     content = ReportContent(
-        title=asked.name or "Queries on hosts that fail",
+        title=fleet.name or "Queries on hosts that fail",
         question=f"Who is broken for how long{', and what is done about it' if managed else ''}?",
         facts=(
             Fact("replications", f"{summary['replications']} of {display.duration(summary['duration_s'])}"),
@@ -38,36 +36,36 @@ def dynamics_page(result: DynamicsResult, *, command: str = "") -> str:
             Fact("operators", f"{len(system.operators):,}"),
             Fact("queries", f"{len(system.queries):,}"),
             *((Fact("counted from", display.duration(summary["warmup_s"])),) if summary["warmup_s"] else ()),
-            *((Fact("spare room is for", asked.manager.spare),) if asked.manager is not None else ()),
+            *((Fact("spare room is for", fleet.manager.spare),) if fleet.manager is not None else ()),
         ),
         headline=_headline(result),
         assumptions=(*_ASSUMPTIONS, *_inexact(result)),
         versions=versions(),
-        seed=asked.seed,
+        seed=fleet.seed,
         command=command,
     )
     return render_page(content, [one for one in sections if one is not None])
 
 
-def _inexact(result: DynamicsResult) -> tuple[str, ...]:
+def _inexact(result: FleetResult) -> tuple[str, ...]:
     why = result.summary["exact_refused"]
     return (f"No exact figures stand beside the simulated ones: {why}.",) if why else ()
 
 
-def _headline(result: DynamicsResult) -> tuple[Fact, ...]:
+def _headline(result: FleetResult) -> tuple[Fact, ...]:
     summary = result.summary
     found = [_running(result)]
-    promised = [one for one in summary["queries"] if one["promise"] is not None]
-    if promised:
-        kept = sum(one["exact_worst"] is None or keeps(one["promise"], one["exact_worst"]) for one in promised)
-        whole = kept == len(promised)
-        found.append(Fact("promises", f"{kept} of {len(promised)}", good=whole, note="kept by every placement"))
+    slos = [one for one in summary["queries"] if one["slo"] is not None]
+    if slos:
+        kept = sum(one["exact_worst"] is None or keeps(one["slo"], one["exact_worst"]) for one in slos)
+        whole = kept == len(slos)
+        found.append(Fact("SLOs", f"{kept} of {len(slos)}", good=whole, note="kept by every placement"))
     worst = summary["queries"][0]
     longest = f"{text.clip(worst['query'], 24)}, at most {display.duration(worst['longest_s'])}"
     found.append(Fact("worst query, broken", text.share(worst["broken_share"]), note=longest))
     refused = sum(one["count"] for one in summary["refused_for"])
     moves = sum(one["count"] for one in summary["decisions"] if (one["action"], one["verdict"]) == ("move", "done"))
-    if result.system.asked.manager is not None:
+    if result.system.fleet.manager is not None:
         found.append(Fact("moves", f"{moves:,}", note=f"{display.count(refused, 'change')} refused"))
         found.append(Fact("overloaded", display.duration(summary["overloaded_host_s"]), note="hosts, all replications"))
     used = summary["hosts_in_use"]
@@ -76,7 +74,7 @@ def _headline(result: DynamicsResult) -> tuple[Fact, ...]:
     return tuple(found)
 
 
-def _running(result: DynamicsResult) -> Fact:
+def _running(result: FleetResult) -> Fact:
     """The share of queries that run, with as many digits as it takes to see what is missing."""
     mean = result.summary["running"]["time_average"]
     if mean["mean"] is None:
@@ -86,50 +84,50 @@ def _running(result: DynamicsResult) -> Fact:
     return Fact("queries that run", display.share(mean["mean"], 4), note=note)
 
 
-def _order(result: DynamicsResult) -> list[str]:
-    """Queries by how near they come to what they are promised, then by how often they are broken."""
+def _order(result: FleetResult) -> list[str]:
+    """Queries by how near they come to their objectives, then by how often they are broken."""
 
     def used(one: dict[str, float | None]) -> tuple[float, float]:
-        promise, worst = one["promise"], one["exact_worst"] or 0.0
-        return (-worst / (1 - promise) if promise is not None and promise < 1 else 0.0, -worst)
+        slo, worst = one["slo"], one["exact_worst"] or 0.0
+        return (-worst / (1 - slo) if slo is not None and slo < 1 else 0.0, -worst)
 
     return [one["query"] for one in sorted(result.summary["queries"], key=used)]
 
 
-def _promises(result: DynamicsResult) -> Section:
-    drawn = figures.promises(result.system, result.records[0], _order(result))
+def _slos(result: FleetResult) -> Section:
+    drawn = fleet_figures.slo_figure(result.system, result.records[0], _order(result))
     words = (
         "Exact P(broken) beside the simulated share of time; the last column is the time broken by the time that the "
-        "promise allows in as long a run."
+        "objective allows in as long a run."
     )
     return Section(
-        "promises",
-        "Promised and had",
-        "Promises",
+        "slo",
+        "Objective and had",
+        "SLOs",
         words,
         figures=() if drawn is None else (drawn,),
-        tables=(tables.queries(result.summary),),
+        tables=(fleet_tables.queries(result.summary),),
     )
 
 
-def _queries(result: DynamicsResult) -> Section:
-    listed = tables.outages(result.system, result.records)
+def _queries(result: FleetResult) -> Section:
+    listed = fleet_tables.outages(result.system, result.records)
     return Section(
         "broken",
         "Who was there, and broken",
         "Broken",
         _of_first(result),
-        figures=(figures.comings(result.records[0], result.system.queries),),
+        figures=(fleet_figures.comings(result.records[0], result.system.queries),),
         tables=() if listed is None else (listed,),
     )
 
 
-def _hosts(result: DynamicsResult) -> Section:
+def _hosts(result: FleetResult) -> Section:
     first = result.records[0]
-    drawn = [figures.hosts(result.system, first)]
+    drawn = [fleet_figures.hosts(result.system, first)]
     if first.rows["instances"]:
-        drawn.append(figures.numbers(result.system, first))
-    listed = tables.overloads(result.records)
+        drawn.append(fleet_figures.numbers(result.system, first))
+    listed = fleet_tables.overloads(result.records)
     return Section(
         "hosts",
         "Hosts and instances",
@@ -140,13 +138,17 @@ def _hosts(result: DynamicsResult) -> Section:
     )
 
 
-def _of_first(result: DynamicsResult) -> str:
+def _of_first(result: FleetResult) -> str:
     number = len(result.records)
     return f"Figures are of the first of {number} replications, tables of all." if number > 1 else ""
 
 
-def _decisions(result: DynamicsResult) -> Section | None:
-    found = (tables.counts(result.summary), tables.refusals(result.records), tables.decisions(result.records[0]))
+def _decisions(result: FleetResult) -> Section | None:
+    found = (
+        fleet_tables.counts(result.summary),
+        fleet_tables.refusals(result.records),
+        fleet_tables.decisions(result.records[0]),
+    )
     listed = tuple(one for one in found if one is not None)
     if not listed:
         return None
@@ -154,9 +156,9 @@ def _decisions(result: DynamicsResult) -> Section | None:
     return Section("decisions", "What was decided, and refused", "Decisions", words, tables=listed)
 
 
-def _cost(result: DynamicsResult) -> Section | None:
+def _cost(result: FleetResult) -> Section | None:
     priced = result.summary["hosts_in_use"]["cost_usd"] is not None
-    if not priced and result.system.asked.manager is None:
+    if not priced and result.system.fleet.manager is None:
         return None  # all hosts for all of the time
     words = "" if priced else "The file gives hosts no price: what they are in use for is counted instead."
-    return Section("cost", "What it costs", "Cost", words, tables=(tables.cost(result.summary),))
+    return Section("cost", "What it costs", "Cost", words, tables=(fleet_tables.cost(result.summary),))

@@ -1,4 +1,4 @@
-"""Tables of `holdfast dynamics`: queries, longest outages, decisions, refusals, overloads, what hosts cost."""
+"""Tables of `holdfast fleet`: queries, longest outages, decisions, refusals, overloads, what hosts cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from analysis.report import text
 from analysis.report.gantt import NS_PER_S
 from analysis.report.tables import Table, cut_table
 from models import display
-from models.fleet.records import DynamicsRecords
+from models.fleet.records import FleetRecords
 from models.fleet.system import System
 
 _MOST = 60
@@ -17,8 +17,8 @@ _VERDICTS = ("begun", "done", "refused", "aborted")
 
 
 def queries(summary: Mapping[str, Any]) -> Table:
-    """Each query: what it was promised, what it has exactly, and what became of it."""
-    heads: tuple[str, ...] = ("query", "promised", "P(broken), mean", "P(broken), worst", "broken, simulated")
+    """Each query: its availability objective (SLO), what it has exactly, and what became of it."""
+    heads: tuple[str, ...] = ("query", "SLO", "P(broken), mean", "P(broken), worst", "broken, simulated")
     heads += ("95 % interval", "down", "breaks", "longest", "of what is allowed")
     rows, facets = [], []
     for one in summary["queries"]:
@@ -26,7 +26,7 @@ def queries(summary: Mapping[str, Any]) -> Table:
         rows.append(
             (
                 text.plain(one["query"]),
-                percent(one["promise"]),
+                percent(one["slo"]),
                 _chance(one["exact"]),
                 _chance(one["exact_worst"]),
                 _chance(one["broken_share"]),
@@ -37,13 +37,13 @@ def queries(summary: Mapping[str, Any]) -> Table:
                 text.share(used),
             )
         )
-        facets.append("no promise" if one["promise"] is None else "above it" if (used or 0) > 1 else "within it")
+        facets.append("no SLO" if one["slo"] is None else "above it" if (used or 0) > 1 else "within it")
     times = summary["replications"]
     title = "Queries, worst first" + (f"; down, breaks and longest of all {times} replications" if times > 1 else "")
     return cut_table("by-query", title, heads, rows, words=1, facet="time allowed", facets=facets)
 
 
-def outages(system: System, records: Sequence[DynamicsRecords]) -> Table | None:
+def outages(system: System, records: Sequence[FleetRecords]) -> Table | None:
     """The longest times that queries were broken, and which hosts with instances of theirs were down as they began."""
     found = [(end - begin, one, name, begin, end) for one in records for name, begin, end in one.rows["outages"]]
     if not found:
@@ -66,7 +66,7 @@ def outages(system: System, records: Sequence[DynamicsRecords]) -> Table | None:
     )
 
 
-def _down(system: System, one: DynamicsRecords, query: str, at_ns: int) -> str:
+def _down(system: System, one: FleetRecords, query: str, at_ns: int) -> str:
     needed = {system.operators[op] for op in system.needs[system.queries.index(query)]}
     there = {
         row[1]
@@ -89,7 +89,7 @@ def counts(summary: Mapping[str, Any]) -> Table | None:
     return Table("counts", "Decisions of all replications", heads, rows, (False, *(True,) * len(_VERDICTS)))
 
 
-def decisions(one: DynamicsRecords) -> Table | None:
+def decisions(one: FleetRecords) -> Table | None:
     """What the manager decided in one replication, by time; what was begun is said where it ends."""
     found = [row for row in one.rows["decisions"] if row[5] != "begun"]
     if not found:
@@ -112,7 +112,7 @@ def _way(origin: str, target: str) -> str:
     return f"from {origin}" if origin else f"to {target}" if target else text.NONE
 
 
-def refusals(records: Sequence[DynamicsRecords]) -> Table | None:
+def refusals(records: Sequence[FleetRecords]) -> Table | None:
     """What was refused, for which query, and what it would have had."""
     found = [(one.replication, row) for one in records for row in one.rows["refusals"]]
     if not found:
@@ -124,14 +124,14 @@ def refusals(records: Sequence[DynamicsRecords]) -> Table | None:
     ]
     heads = ("at", "replication", "action", "of", "for the query", "P(broken) as it was", "after it", "allowed")
     facets = [row[1] for _, row in found]
-    return cut_table("refusals", "Refused for a promise", heads, rows, words=5, facet="action", facets=facets)
+    return cut_table("refusals", "Refused because of an SLO", heads, rows, words=5, facet="action", facets=facets)
 
 
 def _before(action: str, before: float) -> str:
     return text.NONE if action == "admit" else _chance(before)  # it was not there
 
 
-def overloads(records: Sequence[DynamicsRecords]) -> Table | None:
+def overloads(records: Sequence[FleetRecords]) -> Table | None:
     """How often and how long each host was overloaded."""
     lengths: dict[str, list[int]] = {}
     for one in records:
@@ -141,9 +141,9 @@ def overloads(records: Sequence[DynamicsRecords]) -> Table | None:
         return None
     order = sorted(lengths, key=lambda host: (-sum(lengths[host]), host))
     rows = [
-        (text.plain(host), f"{len(spans):,}", *(display.duration(f(spans) / NS_PER_S) for f in (sum, max)))
+        (text.plain(host), f"{len(intervals):,}", *(display.duration(f(intervals) / NS_PER_S) for f in (sum, max)))
         for host in order
-        for spans in [lengths[host]]
+        for intervals in [lengths[host]]
     ]
     heads = ("host", "times", "together", "longest")
     return cut_table("overloads", "Hosts that were overloaded, all replications", heads, rows, words=1)

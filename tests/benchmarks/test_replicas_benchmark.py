@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-LINES = {"plans": 7, "proofs": 4, "size": 1, "availability": 3, "dynamics": 4}
+LINES = {"plans": 7, "proofs": 4, "size": 1, "availability": 3, "fleet": 4}
 
 
 @pytest.mark.parametrize(
-    "section", [pytest.param(one, marks=[pytest.mark.slow] * (one in ("plans", "dynamics"))) for one in LINES]
+    "section", [pytest.param(one, marks=[pytest.mark.slow] * (one in ("plans", "fleet"))) for one in LINES]
 )
 def test_every_line_has_its_time_and_its_ratio(
     section: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    benchmark = import_module("replication")
-    monkeypatch.setattr(sys, "argv", ["replication.py", section, "--scale", "0.015", "--repeats", "1"])
+    benchmark = import_module("replicas")
+    monkeypatch.setattr(sys, "argv", ["replicas.py", section, "--scale", "0.015", "--repeats", "1"])
     benchmark.main()
     printed = [text for text in capsys.readouterr().out.splitlines() if text.startswith("  ")]
     assert len(printed) == LINES[section]
@@ -31,7 +31,7 @@ def test_every_line_has_its_time_and_its_ratio(
 
 def test_the_plan_of_the_milp_keeps_every_constraint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    benchmark = import_module("replication")
+    benchmark = import_module("replicas")
     posed = benchmark.workload(5.0)
     made = benchmark.first_order(posed, posed.budget)
     assert posed.violations(made) == []

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 from hypothesis import strategies as st
 
-from models.planning.replicas.problem import Instances, Replication
+from models.planning.replicas.problem import Instances, ReplicaProblem
 
 
 @st.composite
-def problems(draw: st.DrawFn, *, running: bool | None = None) -> Replication:
+def problems(draw: st.DrawFn, *, running: bool | None = None) -> ReplicaProblem:
     """Small enough for every plan to be tried."""
     n, hosts = draw(st.integers(1, 3)), draw(st.integers(3, 4))
     sets = st.lists(st.integers(0, n - 1), min_size=1, max_size=n, unique=True)
@@ -27,7 +27,7 @@ def problems(draw: st.DrawFn, *, running: bool | None = None) -> Replication:
     cpu = draw(st.sampled_from([0.6, 1.0]))
     if primary is not None and np.bincount(primary, weights=load).max() > cpu:
         cpu = 1.0  # what runs has room
-    return Replication(
+    return ReplicaProblem(
         load=load,
         operators=tuple(map(tuple, draw(st.lists(sets, min_size=1, max_size=3)))),
         weights=(),
@@ -44,7 +44,7 @@ def problems(draw: st.DrawFn, *, running: bool | None = None) -> Replication:
     )
 
 
-def every_plan(problem: Replication) -> Iterator[Instances]:
+def every_plan(problem: ReplicaProblem) -> Iterator[Instances]:
     """All primaries times all sets of replicas."""
     choices = []
     for o in range(problem.n_operators):
@@ -59,15 +59,15 @@ def every_plan(problem: Replication) -> Iterator[Instances]:
             yield made
 
 
-def value(problem: Replication, instances: Instances) -> float:
+def value(problem: ReplicaProblem, instances: Instances) -> float:
     return float(problem.value(problem.broken(instances))[0])
 
 
-def drawn(seed: int, *, n: int, hosts: int) -> Replication:
+def drawn(seed: int, *, n: int, hosts: int) -> ReplicaProblem:
     """A deployment of some queries on equal hosts, with no primary placed yet."""
     draw = np.random.default_rng(seed)
     sizes = draw.integers(2, min(n, 4) + 1, size=int(draw.integers(2, 5))).tolist()
-    return Replication(
+    return ReplicaProblem(
         load=np.round(draw.uniform(0.1, 0.5, n), 2),
         operators=tuple(tuple(sorted(draw.choice(n, size, replace=False).tolist())) for size in sizes),
         edges=np.empty((0, 2), dtype=np.int64),
