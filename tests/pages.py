@@ -138,7 +138,11 @@ def full(name: str = "count") -> ReportContent:
             for k in range(2)
         ),
         latency_ccdfs=(Curve(name, np.array([0.1, 1.0]), np.array([1.0, 0.001])),),
-        decisions=(Decision(10.0, f"{name} is to move", name, about=name), Decision(20.0, "h is acquired", "full")) * 8,
+        decisions=(
+            Decision(10.0, f"{name} is to move", name, about=name),
+            Decision(20.0, "h is acquired", "full", action="acquire"),
+        )
+        * 8,
         cost=Cost((CostRow(name, 2, 60.0, 0.5, 0.01),), 0.01, 0.6, 0.2),
         hosts_used=Lines(np.array([0.0, 30.0, 30.0, 60.0]), ("hosts",), np.array([[2.0, 2.0, 3.0, 3.0]])),
         guarantee=Guarantee(name, 0, 1, 2, None),

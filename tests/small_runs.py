@@ -80,7 +80,7 @@ def random_records(seed: int, replication: int = 0) -> RunRecords:
         "failures": [(1, 5 * S, 6 * S, -1, 1, 9 * S, "crash")],
         "recoveries": [(1, 1, 1, 0, 5 * S, 6 * S, 7 * S, 8 * S, 9 * S, 12, 345)],
         "cpu": [(0, 3 * S, 3 * S), (1, 4 * S, 1 * S)],
-        "decisions": [(6 * S, "restore group 1 on worker-0", "it holds the checkpoint <b>")],
+        "decisions": [(6 * S, "restore", "count[1]", "", "worker-0", "done", "it holds the checkpoint <b>")],
         "ledger": [(1, 60, 1, 2), (2, 60, 3, 4)],
         "dropped": [
             (1, 1, 4 * S, -1, 5 * S, "crash"),

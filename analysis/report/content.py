@@ -188,13 +188,14 @@ class Migration:
 
 @dataclass(frozen=True)
 class Decision:
-    """What control decided, when [s] and why; `about` is what kind of decision it is."""
+    """What control decided, when [s] and why; `about` is the kind of thing that it is about."""
 
     at_s: float
     what: str
     why: str
     replication: int = 0
     about: str = ""
+    action: str = ""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from analysis.report import text
 from analysis.report.content import Decision, Migration, Recovery
 from analysis.report.figure import Figure, Spec, reading
+from models.records.decisions import Action
 
 _ROW = 26  # height [px]
 _MOST_MARKS, _MOST_LISTED = 300, 200
@@ -87,7 +88,7 @@ def _marks(
     found += [
         _Mark("hosts", one.at_s, one.what)
         for one in decisions
-        if one.replication == replication and one.what.endswith((" is acquired", " is released"))
+        if one.replication == replication and one.action in (Action.ACQUIRE, Action.RELEASE)
     ]
     return sorted(found, key=lambda mark: mark.at_s)
 

@@ -11,6 +11,7 @@ import numpy as np
 from analysis.runs.timelines import Series
 from analysis.statistics import seconds
 from models import display
+from models.records.decisions import Action, decisions, sentence
 from models.records.tables import NEVER, RunRecords
 from models.scenario.scenario import Scenario
 from models.topology import layout
@@ -125,9 +126,8 @@ def host_utilisation(scenario: Scenario, one: RunRecords) -> Series:
 
 def changes_of_hosts(records: Sequence[RunRecords]) -> list[tuple[str, str, str]]:
     """(when, decision, reason) of hosts that were acquired or released, in the first replication."""
-    table = records[0].tables["decisions"]
     return [
-        (display.instant(at / _NS), what, why)
-        for at, what, why in zip(*(table[name].tolist() for name in ("at_ns", "what", "why")), strict=True)
-        if what.endswith((" is acquired", " is released"))
+        (display.instant(at_ns / _NS), sentence(one), one.reason)
+        for at_ns, one in decisions(records[0].tables["decisions"])
+        if one.action in (Action.ACQUIRE, Action.RELEASE)
     ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.records.decisions import Action, Verdict
 from models.scenario.recording import Detail
 
 NEVER = -1  # an instant that did not come before the end of the run
@@ -233,8 +234,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
     ),
     "decisions": (
         _time("at_ns", "when it was taken"),
-        Column("what", "str", "", "the decision"),
-        Column("why", "str", "", "its reason"),
+        Column("action", "str", "", "what is decided on: " + " | ".join(Action)),
+        Column("subject", "str", "", "key group or task (OPERATOR[index]), operator, or host; may be empty"),
+        Column("origin", "str", "", "host that it leaves, or number of tasks before; may be empty"),
+        Column("target", "str", "", "host that it goes to, or number of tasks from then on; may be empty"),
+        Column("verdict", "str", "", " | ".join(Verdict)),
+        Column("reason", "str", "", "why"),
     ),
     "ledger": (
         _OPERATOR,

@@ -9,24 +9,30 @@ from analysis.report import text
 from analysis.report.content import Decision, Guarantee, Migration, OperatorRow, Recovery, ReplicaRow, TargetRow
 from analysis.runs.move_kinds import move_kinds
 from models import display
+from models.records.decisions import Action, sentence
+from models.records.decisions import decisions as made_decisions
 from models.records.tables import RunRecords
 from models.scenario.scenario import Scenario
 
-_ABOUT = {
-    " is to move to ": "moves",
-    " resumes on ": "recovery",
-    " stays down": "recovery",
-    " replica on ": "replicas",
-    " is fenced": "recovery",
-    "state of ": "recovery",
-    "failure of ": "recovery",
-    "checkpoints of ": "checkpoint hosts",
-    " is acquired": "hosts",
-    " is released": "hosts",
-    " is to be left": "hosts",
-    " is not left": "hosts",
-    " stays overloaded": "hosts",
-    " tasks": "parallelism",
+_ABOUT: dict[str, str] = {
+    Action.RESTORE: "recovery",
+    Action.LOSE_STATE: "recovery",
+    Action.FAIL: "recovery",
+    Action.FENCE: "recovery",
+    Action.MOVE: "moves",
+    Action.USE_DIRECT: "moves",
+    Action.RESCALE: "parallelism",
+    Action.STORE: "checkpoint hosts",
+    Action.REALLOCATE: "checkpoint hosts",
+    Action.COMPARE: "checkpoint hosts",
+    Action.ADD_REPLICA: "replicas",
+    Action.LOSE_REPLICA: "replicas",
+    Action.TAKE_OVER: "replicas",
+    Action.FINISH_EARLY: "replicas",
+    Action.ACQUIRE: "hosts",
+    Action.DRAIN: "hosts",
+    Action.RELEASE: "hosts",
+    Action.BALANCE: "hosts",
 }
 
 
@@ -49,18 +55,11 @@ def migrations(summary: Mapping[str, Any], records: Sequence[RunRecords]) -> tup
 def decisions(records: Sequence[RunRecords]) -> tuple[Decision, ...]:
     """What was decided and why; who is to hold a checkpoint comes last, because there is most of it."""
     found = [
-        Decision(at / 1e9, what, why, one.replication, _about(what))
+        Decision(at_ns / 1e9, sentence(made), made.reason, one.replication, _ABOUT[made.action], made.action)
         for one in records
-        for at, what, why in zip(
-            *(one.tables["decisions"][name].tolist() for name in ("at_ns", "what", "why")), strict=True
-        )
+        for at_ns, made in made_decisions(one.tables["decisions"])
     ]
-    return tuple(sorted(found, key=lambda one: one.about == _ABOUT["checkpoints of "]))
-
-
-def _about(what: str) -> str:
-    """What kind of decision it is; moves have more to say than that they were asked for."""
-    return next((about for words, about in _ABOUT.items() if words in what), "moves")
+    return tuple(sorted(found, key=lambda one: one.action == Action.STORE))
 
 
 def recoveries(summary: Mapping[str, Any]) -> tuple[Recovery, ...]:

@@ -9,19 +9,23 @@ from models.steady_state.checkpoint_traffic import due_every_ns, due_offsets_ns
 from models.units import to_ns
 from sim.background_load import start_outside_load
 from sim.clock import Clock, Process
+from sim.control.catch_up import CatchUps
 from sim.control.checkpoint_hosts import CheckpointHosts
 from sim.control.cluster import Cluster, RunPlan
-from sim.control.cluster_view import ClusterView
+from sim.control.crash import CrashCoordinator
 from sim.control.failures import Failures
+from sim.control.instances import Instances
 from sim.control.maintenance import Maintenance
 from sim.control.outages import Outages
-from sim.control.recorder import Recorder
 from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
-from sim.data_plane import NO_HOST, DataPlane, Listener
+from sim.control.run_state import RunState
+from sim.control.statistics import Statistics
+from sim.data_plane import DataPlane, Listener
 from sim.migration.coordinator import Migrations
 from sim.scaling.elasticity import Elasticity
 from sim.scaling.rescaling import Rescaling
+from sim.scaling.spare_hosts import SpareHosts
 
 PlaneFactory = Callable[[RunPlan, Cluster, Clock, Listener], DataPlane]
 
@@ -30,24 +34,28 @@ _SECOND = 1_000_000_000
 
 
 class Control:
-    """Clock, records and decisions of a run, and the listener of its data plane.
-
-    Hosts, operators, tasks and partitions are numbers here; of tuples only the plane knows.
-    """
+    """Assembles the managers of a run, starts them, and passes on what the data plane tells."""
 
     def __init__(self, plan: RunPlan, plane: PlaneFactory, clock: Clock | None = None) -> None:
-        self.plan, self.clock, self.recorder, self.cluster = plan, clock or Clock(), Recorder(), Cluster(plan)
-        self.view = ClusterView(self.cluster)
-        self._checkpoint_hosts = CheckpointHosts(self.clock, self.recorder, self.cluster)
-        self._works: dict[int, Callable[[], None]] = {}  # token -> what is to be done after the work
-        self._tokens = 0
-        self.plane = plane(plan, self.cluster, self.clock, self)
+        self.state = state = RunState(plan, clock or Clock())
+        self.plan, self.clock, self.recorder, self.cluster = plan, state.clock, state.recorder, state.cluster
+        self.checkpoint_hosts = CheckpointHosts(state)
+        self.plane = state.plane = plane(plan, state.cluster, state.clock, self)
         self.kernel: Kernel | None = None
-        self.recovery, self.failures, self.outages = Recovery(self), Failures(self), Outages(self)
-        self.migrations = Migrations(self)
-        self.replicas = Replicas(self)
-        self.rescaling, self.elasticity = Rescaling(self), Elasticity(self)
-        self.maintenance = Maintenance(self)
+        # Each manager is given those below it, and none knows one above it.
+        self.outages, self.catch_ups, self.statistics = Outages(state), CatchUps(state), Statistics(state)
+        self.instances = Instances(state, self.outages)
+        self.replicas = Replicas(state, self.instances, self.checkpoint_hosts)
+        self.migrations = Migrations(state, self.instances, self.replicas, self.catch_ups)
+        self.recovery = Recovery(state, self.outages, self.catch_ups, self.replicas, self.migrations)
+        self.crash = CrashCoordinator(
+            state, self.outages, self.catch_ups, self.replicas, self.migrations, self.recovery
+        )
+        self.failures = Failures(state, self.crash)
+        self.rescaling = Rescaling(state, self.migrations)
+        spares = SpareHosts(state, self.failures)
+        self.elasticity = Elasticity(state, self.statistics, self.checkpoint_hosts, self.migrations, spares)
+        self.maintenance = Maintenance(state, self.statistics, self.migrations)
 
     def start(self) -> None:
         """Start the processes in the order in which they act where they meet at one instant.
@@ -59,7 +67,7 @@ class Control:
         self.failures.start()
         self.migrations.start()
         self.rescaling.start()
-        start_outside_load(self)
+        start_outside_load(self.state)
         if self.plan.scenario.fault_tolerance.method == "checkpoint":
             self._start_checkpoints()
         self.clock.process(self._sample(max(_SECOND, to_ns(self.plan.scenario.duration_s) // _SAMPLES)))
@@ -79,24 +87,13 @@ class Control:
             clock.step()
         clock.move_to(until_ns)
 
-    def work(self, task: int, ns: int, done: Callable[[], None]) -> None:
-        """Occupy the task for a time, ahead of its queue; then call `done`, unless its host dies before."""
-        token = self.new_token()
-        self._works[token] = done
-        self.plane.work(task, ns, token)
-
-    def new_token(self) -> int:
-        """A number for a message or a piece of work."""
-        self._tokens += 1
-        return self._tokens - 1
-
     # -- the listener
 
     def work_done(self, token: int) -> None:
-        self._works.pop(token)()
+        self.state.work_done(token)
 
     def idle(self, task: int) -> None:
-        self.recovery.notice_empty(task)
+        self.catch_ups.notice_empty(task)
 
     def message(self, token: int, task: int) -> None:
         self.migrations.runtime.heard(token)
@@ -108,16 +105,7 @@ class Control:
         self.migrations.runtime.stored(partition)
 
     def checkpoint_host(self, partition: int) -> int:
-        return self._checkpoint_hosts.choose(partition)
-
-    def plan_checkpoint_host(self, partition: int, host: int | None) -> None:
-        """Plan where periodic checkpoints of the partition go from now on; None: wherever the next one finds a host."""
-        self.cluster.planned_checkpoint_host[partition] = host
-        self.plane.plan_checkpoint_host(partition, NO_HOST if host is None else host)
-
-    def choose_checkpoint_host(self, partition: int, besides: int) -> int:
-        """The same, but not that host where there is another one."""
-        return self._checkpoint_hosts.choose(partition, besides)
+        return self.checkpoint_hosts.choose(partition)
 
     # -- processes
 

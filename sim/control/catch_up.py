@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import networkx as nx
 
 from sim.clock import END_OF_INSTANT
-
-if TYPE_CHECKING:
-    from sim.control.assembly import Control
+from sim.control.run_state import RunState
 
 
 class CatchUp:
@@ -26,16 +23,16 @@ class CatchUp:
 
     def __init__(
         self,
-        control: Control,
+        state: RunState,
         tasks: list[int],
         ready: Callable[[int], bool],
         caught_up: Callable[[int], None],
         finished: Callable[[], None],
         changed: Callable[[], None],
     ) -> None:
-        self.clock, self.plane, self.cluster = control.clock, control.plane, control.cluster
+        self.clock, self.plane, self.cluster = state.clock, state.plane, state.cluster
         self._ready, self._caught_up, self._finished, self._changed = ready, caught_up, finished, changed
-        self._dataflow, self._fair = control.plan.dataflow, control.plan.fair
+        self._dataflow, self._fair = state.plan.dataflow, state.plan.fair
         operator_of, alive = self.cluster.task_operator, self.cluster.task_alive
         affected = {operator_of[task] for task in tasks}
         after = _downstream(self._dataflow, affected)
@@ -143,6 +140,76 @@ class CatchUp:
 
     def _upstream(self, operator: int) -> list[int]:
         return [up for up in self._left if self._dataflow.has_edge(up, operator)]
+
+
+class CatchUps:
+    """The outages that are not caught up with yet, and the tasks at which the plane is watched for them."""
+
+    def __init__(self, state: RunState) -> None:
+        self.state, self.cluster = state, state.cluster
+        self._open: list[CatchUp] = []
+
+    def __bool__(self) -> bool:
+        """Return whether an outage is not caught up with."""
+        return bool(self._open)
+
+    def follow(
+        self,
+        tasks: list[int],
+        ready: Callable[[int], bool],
+        caught_up: Callable[[int], None],
+        finished: Callable[[], None],
+    ) -> None:
+        """Note when these tasks catch up, and when the last task downstream of them does; see `CatchUp`."""
+
+        def over() -> None:
+            self._open.remove(catch_up)
+            finished()
+
+        catch_up = CatchUp(self.state, tasks, ready, caught_up, over, self._watch)
+        self._open.append(catch_up)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Ask the plane for the tasks that any outage waits for."""
+        self.state.plane.watch(dict.fromkeys(task for catch_up in self._open for task in catch_up.awaited()))
+
+    def redirect(self, taken_over: list[tuple[int, int]]) -> None:
+        """Have what earlier outages wait for at a task that died be done where its partitions are now.
+
+        `taken_over` are pairs of such a task and one that took a partition over. At a task without partitions that died
+        there is nothing to wait for; where they stay down there is.
+        """
+        if not self._open:
+            return
+        successors: dict[int, list[int]] = {}
+        for dead, task in taken_over:
+            successors.setdefault(dead, []).append(task)
+        homes = {task for partition, task in enumerate(self.cluster.partition_task) if self.cluster.is_owner(partition)}
+        for catch_up in list(self._open):
+            for dead, tasks in successors.items():
+                catch_up.replace(dead, list(dict.fromkeys(tasks)))
+            for task in catch_up.tasks():
+                if task not in homes and not self.state.view.task_alive(task):
+                    catch_up.replace(task, [])
+        self._watch()
+
+    def moved(self, source: int, target: int) -> None:
+        """Await the target, too: a key group has moved there, with what is left to do for it."""
+        for catch_up in self._open:
+            catch_up.join(source, target)
+        if self._open:
+            self._watch()
+
+    def has_taken(self, task: int) -> None:
+        """Look at the task by the end of this instant: a move is over for which the outages may have waited."""
+        for catch_up in self._open:
+            catch_up.check_later(task)
+
+    def notice_empty(self, task: int) -> None:
+        """Look whether the task, which has nothing to do, has caught up."""
+        for catch_up in list(self._open):
+            catch_up.check(task)
 
 
 def _downstream(dataflow: nx.DiGraph[int], operators: set[int]) -> set[int]:

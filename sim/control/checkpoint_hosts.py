@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
-from sim.clock import Clock
-from sim.control.cluster import Cluster
-from sim.control.recorder import Recorder
+from models.records.decisions import Action
+from sim.control.run_state import RunState
 from sim.data_plane import NO_HOST
 
 
 class CheckpointHosts:
     """Chooses a checkpoint host in place of the planned one, which is the planned one from then on."""
 
-    def __init__(self, clock: Clock, recorder: Recorder, cluster: Cluster) -> None:
-        self._clock, self._recorder, self._cluster = clock, recorder, cluster
-        operators = cluster.plan.operators
+    def __init__(self, state: RunState) -> None:
+        self._state, self._cluster = state, state.cluster
+        cluster, operators = state.cluster, state.plan.operators
         self._partitions = [
             partition for partition, index in enumerate(cluster.partition_operator) if not operators[index].is_source
         ]
@@ -34,12 +33,12 @@ class CheckpointHosts:
             return NO_HOST
         held = Counter(planned[other] for other in self._partitions)
         chosen = min(others, key=lambda host: (held[host], host))
-        self._recorder.decision(
-            self._clock.now_ns(),
-            f"checkpoints of {cluster.partition_name(partition)} go to {cluster.plan.host_names[chosen]}",
+        why = (
             "none was planned"
             if planned[partition] is None
-            else "the planned checkpoint host is dead or owns the group",
+            else "the planned checkpoint host is dead or owns the group"
         )
+        target = cluster.plan.host_names[chosen]
+        self._state.decide(Action.STORE, cluster.partition_name(partition), why, target=target)
         planned[partition] = chosen
         return chosen

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sim.control.cluster import Cluster
+
+
+class LostPartition(NamedTuple):
+    """A partition that was on a host when it failed."""
+
+    partition: int
+    host: int
+    failed_ns: int
+    failure: int  # row in the table of failures
 
 
 @dataclass

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from models import display
+from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
 from models.scenario.cluster import ExponentialFailures, ScheduledFailures
 from models.scenario.events import HostFailure
 from models.units import to_ns
 from sim.clock import Process
+from sim.control.crash import CrashCoordinator
 from sim.control.heartbeats import Heartbeats, Silence
-from sim.control.recovery import LostPartition
+from sim.control.run_state import RunState
 from sim.draws import at_least_one_ns, generator
-
-if TYPE_CHECKING:
-    from sim.control.assembly import Control
 
 CRASH, SUSPICION = "crash", "suspicion"
 
@@ -27,15 +24,15 @@ class Failures:
     had died at that instant, and back with its next heartbeat.
     """
 
-    def __init__(self, control: Control) -> None:
-        self.control, self.scenario = control, control.plan.scenario
+    def __init__(self, state: RunState, crash: CrashCoordinator) -> None:
+        self.state, self.crash, self.scenario = state, crash, state.plan.scenario
         self._beats: list[Heartbeats] = []  # by host; empty where none is lost or late
         self._silences: dict[int, Silence] = {}  # of hosts that live
         self._fenced: dict[int, int] = {}  # host that is down and lives -> row in the table of failures
 
     def start(self) -> None:
         """Start the processes: events in file order, then the laws of the hosts, then the detector."""
-        clock, plan = self.control.clock, self.control.plan
+        clock, plan = self.state.clock, self.state.plan
         for event in self.scenario.events.values():
             if isinstance(event, HostFailure):
                 clock.process(self._event(event))
@@ -48,24 +45,24 @@ class Failures:
         if self.scenario.detector.errs:
             for host, name in enumerate(plan.host_names):
                 self._beats.append(Heartbeats(self.scenario.detector, self.scenario.seed, plan.replication, name))
-                if self.control.cluster.host_alive[host]:
+                if self.state.cluster.host_alive[host]:
                     self._listen(host, 0, 0)
 
     def _event(self, failure: HostFailure) -> Process:
         """A failure that the scenario asks for."""
-        yield self.control.clock.sleep(to_ns(failure.at_s))
-        host = self.control.plan.host_names.index(failure.host)
+        yield self.state.clock.sleep(to_ns(failure.at_s))
+        host = self.state.plan.host_names.index(failure.host)
         self.fail(host, None if failure.repair_s is None else to_ns(failure.repair_s))
 
     def _scheduled(self, host: int, law: ScheduledFailures) -> Process:
         """Failures of one host at given times."""
         for at_s in sorted(law.at_s):
-            yield self.control.clock.sleep(to_ns(at_s))
+            yield self.state.clock.sleep(to_ns(at_s))
             self.fail(host, to_ns(law.repair_s))
 
     def _random(self, host: int, law: ExponentialFailures) -> Process:
         """Failures of one host after exponential times of being up."""
-        clock, repair_ns, plan = self.control.clock, to_ns(law.repair_s), self.control.plan
+        clock, repair_ns, plan = self.state.clock, to_ns(law.repair_s), self.state.plan
         rng = generator(self.scenario.seed, plan.replication, plan.host_names[host], "failures")
         while True:
             yield clock.sleep(clock.now_ns() + at_least_one_ns(float(rng.exponential(law.mtbf_s))))
@@ -79,67 +76,51 @@ class Failures:
 
         One that is fenced has nothing to lose, and is not back before it is repaired.
         """
-        control, recorder = self.control, self.control.recorder
-        now = control.clock.now_ns()
+        state, recorder = self.state, self.state.recorder
+        now = state.clock.now_ns()
         back_at = None if repair_ns is None else now + repair_ns
         if host in self._fenced:
             del self._fenced[host]
             row = self._row(host, 0, CRASH)
             recorder.revise("failures", row, detected_ns=now, caught_up_ns=now)
-            control.clock.process(self._repair(host, back_at, row))
-        elif not control.cluster.host_alive[host]:
-            why = "the host is not in use" if host in control.cluster.spare else "the host is already down"
-            recorder.decision(now, f"failure of {control.plan.host_names[host]} ignored", why)
+            state.clock.process(self._repair(host, back_at, row))
+        elif not state.cluster.host_alive[host]:
+            why = "the host is not in use" if host in state.cluster.spare else "the host is already down"
+            state.decide(Action.FAIL, state.plan.host_names[host], why, verdict=Verdict.REFUSED)
         else:
             detect_at = self._detection_ns(host, now)
             lost = self._lose(host)
-            row = self._row(host, sum(map(control.cluster.is_owner, lost)), CRASH)
-            control.clock.process(self._after(host, lost, now, detect_at, back_at, row))
+            row = self._row(host, sum(map(state.cluster.is_owner, lost)), CRASH)
+            state.clock.process(self._after(host, lost, now, detect_at, back_at, row))
 
     def _row(self, host: int, lost: int, cause: str) -> int:
-        rows = self.control.recorder.rows["failures"]
-        rows.append((host, self.control.clock.now_ns(), NEVER, NEVER, lost, NEVER, cause))
+        rows = self.state.recorder.rows["failures"]
+        rows.append((host, self.state.clock.now_ns(), NEVER, NEVER, lost, NEVER, cause))
         return len(rows) - 1
 
     def _lose(self, host: int) -> list[int]:
-        """Lose all that is on the host, which control does not know; return its partitions, also those of later."""
-        control, cluster = self.control, self.control.cluster
         self._silences.pop(host, None)
-        lost = control.view.died(host, control.recovery.held_by(host))
-        cluster.host_alive[host] = False
-        self.lose_again(host)
-        return lost
-
-    def lose_again(self, host: int) -> None:
-        """What is on a dead host is gone: what was there, or what was sent to it since."""
-        control, cluster = self.control, self.control.cluster
-        for partition in cluster.partitions_on(host):
-            control.recovery.lost_again(partition)
-        control.outages.lost(host)
-        control.plane.crash(host)
-        cluster.lose_tasks(host)
+        return self.crash.lose(host)
 
     def _after(self, host: int, lost: list[int], failed: int, detect_at: int, back_at: int | None, row: int) -> Process:
         """Detection and repair, whichever comes first; a host that comes back says so itself."""
-        yield self.control.clock.sleep(detect_at if back_at is None else min(detect_at, back_at))
-        if back_at == self.control.clock.now_ns():
-            self.control.view.returning.add(host)
+        yield self.state.clock.sleep(detect_at if back_at is None else min(detect_at, back_at))
+        if back_at == self.state.clock.now_ns():
+            self.state.view.returning.add(host)
         self._detected(host, lost, failed, row)
         yield from self._repair(host, back_at, row)
 
     def _detected(self, host: int, lost: list[int], failed: int, row: int) -> None:
         """The failure is known: recover what was lost."""
-        control, now = self.control, self.control.clock.now_ns()
-        control.recorder.revise("failures", row, detected_ns=now)
+        now = self.state.clock.now_ns()
+        self.state.recorder.revise("failures", row, detected_ns=now)
         if not lost:
-            control.recorder.revise("failures", row, caught_up_ns=now)
-        control.view.detected(host)
-        control.migrations.host_died(host)
-        control.recovery.recover([LostPartition(partition, host, failed, row) for partition in lost])
+            self.state.recorder.revise("failures", row, caught_up_ns=now)
+        self.crash.detected(host, lost, failed, row)
 
     def _repair(self, host: int, back_at: int | None, row: int) -> Process:
         """The host comes back by itself."""
-        clock = self.control.clock
+        clock = self.state.clock
         if back_at is None:
             return
         if back_at > clock.now_ns():
@@ -148,13 +129,9 @@ class Failures:
 
     def _back(self, host: int, row: int, sent_after_ns: int) -> None:
         """The host is there again, empty; heard of are the heartbeats that it sends after an instant."""
-        control, now = self.control, self.control.clock.now_ns()
-        control.recorder.revise("failures", row, repaired_ns=now)
-        control.cluster.host_alive[host] = True
-        control.view.back(host)
-        control.recovery.host_is_back()
-        control.migrations.begin_what_can()
-        control.replicas.renew()
+        now = self.state.clock.now_ns()
+        self.state.recorder.revise("failures", row, repaired_ns=now)
+        self.crash.back(host)
         if self._beats:
             self._listen(host, sent_after_ns, now)
 
@@ -162,17 +139,15 @@ class Failures:
 
     def begins(self, host: int) -> None:
         """A host that was not in use is there, empty, and control knows it."""
-        now = self.control.clock.now_ns()
-        self.control.cluster.host_alive[host] = True
-        self.control.view.back(host)
+        now = self.state.clock.now_ns()
+        self.crash.begin(host)
         if self._beats:
             self._listen(host, now, now)
 
     def ends(self, host: int) -> None:
         """A host is not in use any more, and control knows it; what becomes of what is there is not for here."""
         self._silences.pop(host, None)
-        self.control.cluster.host_alive[host] = False
-        self.control.cluster.trusted[host] = False
+        self.crash.end(host)
 
     # -- the detector
 
@@ -187,11 +162,11 @@ class Failures:
 
     def _listen(self, host: int, sent_after_ns: int, heard_ns: int) -> None:
         self._silences[host] = Silence(self._beats[host], sent_after_ns, heard_ns)
-        self.control.clock.process(self._suspect(host, self._silences[host]))
+        self.state.clock.process(self._suspect(host, self._silences[host]))
 
     def _suspect(self, host: int, silence: Silence) -> Process:
         """Fence the host when it is silent for too long, unless it dies before."""
-        clock = self.control.clock
+        clock = self.state.clock
         while self._silences.get(host) is silence:
             strike = silence.check()
             yield clock.sleep(max(clock.now_ns(), silence.known_ns if strike is None else strike))
@@ -201,21 +176,20 @@ class Failures:
 
     def fence(self, host: int, back_at: int) -> None:
         """A host that lives is suspected, and stopped; it is back at an instant, unless it dies before."""
-        control, now = self.control, self.control.clock.now_ns()
-        if not control.cluster.host_alive[host]:
+        state, now = self.state, self.state.clock.now_ns()
+        if not state.cluster.host_alive[host]:
             return
-        name = control.plan.host_names[host]
         silent = f"it was silent for {display.duration(self.scenario.detector.timeout_s)}"
-        control.recorder.decision(now, f"{name} is fenced", silent)
+        state.decide(Action.FENCE, state.plan.host_names[host], silent)
         lost = self._lose(host)
-        row = self._row(host, sum(map(control.cluster.is_owner, lost)), SUSPICION)
+        row = self._row(host, sum(map(state.cluster.is_owner, lost)), SUSPICION)
         self._fenced[host] = row
-        control.clock.process(self._return(host, now, back_at, row))
+        state.clock.process(self._return(host, now, back_at, row))
         self._detected(host, lost, now, row)
 
     def _return(self, host: int, fenced_ns: int, back_at: int, row: int) -> Process:
         """A heartbeat of a fenced host arrives."""
-        yield self.control.clock.sleep(back_at)
+        yield self.state.clock.sleep(back_at)
         if self._fenced.get(host) == row:
             del self._fenced[host]
             self._back(host, row, fenced_ns)

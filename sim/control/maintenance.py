@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from models import display
 from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
 from models.scenario.maintenance import Comparison, LoadHistory, Planner, Relocation, compare
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import NOWHERE
-from sim.control.statistics import Count
-
-if TYPE_CHECKING:
-    from sim.control.assembly import Control
+from sim.control.run_state import RunState
+from sim.control.statistics import Count, Statistics
+from sim.migration.coordinator import Migrations
 
 _NS = 1e9
 _FEWEST = 2  # periods, and hosts
@@ -52,9 +51,10 @@ class _Sent:
 class Maintenance:
     """Compares the allocation with a fresh one now and then, and has checkpoints sent elsewhere."""
 
-    def __init__(self, control: Control) -> None:
-        self.control, self.cluster, self.plan = control, control.cluster, control.plan
-        self.rules = control.plan.scenario.fault_tolerance.maintenance
+    def __init__(self, state: RunState, statistics: Statistics, migrations: Migrations) -> None:
+        self.state, self.cluster, self.plan = state, state.cluster, state.plan
+        self.statistics, self.migrations = statistics, migrations
+        self.rules = state.plan.scenario.fault_tolerance.maintenance
         self._rounds: list[_Round] = []
         self._sent: list[_Sent] = []
         self._partitions = [
@@ -72,11 +72,11 @@ class Maintenance:
             return
         if self.plan.inputs.planner is None:
             raise ValueError("maintenance of the allocation needs a planner among the inputs of the run")
-        self.control.clock.process(self._acts(self.plan.inputs.planner))
+        self.state.clock.process(self._acts(self.plan.inputs.planner))
 
     def _acts(self, planner: Planner) -> Process:
         assert self.rules is not None
-        clock, at_ns = self.control.clock, max(1, to_ns(self.rules.begin_s))
+        clock, at_ns = self.state.clock, max(1, to_ns(self.rules.begin_s))
         while True:
             yield clock.sleep(at_ns)
             yield clock.sleep(at_ns)  # once more: a check of the load at this instant comes first
@@ -90,39 +90,40 @@ class Maintenance:
         members = self._members()
         if len(counts) < _FEWEST or not members.any():
             why = f"{len(counts)} load checks are too few" if len(counts) < _FEWEST else "no key group is at rest"
-            self._say("the allocation of checkpoints is not compared", why)
+            self.state.decide(Action.COMPARE, "", why, verdict=Verdict.REFUSED)
             return
         history = self._history(counts)
         fresh = planner(history)
         if fresh is None:
-            self._say("the allocation of checkpoints is not compared", "there is no other host for some of them")
+            why = "there is no other host for some of them"
+            self.state.decide(Action.COMPARE, "", why, verdict=Verdict.REFUSED)
             return
         current = self._current()
         rows = np.flatnonzero(members)
         found = compare(fresh.cost[rows], current[rows], fresh.assignment[rows], theta)
-        self._rounds.append(_Round(self.control.clock.now_ns(), len(rows), len(counts), found))
+        self._rounds.append(_Round(self.state.clock.now_ns(), len(rows), len(counts), found))
         for move in found.moves:
             self._move(self._partitions[int(rows[move.checkpoint])], move, found)
 
     def _counts(self) -> list[Count]:
         """The periods of statistics that count."""
         assert self.rules is not None
-        counts = self.control.elasticity.statistics.counts
+        counts = self.statistics.counts
         if self.rules.window_s is None:
             return counts
-        begin_ns = self.control.clock.now_ns() - to_ns(self.rules.window_s)
+        begin_ns = self.state.clock.now_ns() - to_ns(self.rules.window_s)
         return [count for count in counts if count.since_ns >= begin_ns]
 
     def _members(self) -> BoolArray:
         """Which key groups take part: at rest, live as far as is known, and whose checkpoint host goes on."""
-        bound, view, owner_of = self.control.migrations.bound_for(), self.control.view, self.cluster.owner_of
+        bound, view, owner_of = self.migrations.bound_for(), self.state.view, self.cluster.owner_of
         rest = [partition not in bound and view.partition_live(owner_of(partition)) for partition in self._partitions]
         found: BoolArray = np.array(rest, np.bool_) & (self._current() != NOWHERE)
         return found
 
     def _hosts(self) -> IntArray:
         """Where each key group is, or goes to."""
-        cluster, bound = self.cluster, self.control.migrations.bound_for()
+        cluster, bound = self.cluster, self.migrations.bound_for()
         return np.array(
             [
                 bound.get(partition, cluster.task_host[cluster.partition_task[cluster.owner_of(partition)]])
@@ -155,7 +156,7 @@ class Maintenance:
         return found
 
     def _history(self, counts: list[Count]) -> LoadHistory:
-        statistics, hosts = self.control.elasticity.statistics, self._hosts()
+        statistics, hosts = self.statistics, self._hosts()
         tuples = np.column_stack([count.tuples for count in counts])
         window_s = (counts[0].until_ns - counts[0].since_ns) / _NS  # checks are periodic
         work_s = statistics.work_s()
@@ -186,19 +187,15 @@ class Maintenance:
 
     def _move(self, partition: int, move: Relocation, found: Comparison) -> None:
         """From now on checkpoints go to the new checkpoint host."""
-        cluster, names, now = self.cluster, self.plan.host_names, self.control.clock.now_ns()
+        cluster, names, now = self.cluster, self.plan.host_names, self.state.clock.now_ns()
         owner = cluster.owner_of(partition)
-        self.control.plan_checkpoint_host(owner, move.target)
+        self.state.plan_checkpoint_host(owner, move.target)
         self._sent.append(_Sent(len(self._rounds) - 1, partition, move.target, now))
         current, fresh = (display.number(one, 6) for one in (found.current, found.fresh))
         scores = f"the score is {current}, that of a fresh allocation {fresh}"
-        self._say(
-            f"{cluster.partition_name(partition)} stores its checkpoints on {names[move.target]}",
-            f"{scores}; {display.number(move.gain, 6)} better than on {names[move.origin]}",
-        )
-
-    def _say(self, what: str, why: str) -> None:
-        self.control.recorder.decision(self.control.clock.now_ns(), what, why)
+        origin, target = names[move.origin], names[move.target]
+        why = f"{scores}; {display.number(move.gain, 6)} better than on {origin}"
+        self.state.decide(Action.REALLOCATE, cluster.partition_name(partition), why, origin=origin, target=target)
 
     # -- records
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from models.records.tables import NEVER
-
-if TYPE_CHECKING:
-    from sim.control.assembly import Control
+from sim.control.run_state import RunState
 
 
 class Outages:
@@ -16,8 +12,8 @@ class Outages:
     The view of control has no part in it: a group that is given to a host that is dead, too, has nobody still.
     """
 
-    def __init__(self, control: Control) -> None:
-        self.clock, self.cluster = control.clock, control.cluster
+    def __init__(self, state: RunState) -> None:
+        self.clock, self.cluster = state.clock, state.cluster
         self._since: dict[int, int] = {}  # group -> when its host died
         self._over: list[tuple[int, int, int]] = []  # group, from, until
 

@@ -35,10 +35,6 @@ class Recorder:
         total[0] += 1
         total[1] += size_bytes
 
-    def decision(self, now_ns: int, what: str, why: str) -> None:
-        """The control plane decided something."""
-        self.rows["decisions"].append((now_ns, what, why))
-
     def revise(self, name: str, row: int, **values: object) -> None:
         """Columns of a row that are known now."""
         known = dict(zip((column.name for column in TABLES[name]), self.rows[name][row], strict=True))

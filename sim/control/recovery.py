@@ -8,27 +8,20 @@ partition.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
 
+from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
 from sim.clock import MESSAGE, channel
-from sim.control.catch_up import CatchUp
+from sim.control.catch_up import CatchUps
 from sim.control.cluster import NOWHERE
+from sim.control.cluster_view import LostPartition
+from sim.control.outages import Outages
+from sim.control.replicas import Replicas
+from sim.control.run_state import RunState
 from sim.data_plane import REMOTE
-
-if TYPE_CHECKING:
-    from sim.control.assembly import Control
+from sim.migration.coordinator import Migrations
 
 _NS = 1_000_000_000
-
-
-class LostPartition(NamedTuple):
-    """A partition that was on a host when it failed."""
-
-    partition: int
-    host: int
-    failed_ns: int
-    failure: int  # row in the table of failures
 
 
 @dataclass(eq=False)
@@ -59,58 +52,17 @@ class PartitionRecovery:
 class Recovery:
     """Brings the partitions of dead hosts back elsewhere."""
 
-    def __init__(self, control: Control) -> None:
-        self.control, self.cluster = control, control.cluster
-        self.clock, self.recorder, self.plan = control.clock, control.recorder, control.plan
+    def __init__(
+        self, state: RunState, outages: Outages, catch_ups: CatchUps, replicas: Replicas, migrations: Migrations
+    ) -> None:
+        self.state, self.cluster, self.plan = state, state.cluster, state.plan
+        self.clock, self.recorder = state.clock, state.recorder
+        self.outages, self.catch_ups, self.replicas, self.migrations = outages, catch_ups, replicas, migrations
         self.recoveries: list[PartitionRecovery] = []
         self._open: dict[int, PartitionRecovery] = {}  # partition -> recovery that is not over
-        self._catch_ups: list[CatchUp] = []
         self._orphans: list[LostPartition] = []  # while no host is alive
 
-    def recover(self, losses: list[LostPartition]) -> None:
-        """Assign each partition to a live host, ask live upstream partitions for replay, then start to restore.
-
-        An upstream partition that is down itself replays when it is live again. All are assigned before one goes on:
-        what a source has waiting must not be sent to a task that is dead.
-        """
-        down = [loss for loss in losses if self._is_lost(loss)]
-        before = {loss.partition: self.cluster.partition_task[loss.partition] for loss in down}
-        self.control.migrations.cancel_affected(losses)
-        instead = [(loss, self._successor(loss)) for loss in down if not self.cluster.is_owner(loss.partition)]
-        self.control.replicas.unfinished(instead)
-        instead += self.control.replicas.fail_over(losses)
-        taken = [self._taken_over(*one) for one in instead]
-        losses = [loss for loss in losses if self._is_lost(loss)]
-        begun = [recovery for recovery in map(self._assign, losses) if recovery]
-        for host in sorted({self.cluster.task_host[recovery.task] for recovery in begun}):
-            if not self.cluster.host_alive[host]:  # not detected yet: the partitions are lost once more
-                self.control.view.died(host, {})
-                self.control.failures.lose_again(host)
-        successors = [(before[recovery.partition], recovery.task) for recovery in begun]
-        successors += [
-            (before[loss.partition], recovery.task) for (loss, _), recovery in zip(instead, taken, strict=True)
-        ]
-        self._redirect(successors)
-        if begun or taken:
-            self._watch([*begun, *taken])
-        for recovery in begun:
-            for sender in self.control.plane.senders(recovery.partition):
-                if self.cluster.partition_live[sender] and not self.control.replicas.silent(sender):
-                    self._replay(sender, recovery.partition)
-        for recovery in begun:
-            if self._open.get(recovery.partition) is recovery:
-                self._restore(recovery)
-        self.control.replicas.renew()
-
-    def _is_lost(self, loss: LostPartition) -> bool:
-        """Whether the partition is the owner of its group, and gone."""
-        return self.cluster.is_owner(loss.partition) and not self.cluster.partition_live[loss.partition]
-
-    def _successor(self, loss: LostPartition) -> int:
-        """Who goes on in place of the partition: a replica or move that was under way and had a state already."""
-        return self.cluster.owner_of(self.cluster.group_of(loss.partition))
-
-    def _taken_over(self, loss: LostPartition, replica: int) -> PartitionRecovery:
+    def take_over(self, loss: LostPartition, replica: int) -> PartitionRecovery:
         """Another instance of a partition takes over: there is nothing to restore, unless it is dead itself."""
         now = self.clock.now_ns()
         recovery = PartitionRecovery(
@@ -124,50 +76,42 @@ class Recovery:
     @property
     def busy(self) -> bool:
         """Whether a recovery is not over."""
-        return bool(self._open or self._catch_ups or self._orphans)
+        return bool(self._open or self.catch_ups or self._orphans)
 
-    def host_is_back(self) -> None:
-        """A repaired host can take partitions for which no host was alive."""
+    def take_orphans(self) -> list[LostPartition]:
+        """Return, and forget, the partitions for which no host was alive and now is one."""
         can = [loss for loss in self._orphans if self._target(loss.partition)[0] is not None]
         self._orphans = [loss for loss in self._orphans if loss not in can]
-        self.recover(can)
+        return can
 
-    def _assign(self, loss: LostPartition) -> PartitionRecovery | None:
+    def assign(self, loss: LostPartition) -> PartitionRecovery | None:
+        """Give the partition to a live host, which holds what comes for it; None where no host is alive."""
         now, partition = self.clock.now_ns(), loss.partition
         target, why = self._target(partition)
         if target is None:
-            self.recorder.decision(now, f"{self.cluster.partition_name(partition)} stays down", why)
+            self.state.decide(Action.RESTORE, self.cluster.partition_name(partition), why, verdict=Verdict.REFUSED)
             self._orphans.append(loss)
             return None
-        self.recorder.decision(
-            now, f"{self.cluster.partition_name(partition)} resumes on {self.plan.host_names[target]}", why
+        self.state.decide(
+            Action.RESTORE, self.cluster.partition_name(partition), why, target=self.plan.host_names[target]
         )
-        task = self._task_on(self.cluster.partition_operator[partition], target)
+        task = self.migrations.instances.task_on(self.cluster.partition_operator[partition], target)
         self.cluster.partition_task[partition] = task
-        self.control.plane.assign(partition, task)
+        self.state.plane.assign(partition, task)
         recovery = PartitionRecovery(loss.host, partition, task, loss.failure, loss.failed_ns, now)
         self.recoveries.append(recovery)
         self._open[partition] = recovery
         return recovery
 
-    def _task_on(self, operator: int, host: int) -> int:
-        """The operator's task on that host; a new one where there is none."""
-        task = self.cluster.task_on(operator, host)
-        if task is None:
-            task = self.cluster.new_task(operator, host)
-            self.control.plane.add_task(task)
-            self.control.replicas.task_added(task)
-        return task
-
-    def _watch(self, begun: list[PartitionRecovery]) -> None:
+    def watch(self, begun: list[PartitionRecovery]) -> None:
         """Note when the tasks of these recoveries have caught up, and when the last task downstream of them has."""
 
         def ready(task: int) -> bool:
-            if self.control.migrations.is_taking(task):
+            if self.migrations.is_taking(task):
                 return False
             recoveries = [recovery for recovery in self._open.values() if recovery.task == task]
             return all(
-                recovery.restored_ns != NEVER and not self.control.plane.replayed(recovery.partition)[0]
+                recovery.restored_ns != NEVER and not self.state.plane.replayed(recovery.partition)[0]
                 for recovery in recoveries
             )
 
@@ -179,57 +123,15 @@ class Recovery:
                 ):
                     self._caught_up(recovery)
 
-        def finished() -> None:
-            self._catch_ups.remove(catch_up)
-            self._note_caught_up(begun)
-
         tasks = list(dict.fromkeys(recovery.task for recovery in begun))
-        catch_up = CatchUp(self.control, tasks, ready, caught_up, finished, self._watch_tasks)
-        self._catch_ups.append(catch_up)
-        self._watch_tasks()
-
-    def _watch_tasks(self) -> None:
-        """Ask the plane for the tasks that any outage waits for."""
-        self.control.plane.watch(dict.fromkeys(task for catch_up in self._catch_ups for task in catch_up.awaited()))
-
-    def _redirect(self, taken_over: list[tuple[int, int]]) -> None:
-        """Redirect the catch-ups of earlier outages from tasks that died to where their partitions are now.
-
-        `taken_over` are pairs of such a task and one that took a partition over. At a task without partitions that died
-        there is nothing to wait for; where they stay down there is.
-        """
-        if not self._catch_ups:
-            return
-        successors: dict[int, list[int]] = {}
-        for dead, task in taken_over:
-            successors.setdefault(dead, []).append(task)
-        homes = {task for partition, task in enumerate(self.cluster.partition_task) if self.cluster.is_owner(partition)}
-        for catch_up in list(self._catch_ups):
-            for dead, tasks in successors.items():
-                catch_up.replace(dead, list(dict.fromkeys(tasks)))
-            for task in catch_up.tasks():
-                if task not in homes and not self.control.view.task_alive(task):
-                    catch_up.replace(task, [])
-        self._watch_tasks()
-
-    def moved(self, source: int, target: int) -> None:
-        """A key group has moved from one task to another, with what is left to do for it."""
-        for catch_up in self._catch_ups:
-            catch_up.join(source, target)
-        if self._catch_ups:
-            self._watch_tasks()
-
-    def has_taken(self, task: int) -> None:
-        """A move to the task is over, for which the outages that wait for the task may have waited."""
-        for catch_up in self._catch_ups:
-            catch_up.check_later(task)
+        self.catch_ups.follow(tasks, ready, caught_up, lambda: self._note_caught_up(begun))
 
     def _caught_up(self, recovery: PartitionRecovery) -> None:
         """The recovery is over; where the group was lost again meanwhile, its last recovery says how it ended."""
         group = self.cluster.group_of(recovery.partition)
         last = next(other for other in reversed(self.recoveries) if self.cluster.group_of(other.partition) == group)
         if self._open.get(last.partition) is last:
-            last.note(*self.control.plane.replayed(last.partition))
+            last.note(*self.state.plane.replayed(last.partition))
         recovery.restored_ns = max(recovery.restored_ns, last.restored_ns)
         recovery.replayed_ns = max(recovery.replayed_ns, last.replayed_ns)
         recovery.caught_up_ns = self.clock.now_ns()
@@ -240,7 +142,7 @@ class Recovery:
         """What the plane still says of the recovery of the partition, if it has one that is not over."""
         recovery = self._open.pop(partition, None)
         if recovery:
-            recovery.note(*self.control.plane.stop_counting_replays(partition))
+            recovery.note(*self.state.plane.stop_counting_replays(partition))
 
     def _note_caught_up(self, begun: list[PartitionRecovery]) -> None:
         """Write the end into the rows of the failures that have nothing left open or lost again."""
@@ -253,14 +155,14 @@ class Recovery:
     def held_by(self, host: int) -> dict[int, int]:
         """The partitions whose newest checkpoint the host holds."""
         partitions = range(len(self.cluster.partition_task))
-        return {partition: host for partition in partitions if self.control.plane.checkpoint_host(partition) == host}
+        return {partition: host for partition in partitions if self.state.plane.checkpoint_host(partition) == host}
 
     def _target(self, partition: int) -> tuple[int | None, str]:
-        checkpoint_host = self.control.view.checkpoint_host(partition, self.control.plane.checkpoint_host(partition))
+        checkpoint_host = self.state.view.checkpoint_host(partition, self.state.plane.checkpoint_host(partition))
         if checkpoint_host is not None and checkpoint_host != REMOTE:
             return checkpoint_host, "it holds the checkpoint"
         if self.plan.scenario.fault_tolerance.restart == "own-hosts":
-            homes = [host for host in self.control.replicas.homes(partition) if self.control.view.host_alive(host)]
+            homes = [host for host in self.replicas.homes(partition) if self.state.view.host_alive(host)]
             return (homes[0], "it is one of its own hosts") if homes else (None, "none of its own hosts is alive")
         partitions = [0] * len(self.cluster.trusted)
         for task in self.cluster.partition_task:
@@ -271,9 +173,17 @@ class Recovery:
         least = min(live, key=lambda host: (partitions[host], host), default=None)
         return least, "it has the fewest key groups and tasks of the live hosts" if live else "no host is alive"
 
-    def _restore(self, recovery: PartitionRecovery) -> None:
-        """Fetch the checkpoint where it is not on the host already, then install it."""
-        plane, now = self.control.plane, self.clock.now_ns()
+    def replay_upstream(self, recovery: PartitionRecovery) -> None:
+        """Ask the live partitions upstream for what they keep; one that is down replays when it is live again."""
+        for sender in self.state.plane.senders(recovery.partition):
+            if self.cluster.partition_live[sender] and not self.replicas.silent(sender):
+                self._replay(sender, recovery.partition)
+
+    def restore(self, recovery: PartitionRecovery) -> None:
+        """Fetch the checkpoint where it is not on the host already, then install it; nothing where it is lost again."""
+        if self._open.get(recovery.partition) is not recovery:
+            return
+        plane, now = self.state.plane, self.clock.now_ns()
         size = plane.checkpoint_bytes(recovery.partition)
         recovery.bytes += size
         if plane.checkpoint_host(recovery.partition) != REMOTE:
@@ -293,22 +203,19 @@ class Recovery:
         if rate is None or size == 0 or operator.service_ns is None:
             self._installed(recovery)
             return
-        self.control.work(recovery.task, max(1, round(size * _NS / rate)), lambda: self._installed(recovery))
+        self.state.work(recovery.task, max(1, round(size * _NS / rate)), lambda: self._installed(recovery))
 
     def _installed(self, recovery: PartitionRecovery) -> None:
         """The partition is live again: it sends what it still keeps, then goes on with what was held."""
-        partition, now, plane = recovery.partition, self.clock.now_ns(), self.control.plane
+        partition, now, plane = recovery.partition, self.clock.now_ns(), self.state.plane
         operator = self.plan.operators[self.cluster.partition_operator[partition]]
         if not (operator.is_source or operator.is_sink):  # what a sink delivered is outside
             missing = plane.install(partition)
             if missing:
-                self.recorder.decision(
-                    now,
-                    f"state of {self.cluster.partition_name(partition)} is lost",
-                    f"no checkpoint has {missing} tuples that upstream let go",
-                )
+                why = f"no checkpoint has {missing} tuples that upstream let go"
+                self.state.decide(Action.LOSE_STATE, self.cluster.partition_name(partition), why)
         self.cluster.partition_live[partition] = True
-        self.control.outages.check()
+        self.outages.check()
         plane.open(partition)
         recovery.restored_ns = now
         for receiver in plane.receivers(partition):
@@ -322,31 +229,26 @@ class Recovery:
         plane.release(partition)
         if operator.is_source or operator.timer_ns:
             plane.resume(partition)
-        self.notice_empty(recovery.task)
-        self.control.migrations.begin_what_can()
+        self.catch_ups.notice_empty(recovery.task)
+        self.migrations.begin_what_can()
 
     def _keep_for_replicas(self, partition: int) -> None:
         """What a checkpoint keeps for an owner whose replica came later is kept for the replica, too."""
-        plane = self.control.plane
+        plane = self.state.plane
         receivers = plane.receivers(partition)
         for receiver in receivers:
-            replica = self.control.replicas.beside(receiver)
+            replica = self.replicas.beside(receiver)
             if replica is not None and replica not in receivers:
                 plane.copy_kept(partition, receiver, replica)
 
     def _replay(self, sender: int, receiver: int) -> None:
-        if not self.control.view.task_alive(self.cluster.partition_task[receiver]):
+        if not self.state.view.task_alive(self.cluster.partition_task[receiver]):
             return  # it will be sent again when the receiver has been assigned
-        rows, size = self.control.plane.replay(sender, receiver)
+        rows, size = self.state.plane.replay(sender, receiver)
         recovery = self._open.get(receiver)
         if recovery:
             recovery.replayed += rows
             recovery.bytes += size
-
-    def notice_empty(self, task: int) -> None:
-        """A task may have caught up."""
-        for catch_up in list(self._catch_ups):
-            catch_up.check(task)
 
     def lost_again(self, partition: int) -> None:
         """The partition was lost before it had caught up: its row stays in the table as far as it came."""
@@ -355,7 +257,7 @@ class Recovery:
     def rows(self) -> list[tuple[int, ...]]:
         """The rows of all recoveries, as far as they have come."""
         for partition, recovery in self._open.items():
-            recovery.note(*self.control.plane.replayed(partition))
+            recovery.note(*self.state.plane.replayed(partition))
         return [
             (
                 recovery.host,

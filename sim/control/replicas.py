@@ -9,21 +9,19 @@ where it came before.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
 from models.scenario.active_replicas import PlannedReplica, planned_replicas
 from models.units import to_ns
 from sim.clock import Process
+from sim.control.checkpoint_hosts import CheckpointHosts
+from sim.control.cluster_view import LostPartition
+from sim.control.instances import Instances
+from sim.control.run_state import RunState
 from sim.data_plane import NO_HOST, REMOTE
-from sim.migration.context import MigrationRun
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sim.control.assembly import Control
-    from sim.control.recovery import LostPartition
 
 REPLICATE = "replicate"
 START, RENEWED = "start", "renewed"
@@ -50,9 +48,14 @@ class Replica:
 class Replicas:
     """Keeps the replicas that the scenario asks for: makes them, lets them take over, and makes them anew."""
 
-    def __init__(self, control: Control) -> None:
-        self.control, self.cluster = control, control.cluster
-        plan = control.plan
+    def __init__(self, state: RunState, instances: Instances, checkpoint_hosts: CheckpointHosts) -> None:
+        self.state, self.cluster, self.instances, self._checkpoint_hosts = (
+            state,
+            state.cluster,
+            instances,
+            checkpoint_hosts,
+        )
+        plan = state.plan
         number = {name: host for host, name in enumerate(plan.host_names)}
         first = {op.name: partition for op, partition in zip(plan.operators, plan.first_partition, strict=False)}
         self._planned: dict[int, PlannedReplica] = {}
@@ -65,47 +68,41 @@ class Replicas:
         self._first_host = [self.cluster.task_host[task] for task in self.cluster.partition_task]
         self._standing: dict[int, Replica] = {}  # group -> its replica that is in step
         self.all: list[Replica] = []
+        instances.task_added = self.task_added
 
     # -- from the start
 
     def start(self) -> None:
         """Make those of the start, which have the state of their owners: none."""
-        number = {name: host for host, name in enumerate(self.control.plan.host_names)}
+        number = {name: host for host, name in enumerate(self.state.plan.host_names)}
         for group, one in self._planned.items():
             self._begin(group, number[one.host])
         if self._planned:
-            self.control.clock.process(self._save())
+            self.state.clock.process(self._save())
 
     def _begin(self, group: int, host: int) -> None:
-        control, cluster, operator = self.control, self.cluster, self.cluster.partition_operator[group]
-        task = cluster.task_on(operator, host)
-        if task is None:
-            task = cluster.new_task(operator, host)
-            control.plane.add_task(task)
-            self.task_added(task)
-        partition = cluster.new_instance(group, task)
-        control.plane.add_instance(partition, group, task)
-        control.plane.mute(partition, True)
+        partition = self.instances.add(group, self.instances.task_on(self.cluster.partition_operator[group], host))
+        self.state.plane.mute(partition, True)
         made = Replica(group, partition, host, START, 0, from_ns=0)
         self.all.append(made)
         self._standing[group] = made
         for sender in self._tasks_above(group):
             self._send_to_both(sender, group)
-        control.migrations.runtime.open(partition)
+        self.instances.open(partition)
 
     def _tasks_above(self, group: int) -> list[int]:
-        above = self.control.migrations.upstream(group)
+        above = self.instances.upstream(group)
         return [task for task, its in enumerate(self.cluster.task_operator) if its in above]
 
     def _send_to_both(self, task: int, group: int) -> None:
         both = (self.cluster.owner_of(group), self._standing[group].partition)
-        self.control.migrations.runtime.route(task, group, both)
+        self.instances.route(task, group, both)
 
     def task_added(self, task: int) -> None:
         """A new task sends to replicas, too."""
         operator = self.cluster.task_operator[task]
         for group in self._standing:
-            if operator in self.control.migrations.upstream(group):
+            if operator in self.instances.upstream(group):
                 self._send_to_both(task, group)
 
     # -- what others ask
@@ -134,7 +131,7 @@ class Replicas:
             if replica is not None and replica.partition == loss.partition:
                 self._end(replica, LOST, loss.failed_ns)
                 self._give_up(replica.group, replica.partition)
-                self._decide(replica, "loses its replica on", "the host of the replica died")
+                self._decide(replica, Action.LOSE_REPLICA, "the host of the replica died")
         taken = []
         for loss in losses:
             replica = self._standing.get(self.cluster.group_of(loss.partition))
@@ -153,41 +150,40 @@ class Replicas:
 
         Where its own host is dead, too, that is detected later: then it is recovered as any owner is. Then it was lost.
         """
-        runtime = self.control.migrations.runtime
         if self.cluster.partition_live[replica.partition]:
             self._end(replica, TOOK_OVER, loss.failed_ns)
         else:
             self._end(replica, LOST, self._died_ns(replica.host))
-        runtime.own(replica.partition)
+        self.instances.own(replica.partition)
         self._give_up(replica.group, loss.partition)
-        self.control.plane.mute(replica.partition, False)
+        self.state.plane.mute(replica.partition, False)
         if self.cluster.partition_live[replica.partition]:
-            runtime.resend(replica.partition)
-        self._decide(replica, "is taken over by its replica on", "the host of the owner died")
+            self.instances.resend(replica.partition)
+        self._decide(replica, Action.TAKE_OVER, "the host of the owner died")
 
     def _end(self, replica: Replica, end: str, failed_ns: int) -> None:
         del self._standing[replica.group]
         replica.failed_ns = failed_ns
-        replica.until_ns, replica.end = self.control.clock.now_ns(), end
+        replica.until_ns, replica.end = self.state.clock.now_ns(), end
 
     def _died_ns(self, host: int) -> int:
         """When the host, which is dead, died."""
-        return max(int(row[1]) for row in self.control.recorder.rows["failures"] if row[0] == host)
+        return max(int(row[1]) for row in self.state.recorder.rows["failures"] if row[0] == host)
 
     def _give_up(self, group: int, partition: int) -> None:
         """Upstream sends to the owner alone; the other instance is over."""
-        self.control.migrations.runtime.unroute(group)
-        self.control.migrations.runtime.retire(partition)
+        self.instances.unroute(group)
+        self.instances.retire(partition)
 
-    def _decide(self, replica: Replica, what: str, why: str) -> None:
-        name, host = self.cluster.partition_name(replica.group), self.control.plan.host_names[replica.host]
-        self.control.recorder.decision(self.control.clock.now_ns(), f"{name} {what} {host}", why)
+    def _decide(self, replica: Replica, action: Action, why: str, verdict: Verdict = Verdict.DONE) -> None:
+        target = self.state.plan.host_names[replica.host]
+        self.state.decide(action, self.cluster.partition_name(replica.group), why, target=target, verdict=verdict)
 
     # -- checkpoints
 
     def _save(self) -> Process:
         """A checkpoint of each replica half an interval after those of the owners, all at once or one by one."""
-        clock, tolerance = self.control.clock, self.control.plan.scenario.fault_tolerance
+        clock, tolerance = self.state.clock, self.state.plan.scenario.fault_tolerance
         interval_ns = max(1, to_ns(tolerance.interval_s))
         begin, count = interval_ns + interval_ns // 2, len(self._planned)
         while True:
@@ -198,20 +194,20 @@ class Replicas:
                 replica = self._standing.get(group)
                 checkpoint_host = self._checkpoint_host(replica) if replica else NO_HOST
                 if replica and checkpoint_host != NO_HOST:
-                    self.control.plane.checkpoint(replica.partition, checkpoint_host)
+                    self.state.plane.checkpoint(replica.partition, checkpoint_host)
             begin += interval_ns
 
     def _checkpoint_host(self, replica: Replica) -> int:
         """The planned checkpoint host; another host where that is one of the two, or is dead."""
-        if self.control.plan.scenario.fault_tolerance.store == "remote":
+        if self.state.plan.scenario.fault_tolerance.store == "remote":
             return REMOTE
         cluster, partition = self.cluster, replica.partition
         owner = cluster.task_host[cluster.partition_task[cluster.owner_of(replica.group)]]
         planned = cluster.planned_checkpoint_host[partition]
-        if planned is None or planned in (replica.host, owner) or not self.control.view.host_alive(planned):
-            planned = self.control.choose_checkpoint_host(partition, owner)
+        if planned is None or planned in (replica.host, owner) or not self.state.view.host_alive(planned):
+            planned = self._checkpoint_hosts.choose(partition, owner)
         if planned != NO_HOST:
-            self.control.plane.plan_checkpoint_host(partition, planned)
+            self.state.plane.plan_checkpoint_host(partition, planned)
         return planned
 
     # -- anew
@@ -222,41 +218,41 @@ class Replicas:
             return None
         owner = self.cluster.partition_task[self.cluster.owner_of(group)]
         own = self.cluster.task_host[owner]
-        can = [host for host in self._hosts[group] if host != own and self.control.view.host_alive(host)]
+        can = [host for host in self._hosts[group] if host != own and self.state.view.host_alive(host)]
         return can[0] if can else None
 
-    def renew(self) -> None:
-        """Ask for replicas of all groups that have none and could have one."""
-        migrations = self.control.migrations
-        under_way = migrations.bound_for()
+    def missing(self, bound_for: Collection[int]) -> Iterator[tuple[int, int]]:
+        """Yield (group, host) of the groups that have no replica, could have one, and are not in `bound_for`."""
         for group in self._planned:
             host = self.wanted(group)
-            if host is not None and group not in under_way:
-                migrations.request(group, host, REPLICATE, "replica")
+            if host is not None and group not in bound_for:
+                yield group, host
 
-    def begun(self, run: MigrationRun) -> None:
-        """A replica is being made."""
-        move = run.move
-        self.all.append(Replica(move.group, move.new, self.cluster.task_host[move.target], RENEWED, run.requested_ns))
+    def begun(self, group: int, partition: int, host: int, requested_ns: int) -> None:
+        """Note that a replica is being made: this instance, on that host."""
+        self.all.append(Replica(group, partition, host, RENEWED, requested_ns))
 
-    def made(self, run: MigrationRun) -> None:
-        """The replica is in step."""
-        replica = self._of(run)
-        replica.from_ns = run.completed_ns if run.completed_ns is not None else NEVER
-        replica.replayed, replica.bytes = run.replayed, run.bytes
+    def made(self, partition: int, completed_ns: int, cost: tuple[int, int], asked: Collection[int]) -> None:
+        """Note that the replica is in step: it cost (tuples, bytes), and the tasks that were asked send to it."""
+        replica = self._of(partition)
+        replica.from_ns = completed_ns
+        replica.replayed, replica.bytes = cost
         self._standing[replica.group] = replica
         for task in self._tasks_above(replica.group):
-            if task not in run.move.upstream:
+            if task not in asked:
                 self._send_to_both(task, replica.group)
-        self._decide(replica, "has a new replica on", "it is in step")
+        self._decide(replica, Action.ADD_REPLICA, "it is in step")
 
-    def called_off(self, run: MigrationRun, takes_over: bool) -> None:
+    def called_off(self, partition: int, cost: tuple[int, int], takes_over: bool) -> None:
         """A crash came before the replica was in step; whether it goes on in place of the owner all the same."""
-        replica = self._of(run)
-        replica.until_ns, replica.end = self.control.clock.now_ns(), TOOK_OVER if takes_over else CALLED_OFF
-        replica.replayed, replica.bytes = run.replayed, run.bytes
+        replica = self._of(partition)
+        replica.until_ns, replica.end = self.state.clock.now_ns(), TOOK_OVER if takes_over else CALLED_OFF
+        replica.replayed, replica.bytes = cost
         why = "a host that has a part in making it died"
-        self._decide(replica, "is taken over by its unfinished replica on" if takes_over else "gets no replica on", why)
+        if takes_over:
+            self._decide(replica, Action.FINISH_EARLY, why)
+        else:
+            self._decide(replica, Action.ADD_REPLICA, why, Verdict.REFUSED)
 
     def unfinished(self, instead: Sequence[tuple[LostPartition, int]]) -> None:
         """These go on in place of what is lost: how long nobody did is known with those that were to be replicas."""
@@ -265,8 +261,8 @@ class Replicas:
             if one.partition in failed_ns and one.end == TOOK_OVER:
                 one.failed_ns = failed_ns[one.partition]
 
-    def _of(self, run: MigrationRun) -> Replica:
-        return next(one for one in reversed(self.all) if one.partition == run.move.new)
+    def _of(self, partition: int) -> Replica:
+        return next(one for one in reversed(self.all) if one.partition == partition)
 
     # -- records
 

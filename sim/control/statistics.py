@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
+from sim.control.cluster import RunPlan
+from sim.control.run_state import RunState
 from sim.data_plane import Statistic
-
-if TYPE_CHECKING:
-    from sim.control.assembly import Control
-    from sim.control.cluster import RunPlan
 
 _NS = 1e9
 
@@ -42,8 +40,8 @@ class Count(NamedTuple):
 class Statistics:
     """Samples the counts of the plane, writes the rows of `statistics`, and knows the load of each key group."""
 
-    def __init__(self, control: Control) -> None:
-        self.control, self.cluster, self.plan = control, control.cluster, control.plan
+    def __init__(self, state: RunState) -> None:
+        self.state, self.cluster, self.plan = state, state.cluster, state.plan
         self.sampled_ns = 0
         self.since_ns = 0  # begin of the last period
         self.periods: list[Period] = []
@@ -54,10 +52,10 @@ class Statistics:
 
     def sample(self) -> None:
         """Sample what was done since the last sample: the period is over."""
-        now = self.control.clock.now_ns()
+        now = self.state.clock.now_ns()
         self.since_ns, self.sampled_ns = self.sampled_ns, now
         self.periods = list(self._differences())
-        rows, live = self.control.recorder.rows["statistics"], self.cluster.partition_live
+        rows, live = self.state.recorder.rows["statistics"], self.cluster.partition_live
         for partition, host, did in self.periods:
             operator = self.cluster.partition_operator[partition]
             self._work[operator] += did.cpu_ns * self.plan.host_groups[host].speed
@@ -77,7 +75,7 @@ class Statistics:
         return Count(self.since_ns, self.sampled_ns, tuples)
 
     def _differences(self) -> Iterator[Period]:
-        for one in self.control.plane.statistics():
+        for one in self.state.plane.statistics():
             did = one.since(self._before[one.partition]) if one.partition in self._before else one
             self._before[one.partition] = one
             yield Period(one.partition, self.cluster.host_of(one.partition), did)

@@ -7,16 +7,18 @@ never sees. Tasks of a host that died never come back under their number, so tha
 
 from __future__ import annotations
 
+import typing
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from sim.control.catch_up import CatchUps
+from sim.control.instances import Instances
+from sim.control.replicas import Replicas
+from sim.control.run_state import RunState
 from sim.data_plane import REMOTE
-
-if TYPE_CHECKING:
-    from sim.migration.runtime import ProtocolRuntime
 
 
 class Fact(Enum):
@@ -120,12 +122,40 @@ class MigrationRun:
         return self.local[task]
 
 
+class Carrier(typing.Protocol):
+    """What a context asks of whoever carries the messages of its run (`sim.migration.runtime`)."""
+
+    state: RunState
+    instances: Instances
+    replicas: Replicas
+    catch_ups: CatchUps
+
+    def send(self, message: Message, turn: bool) -> None:
+        """Hand a message to the data plane."""
+
+    def after_backlog(self, message: Message) -> None:
+        """Carry a message of a task to itself, in front of its queue."""
+
+    def timer(self, message: Message, delay_ns: int) -> None:
+        """Carry a message of a task, or of the coordinator, to itself after a time."""
+
+    def tell(self, message: Message) -> None:
+        """Carry a message to the coordinator, which takes the latency alone."""
+
+    def load(self, run: MigrationRun, then: Callable[[], None]) -> None:
+        """Have the target read the stored checkpoint; then go on."""
+
+    def fact(self, run: MigrationRun, what: Fact) -> None:
+        """Note that something is true at a task."""
+
+
 class Context:
     """The verbs of one task in one run."""
 
-    def __init__(self, runtime: ProtocolRuntime, run: MigrationRun, me: int) -> None:
+    def __init__(self, runtime: Carrier, run: MigrationRun, me: int) -> None:
         self._runtime, self._run, self.me = runtime, run, me
-        self._plane, self._cluster = runtime.control.plane, runtime.control.cluster
+        self._state, self._instances = runtime.state, runtime.instances
+        self._plane, self._cluster = runtime.state.plane, runtime.state.cluster
 
     # -- messages
 
@@ -152,7 +182,7 @@ class Context:
         move = self._run.move
         for sender in self._own_senders(move.old):
             self._plane.copy_kept(sender, move.old, move.new)
-            if self._runtime.control.replicas.silent(sender):
+            if self._runtime.replicas.silent(sender):
                 continue
             rows, size = self._plane.replay(sender, move.new, turn)
             self._run.replayed += rows
@@ -163,7 +193,7 @@ class Context:
 
     def route(self, *instances: int) -> None:
         """Outputs for the group that depart from now on go to these instances."""
-        self._runtime.route(self.me, self._run.move.group, instances)
+        self._instances.route(self.me, self._run.move.group, instances)
 
     # -- the receiving side
 
@@ -189,9 +219,9 @@ class Context:
         move = self._run.move
         self._plane.adopt(move.new, move.old)
         self._plane.mute(move.new, muted)
-        self._runtime.open(move.new)
+        self._instances.open(move.new)
         if not muted and self._has_event_time:
-            self._runtime.resend(move.new)
+            self._instances.resend(move.new)
         self._run.loading = False
         while self._run.deferred:
             self._runtime.after_backlog(self._run.deferred.pop(0))
@@ -208,7 +238,7 @@ class Context:
         new = self._run.move.new
         self._plane.mute(new, False)
         if self._run.resend or self._has_event_time:
-            self._runtime.resend(new)
+            self._instances.resend(new)
 
     def hold(self, origin: int) -> None:
         """Tuples of the group that come from this task wait aside, from their turn on."""
@@ -234,11 +264,11 @@ class Context:
 
     def _hand_down(self) -> None:
         move = self._run.move
-        self._runtime.own(move.new)
+        self._instances.own(move.new)
         if not self._is_remote:
             self._plane.hand_down(move.old, move.new)
-        self._runtime.retire(move.old)
-        self._runtime.control.recovery.moved(move.source, move.target)
+        self._instances.retire(move.old)
+        self._runtime.catch_ups.moved(move.source, move.target)
         self.done(Fact.HOLDS)
 
     # -- checkpoints, at the coordinator
@@ -264,7 +294,7 @@ class Context:
             return
         if not self._run.directed:
             self._run.directed, self._run.planned_before = True, self._cluster.planned_checkpoint_host[move.old]
-        self._runtime.control.plan_checkpoint_host(move.old, self._cluster.task_host[move.target])
+        self._state.plan_checkpoint_host(move.old, self._cluster.task_host[move.target])
 
     def freeze_checkpoints(self) -> None:
         """The newest stored checkpoint of the old instance stays that.
@@ -288,22 +318,22 @@ class Context:
 
     @property
     def _has_event_time(self) -> bool:
-        return self._runtime.has_event_time(self._run.move.group)
+        return self._instances.has_event_time(self._run.move.group)
 
     @property
     def _is_remote(self) -> bool:
-        return self._runtime.control.plan.scenario.fault_tolerance.store == "remote"
+        return self._state.plan.scenario.fault_tolerance.store == "remote"
 
     # -- facts
 
     def pauses(self) -> None:
         """From now on the group is not processed; only the first time counts."""
         if self._run.paused_ns is None:
-            self._run.paused_ns = self._runtime.control.clock.now_ns()
+            self._run.paused_ns = self._state.clock.now_ns()
 
     def goes_on(self) -> None:
         """What had waited for the move has been processed; the last time counts."""
-        self._run.resumed_ns = self._runtime.control.clock.now_ns()
+        self._run.resumed_ns = self._state.clock.now_ns()
 
     def done(self, what: Fact) -> None:
         """A fact for the coordinator, which hears of it a latency later."""

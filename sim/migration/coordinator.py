@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
 from models.scenario.events import Migrate
 from models.units import to_ns
 from sim.clock import Process
-from sim.control.replicas import REPLICATE
+from sim.control.catch_up import CatchUps
+from sim.control.cluster_view import LostPartition
+from sim.control.instances import Instances
+from sim.control.replicas import REPLICATE, Replicas
+from sim.control.run_state import RunState
 from sim.data_plane import REMOTE
 from sim.migration.context import COMPLETE, Fact, MigrationRun, Move, Protocol
 from sim.migration.protocols import PROTOCOLS
 from sim.migration.protocols.replicate import Replicate
 from sim.migration.runtime import ProtocolRuntime
-
-if TYPE_CHECKING:
-    from sim.control.assembly import Control
-    from sim.control.recovery import LostPartition
 
 
 @dataclass(frozen=True)
@@ -40,23 +40,24 @@ class Migrations:
     stays where its state is, upstream sends again what either instance may lack, and duplicates are dropped.
     """
 
-    def __init__(self, control: Control) -> None:
-        self.control, self.cluster = control, control.cluster
+    def __init__(self, state: RunState, instances: Instances, replicas: Replicas, catch_ups: CatchUps) -> None:
+        self.state, self.cluster = state, state.cluster
+        self.instances, self.replicas, self.catch_ups = instances, replicas, catch_ups
         self.protocols: dict[str, type[Protocol]] = {**PROTOCOLS, REPLICATE: Replicate}
-        self.runtime = ProtocolRuntime(control, self._done)
+        self.runtime = ProtocolRuntime(state, instances, replicas, catch_ups, self._done)
         self.open: dict[int, MigrationRun] = {}  # group -> its run
         self._waiting: list[Request] = []
         self.ended: Callable[[MigrationRun], None] = lambda _: None  # told of each move that is over
 
     def start(self) -> None:
         """Start the events of the scenario."""
-        for event in self.control.plan.scenario.events.values():
+        for event in self.state.plan.scenario.events.values():
             if isinstance(event, Migrate):
-                self.control.clock.process(self._event(event))
+                self.state.clock.process(self._event(event))
 
     def _event(self, event: Migrate) -> Process:
-        yield self.control.clock.sleep(to_ns(event.at_s))
-        plan = self.control.plan
+        yield self.state.clock.sleep(to_ns(event.at_s))
+        plan = self.state.plan
         operator = [operator.name for operator in plan.operators].index(event.operator)
         group = plan.first_partition[operator] + event.key_group
         self.request(group, plan.host_names.index(event.host), event.protocol)
@@ -69,8 +70,13 @@ class Migrations:
         That is moves of the group, and of groups that send to it or that it sends to: a protocol asks all that send to
         a group for something, so nobody may become one meanwhile.
         """
-        self._waiting.append(Request(group, host, protocol, self.control.clock.now_ns(), cause))
+        self._waiting.append(Request(group, host, protocol, self.state.clock.now_ns(), cause))
         self.begin_what_can()
+
+    def renew_replicas(self) -> None:
+        """Ask for replicas of all groups that have none and could have one."""
+        for group, host in self.replicas.missing(self.bound_for()):
+            self.request(group, host, REPLICATE, "replica")
 
     def bound_for(self) -> dict[int, int]:
         """Group -> the host that it is on its way to, or will be after all that is asked for."""
@@ -82,48 +88,40 @@ class Migrations:
         if reason:
             self._refuse(request.group, request.host, reason)
             return
-        control, cluster, old = self.control, self.cluster, self.cluster.owner_of(request.group)
-        operator = cluster.partition_operator[old]
-        target = cluster.task_on(operator, request.host)
-        if target is None:
-            target = cluster.new_task(operator, request.host)
-            control.plane.add_task(target)
-            control.replicas.task_added(target)
-        new = cluster.new_instance(request.group, target)
-        control.plane.add_instance(new, request.group, target)
-        control.plan_checkpoint_host(new, cluster.planned_checkpoint_host[new])
-        upstream = self.upstream(request.group)
+        state, cluster, old = self.state, self.cluster, self.cluster.owner_of(request.group)
+        target = self.instances.task_on(cluster.partition_operator[old], request.host)
+        new = self.instances.add(request.group, target)
+        state.plan_checkpoint_host(new, cluster.planned_checkpoint_host[new])
+        upstream = self.instances.upstream(request.group)
         tasks = tuple(
-            task for task, its in enumerate(cluster.task_operator) if its in upstream and control.view.task_alive(task)
+            task for task, its in enumerate(cluster.task_operator) if its in upstream and state.view.task_alive(task)
         )
-        name, source, host_name = request.protocol, cluster.partition_task[old], control.plan.host_names[request.host]
+        name, source, host_name = request.protocol, cluster.partition_task[old], state.plan.host_names[request.host]
         if self.protocols[name].needs_checkpoint and self._checkpoint_host(old) not in (request.host, REMOTE):
             name = "direct"
-            self._decide(request.group, "starts by direct", f"{host_name} does not hold its newest checkpoint")
+            why = f"{host_name} does not hold its newest checkpoint"
+            state.decide(Action.USE_DIRECT, cluster.partition_name(request.group), why, target=host_name)
         move = Move(request.group, old, new, source, target, tasks)
         run = self.runtime.start(name, self.protocols[name], move, request.requested_ns)
         run.cause = request.cause
         self.open[request.group] = run
         if name == REPLICATE:
-            control.replicas.begun(run)
+            self.replicas.begun(move.group, new, request.host, run.requested_ns)
 
     def _checkpoint_host(self, partition: int) -> int | None:
-        return self.control.view.checkpoint_host(partition, self.control.plane.checkpoint_host(partition))
+        return self.state.view.checkpoint_host(partition, self.state.plane.checkpoint_host(partition))
 
     def _against(self, request: Request) -> str | None:
         cluster, old = self.cluster, self.cluster.owner_of(request.group)
-        if not self.control.view.host_alive(request.host):
+        if not self.state.view.host_alive(request.host):
             return "that host is not in use" if request.host in cluster.spare else "that host is down"
         if cluster.task_host[cluster.partition_task[old]] == request.host:
             return "it is there already"
         return None
 
     def _refuse(self, group: int, host: int, why: str) -> None:
-        self._decide(group, f"does not move to {self.control.plan.host_names[host]}", why)
-
-    def _decide(self, group: int, what: str, why: str) -> None:
-        name = self.cluster.partition_name(group)
-        self.control.recorder.decision(self.control.clock.now_ns(), f"{name} {what}", why)
+        name, target = self.cluster.partition_name(group), self.state.plan.host_names[host]
+        self.state.decide(Action.MOVE, name, why, target=target, verdict=Verdict.REFUSED)
 
     # -- what comes back
 
@@ -139,39 +137,40 @@ class Migrations:
             self._keep_both(run)
         else:
             for task in self._senders_now(run):
-                self.runtime.route(task, run.move.group, ())
+                self.instances.route(task, run.move.group, ())
             self.ended(run)
-        self.control.recovery.has_taken(run.move.target)
+        self.catch_ups.has_taken(run.move.target)
         self.begin_what_can()
 
     def _keep_both(self, run: MigrationRun) -> None:
         """The new instance is a replica from now on; checkpoints of the old one go where they went before."""
         self._plan_as_before(run)
-        self.control.plane.freeze(run.move.old, False)
-        self.control.replicas.made(run)
+        self.state.plane.freeze(run.move.old, False)
+        assert run.completed_ns is not None
+        self.replicas.made(run.move.new, run.completed_ns, (run.replayed, run.bytes), run.move.upstream)
 
     def _plan_as_before(self, run: MigrationRun) -> None:
         if run.directed:
-            self.control.plan_checkpoint_host(run.move.old, run.planned_before)
+            self.state.plan_checkpoint_host(run.move.old, run.planned_before)
 
     def _senders_now(self, run: MigrationRun) -> list[int]:
         return [task for task in run.move.upstream if self.cluster.task_alive[task]]
 
     def _is_down(self, group: int) -> bool:
         """Whether the group, or a partition that may send to it, is known to have no state now."""
-        cluster, upstream = self.cluster, self.upstream(group)
+        cluster, upstream = self.cluster, self.instances.upstream(group)
         partitions = [
             partition
             for partition, its in enumerate(cluster.partition_operator)
             if its in upstream and cluster.is_owner(partition)
         ]
         return not all(
-            self.control.view.partition_live(partition) for partition in [cluster.owner_of(group), *partitions]
+            self.state.view.partition_live(partition) for partition in [cluster.owner_of(group), *partitions]
         )
 
     def _answers(self, host: int) -> bool:
         """Whether the host does not keep control waiting: it lives, or is known not to."""
-        view = self.control.view
+        view = self.state.view
         return self.cluster.host_alive[host] or not (view.host_alive(host) or host in view.returning)
 
     def begin_what_can(self) -> None:
@@ -197,13 +196,13 @@ class Migrations:
         """A replica may be wanted elsewhere, or nowhere, by now."""
         if request.protocol != REPLICATE:
             return request
-        host = self.control.replicas.wanted(request.group)
+        host = self.replicas.wanted(request.group)
         return None if host is None else replace(request, host=host)
 
     def _meet(self, group: int, other: int) -> bool:
         """Whether these are one group, or one sends to the other."""
         one, two = self.cluster.partition_operator[group], self.cluster.partition_operator[other]
-        return group == other or one in self.upstream(other) or two in self.upstream(group)
+        return group == other or one in self.instances.upstream(other) or two in self.instances.upstream(group)
 
     def is_taking(self, task: int) -> bool:
         """Whether a key group has come to the task by a move that is not over."""
@@ -220,7 +219,7 @@ class Migrations:
                 run.resent = True
                 successor = cluster.owner_of(run.move.group)
                 if cluster.partition_live[successor]:
-                    self.runtime.resend(successor)
+                    self.instances.resend(successor)
 
     def cancel_affected(self, losses: Sequence[LostPartition]) -> None:
         """These partitions are about to be recovered: moves of them, or with them upstream, are called off.
@@ -232,45 +231,41 @@ class Migrations:
         for run in list(self.open.values()):
             if run.completed_ns is not None and run.name != REPLICATE:
                 continue  # what says so is on its way
-            operator = self.control.plan.operators[self.cluster.partition_operator[run.move.group]]
+            operator = self.state.plan.operators[self.cluster.partition_operator[run.move.group]]
             run.resend = run.resend or any(edge.down.index in lost for edge in operator.edges)
             tasks = (run.move.source, run.move.target, *run.move.upstream)
-            if not all(self.control.view.task_alive(task) for task in tasks):
+            if not all(self.state.view.task_alive(task) for task in tasks):
                 self._call_off(run)
         if self._waiting:
-            self.control.clock.process(self._later())
+            self.state.clock.process(self._later())
 
     def _later(self) -> Process:
         """What waited for moves that were called off begins once everything is assigned."""
-        yield self.control.clock.sleep(self.control.clock.now_ns())
+        yield self.state.clock.sleep(self.state.clock.now_ns())
         self.begin_what_can()
-
-    def upstream(self, group: int) -> set[int]:
-        """The operators that send to the group."""
-        return set(self.control.plan.dataflow.predecessors(self.cluster.partition_operator[group]))
 
     def _call_off(self, run: MigrationRun) -> None:
         """Stay with the old instance if it lives; else go on with the new one if that has a state.
 
         Until the old one has handed its state down nothing that is kept for the new one is let go.
         """
-        move, cluster, plane = run.move, self.cluster, self.control.plane
+        move, cluster, plane = run.move, self.cluster, self.state.plane
         over, live = cluster.retired(move.old), cluster.partition_live
-        new_only = self.control.view.partition_live(move.new) and not self.control.view.partition_live(move.old)
+        new_only = self.state.view.partition_live(move.new) and not self.state.view.partition_live(move.old)
         stays, other = (move.new, move.old) if over or new_only else (move.old, move.new)
         if run.name == REPLICATE:
-            self.control.replicas.called_off(run, stays == move.new)
+            self.replicas.called_off(move.new, (run.replayed, run.bytes), takes_over=stays == move.new)
         else:
             self._refuse(move.group, cluster.task_host[move.target], "a host that has a part in the move died")
         if not cluster.retired(move.old):
             self._plan_as_before(run)
-        self.runtime.own(stays)
+        self.instances.own(stays)
         for task in self._senders_now(run):
-            self.runtime.route(task, move.group, ())
+            self.instances.route(task, move.group, ())
         for sender in plane.senders(other):
             plane.copy_kept(sender, other, stays)
         if not cluster.retired(other):
-            self.runtime.retire(other)
+            self.instances.retire(other)
         if run.frozen and stays == move.old:  # also where it died: what a dead task hears last may freeze it
             plane.freeze(stays, False)
         plane.unhold(move.target, move.new)
@@ -283,24 +278,24 @@ class Migrations:
         run.over = True
         del self.open[move.group]
         if over:
-            self.control.recovery.has_taken(move.target)
+            self.catch_ups.has_taken(move.target)
 
     def _go_on(self, move: Move) -> None:
         """The new instance answers; what it processed in silence it sends now."""
-        plane, live = self.control.plane, self.cluster.partition_live
+        plane, live = self.state.plane, self.cluster.partition_live
         plane.mute(move.new, False)
         if not live[move.new]:
             if self.cluster.task_alive[move.target]:
                 self._warm(move)
             return
-        self.runtime.resend(move.new)
+        self.instances.resend(move.new)
 
     def _warm(self, move: Move) -> None:
         """The new instance starts from what the old one has handed down."""
-        self.control.plane.adopt(move.new, move.old)
-        self.runtime.open(move.new)
-        if self.runtime.has_event_time(move.group):
-            self.runtime.resend(move.new)
+        self.state.plane.adopt(move.new, move.old)
+        self.instances.open(move.new)
+        if self.instances.has_event_time(move.group):
+            self.instances.resend(move.new)
 
     # -- records
 

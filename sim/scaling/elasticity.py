@@ -6,21 +6,21 @@ What it decides on given loads is `sim.scaling.adaptation`, which knows nothing 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from models import display
+from models.records.decisions import Action, Verdict
 from models.units import to_ns
 from sim.clock import Process
+from sim.control.checkpoint_hosts import CheckpointHosts
 from sim.control.cluster import NOWHERE
+from sim.control.run_state import RunState
 from sim.control.statistics import Statistics
 from sim.data_plane import REMOTE
 from sim.migration.context import MigrationRun
+from sim.migration.coordinator import Migrations
 from sim.scaling import adaptation
 from sim.scaling.adaptation import ANYWHERE, Group, Host, Proposal, Round, Rules
 from sim.scaling.spare_hosts import SpareHosts
-
-if TYPE_CHECKING:
-    from sim.control.assembly import Control
 
 BALANCE, DRAIN = "balance", "drain"
 _FEWEST = 2  # hosts that stay: one owns a key group, another holds its checkpoint
@@ -29,10 +29,17 @@ _FEWEST = 2  # hosts that stay: one owns a key group, another holds its checkpoi
 class Elasticity:
     """Checks the load, decides, asks for moves, and writes down why."""
 
-    def __init__(self, control: Control) -> None:
-        self.control, self.cluster, self.plan = control, control.cluster, control.plan
-        self.rules = control.plan.scenario.elasticity
-        self.statistics, self.spares = Statistics(control), SpareHosts(control)
+    def __init__(
+        self,
+        state: RunState,
+        statistics: Statistics,
+        checkpoint_hosts: CheckpointHosts,
+        migrations: Migrations,
+        spares: SpareHosts,
+    ) -> None:
+        self.state, self.cluster, self.plan = state, state.cluster, state.plan
+        self.statistics, self.migrations, self._checkpoint_hosts = statistics, migrations, checkpoint_hosts
+        self.rules, self.spares = state.plan.scenario.elasticity, spares
         self._moved_ns: dict[int, int] = {}  # group -> when it was last asked to move
         self._members = self._hosts_that_take_part()
 
@@ -42,12 +49,12 @@ class Elasticity:
 
     def start(self) -> None:
         """Start the process, where somebody asks for it."""
-        self.control.migrations.ended = self._ended
+        self.migrations.ended = self._ended
         if self.plan.counts_load:
-            self.control.clock.process(self._checks())
+            self.state.clock.process(self._checks())
 
     def _checks(self) -> Process:
-        clock, period_ns = self.control.clock, max(1, to_ns(self.rules.period_s))
+        clock, period_ns = self.state.clock, max(1, to_ns(self.rules.period_s))
         while True:
             yield clock.sleep(clock.now_ns() + period_ns)
             self.statistics.sample()
@@ -71,9 +78,9 @@ class Elasticity:
             # Once more: what was asked for above counts where it goes to.
             drained = self._scale_in(self._hosts(loads), self._groups(loads), limits, calm=not found.overloaded)
         assisted = sum(move.assisted for move in found.moves)
-        self.control.recorder.rows["adaptations"].append(
+        self.state.recorder.rows["adaptations"].append(
             (
-                self.control.clock.now_ns(),
+                self.state.clock.now_ns(),
                 len(found.overloaded),
                 found.groups,
                 found.usable,
@@ -105,14 +112,14 @@ class Elasticity:
 
     def _groups(self, loads: Mapping[int, float]) -> list[Group]:
         """All key groups that can move; one on its way is where it goes to."""
-        cluster, view, bound = self.cluster, self.control.view, self.control.migrations.bound_for()
+        cluster, view, bound = self.cluster, self.state.view, self.migrations.bound_for()
         found = []
         for group, load in loads.items():
             if self._can_move(group):
                 owner = cluster.owner_of(group)
                 here = cluster.task_host[cluster.partition_task[owner]]
                 rested = group not in bound and view.partition_live(owner) and self._has_rested(group)
-                held = view.checkpoint_host(owner, self.control.plane.checkpoint_host(owner))
+                held = view.checkpoint_host(owner, self.state.plane.checkpoint_host(owner))
                 held = ANYWHERE if held == REMOTE else held
                 found.append(Group(group, bound.get(group, here), load, held, rested))
         return found
@@ -122,18 +129,18 @@ class Elasticity:
 
     def _has_rested(self, group: int) -> bool:
         since = self._moved_ns.get(group)
-        return since is None or self.control.clock.now_ns() >= since + to_ns(self.rules.rest_s)
+        return since is None or self.state.clock.now_ns() >= since + to_ns(self.rules.rest_s)
 
     def _request(self, move: Proposal, cause: str, why: str) -> None:
-        control, now = self.control, self.control.clock.now_ns()
+        now = self.state.clock.now_ns()
         name, target = self.cluster.partition_name(move.group), self._name(move.target)
         to = f"the least loaded host, at {_percent(move.target_share)}"
         if move.assisted:
             to = f"{to}, which can fetch its checkpoint" if self._remote else "its checkpoint is there"
-        control.recorder.decision(now, f"{name} is to move to {target}", f"{why}; {to}")
+        self.state.decide(Action.MOVE, name, f"{why}; {to}", origin=self._name(move.origin), target=target)
         self._moved_ns[move.group] = now
         assisted = move.assisted or self.rules.protocol == "lazy_move"
-        control.migrations.request(move.group, move.target, self.rules.protocol if assisted else "direct", cause)
+        self.migrations.request(move.group, move.target, self.rules.protocol if assisted else "direct", cause)
 
     def _ended(self, run: MigrationRun) -> None:
         """A move is over: the checkpoint stays with the host that had the group, if that stays."""
@@ -143,24 +150,20 @@ class Elasticity:
         if self.cluster.accepts_work(host):
             self._plan_checkpoint_host(partition, host)
         elif not self._is_planned(partition):
-            self.control.checkpoint_host(partition)
+            self._checkpoint_hosts.choose(partition)
             self._plan_checkpoint_host(partition, self.cluster.planned_checkpoint_host[partition])
 
     # -- hosts that come
 
     def _nothing_fits(self, found: Round, hosts: Sequence[Host], groups: Sequence[Group]) -> None:
         """Say so; a host that is being left stays, or a spare one comes."""
-        now, recorder = self.control.clock.now_ns(), self.control.recorder
         share = adaptation.utilisation(hosts, groups)
         for host in found.unplaced:
-            recorder.decision(
-                now,
-                f"{self._name(host)} stays overloaded",
-                f"it is at {_percent(share[host])} of its CPU and none of its key groups fits elsewhere",
-            )
+            why = f"it is at {_percent(share[host])} of its CPU and none of its key groups fits elsewhere"
+            self.state.decide(Action.BALANCE, self._name(host), why, verdict=Verdict.REFUSED)
         if self.cluster.leaving:
             for host in sorted(self.cluster.leaving):
-                recorder.decision(now, f"{self._name(host)} is not left", "others are overloaded")
+                self.state.decide(Action.DRAIN, self._name(host), "others are overloaded", verdict=Verdict.REFUSED)
             self.cluster.leaving.clear()
         elif self.rules.scale_out and self.spares.coming is None:
             self._acquire(found, groups)
@@ -198,19 +201,17 @@ class Elasticity:
         (host,) = found.overloaded
         share = adaptation.utilisation(hosts, groups)[host]
         why = f"it is at {_percent(share)} of its CPU, below {_percent(limits.low)}, and all of it fits elsewhere"
-        self.control.recorder.decision(self.control.clock.now_ns(), f"{self._name(host)} is to be left", why)
+        self.state.decide(Action.DRAIN, self._name(host), why)
         cluster.leaving.add(host)
         self._leave(host, found.moves)
         return len(found.moves)
 
     def _may_leave(self, host: int, groups: Sequence[Group]) -> bool:
         """Whether all that is there can move, and it is not new."""
-        cluster, now = self.cluster, self.control.clock.now_ns()
+        cluster, now = self.cluster, self.state.clock.now_ns()
         since = self.spares.usable_since.get(host)
         young = since is not None and now < since + to_ns(self.rules.rest_s)
-        movable = all(
-            self._can_move(cluster.group_of(partition)) for partition in self.control.view.partitions_on(host)
-        )
+        movable = all(self._can_move(cluster.group_of(partition)) for partition in self.state.view.partitions_on(host))
         return self._members[host] and cluster.accepts_work(host) and movable and not young
 
     def _go_on_leaving(self, host: int, hosts: Sequence[Host], groups: Sequence[Group]) -> int:
@@ -219,7 +220,7 @@ class Elasticity:
         moves = adaptation.empty(hosts, groups, host, self.rules.high) if all(one.rested for one in here) else ()
         if moves is None:
             why = "what is there fits nowhere else any more"
-            self.control.recorder.decision(self.control.clock.now_ns(), f"{self._name(host)} is not left", why)
+            self.state.decide(Action.DRAIN, self._name(host), why, verdict=Verdict.REFUSED)
             self.cluster.leaving.discard(host)
             return 0
         self._leave(host, moves)
@@ -231,7 +232,7 @@ class Elasticity:
             self._request(move, DRAIN, f"{self._name(host)} is to be left")
         for partition in range(len(self.cluster.partition_task)):
             if self._needs_checkpoint_host(partition, host):
-                self.control.checkpoint_host(partition)
+                self._checkpoint_hosts.choose(partition)
                 self._plan_checkpoint_host(partition, self.cluster.planned_checkpoint_host[partition])
 
     def _needs_checkpoint_host(self, partition: int, leaving: int) -> bool:
@@ -239,10 +240,7 @@ class Elasticity:
         operator = self.plan.operators[self.cluster.partition_operator[partition]]
         if self._remote or not self.cluster.is_owner(partition) or operator.is_source or operator.is_sink:
             return False
-        here = leaving in (
-            self.cluster.planned_checkpoint_host[partition],
-            self.control.plane.checkpoint_host(partition),
-        )
+        here = leaving in (self.cluster.planned_checkpoint_host[partition], self.state.plane.checkpoint_host(partition))
         return here and not self._is_planned(partition)
 
     def _is_planned(self, partition: int) -> bool:
@@ -253,7 +251,7 @@ class Elasticity:
 
     def _plan_checkpoint_host(self, partition: int, host: int | None) -> None:
         if host is not None:
-            self.control.plan_checkpoint_host(partition, host)
+            self.state.plan_checkpoint_host(partition, host)
 
     @property
     def _remote(self) -> bool:

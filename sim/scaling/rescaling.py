@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from models.records.decisions import Action
 from models.records.tables import NEVER
 from models.scenario.events import Rescale
 from models.topology import layout
 from models.units import to_ns
 from sim.clock import Process
-
-if TYPE_CHECKING:
-    from sim.control.assembly import Control
+from sim.control.run_state import RunState
+from sim.migration.coordinator import Migrations
 
 RESCALE = "rescale"
 
@@ -31,8 +30,8 @@ class _Change:
 class Rescaling:
     """Which host has task k of an operator now, and what becomes of the moves that a change asks for."""
 
-    def __init__(self, control: Control) -> None:
-        self.control, self.cluster, self.plan = control, control.cluster, control.plan
+    def __init__(self, state: RunState, migrations: Migrations) -> None:
+        self.state, self.cluster, self.plan, self.migrations = state, state.cluster, state.plan, migrations
         self._changes: list[_Change] = []
         self._seats: list[list[int]] = [[] for _ in self.plan.operators]
         for task, operator in enumerate(self.cluster.task_operator):
@@ -42,10 +41,10 @@ class Rescaling:
         """Start the events of the scenario."""
         for event in self.plan.scenario.events.values():
             if isinstance(event, Rescale):
-                self.control.clock.process(self._event(event))
+                self.state.clock.process(self._event(event))
 
     def _event(self, event: Rescale) -> Process:
-        yield self.control.clock.sleep(to_ns(event.at_s))
+        yield self.state.clock.sleep(to_ns(event.at_s))
         operator = [operator.name for operator in self.plan.operators].index(event.operator)
         self.rescale(operator, event.parallelism, event.protocol)
 
@@ -53,19 +52,19 @@ class Rescaling:
         """Key group k belongs to task k modulo the new number; those that are elsewhere are asked to move, at once."""
         before = len(self._seats[operator])
         self._seats[operator] = self._new_seats(operator, parallelism)
-        bound, first = self.control.migrations.bound_for(), self.plan.first_partition[operator]
+        bound, first = self.migrations.bound_for(), self.plan.first_partition[operator]
         moves = {}
         for k in range(self.plan.operators[operator].description.groups):
             group, goal = first + k, self._seats[operator][layout.task_of_group(k, parallelism)]
             here = self.cluster.task_host[self.cluster.partition_task[self.cluster.owner_of(group)]]
             if bound.get(group, here) != goal:
                 moves[group] = goal
-        now, name = self.control.clock.now_ns(), self.plan.operators[operator].name
+        now, name = self.state.clock.now_ns(), self.plan.operators[operator].name
         why = f"it is asked for; {len(moves)} key groups change their task"
-        self.control.recorder.decision(now, f"{name} goes from {before} to {parallelism} tasks", why)
+        self.state.decide(Action.RESCALE, name, why, origin=str(before), target=str(parallelism))
         self._changes.append(_Change(operator, now, before, parallelism, tuple(moves)))
         for group, goal in moves.items():
-            self.control.migrations.request(group, goal, protocol, RESCALE)
+            self.migrations.request(group, goal, protocol, RESCALE)
 
     def _new_seats(self, operator: int, parallelism: int) -> list[int]:
         """Tasks stay where they are; new ones, and those of hosts that are gone, go where the operator has fewest.
@@ -81,7 +80,7 @@ class Rescaling:
             others = self._seats[operator][k + 1 : parallelism]  # that will stay
             choice = [host for host in range(len(cluster.host_alive)) if cluster.accepts_work(host)] or [old or 0]
             taken = [*seats, *others]
-            on = self.control.view.tasks_on
+            on = self.state.view.tasks_on
             seats.append(min(choice, key=lambda host: (taken.count(host), len(on(host)), host)))
         return seats
 
@@ -95,7 +94,7 @@ class Rescaling:
     def _completed_ns(self, change: _Change) -> int:
         done = {
             run.move.group: run.completed_ns
-            for run in self.control.migrations.runtime.runs
+            for run in self.migrations.runtime.runs
             if run.cause == RESCALE and run.requested_ns == change.at_ns and run.completed_ns is not None
         }
         if not all(group in done for group in change.groups):

@@ -11,7 +11,7 @@ from sim.migration.context import Context, Fact, Message
 
 @around("cpa", "retire before hand-down")
 def hands_down_after_retiring(lab: Laboratory) -> None:
-    retire, hand_down = lab.migrations.runtime.retire, lab.plane.hand_down
+    retire, hand_down = lab.instances.retire, lab.plane.hand_down
 
     def retired_first(old: int, new: int) -> bool:
         retire(old)
@@ -219,12 +219,12 @@ def sends_to_what_is_over(lab: Laboratory) -> None:
 @around("cpa", "a move does not wait until those upstream are restored")
 def begins_while_upstream_is_down(lab: Laboratory) -> None:
     migrations, cluster = lab.migrations, lab.cluster
-    migrations._is_down = lambda group: not lab.view.partition_live(cluster.owner_of(group))  # type: ignore[method-assign]
+    migrations._is_down = lambda group: not lab.state.view.partition_live(cluster.owner_of(group))  # type: ignore[method-assign]
 
 
 @around("direct", "a move asks only those upstream that really live")
 def asks_who_lives(lab: Laboratory) -> None:
-    begin, view, alive = lab.migrations._begin, lab.view, lab.cluster.task_alive
+    begin, view, alive = lab.migrations._begin, lab.state.view, lab.cluster.task_alive
 
     def begins(request: Any) -> None:
         right = view.task_alive
@@ -237,8 +237,8 @@ def asks_who_lives(lab: Laboratory) -> None:
 
 @around("direct", "control knows at once which tasks and checkpoint hosts are dead")
 def knows_at_once(lab: Laboratory) -> None:
-    lab.view.task_alive = lambda task: lab.cluster.task_alive[task]  # type: ignore[method-assign]
-    lab.view.checkpoint_host = lambda partition, truth: truth  # type: ignore[method-assign]
+    lab.state.view.task_alive = lambda task: lab.cluster.task_alive[task]  # type: ignore[method-assign]
+    lab.state.view.checkpoint_host = lambda partition, truth: truth  # type: ignore[method-assign]
 
 
 @around("lazy_move", "checkpoints go to the target of a move that was called off")
@@ -283,7 +283,7 @@ def forgets_what_was_trimmed(lab: Laboratory) -> None:
 
 @around("cpa", "a new instance keeps nothing for groups that have moved")
 def keeps_nothing_for_who_has_moved(lab: Laboratory) -> None:
-    opens, plane = lab.migrations.runtime.open, lab.plane
+    opens, plane = lab.instances.open, lab.plane
 
     def quietly(instance: int) -> None:
         copy_kept = plane.copy_kept
@@ -291,4 +291,4 @@ def keeps_nothing_for_who_has_moved(lab: Laboratory) -> None:
         opens(instance)
         plane.copy_kept = copy_kept  # type: ignore[method-assign]
 
-    lab.migrations.runtime.open = quietly  # type: ignore[method-assign]
+    lab.instances.open = quietly  # type: ignore[method-assign]

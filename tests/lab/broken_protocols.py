@@ -42,7 +42,7 @@ class FirstToCheckpointConverts(CPA):
 class EmptyState(CPA):
     def on_to_state(self, ctx: Context, message: Message) -> None:
         if not ctx.has_state():
-            ctx._runtime.open(self.move.new)
+            ctx._instances.open(self.move.new)
         ctx.after_backlog("replayed", note=message.sender)
 
 

@@ -64,17 +64,17 @@ class Coverage:
             return run
 
         def sends(message: Message, turn: bool) -> None:
-            self._sent[lab._tokens] = message  # its token will be the next
+            self._sent[lab.state._tokens] = message  # its token will be the next
             run = runtime.runs[message.run]
             who = "control" if message.sender == CONTROL else "itself" if message.sender == message.to else "a task"
             self.met[run.name, "sent by " + who, message.kind] += 1
             send(message, turn)
 
         def works(run: MigrationRun, kind: str, task: int, do: Callable[[], None]) -> None:
-            before = lab._tokens
+            before = lab.state._tokens
             self.met[run.name, "work", kind] += 1
             do()
-            for token in range(before, lab._tokens):
+            for token in range(before, lab.state._tokens):
                 self._works[token] = run, kind, task
 
         def delivers(message: Message) -> None:
@@ -117,7 +117,7 @@ class Coverage:
                 if letter is None or letter.departure_ns < 0:
                     self.met[run.name, "lost with its sender", message.kind] += 1
         for token, (run, kind, task) in list(self._works.items()):
-            if token in lab._works and not run.over and cluster.task_host[task] == host:
+            if token in lab.state._works and not run.over and cluster.task_host[task] == host:
                 self.met[run.name, "lost with its task", kind] += 1
                 del self._works[token]
 

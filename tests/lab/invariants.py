@@ -13,6 +13,7 @@ from reference.partition import Partition
 from lab.lineage import Path, lineage_of
 from lab.losses import Losses, stored
 from lab.steps import Steps
+from models.records.decisions import Action
 
 
 class Seen:
@@ -26,8 +27,8 @@ class Seen:
 
     def said_to_be_lost(self) -> set[str]:
         """Groups of which the run says that their state is lost."""
-        said = [str(what) for _, what, _ in self.lab.recorder.rows["decisions"]]
-        return {what.removeprefix("state of ").removesuffix(" is lost") for what in said if what.endswith("is lost")}
+        rows = self.lab.recorder.rows["decisions"]
+        return {str(subject) for _, action, subject, *_ in rows if action == Action.LOSE_STATE}
 
     def lacks(self, partition: Partition) -> Counter[int]:
         """What the partition has not applied of all that follows from the tuples of the sources."""

@@ -20,7 +20,7 @@ class Steps:
         # group -> checkpoint hosts, or none yet
         self.chosen: defaultdict[int, set[int | None]] = defaultdict(lambda: {None})
         self._read: dict[int, Checkpoint | None] = {}  # new instance -> the checkpoint that its host has read
-        runtime, plane, checkpoint_hosts = lab.migrations.runtime, lab.plane, lab._checkpoint_hosts
+        runtime, plane, checkpoint_hosts = lab.migrations.runtime, lab.plane, lab.checkpoint_hosts
         self._start, self._load, self._adopt = runtime.start, runtime.load, plane.adopt
         self._choose = checkpoint_hosts.choose
         runtime.start, runtime.load, plane.adopt = self._starts, self._loads, self._adopts
@@ -28,7 +28,7 @@ class Steps:
 
     def _starts(self, name: str, protocol: type[Protocol], move: Move, requested_ns: int) -> MigrationRun:
         """A move needs everyone upstream: all have a state, or control cannot know that they have not."""
-        cluster, upstream = self._lab.cluster, self._lab.migrations.upstream(move.group)
+        cluster, upstream = self._lab.cluster, self._lab.instances.upstream(move.group)
         undetected = {host for host, up in enumerate(cluster.trusted) if up and not cluster.host_alive[host]}
         for group in self._lab.keyed_groups():
             owner = self._lab.plane.instances()[cluster.owner_of(group)]
@@ -43,7 +43,7 @@ class Steps:
 
     def _died_undetected(self, task: int, undetected: set[int]) -> bool:
         """Whether the task was on its host when that died, and control does not know."""
-        gone = self._lab.view._undetected
+        gone = self._lab.state.view._undetected
         return any(task in gone[host].tasks for host in undetected if host in gone)
 
     def _loads(self, run: MigrationRun, then: Callable[[], None]) -> None:

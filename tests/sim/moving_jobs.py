@@ -22,7 +22,6 @@ from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.engine import records
 from sim.migration.context import Message, Protocol
-from sim.migration.coordinator import Migrations
 
 MS = 1_000_000
 HOSTS = 5
@@ -107,17 +106,16 @@ def moving_keys(seed: int, protocol: str, most: int = 3, **storm: Any) -> dict[s
     return raw
 
 
-class Assisted(Migrations):
-    """Most moves go to the host that holds the checkpoint; notes the instants at which protocols did something."""
+def _assist(control: Control, draw: Random) -> None:
+    """Have most moves go to the host that holds the checkpoint."""
+    request = control.migrations.request
 
-    draw: Random
-    assists = True
-    moments: set[int]
+    def assisted(group: int, host: int, protocol: str, cause: str = "event") -> None:
+        checkpoint_host = control.plane.checkpoint_host(control.cluster.owner_of(group))
+        assisted = checkpoint_host is not None and checkpoint_host >= 0 and draw.random() < 0.8
+        request(group, checkpoint_host if assisted and checkpoint_host is not None else host, protocol, cause)
 
-    def request(self, group: int, host: int, protocol: str, cause: str = "event") -> None:
-        checkpoint_host = self.control.plane.checkpoint_host(self.cluster.owner_of(group))
-        assisted = self.assists and checkpoint_host is not None and checkpoint_host >= 0 and self.draw.random() < 0.8
-        super().request(group, checkpoint_host if assisted and checkpoint_host is not None else host, protocol, cause)
+    control.migrations.request = assisted  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True)
@@ -150,9 +148,9 @@ def run(
     control = Control(RunPlan.of(made, inputs or RunInputs(), 0), plane, clock)
     if isinstance(clock, UnevenClock):
         clock.bears = lambda task: control.plan.operators[control.cluster.task_operator[task]].is_source
-    moves = Assisted(control)
-    control.migrations, moves.draw, phases = moves, Random(made.seed + 1), dict[str, list[int]]()
-    moves.assists = assists
+    moves, phases = control.migrations, dict[str, list[int]]()
+    if assists:
+        _assist(control, Random(made.seed + 1))
     moves.protocols = moves.protocols | (instead or {})
     deliver, stored = moves.runtime.deliver, moves.runtime.stored
 

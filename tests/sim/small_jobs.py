@@ -14,6 +14,7 @@ from reference.ledger import accounts
 from reference.partition import Partition, Visit
 from reference.world import World
 
+from models.records.decisions import Action
 from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.rules import faults
@@ -429,11 +430,7 @@ def paths(world: World) -> dict[tuple[int, int], dict[int, tuple[Any, tuple[int,
 
 def state_losses(run: Run) -> list[tuple[int, str]]:
     """(instant, partition's name) of each loss of state that the run reported."""
-    return [
-        (int(at), str(what).removeprefix("state of ").removesuffix(" is lost"))
-        for at, what, _ in run.rows["decisions"]
-        if str(what).endswith(" is lost")
-    ]
+    return [(int(at), str(subject)) for at, action, subject, *_ in run.rows["decisions"] if action == Action.LOSE_STATE]
 
 
 def in_progress(world: World) -> int:

@@ -35,7 +35,10 @@ def marked(moves: list[Migration], recoveries: tuple[Recovery, ...] = (), decisi
 
 def test_each_kind_of_mark_has_a_row_and_the_caption_counts_them() -> None:
     failed = (Recovery("h", 30.0, 1.0, 1.0, 1.0, 1.0, 4.0),)
-    came = (Decision(5.0, "x is acquired", "why"), Decision(6.0, "x stays overloaded", "why"))
+    came = (
+        Decision(5.0, "x is acquired", "why", action="acquire"),
+        Decision(6.0, "x stays overloaded", "why", action="balance"),
+    )
     figure = marked([move(0), move(1, 7.5), move(2, kind="direct")], failed, came)
     ticks = figure.layout["yaxis2"]["ticktext"]
     assert ticks == ["direct moves", "assisted moves", "hosts come, go", "failures"]

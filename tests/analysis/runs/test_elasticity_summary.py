@@ -82,7 +82,11 @@ def test_utilisation_is_work_and_outside_load_in_each_period() -> None:
 
 
 def test_only_hosts_that_come_and_go_are_named() -> None:
-    rows = [(S, "h-3 is acquired", "why"), (2 * S, "h-3 is to be left", "so"), (3 * S, "h-3 is released", "empty")]
+    rows = [
+        (S, "acquire", "h-3", "", "", "done", "why"),
+        (2 * S, "drain", "h-3", "", "", "done", "so"),
+        (3 * S, "release", "h-3", "", "", "done", "empty"),
+    ]
     found = changes_of_hosts([small_records(decisions=rows)])
     assert found == [("1 s", "h-3 is acquired", "why"), ("3 s", "h-3 is released", "empty")]
 

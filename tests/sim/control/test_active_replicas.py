@@ -17,6 +17,7 @@ from small_jobs import scenario
 from test_planes import differences
 
 from analysis.runs.replicas import broken
+from models.records.decisions import Action
 from models.records.tables import RunRecords
 from models.scenario.scenario import Scenario
 from sim.clock import Clock, Process
@@ -27,6 +28,8 @@ from sim.data_plane import DataPlane, Listener
 from sim.kernel.event_loop.plane import CompiledPlane
 
 MORE_NS = 20 * 10**9  # for runs that are slow: what is stuck is stuck for ever
+
+TAKEN_OVER = (Action.TAKE_OVER, Action.FINISH_EARLY)
 
 
 def campaign(what: str, seeds: range, count: int, compares: bool = True) -> dict[str, int]:
@@ -40,7 +43,7 @@ def campaign(what: str, seeds: range, count: int, compares: bool = True) -> dict
                 plain = run(made, World, crashes)
                 assert differences(plain.records, outcome.records) == [], (what, seed, crashes)
             tables = outcome.records.tables
-            lost = any(text.startswith("state of") for text in tables["decisions"]["what"].tolist())
+            lost = Action.LOSE_STATE in tables["decisions"]["action"].tolist()
             assert not (lost and len(crashes) <= 1), (what, seed, crashes)
             if outcome.faults and not lost:
                 assert run(made, CompiledPlane, crashes, MORE_NS).faults == [], (what, seed, crashes)
@@ -105,7 +108,7 @@ def check_broken(seeds: range, count: int) -> None:
             paused = table["failed_ns"][table["end"] == "took over"]
             assert (paused >= 0).all()  # also where the replica was not finished
             unfinished += int(((table["end"] == "took over") & (table["from_ns"] < 0)).sum())
-            heard = [text for text in records.tables["decisions"]["what"].tolist() if "is taken over by" in text]
+            heard = [one for one in records.tables["decisions"]["action"].tolist() if one in TAKEN_OVER]
             dead_successors += len(heard) > paused.size
     assert unfinished > 0
     assert dead_successors > 0
@@ -136,11 +139,10 @@ def test_nothing_is_lost_in_many_crashes() -> None:
 
 def sends_nothing_again(replicas: Replicas, replica: Replica, loss: LostPartition) -> None:
     """In place of `Replicas._take_over`: what the replica has kept is not sent."""
-    runtime = replicas.control.migrations.runtime
     replicas._end(replica, "took over", loss.failed_ns)
-    runtime.own(replica.partition)
+    replicas.instances.own(replica.partition)
     replicas._give_up(replica.group, loss.partition)
-    replicas.control.plane.mute(replica.partition, False)
+    replicas.state.plane.mute(replica.partition, False)
 
 
 def new_tasks_send_to_owners_alone(replicas: Replicas, task: int) -> None:
@@ -156,7 +158,7 @@ def test_a_broken_replica_is_noticed(name: str, mutant: Callable[..., None], mon
     for seed in range(40):
         for crashes in drawn_crashes(seed, 4, 2):
             outcome = run(replicated_job(seed), CompiledPlane, crashes)
-            legal = any(text.startswith("state of") for text in outcome.records.tables["decisions"]["what"].tolist())
+            legal = Action.LOSE_STATE in outcome.records.tables["decisions"]["action"].tolist()
             if not legal and any("lost" in fault for fault in outcome.faults):
                 return
     pytest.fail(f"{name} was not missed")

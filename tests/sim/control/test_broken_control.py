@@ -23,8 +23,8 @@ from test_fair_links import equal_messages_leave_in_the_order_of_sending, last_o
 import sim.control.checkpoint_hosts
 import sim.control.recovery
 from sim.control.assembly import Control
+from sim.control.instances import Instances
 from sim.control.recovery import Recovery
-from sim.migration.runtime import ProtocolRuntime
 
 Patch = pytest.MonkeyPatch
 
@@ -78,20 +78,18 @@ def serves_what_was_not_sent(patch: Patch) -> None:
 
 
 def forgets_routes(patch: Patch) -> None:
-    """`ProtocolRuntime.route` does not remember whom it has told."""
+    """`Instances.route` does not remember whom it has told."""
     patch.setattr(
-        ProtocolRuntime,
-        "route",
-        lambda runtime, task, group, instances: runtime.control.plane.route(task, group, instances),
+        Instances, "route", lambda made, task, group, instances: made.state.plane.route(task, group, instances)
     )
 
 
 def sends_what_was_sent(patch: Patch) -> None:
     """A new instance sends what its checkpoint keeps for key groups that have moved since."""
-    opens = ProtocolRuntime.open
+    opens = Instances.open
 
-    def sending(runtime: ProtocolRuntime, instance: int) -> None:
-        plane = runtime.control.plane
+    def sending(instances: Instances, instance: int) -> None:
+        plane = instances.state.plane
         with pytest.MonkeyPatch.context() as meanwhile:
             copy_kept = plane.copy_kept
 
@@ -100,9 +98,9 @@ def sends_what_was_sent(patch: Patch) -> None:
                 plane.replay(sender, other)
 
             meanwhile.setattr(plane, "copy_kept", copies)
-            opens(runtime, instance)
+            opens(instances, instance)
 
-    patch.setattr(ProtocolRuntime, "open", sending)
+    patch.setattr(Instances, "open", sending)
 
 
 def keeps_nothing_for_replicas(patch: Patch) -> None:

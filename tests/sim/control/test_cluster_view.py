@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from decided import said as decided
 from moving_jobs import MS, Crash, crashes, moving_job, run
 from reference.world import World
 from small_jobs import scenario
@@ -101,7 +102,7 @@ def test_partitions_are_sent_to_a_dead_host_and_recovered_when_that_is_detected(
 def test_a_move_to_a_host_that_is_dead_waits_and_is_refused_when_that_is_detected() -> None:
     raw = job({"dies": dies(3, 2050), "move": moves(2500)})
     records = rows(raw)
-    said = [(at, what) for at, what, _ in column(records, "decisions", "at_ns", "what", "why") if "move" in what]
+    said = [(at // MS, what) for at, what, _ in decided(records) if "move" in what]
     assert said == [(DETECTED, "sum[0] does not move to h-3")]
     assert not records.tables["migrations"]["key_group"].size
 
@@ -117,7 +118,7 @@ def test_a_move_from_a_host_that_is_dead_begins_and_is_called_off() -> None:
     records = rows(job({"dies": dies(1, 2050), "move": moves(2500)}))
     ((requested, completed),) = column(records, "migrations", "requested_ns", "completed_ns")
     assert (requested, completed) == (2500, NEVER)
-    said = [at for at, what, _ in column(records, "decisions", "at_ns", "what", "why") if "does not move" in what]
+    said = [at // MS for at, what, _ in decided(records) if "does not move" in what]
     assert said == [DETECTED]
     assert not records.tables["ledger"]["lost"].any()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from decided import said as decided
 from small_jobs import rows_of, scenario, simulate
 from test_cluster_view import DETECTED, MS, column, dies
 from test_cluster_view import job as two_groups
@@ -60,7 +61,7 @@ def rows(raw: dict[str, Any], checkpoint_hosts: dict[tuple[str, int], str] = CHE
 
 def refused(records: RunRecords) -> list[tuple[Any, ...]]:
     """(instant, what) of the moves that were refused or called off."""
-    return [(at, what) for at, what in column(records, "decisions", "at_ns", "what") if "does not move" in what]
+    return [(at / MS, what) for at, what, _ in decided(records) if "does not move" in what]
 
 
 def checkpoint_hosts_of_the_first(records: RunRecords) -> list[tuple[float, int]]:
@@ -163,7 +164,7 @@ def test_of_hosts_with_equally_few_groups_the_first_takes_a_group() -> None:
 
 def test_of_hosts_with_equally_few_checkpoints_the_first_takes_a_checkpoint() -> None:
     records = rows(job({"dies": dies(0, 7900)}), {})
-    said = [what for (what,) in column(records, "decisions", "what") if "checkpoints of" in what]
+    said = [what for _, what, _ in decided(records) if "checkpoints of" in what]
     assert said == ["checkpoints of sum[0] go to h-0", "checkpoints of sum[1] go to h-1"]
 
 
@@ -207,7 +208,7 @@ def test_a_loss_of_state_is_said_of_a_group_that_has_moved() -> None:
     visits = records.tables["visits"]
     first = visits["end_ns"][visits["task"] == records.tasks.index("sum-0")]
     forgotten = int(((first >= 0) & (first < 2000 * MS)).sum())
-    said = [row for row in column(records, "decisions", "what", "why") if row[0].endswith("is lost")]
+    said = [(what, why) for _, what, why in decided(records) if what.endswith("is lost")]
     assert said == [("state of sum[0] is lost", f"no checkpoint has {forgotten} tuples that upstream let go")]
     assert records.tables["ledger"]["lost"].tolist()[0] == forgotten
 

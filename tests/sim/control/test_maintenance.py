@@ -18,6 +18,7 @@ from seeds import sample
 from small_jobs import scenario, simulate
 from test_planes import differences
 
+from models.records.decisions import Action
 from models.records.tables import NEVER, TABLES, RunRecords
 from models.scenario.fault_tolerance import Maintenance
 from models.scenario.inputs import RunInputs
@@ -102,7 +103,9 @@ def sent_away(made: RunRecords, what: str = "the score is") -> list[tuple[int, s
     """(when, key group, to which host) of checkpoints that maintenance has sent elsewhere."""
     found = rows(made, "decisions")
     return [
-        (row["at_ns"], row["what"].split()[0], row["what"].split()[-1]) for row in found if row["why"].startswith(what)
+        (row["at_ns"], row["subject"], row["target"])
+        for row in found
+        if row["action"] == Action.REALLOCATE and row["reason"].startswith(what)
     ]
 
 
@@ -247,8 +250,8 @@ def test_what_has_lost_its_checkpoint_host_or_owner_is_left_to_the_next_checkpoi
 
 def test_too_few_looks_are_said() -> None:
     found = simulate(made := shifting(first="1500 ms", every="30 s"), worst(made))
-    (decision,) = [row for row in rows(found, "decisions") if "not compared" in row["what"]]
-    assert (decision["at_ns"], decision["why"]) == (1500 * MS, "1 load checks are too few")
+    (decision,) = [row for row in rows(found, "decisions") if row["action"] == Action.COMPARE]
+    assert (decision["at_ns"], decision["reason"]) == (1500 * MS, "1 load checks are too few")
     assert rows(found) == []
 
 

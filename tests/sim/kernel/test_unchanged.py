@@ -41,9 +41,6 @@ FILES = {
     "scenarios/library/word-count.toml": 20,
     "examples/two-hosts.toml": 60,
 }
-# Columns and texts that were renamed since: digests have the first ones.
-FORMERLY = {"lost_partitions": "lost_units", "created_ns": "birth_ns", "checkpoint_host": "holder"}
-RENAMED, FIRST = "the planned checkpoint host", "the planned holder"
 JOBS = {"random": random_job, "storm": storm}
 
 
@@ -52,9 +49,8 @@ def digest(records: RunRecords) -> str:
     found = hashlib.sha256()
     for name, columns in RECORDED["tables"].items():
         for column in columns:
-            found.update(f"{name}.{FORMERLY.get(column, column)}:".encode())
-            values = "\n".join(map(str, records.tables[name][column].tolist()))
-            found.update(values.replace(RENAMED, FIRST).encode())
+            found.update(f"{name}.{column}:".encode())
+            found.update("\n".join(map(str, records.tables[name][column].tolist())).encode())
     found.update(repr((records.operators, records.tasks, records.task_operator, records.hosts)).encode())
     return found.hexdigest()
 

@@ -21,6 +21,7 @@ from test_actions import job, movable, on_both
 from test_pauses_and_messages import MS, OUT, SRC, Q, in_ms, line, run
 from test_planes import METHODS, differences
 
+from models.records.decisions import Action
 from models.scenario.inputs import RunInputs
 from models.units import to_ns
 from sim.control.assembly import PlaneFactory
@@ -334,7 +335,7 @@ def test_what_stops_or_holds_tuples_loses_none_whatever_crashes(what: str, plane
         control.start()
         control.run(to_ns(made.duration_s))
         rows = records(control, to_ns(made.duration_s)).tables
-        state_lost = any(str(said).endswith("is lost") for said in rows["decisions"]["what"])
+        state_lost = Action.LOSE_STATE in rows["decisions"]["action"].tolist()
         if all(control.cluster.partition_live) and not state_lost:
             assert rows["ledger"]["lost"].sum() == rows["ledger"]["duplicated"].sum() == 0, seed
             done += 1

@@ -48,7 +48,7 @@ def move(at: str, host: str) -> dict[str, Any]:
 def test_a_request_behind_one_that_is_refused_begins() -> None:
     made = job(one=move("1 s", "d-0"), two=move("1.001 s", "d-0"), three=move("1.002 s", "e-0"))
     tables = simulate(made).tables
-    assert tables["decisions"]["why"].tolist().count("it is there already") == 1
+    assert tables["decisions"]["reason"].tolist().count("it is there already") == 1
     assert tables["migrations"]["target"].tolist() == [3, 4]
     assert (tables["migrations"]["completed_ns"] > 0).all()
 

@@ -13,6 +13,7 @@ from moving_jobs import MS, Crash, Outcome, moving_job, run
 from reference.world import World
 from test_planes import differences
 
+from models.records.decisions import Action
 from models.records.tables import NEVER
 from models.scenario.scenario import Scenario
 from sim.kernel.event_loop.plane import CompiledPlane
@@ -63,7 +64,7 @@ def campaign(protocol: str, seeds: range, count: int) -> Iterator[tuple[Scenario
 
 def faults(outcome: Outcome) -> list[str]:
     """What is wrong; state that crashes of owner and checkpoint host have taken may be lost, and is said to be."""
-    said = any(str(what).endswith("is lost") for what in outcome.records.tables["decisions"]["what"])
+    said = Action.LOSE_STATE in outcome.records.tables["decisions"]["action"].tolist()
     return [fault for fault in outcome.faults if not (said and fault.startswith("lost"))]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from decided import said as decided
 from elastic_jobs import elastic_job
 from moving_jobs import MS, Crash, crashes, run
 from reference.world import World
@@ -39,7 +40,7 @@ def rows(made: RunRecords, name: str) -> list[tuple[Any, ...]]:
 
 def decisions(made: RunRecords, *words: str) -> list[tuple[int, str]]:
     """(when, what) of decisions that are about one of these words."""
-    return [(at, what) for at, what, _ in rows(made, "decisions") if any(word in what for word in words)]
+    return [(at, what) for at, what, _ in decided(made) if any(word in what for word in words)]
 
 
 def counted(rate: str = "200 /s", **changes: Any) -> Scenario:
@@ -127,7 +128,7 @@ def test_counting_takes_the_event_loop() -> None:
 def test_the_load_is_the_work_that_came_also_where_it_is_not_done() -> None:
     # 800 tuples a second of 2 ms are 1.6 cores.
     made = counted("800 /s", elasticity={"policy": "threshold", "period": "2 s", "moves": 1, "begin": "3 s"})
-    at, first = next((row[0], row[2]) for row in rows(simulate(made), "decisions") if "is to move" in row[1])
+    at, first = next((row[0], row[2]) for row in decided(simulate(made)) if "is to move" in row[1])
     assert (at, first[: first.index(" of")]) == (4 * S, "h-1 is at 160 %")
 
 
@@ -238,7 +239,7 @@ def test_a_spare_host_is_nothing_before_it_is_acquired() -> None:
 def test_nothing_moves_to_a_spare_host_by_an_event() -> None:
     move = {"kind": "migrate", "at": "1 s", "operator": "sum", "key_group": 1, "host": "h-1"}
     made = simulate(scenario(_raw({"move": move})))
-    assert (S, "sum[1] does not move to h-1", "that host is not in use") in rows(made, "decisions")
+    assert (S, "sum[1] does not move to h-1", "that host is not in use") in decided(made)
 
 
 def test_the_failure_of_a_spare_host_is_none() -> None:

@@ -1,0 +1,95 @@
+"""Decisions of the control plane: rows with columns, and the sentence that is made of one to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Action(StrEnum):
+    """What is decided on."""
+
+    RESTORE = "restore"  # a partition, on a host
+    LOSE_STATE = "lose state"  # of a partition, for good
+    FAIL = "fail"  # a host
+    FENCE = "fence"  # a host
+    MOVE = "move"  # a key group, to a host
+    USE_DIRECT = "use direct"  # for a key group whose protocol needs a checkpoint at the target
+    RESCALE = "rescale"  # an operator, from a number of tasks to another
+    STORE = "store"  # checkpoints of a partition, on a host in place of the planned one
+    REALLOCATE = "reallocate"  # checkpoints of a key group, from a host to another
+    COMPARE = "compare"  # the allocation of checkpoints with a fresh one
+    ADD_REPLICA = "add replica"  # of a key group, on a host
+    LOSE_REPLICA = "lose replica"  # of a key group, on a host
+    TAKE_OVER = "take over"  # a key group, by its replica on a host
+    FINISH_EARLY = "finish early"  # a key group goes on with a replica on a host that was being made
+    ACQUIRE = "acquire"  # a host
+    DRAIN = "drain"  # a host
+    RELEASE = "release"  # a host
+    BALANCE = "balance"  # a host
+
+
+class Verdict(StrEnum):
+    """Whether it is done."""
+
+    DONE = "done"
+    REFUSED = "refused"
+
+
+class Decision(NamedTuple):
+    """One decision: the columns of the table `decisions` but the instant.
+
+    `subject` is a key group or task (OPERATOR[index]), an operator or a host; `origin` and `target` are hosts, or
+    numbers of tasks where an operator is rescaled; each is empty where there is none.
+    """
+
+    action: str
+    subject: str
+    origin: str = ""
+    target: str = ""
+    verdict: str = Verdict.DONE
+    reason: str = ""
+
+
+_SENTENCES = {
+    (Action.RESTORE, Verdict.DONE): "{subject} resumes on {target}",
+    (Action.RESTORE, Verdict.REFUSED): "{subject} stays down",
+    (Action.LOSE_STATE, Verdict.DONE): "state of {subject} is lost",
+    (Action.FAIL, Verdict.REFUSED): "failure of {subject} ignored",
+    (Action.FENCE, Verdict.DONE): "{subject} is fenced",
+    (Action.MOVE, Verdict.DONE): "{subject} is to move to {target}",
+    (Action.MOVE, Verdict.REFUSED): "{subject} does not move to {target}",
+    (Action.USE_DIRECT, Verdict.DONE): "{subject} starts by direct",
+    (Action.RESCALE, Verdict.DONE): "{subject} goes from {origin} to {target} tasks",
+    (Action.STORE, Verdict.DONE): "checkpoints of {subject} go to {target}",
+    (Action.REALLOCATE, Verdict.DONE): "{subject} stores its checkpoints on {target}",
+    (Action.COMPARE, Verdict.REFUSED): "the allocation of checkpoints is not compared",
+    (Action.ADD_REPLICA, Verdict.DONE): "{subject} has a new replica on {target}",
+    (Action.ADD_REPLICA, Verdict.REFUSED): "{subject} gets no replica on {target}",
+    (Action.LOSE_REPLICA, Verdict.DONE): "{subject} loses its replica on {target}",
+    (Action.TAKE_OVER, Verdict.DONE): "{subject} is taken over by its replica on {target}",
+    (Action.FINISH_EARLY, Verdict.DONE): "{subject} is taken over by its unfinished replica on {target}",
+    (Action.ACQUIRE, Verdict.DONE): "{subject} is acquired",
+    (Action.DRAIN, Verdict.DONE): "{subject} is to be left",
+    (Action.DRAIN, Verdict.REFUSED): "{subject} is not left",
+    (Action.RELEASE, Verdict.DONE): "{subject} is released",
+    (Action.BALANCE, Verdict.REFUSED): "{subject} stays overloaded",
+}
+
+
+def sentence(decision: Decision) -> str:
+    """Return the decision in words, without its reason."""
+    found = _SENTENCES.get((Action(decision.action), Verdict(decision.verdict)))
+    if found is None:
+        raise ValueError(f"no sentence for {decision.action!r} that is {decision.verdict!r}")
+    return found.format(subject=decision.subject, origin=decision.origin, target=decision.target)
+
+
+def decisions(table: Mapping[str, np.ndarray]) -> Iterator[tuple[int, Decision]]:
+    """Yield (instant [ns], decision) of each row of the table `decisions`."""
+    columns = (table[name].tolist() for name in ("at_ns", *Decision._fields))
+    for at_ns, *row in zip(*columns, strict=True):
+        yield at_ns, Decision(*row)

@@ -1,0 +1,153 @@
+"""What happens when a host dies, when that is detected, and when the host is back: step by step, in one place.
+
+When a host dies nobody knows: tasks, state and messages are gone, and control goes on as before (`lose`). When the
+detector notices (`detected`), moves that lost somebody are called off, replicas take over, and every other partition is
+restored elsewhere (`recover`). A host that comes back is empty (`back`). The order of the steps is the protocol between
+the managers; each step whose order matters says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sim.control.catch_up import CatchUps
+from sim.control.cluster_view import LostPartition
+from sim.control.outages import Outages
+from sim.control.recovery import Recovery
+from sim.control.replicas import Replicas
+from sim.control.run_state import RunState
+from sim.migration.coordinator import Migrations
+
+
+class CrashCoordinator:
+    """Has each manager do its part of a crash, in order."""
+
+    def __init__(
+        self,
+        state: RunState,
+        outages: Outages,
+        catch_ups: CatchUps,
+        replicas: Replicas,
+        migrations: Migrations,
+        recovery: Recovery,
+    ) -> None:
+        self.state, self.cluster, self.outages, self.catch_ups = state, state.cluster, outages, catch_ups
+        self.replicas, self.migrations, self.recovery = replicas, migrations, recovery
+
+    # -- the host dies
+
+    def lose(self, host: int) -> list[int]:
+        """Lose all that is on the host, which nobody knows; return its partitions.
+
+        Until the failure is detected, what is sent to the host joins the list.
+        """
+        # Control goes on believing in what is there now, checkpoints included: that is written down while it is there.
+        lost = self.state.view.died(host, self._checkpoints_on(host))
+        # The plane takes the host for dead when it crashes: nothing that ends there may start anything else.
+        self.cluster.host_alive[host] = False
+        self.lose_again(host)
+        return lost
+
+    def lose_again(self, host: int) -> None:
+        """Lose what is on a dead host: what was there, or what was sent to it since."""
+        # Recoveries end with what the plane has counted for them so far, and outages begin for partitions that were
+        # live: both are asked of partitions that the crash of the plane is about to empty.
+        for partition in self.cluster.partitions_on(host):
+            self.recovery.lost_again(partition)
+        self.outages.lost(host)
+        # The plane drops task by task, as the cluster still lists them.
+        self.state.plane.crash(host)
+        self.cluster.lose_tasks(host)
+
+    def _checkpoints_on(self, host: int) -> dict[int, int]:
+        """The partitions whose newest checkpoint the host holds, with the host."""
+        checkpoint_host = self.state.plane.checkpoint_host
+        return {
+            partition: host
+            for partition in range(len(self.cluster.partition_task))
+            if checkpoint_host(partition) == host
+        }
+
+    # -- the failure is detected
+
+    def detected(self, host: int, lost: Sequence[int], failed_ns: int, row: int) -> None:
+        """Recover what was lost with the host; `row` is that of the failure."""
+        # From here on nothing is placed there and its checkpoints do not count: every choice below needs that.
+        self.state.view.detected(host)
+        # What a former owner on the host had sent may not have left. Its successor sends it before anything is called
+        # off: the moves that are called off next have not completed, and send for themselves.
+        self.migrations.host_died(host)
+        self.recover([LostPartition(partition, host, failed_ns, row) for partition in lost])
+
+    def recover(self, losses: Sequence[LostPartition]) -> None:
+        """Bring lost partitions back: on a replica or the target of a move, or from a checkpoint elsewhere."""
+        down = [loss for loss in losses if self._is_lost(loss)]
+        task = self.cluster.partition_task
+        before = {loss.partition: task[loss.partition] for loss in down}  # until they are assigned
+        # 1. Moves that lost somebody are called off. A group may go on with the instance it was moving to: then it is
+        #    not lost any more, and its replica must not take over as well.
+        self.migrations.cancel_affected(losses)
+        instead = [(loss, self._successor(loss)) for loss in down if not self.cluster.is_owner(loss.partition)]
+        self.replicas.unfinished(instead)
+        # 2. Replicas take over, before anything is assigned: what they answer for is not restored.
+        instead += self.replicas.fail_over(losses)
+        taken = [self.recovery.take_over(*one) for one in instead]
+        # 3. Everything else is assigned to a live host. All of it before one goes on: a source that is restored emits
+        #    what has waited there, and none of that may be sent to a task that is dead.
+        losses = [loss for loss in losses if self._is_lost(loss)]
+        begun = [entry for entry in map(self.recovery.assign, losses) if entry]
+        # 4. A host that was chosen may be dead as well, and nobody has detected: what was sent there is lost once more.
+        for host in sorted({self.cluster.task_host[entry.task] for entry in begun}):
+            if not self.cluster.host_alive[host]:
+                self.state.view.died(host, {})
+                self.lose_again(host)
+        # 5. Earlier outages that await a dead task now await its successors; then this one is awaited itself.
+        successors = [(before[entry.partition], entry.task) for entry in begun]
+        successors += [(before[loss.partition], entry.task) for (loss, _), entry in zip(instead, taken, strict=True)]
+        self.catch_ups.redirect(successors)
+        if begun or taken:
+            self.recovery.watch([*begun, *taken])
+        # 6. Live upstream partitions replay before anything is restored: one that is restored sends what it keeps by
+        #    itself, and would send it twice.
+        for entry in begun:
+            self.recovery.replay_upstream(entry)
+        for entry in begun:
+            self.recovery.restore(entry)
+        # 7. Last, groups without a replica ask for one: owners and hosts are known again.
+        self.migrations.renew_replicas()
+
+    def _is_lost(self, loss: LostPartition) -> bool:
+        """Whether the partition is the owner of its group, and gone."""
+        return self.cluster.is_owner(loss.partition) and not self.cluster.partition_live[loss.partition]
+
+    def _successor(self, loss: LostPartition) -> int:
+        """Who goes on in place of the partition: a replica or move that was under way and had a state already."""
+        return self.cluster.owner_of(self.cluster.group_of(loss.partition))
+
+    # -- hosts that come and go
+
+    def back(self, host: int) -> None:
+        """Use the host, which is there again, empty."""
+        self.begin(host)
+        # Partitions that stay down come first; moves may wait for them, and replicas for their owners.
+        self.recover_orphans()
+        self.migrations.begin_what_can()
+        self.migrations.renew_replicas()
+
+    def recover_orphans(self) -> None:
+        """Recover the partitions for which no host was alive, where one is now."""
+        self.recover(self.recovery.take_orphans())
+
+    def begin(self, host: int) -> None:
+        """The host is there, empty, and control knows it."""
+        self.cluster.host_alive[host] = True
+        self.state.view.back(host)
+
+    def end(self, host: int) -> None:
+        """The host, which is empty, is not in use any more, and control knows it."""
+        self.cluster.host_alive[host] = False
+        self.cluster.trusted[host] = False
+        self.state.plane.crash(host)
+        self.cluster.lose_tasks(host)
+        # What it may not have sent yet is sent again by those who have its key groups now.
+        self.migrations.host_died(host)
