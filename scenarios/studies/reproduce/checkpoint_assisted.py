@@ -278,7 +278,7 @@ def _shares(of: _Of) -> dict[str, Finding]:
             all(1.5 <= one <= 3 for one in gain[1:]),
             "K = 16 only with ties or maintenance" if gain[0] < 1.5 else "",
         ),
-        "airline-usable": Finding(f"{_triple(more, '.1f')} x", all(2 <= one <= 4 for one in more[1:])),
+        "airline-useable": Finding(f"{_triple(more, '.1f')} x", all(2 <= one <= 4 for one in more[1:])),
         "airline-rise": Finding(
             f"share {_triple(share['optimised'])}, usable {_triple(usable['optimised'])}; "
             f"correlations below 0.2 as they are: {_triple(share['literal'])}, {_triple(usable['literal'])}, "
