@@ -22,7 +22,8 @@ from sim.control.replicas import Replicas
 from sim.control.run_state import RunState
 from sim.control.statistics import Statistics
 from sim.data_plane import DataPlane, Listener
-from sim.migration.coordinator import Migrations
+from sim.migration.coordinator import RunCoordinator
+from sim.migration.moves import Migrations
 from sim.scaling.elasticity import Elasticity
 from sim.scaling.rescaling import Rescaling
 from sim.scaling.spare_hosts import SpareHosts
@@ -46,7 +47,8 @@ class Control:
         self.outages, self.catch_ups, self.statistics = Outages(state), CatchUps(state), Statistics(state)
         self.instances = Instances(state, self.outages)
         self.replicas = Replicas(state, self.instances, self.checkpoint_hosts)
-        self.migrations = Migrations(state, self.instances, self.replicas, self.catch_ups)
+        self.coordinator = RunCoordinator(state)
+        self.migrations = Migrations(state, self.instances, self.replicas, self.catch_ups, self.coordinator)
         self.recovery = Recovery(state, self.outages, self.catch_ups, self.replicas, self.migrations)
         self.crash = CrashCoordinator(
             state, self.outages, self.catch_ups, self.replicas, self.migrations, self.recovery
@@ -96,13 +98,13 @@ class Control:
         self.catch_ups.notice_empty(task)
 
     def message(self, token: int, task: int) -> None:
-        self.migrations.runtime.heard(token)
+        self.coordinator.runtime.heard(token)
 
     def aligned(self, token: int, task: int) -> None:
         """Nobody sends barriers yet."""
 
     def stored(self, partition: int) -> None:
-        self.migrations.runtime.stored(partition)
+        self.coordinator.runtime.stored(partition)
 
     def checkpoint_host(self, partition: int) -> int:
         return self.checkpoint_hosts.choose(partition)

@@ -102,7 +102,8 @@ class Cluster:
         self.partition_index = [k for op in plan.operators for k in range(op.description.groups)]
         self.partition_task = [-1] * len(self.partition_operator)
         self._last_task: dict[int, int] = {}  # of instances that are over
-        self.partition_live = [True] * len(self.partition_operator)
+        self.partition_live = [True] * len(self.partition_operator)  # changed by the methods below alone
+        self.down_owners: set[int] = set()  # owners of their groups that are not live
         self._group = list(range(len(self.partition_operator)))  # planned partition of each instance
         self._owner: dict[int, int] = {}  # group -> the owner, where it is not the planned partition
         self.planned_checkpoint_host: list[int | None] = self._checkpoint_hosts(plan.inputs.checkpoint_hosts)
@@ -158,14 +159,28 @@ class Cluster:
 
     def own(self, instance: int) -> None:
         """Make the instance the owner of its group."""
-        self._owner[self._group[instance]] = instance
+        group = self._group[instance]
+        self.down_owners.discard(self.owner_of(group))
+        self._owner[group] = instance
+        self._note_liveness(instance)
+
+    def set_live(self, instance: int, live: bool) -> None:
+        """Note whether the instance has a state and processes what comes."""
+        self.partition_live[instance] = live
+        self._note_liveness(instance)
+
+    def _note_liveness(self, instance: int) -> None:
+        if self.partition_live[instance]:
+            self.down_owners.discard(instance)
+        elif self.is_owner(instance):
+            self.down_owners.add(instance)
 
     def retire(self, instance: int) -> None:
         """The instance is over."""
         if not self.retired(instance):
             self._last_task[instance] = self.partition_task[instance]
         self.partition_task[instance] = NOWHERE
-        self.partition_live[instance] = False
+        self.set_live(instance, False)
 
     def retired(self, instance: int) -> bool:
         """Whether the instance is over."""
@@ -204,7 +219,7 @@ class Cluster:
         """The host died: its tasks are over, and the partitions there are not live."""
         for partition, task in enumerate(self.partition_task):
             if task in self.host_tasks[host]:
-                self.partition_live[partition] = False
+                self.set_live(partition, False)
         for task in self.host_tasks[host]:
             self.task_alive[task] = False
         self.host_tasks[host] = []

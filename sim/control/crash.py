@@ -16,7 +16,7 @@ from sim.control.outages import Outages
 from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
 from sim.control.run_state import RunState
-from sim.migration.coordinator import Migrations
+from sim.migration.moves import Migrations
 
 
 class CrashCoordinator:
@@ -86,7 +86,7 @@ class CrashCoordinator:
         before = {loss.partition: task[loss.partition] for loss in down}  # until they are assigned
         # 1. Moves that lost somebody are called off. A group may go on with the instance it was moving to: then it is
         #    not lost any more, and its replica must not take over as well.
-        self.migrations.cancel_affected(losses)
+        self.migrations.coordinator.cancel_affected(losses)
         instead = [(loss, self._successor(loss)) for loss in down if not self.cluster.is_owner(loss.partition)]
         self.replicas.unfinished(instead)
         # 2. Replicas take over, before anything is assigned: what they answer for is not restored.
@@ -131,7 +131,7 @@ class CrashCoordinator:
         self.begin(host)
         # Partitions that stay down come first; moves may wait for them, and replicas for their owners.
         self.recover_orphans()
-        self.migrations.begin_what_can()
+        self.migrations.coordinator.begin_what_can()
         self.migrations.renew_replicas()
 
     def recover_orphans(self) -> None:

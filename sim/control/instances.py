@@ -44,10 +44,10 @@ class Instances:
 
         What its checkpoint keeps for a key group that has moved since, or has got a replica, it keeps for the new
         instance, too. It sends none of that: the old instance has sent it, and whoever goes on when that dies sends it
-        again (`Migrations.host_died`, `Migrations._call_off`, `Replicas._take_over`).
+        again (`Migrations.host_died`, `Migrations.cancelled`, `Replicas._take_over`).
         """
         cluster, plane = self.cluster, self.state.plane
-        cluster.partition_live[instance] = True
+        cluster.set_live(instance, True)
         self._outages.check()
         plane.open(instance)
         plane.release(instance)

@@ -22,7 +22,7 @@ from sim.clock import Process
 from sim.control.cluster import NOWHERE
 from sim.control.run_state import RunState
 from sim.control.statistics import Count, Statistics
-from sim.migration.coordinator import Migrations
+from sim.migration.moves import Migrations
 
 _NS = 1e9
 _FEWEST = 2  # periods, and hosts

@@ -19,7 +19,7 @@ from sim.control.outages import Outages
 from sim.control.replicas import Replicas
 from sim.control.run_state import RunState
 from sim.data_plane import REMOTE
-from sim.migration.coordinator import Migrations
+from sim.migration.moves import Migrations
 
 _NS = 1_000_000_000
 
@@ -214,7 +214,7 @@ class Recovery:
             if missing:
                 why = f"no checkpoint has {missing} tuples that upstream let go"
                 self.state.decide(Action.LOSE_STATE, self.cluster.partition_name(partition), why)
-        self.cluster.partition_live[partition] = True
+        self.cluster.set_live(partition, True)
         self.outages.check()
         plane.open(partition)
         recovery.restored_ns = now
@@ -230,7 +230,7 @@ class Recovery:
         if operator.is_source or operator.timer_ns:
             plane.resume(partition)
         self.catch_ups.notice_empty(recovery.task)
-        self.migrations.begin_what_can()
+        self.migrations.coordinator.begin_what_can()
 
     def _keep_for_replicas(self, partition: int) -> None:
         """What a checkpoint keeps for an owner whose replica came later is kept for the replica, too."""

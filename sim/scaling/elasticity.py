@@ -16,8 +16,8 @@ from sim.control.cluster import NOWHERE
 from sim.control.run_state import RunState
 from sim.control.statistics import Statistics
 from sim.data_plane import REMOTE
-from sim.migration.context import MigrationRun
-from sim.migration.coordinator import Migrations
+from sim.migration.move import MigrationRun
+from sim.migration.moves import Migrations
 from sim.scaling import adaptation
 from sim.scaling.adaptation import ANYWHERE, Group, Host, Proposal, Round, Rules
 from sim.scaling.spare_hosts import SpareHosts
@@ -49,7 +49,7 @@ class Elasticity:
 
     def start(self) -> None:
         """Start the process, where somebody asks for it."""
-        self.migrations.ended = self._ended
+        self.migrations.on_end = self._ended
         if self.plan.counts_load:
             self.state.clock.process(self._checks())
 

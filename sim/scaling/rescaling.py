@@ -11,7 +11,7 @@ from models.topology import layout
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.run_state import RunState
-from sim.migration.coordinator import Migrations
+from sim.migration.moves import Migrations
 
 RESCALE = "rescale"
 
@@ -94,7 +94,7 @@ class Rescaling:
     def _completed_ns(self, change: _Change) -> int:
         done = {
             run.move.group: run.completed_ns
-            for run in self.migrations.runtime.runs
+            for run in self.migrations.runs
             if run.cause == RESCALE and run.requested_ns == change.at_ns and run.completed_ns is not None
         }
         if not all(group in done for group in change.groups):

@@ -6,16 +6,16 @@ import argparse
 import sys
 
 from lab.mutants import MUTANTS
+from lab.plans import ALL_PROTOCOLS
 from lab.report import command
 from lab.schedule import Schedule, drawn, run
 from lab.shrinking import shrunk
-from sim.migration.protocols import PROTOCOLS
 
 
 def main(arguments: list[str] | None = None) -> int:
     """1 if the schedule is at fault."""
     parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description=__doc__)
-    parser.add_argument("--protocol", choices=PROTOCOLS)
+    parser.add_argument("--protocol", choices=ALL_PROTOCOLS)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--schedule", help="a line that a shrunk schedule was printed as")
     parser.add_argument("--mutant", help="break this on purpose", choices=[mutant.name for mutant in MUTANTS])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from lab.laboratory import Laboratory
-from sim.migration.context import Protocol
+from lab.plans import SUBJECTS
+from sim.migration.protocol import Protocol
 
 
 @dataclass(frozen=True)
@@ -21,12 +23,12 @@ class Mutant:
 MUTANTS: list[Mutant] = []
 
 
-def protocol(name: str, title: str) -> Callable[[type[Protocol]], type[Protocol]]:
+def protocol(name: str, title: str) -> Callable[[type[Protocol[Any]]], type[Protocol[Any]]]:
     """Puts a class in the list, which takes the place of a protocol."""
 
-    def listed(broken: type[Protocol]) -> type[Protocol]:
+    def listed(broken: type[Protocol[Any]]) -> type[Protocol[Any]]:
         def tamper(lab: Laboratory) -> None:
-            lab.migrations.protocols[name] = broken
+            SUBJECTS[name].kind(lab).protocols[name] = broken
 
         MUTANTS.append(Mutant(title, name, tamper))
         return broken

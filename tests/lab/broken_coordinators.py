@@ -6,7 +6,8 @@ from typing import Any
 
 from lab.breaking import around
 from lab.laboratory import Laboratory
-from sim.migration.context import Context, Fact, Message
+from sim.migration.move import Fact, MoveContext
+from sim.migration.protocol import Message
 
 
 @around("cpa", "retire before hand-down")
@@ -27,7 +28,7 @@ def never_hands_down(lab: Laboratory) -> None:
 
 @around("cpa", "the state is handed down before the new owner has one")
 def hands_down_early(lab: Laboratory) -> None:
-    runtime = lab.migrations.runtime
+    runtime = lab.coordinator.runtime
     deliver = runtime.deliver
 
     def early(message: Message) -> None:
@@ -35,7 +36,7 @@ def hands_down_early(lab: Laboratory) -> None:
         deliver(message)
         if run.handing_down and not run.over and Fact.HOLDS not in run.facts:
             run.handing_down = False
-            Context(runtime, run, message.to)._hand_down()
+            MoveContext(runtime, run, message.to)._hand_down()
 
     runtime.deliver = early  # type: ignore[method-assign]
 
@@ -88,18 +89,18 @@ def unsent_is_lost(lab: Laboratory) -> None:
 
 @around("cpa", "a move that is over is obeyed")
 def over_is_obeyed(lab: Laboratory) -> None:
-    runtime = lab.migrations.runtime
+    runtime = lab.coordinator.runtime
 
     def deliver(message: Message) -> None:
         run = runtime.runs[message.run]
-        getattr(run.at(message.to), f"on_{message.kind}")(Context(runtime, run, message.to), message)
+        getattr(run.at(message.to), f"on_{message.kind}")(run.protocol.context(runtime, run, message.to), message)
 
     runtime.deliver = deliver  # type: ignore[method-assign]
 
 
 @around("cpa", "what was said to the dead reaches a new instance")
 def reaches_a_new_instance(lab: Laboratory) -> None:
-    runtime, cluster = lab.migrations.runtime, lab.cluster
+    runtime, cluster = lab.coordinator.runtime, lab.cluster
     deliver, arrives = runtime.deliver, lab.plane._message_arrives
 
     def comes(message: Any, task: Any) -> None:
@@ -117,7 +118,7 @@ def reaches_a_new_instance(lab: Laboratory) -> None:
 
 @around("cpa", "a move goes on with who is left")
 def stays_open(lab: Laboratory) -> None:
-    lab.migrations._call_off = lambda run: None  # type: ignore[method-assign]
+    lab.migrations.cancelled = lambda run: None  # type: ignore[method-assign]
 
 
 @around("cpal", "table entries outlive their move")
@@ -127,7 +128,7 @@ def keeps_routes(lab: Laboratory) -> None:
 
 def _calls_off_without(lab: Laboratory, verb: str) -> None:
     """Calling a move off leaves this verb out."""
-    call_off, plane = lab.migrations._call_off, lab.plane
+    call_off, plane = lab.migrations.cancelled, lab.plane
 
     def quietly(run: Any) -> None:
         before = getattr(plane, verb)
@@ -135,7 +136,7 @@ def _calls_off_without(lab: Laboratory, verb: str) -> None:
         call_off(run)
         setattr(plane, verb, before)
 
-    lab.migrations._call_off = quietly  # type: ignore[method-assign]
+    lab.migrations.cancelled = quietly  # type: ignore[method-assign]
 
 
 @around("cpa", "nothing is sent again when a move is called off")
@@ -167,7 +168,7 @@ def stays_silent(lab: Laboratory) -> None:
 @around("cpal", "the only state is given up when a move is called off")
 def gives_up_the_state(lab: Laboratory) -> None:
     """The group stays with the old instance, although that is dead and only the new one has a state."""
-    live, call_off = lab.cluster.partition_live, lab.migrations._call_off
+    live, call_off = lab.cluster.partition_live, lab.migrations.cancelled
 
     def wrongly(run: Any) -> None:
         before = live[run.move.new]
@@ -177,17 +178,22 @@ def gives_up_the_state(lab: Laboratory) -> None:
         if not lab.cluster.retired(run.move.new):
             live[run.move.new] = before
 
-    lab.migrations._call_off = wrongly  # type: ignore[method-assign]
+    lab.migrations.cancelled = wrongly  # type: ignore[method-assign]
 
 
 @around("cpa", "groups that send to each other move at once")
 def two_at_once(lab: Laboratory) -> None:
-    lab.migrations._meet = lambda group, other: group == other  # type: ignore[method-assign]
+    coordinator = lab.coordinator
+
+    def same_group(request: Any, ahead: Any) -> bool:
+        return any(one._groups[group] for one in (coordinator._claimed, ahead) for _, group in request.territory)
+
+    coordinator._is_blocked = same_group  # type: ignore[method-assign]
 
 
 @around("cpa", "two moves of a group at once")
 def same_group_twice(lab: Laboratory) -> None:
-    lab.migrations._meet = lambda group, other: False  # type: ignore[method-assign]
+    lab.coordinator._is_blocked = lambda request, ahead: False  # type: ignore[method-assign]
 
 
 @around("cpa", "a move begins while its group is being restored")
@@ -224,15 +230,16 @@ def begins_while_upstream_is_down(lab: Laboratory) -> None:
 
 @around("direct", "a move asks only those upstream that really live")
 def asks_who_lives(lab: Laboratory) -> None:
-    begin, view, alive = lab.migrations._begin, lab.state.view, lab.cluster.task_alive
+    begin, view, alive = lab.migrations.begin, lab.state.view, lab.cluster.task_alive
 
-    def begins(request: Any) -> None:
+    def begins(request: Any) -> Any:
         right = view.task_alive
         view.task_alive = lambda task: alive[task]  # type: ignore[method-assign]
-        begin(request)
+        run = begin(request)
         view.task_alive = right  # type: ignore[method-assign]
+        return run
 
-    lab.migrations._begin = begins  # type: ignore[method-assign]
+    lab.migrations.begin = begins  # type: ignore[method-assign]
 
 
 @around("direct", "control knows at once which tasks and checkpoint hosts are dead")
@@ -243,13 +250,13 @@ def knows_at_once(lab: Laboratory) -> None:
 
 @around("lazy_move", "checkpoints go to the target of a move that was called off")
 def leaves_the_checkpoint_host(lab: Laboratory) -> None:
-    call_off = lab.migrations._call_off
+    call_off = lab.migrations.cancelled
 
     def forgets_the_plan(run: Any) -> None:
         run.directed = False
         call_off(run)
 
-    lab.migrations._call_off = forgets_the_plan  # type: ignore[method-assign]
+    lab.migrations.cancelled = forgets_the_plan  # type: ignore[method-assign]
 
 
 @around("direct", "a second move inherits the checkpoint host of the first")
@@ -292,3 +299,8 @@ def keeps_nothing_for_who_has_moved(lab: Laboratory) -> None:
         plane.copy_kept = copy_kept  # type: ignore[method-assign]
 
     lab.instances.open = quietly  # type: ignore[method-assign]
+
+
+@around("stop_and_go", "tasks stay stopped where a run is cancelled")
+def stays_stopped(lab: Laboratory) -> None:
+    lab.stops.cancelled = lambda run: None  # type: ignore[method-assign]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from lab.breaking import protocol
-from sim.migration.context import Context, Message
+from lab.stops import Fact, StopAndGo, StopContext
+from sim.migration.move import MoveContext
+from sim.migration.protocol import Message
 from sim.migration.protocols.cpa import CPA
 from sim.migration.protocols.cpal import CPAL
 from sim.migration.protocols.direct import Direct
@@ -13,7 +15,7 @@ from sim.migration.protocols.direct import Direct
 
 @protocol("cpa", "to_state without the buffer")
 class ToStateWithoutBuffer(CPA):
-    def on_move(self, ctx: Context, message: Message) -> None:
+    def on_move(self, ctx: MoveContext, message: Message) -> None:
         ctx.route(self.move.new)
         ctx.send(self.move.target, "to_state")
         ctx.send(self.move.source, "to_checkpoint", turn=True)
@@ -21,7 +23,7 @@ class ToStateWithoutBuffer(CPA):
 
 @protocol("cpa", "the checkpoint becomes state at every to_state")
 class InstalledAtEach(CPA):
-    def on_to_state(self, ctx: Context, message: Message) -> None:
+    def on_to_state(self, ctx: MoveContext, message: Message) -> None:
         if ctx.has_state():
             ctx._plane.retire(self.move.new)  # what there is is forgotten
             partition = ctx._plane._numbered[self.move.new]
@@ -32,7 +34,7 @@ class InstalledAtEach(CPA):
 
 @protocol("cpa", "the source converts at the first to_checkpoint")
 class FirstToCheckpointConverts(CPA):
-    def on_to_checkpoint(self, ctx: Context, message: Message) -> None:
+    def on_to_checkpoint(self, ctx: MoveContext, message: Message) -> None:
         if self.first("to_checkpoint"):
             ctx.to_checkpoint()
         self.all_in("to_checkpoint", message.sender, self.move.upstream)
@@ -40,7 +42,7 @@ class FirstToCheckpointConverts(CPA):
 
 @protocol("cpa", "start from empty state")
 class EmptyState(CPA):
-    def on_to_state(self, ctx: Context, message: Message) -> None:
+    def on_to_state(self, ctx: MoveContext, message: Message) -> None:
         if not ctx.has_state():
             ctx._instances.open(self.move.new)
         ctx.after_backlog("replayed", note=message.sender)
@@ -48,7 +50,7 @@ class EmptyState(CPA):
 
 @protocol("cpa", "the redirect comes before the buffer")
 class RedirectFirst(CPA):
-    def on_move(self, ctx: Context, message: Message) -> None:
+    def on_move(self, ctx: MoveContext, message: Message) -> None:
         ctx.route(self.move.new)
         ctx.send(self.move.target, "to_state")
         ctx.send(self.move.source, "to_checkpoint", turn=True)
@@ -57,7 +59,7 @@ class RedirectFirst(CPA):
 
 @protocol("cpa", "to_checkpoint does not wait its turn")
 class FastToCheckpoint(CPA):
-    def on_move(self, ctx: Context, message: Message) -> None:
+    def on_move(self, ctx: MoveContext, message: Message) -> None:
         ctx.pauses()
         ctx.replay()
         ctx.route(self.move.new)
@@ -67,7 +69,7 @@ class FastToCheckpoint(CPA):
 
 @protocol("cpa", "the old owner's checkpoints go on")
 class StillCheckpointed(CPA):
-    def start(self, ctx: Context) -> None:
+    def start(self, ctx: MoveContext) -> None:
         for task in self.move.upstream:
             ctx.send(task, "move")
 
@@ -77,7 +79,7 @@ class StillCheckpointed(CPA):
 
 @protocol("cpal", "redirect instead of duplicate")
 class RedirectInsteadOfDuplicate(CPAL):
-    def on_move(self, ctx: Context, message: Message) -> None:
+    def on_move(self, ctx: MoveContext, message: Message) -> None:
         ctx.replay(turn=True)
         ctx.route(self.move.new)
         ctx.send(self.move.target, "to_state", turn=True)
@@ -85,7 +87,7 @@ class RedirectInsteadOfDuplicate(CPAL):
 
 @protocol("cpal", "no buffering after sync_group")
 class NothingHeld(CPAL):
-    def on_sync_group(self, ctx: Context, message: Message) -> None:
+    def on_sync_group(self, ctx: MoveContext, message: Message) -> None:
         ctx.pauses()
         if self.all_in("sync_group", message.sender, self.move.upstream):
             ctx.unmute()
@@ -94,7 +96,7 @@ class NothingHeld(CPAL):
 
 @protocol("cpal", "buffered tuples are dropped")
 class HeldDropped(CPAL):
-    def on_sync_group(self, ctx: Context, message: Message) -> None:
+    def on_sync_group(self, ctx: MoveContext, message: Message) -> None:
         ctx.hold(message.sender)
         if self.all_in("sync_group", message.sender, self.move.upstream):
             ctx.unmute()
@@ -105,7 +107,7 @@ class HeldDropped(CPAL):
 
 @protocol("cpal", "buffered tuples are held for ever")
 class HeldForEver(CPAL):
-    def on_sync_group(self, ctx: Context, message: Message) -> None:
+    def on_sync_group(self, ctx: MoveContext, message: Message) -> None:
         ctx.hold(message.sender)
         if self.all_in("sync_group", message.sender, self.move.upstream):
             ctx.unmute()
@@ -114,7 +116,7 @@ class HeldForEver(CPAL):
 
 @protocol("cpal", "not muted")
 class NotMuted(CPAL):
-    def on_to_state(self, ctx: Context, message: Message) -> None:
+    def on_to_state(self, ctx: MoveContext, message: Message) -> None:
         if not ctx.has_state():
             ctx.install()
         ctx.after_backlog("replayed", note=message.sender)
@@ -122,7 +124,7 @@ class NotMuted(CPAL):
 
 @protocol("cpal", "never unmuted")
 class NeverUnmuted(CPAL):
-    def on_sync_group(self, ctx: Context, message: Message) -> None:
+    def on_sync_group(self, ctx: MoveContext, message: Message) -> None:
         ctx.hold(message.sender)
         if self.all_in("sync_group", message.sender, self.move.upstream):
             ctx.release()
@@ -131,7 +133,7 @@ class NeverUnmuted(CPAL):
 
 @protocol("cpal", "one sync_group suffices")
 class OneSyncGroupSuffices(CPAL):
-    def on_sync_group(self, ctx: Context, message: Message) -> None:
+    def on_sync_group(self, ctx: MoveContext, message: Message) -> None:
         if self.first("sync_group"):
             ctx.unmute()
             ctx.after_backlog("caught_up")
@@ -140,7 +142,7 @@ class OneSyncGroupSuffices(CPAL):
 
 @protocol("cpal", "processed_all_replay after the first to_state")
 class SwitchAfterTheFirstReplay(CPAL):
-    def on_replayed(self, ctx: Context, message: Message) -> None:
+    def on_replayed(self, ctx: MoveContext, message: Message) -> None:
         assert isinstance(message.note, int)
         if self.first("replayed"):
             self.ask_for_the_switch(ctx)
@@ -149,7 +151,7 @@ class SwitchAfterTheFirstReplay(CPAL):
 
 @protocol("cpal", "one to_checkpoint suffices")
 class OneToCheckpointSuffices(CPAL):
-    def on_to_checkpoint(self, ctx: Context, message: Message) -> None:
+    def on_to_checkpoint(self, ctx: MoveContext, message: Message) -> None:
         if self.first("to_checkpoint"):
             ctx.to_checkpoint()
         self.all_in("to_checkpoint", message.sender, self.move.upstream)
@@ -157,7 +159,7 @@ class OneToCheckpointSuffices(CPAL):
 
 @protocol("cpal", "the switch before sync_group")
 class SwitchFirst(CPAL):
-    def on_processed_all_replay(self, ctx: Context, message: Message) -> None:
+    def on_processed_all_replay(self, ctx: MoveContext, message: Message) -> None:
         ctx.route(self.move.new)
         ctx.send(self.move.source, "to_checkpoint", turn=True)
         ctx.send(self.move.target, "sync_group")
@@ -165,7 +167,7 @@ class SwitchFirst(CPAL):
 
 @protocol("cpal", "sends nothing again after downstream was recovered")
 class NeverResends(CPAL):
-    def on_sync_group(self, ctx: Context, message: Message) -> None:
+    def on_sync_group(self, ctx: MoveContext, message: Message) -> None:
         ctx._run.resend = False
         super().on_sync_group(ctx, message)
 
@@ -175,7 +177,7 @@ class NeverResends(CPAL):
 
 @protocol("direct", "trim before the checkpoint is stored")
 class TrimsFirst(Direct):
-    def start(self, ctx: Context) -> None:
+    def start(self, ctx: MoveContext) -> None:
         plane = ctx._plane
         plane.trim(self.move.old, len(plane._numbered[self.move.old].applied))
         super().start(ctx)
@@ -183,22 +185,47 @@ class TrimsFirst(Direct):
 
 @protocol("direct", "does not wait for the checkpoint")
 class DoesNotWait(Direct):
-    def start(self, ctx: Context) -> None:
+    def start(self, ctx: MoveContext) -> None:
         ctx.checkpoint_to_target()
         CPA.start(self, ctx)
 
 
 @protocol("direct", "takes the first checkpoint that is stored for the right one")
 class AnyCheckpoint(Direct):
-    def on_stored(self, ctx: Context, message: Message) -> None:
+    def on_stored(self, ctx: MoveContext, message: Message) -> None:
         ctx.freeze_checkpoints()
         ctx.load_at_target("loaded")
 
 
 @protocol("direct", "checkpoints go on while the target reads one")
 class FreezesLate(Direct):
-    def on_stored(self, ctx: Context, message: Message) -> None:
+    def on_stored(self, ctx: MoveContext, message: Message) -> None:
         if ctx.target_has_checkpoint():
             ctx.load_at_target("loaded")
         else:
             ctx.checkpoint_to_target()
+
+
+# -- a plan over a whole operator
+
+
+@protocol("stop_and_go", "only the first task goes on")
+class OneGoesOn(StopAndGo):
+    def on_stopped(self, ctx: StopContext, message: Message) -> None:
+        assert isinstance(message.note, int)
+        if self.all_in("stopped", message.note, self.plan.members):
+            ctx.send(self.plan.members[0], "go")
+            for task in self.plan.members[1:]:
+                ctx.send(task, "pretend")
+
+    def on_pretend(self, ctx: StopContext, message: Message) -> None:
+        ctx.tell("gone", note=ctx.me)
+
+
+@protocol("stop_and_go", "the coordinator hears of one task for all")
+class OneStandsForAll(StopAndGo):
+    def on_gone(self, ctx: StopContext, message: Message) -> None:
+        if self.first("gone"):
+            ctx.goes_on()
+            ctx.done(Fact.RUNS)
+        self._heard.setdefault("gone", set())

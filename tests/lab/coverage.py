@@ -6,32 +6,16 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from lab.plans import SUBJECTS
 from sim.data_plane import CONTROL
-from sim.migration.context import Message, MigrationRun, Protocol
+from sim.migration.protocol import Message, Protocol, ProtocolRun
 
-ROLES = ("old owner", "new owner", "upstream", "downstream", "checkpoint host")
 BEGUN = "start"
 
 
-def kinds_of(protocol: type[Protocol]) -> list[str]:
+def kinds_of(protocol: type[Protocol[Any]]) -> list[str]:
     """What the protocol is told, read off its handlers."""
     return sorted(name.removeprefix("on_") for name in dir(protocol) if name.startswith("on_"))
-
-
-def roles_of(lab: Any, run: MigrationRun) -> dict[str, set[int]]:
-    """The live hosts that have each role in a move."""
-    cluster, move = lab.cluster, run.move
-    host_of = cluster.task_host
-    operator = lab.plan.operators[cluster.partition_operator[move.group]]
-    below = {edge.down.index for edge in operator.edges}
-    checkpoint_host = lab.plane.checkpoint_host(move.old)
-    return {
-        "old owner": {host_of[move.source]},
-        "new owner": {host_of[move.target]},
-        "upstream": {host_of[task] for task in move.upstream},
-        "downstream": {host_of[t] for t, o in enumerate(cluster.task_operator) if o in below and cluster.task_alive[t]},
-        "checkpoint host": set() if checkpoint_host is None or checkpoint_host < 0 else {checkpoint_host},
-    }
 
 
 class Coverage:
@@ -40,28 +24,27 @@ class Coverage:
     def __init__(self) -> None:
         self.met: Counter[tuple[str, ...]] = Counter()
         self._sent: dict[int, Message] = {}
-        self._works: dict[int, tuple[MigrationRun, str, int]] = {}
+        self._works: dict[int, tuple[ProtocolRun[Any], str, int]] = {}
         self._phase: dict[int, str] = {}  # of each run: what it was told last
 
     # -- watching one laboratory
 
     def watch(self, lab: Any, acted: Callable[[], None]) -> None:
         """Look at what the runtime of a laboratory does; `acted` is called before each step of a protocol."""
-        runtime = lab.migrations.runtime
+        runtime, services = lab.coordinator.runtime, lab.migrations.services
         self._sent, self._works, self._phase = {}, {}, {}
         send, after_backlog, load, deliver, start = (
             runtime.send,
             runtime.after_backlog,
-            runtime.load,
+            services.load,
             runtime.deliver,
             runtime.start,
         )
 
-        def starts(*arguments: Any) -> MigrationRun:
+        def starts(run: ProtocolRun[Any]) -> None:
             acted()
-            run = start(*arguments)
+            start(run)
             self.met[run.name, "crash-free" if all(lab.cluster.host_alive) else "with a crash", "runs"] += 1
-            return run
 
         def sends(message: Message, turn: bool) -> None:
             self._sent[lab.state._tokens] = message  # its token will be the next
@@ -70,7 +53,7 @@ class Coverage:
             self.met[run.name, "sent by " + who, message.kind] += 1
             send(message, turn)
 
-        def works(run: MigrationRun, kind: str, task: int, do: Callable[[], None]) -> None:
+        def works(run: ProtocolRun[Any], kind: str, task: int, do: Callable[[], None]) -> None:
             before = lab.state._tokens
             self.met[run.name, "work", kind] += 1
             do()
@@ -89,7 +72,7 @@ class Coverage:
         runtime.after_backlog = lambda message: works(
             runtime.runs[message.run], message.kind, message.to, lambda: after_backlog(message)
         )
-        runtime.load = lambda run, then: works(run, "loaded", run.move.target, lambda: load(run, then))
+        services.load = lambda run, then: works(run, "loaded", run.move.target, lambda: load(run, then))
         heard = runtime.heard
 
         def hears(token: int) -> None:
@@ -100,9 +83,9 @@ class Coverage:
 
     def dies(self, lab: Any, host: int) -> None:
         """The host is about to die: what is lost with it, and who it was."""
-        cluster, runs = lab.cluster, lab.migrations.runtime.runs
-        for run in lab.migrations.open.values():
-            for role, hosts in roles_of(lab, run).items():
+        cluster, runs = lab.cluster, lab.coordinator.runtime.runs
+        for run in lab.coordinator.open.values():
+            for role, hosts in SUBJECTS[run.name].hosts(lab, run).items():
                 if host in hosts:
                     self.met[run.name, "crash of " + role, self._phase.get(run.number, BEGUN)] += 1
         for token, message in list(self._sent.items()):
@@ -123,11 +106,11 @@ class Coverage:
 
     # -- what must have been met
 
-    def missing(self, protocol: type[Protocol], name: str) -> list[str]:
+    def missing(self, protocol: type[Protocol[Any]], name: str) -> list[str]:
         """Counters that stayed at 0, of those that the handlers of the class ask for."""
         kinds = kinds_of(protocol)
         wanted = [("delivered", kind) for kind in kinds]
-        wanted += [(f"crash of {role}", phase) for role in ROLES for phase in (BEGUN, *kinds)]
+        wanted += [(f"crash of {role}", phase) for role in SUBJECTS[name].roles for phase in (BEGUN, *kinds)]
         wanted += [(how, kind) for kind in kinds for how in self._ways(name, kind)]
         return [f"{what}: {kind}" for what, kind in wanted if not self.met[name, what, kind]]
 

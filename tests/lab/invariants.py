@@ -251,7 +251,7 @@ class InOrder(Invariant):
         """At rest; not in, or behind, a group that starts again from what upstream happens to keep."""
         found, path = [], seen.lineage.path
         anew = seen.losses.bereft
-        changed = anew | {run.move.group for run in seen.lab.migrations.runtime.runs}
+        changed = anew | {run.move.group for run in seen.lab.migrations.runs}
         for partition in (*seen.owners(), *seen.sinks()):
             last: dict[Path, int] = {}
             for tuple_id in () if partition.group.number in anew else partition.applied:
@@ -284,7 +284,7 @@ class AnsweredOnce(Invariant):
 
     def check(self, seen: Seen) -> list[str]:
         """At rest."""
-        runs = seen.lab.migrations.runtime.runs
+        runs = seen.lab.migrations.runs
         if seen.crashes or any(run.name not in SILENT for run in runs):
             return []
         moved = {seen.lab.cluster.partition_operator[run.move.group] for run in runs}

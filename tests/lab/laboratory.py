@@ -12,6 +12,7 @@ from reference.world import World
 
 from lab.job import Job, keys_of, plan_of
 from lab.scheduler import Chooser, Scheduler
+from lab.stops import Stops
 from models.records.tables import NEVER
 from sim.clock import LINK
 from sim.control.assembly import Control
@@ -105,6 +106,7 @@ class Laboratory(Control):
         )
         # When an outage is worked off is a matter of time, and decides nothing.
         self.recovery.watch = lambda begun: None  # type: ignore[method-assign]
+        self.stops = Stops(self.state, self.coordinator)
 
     def keyed_groups(self) -> range:
         """The planned partitions that are key groups."""
@@ -116,5 +118,5 @@ class Laboratory(Control):
 
     @property
     def moving(self) -> bool:
-        """Whether a move is going on or waits."""
-        return bool(self.migrations.open or self.migrations._waiting)
+        """Whether a run of a protocol is going on or waits."""
+        return bool(self.coordinator.open or self.coordinator.waiting)

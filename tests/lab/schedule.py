@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from random import Random
 
-from lab.coverage import Coverage, roles_of
+from lab.coverage import Coverage
 from lab.invariants import AT_REST, PREFIXES, Seen
 from lab.job import Job, random_job
 from lab.laboratory import Laboratory
+from lab.plans import SUBJECTS
 from lab.scheduler import Chooser, Listed, Noted, Seeded
 
 ROLES = ("old owner", "new owner", "upstream", "downstream", "checkpoint host", "any")
@@ -224,17 +225,12 @@ class Runner:
         self.lab.plane.save(partition)
 
     def _move(self, number: int, ask: Ask, patience: int = 12) -> None:
-        """Ask for the move; if the group has no checkpoint yet, rather later."""
-        lab = self.lab
-        group = lab.keyed_groups()[ask.group % len(lab.keyed_groups())]
-        owner = lab.cluster.owner_of(group)
-        checkpoint_host = lab.plane.checkpoint_host(owner)
-        if patience and (checkpoint_host is None or lab.plane.stored(group) < ask.after):
+        """Ask for a run of the protocol; where it is too early, later."""
+        lab, protocol = self.lab, self.schedule.protocol
+        checked, self._checked = self._checked, False
+        if not SUBJECTS[protocol].ask(lab, protocol, ask, patience > 0):
+            self._checked = checked
             lab.clock.add(("move", number, 0), lambda _: self._move(number, ask, patience - 1))
-            return
-        self._checked = False
-        host = checkpoint_host if ask.to_checkpoint_host and checkpoint_host is not None else ask.host % lab.job.hosts
-        lab.migrations.request(group, host, self.schedule.protocol)
 
     def _enable_crash(self, number: int, crash: Crash) -> None:
         self.lab.clock.add(("crash", number, 0), lambda _: self._crash(crash))
@@ -242,9 +238,10 @@ class Runner:
     def _crash(self, crash: Crash) -> None:
         lab = self.lab
         alive = [host for host, up in enumerate(lab.cluster.host_alive) if up]
-        runs = lab.migrations.runtime.runs
-        run = next(reversed(lab.migrations.open.values()), runs[-1] if runs else None)
-        hosts = sorted(roles_of(lab, run).get(crash.role, set()) & set(alive)) if run else []
+        runs = lab.coordinator.runtime.runs
+        run = next(reversed(lab.coordinator.open.values()), runs[-1] if runs else None)
+        subject = SUBJECTS[self.schedule.protocol]
+        hosts = sorted(subject.hosts(lab, run).get(subject.role(crash.role), set()) & set(alive)) if run else []
         hosts = hosts or alive
         if len(alive) < 3:
             return  # somebody has to go on

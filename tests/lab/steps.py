@@ -8,7 +8,8 @@ from typing import Any
 
 from reference.partition import Checkpoint
 
-from sim.migration.context import MigrationRun, Move, Protocol
+from sim.migration.move import MigrationRun, Move
+from sim.migration.protocol import ProtocolRun
 
 
 class Steps:
@@ -20,14 +21,20 @@ class Steps:
         # group -> checkpoint hosts, or none yet
         self.chosen: defaultdict[int, set[int | None]] = defaultdict(lambda: {None})
         self._read: dict[int, Checkpoint | None] = {}  # new instance -> the checkpoint that its host has read
-        runtime, plane, checkpoint_hosts = lab.migrations.runtime, lab.plane, lab.checkpoint_hosts
-        self._start, self._load, self._adopt = runtime.start, runtime.load, plane.adopt
+        runtime, services, plane = lab.coordinator.runtime, lab.migrations.services, lab.plane
+        checkpoint_hosts = lab.checkpoint_hosts
+        self._start, self._load, self._adopt = runtime.start, services.load, plane.adopt
         self._choose = checkpoint_hosts.choose
-        runtime.start, runtime.load, plane.adopt = self._starts, self._loads, self._adopts
+        runtime.start, services.load, plane.adopt = self._starts, self._loads, self._adopts
         checkpoint_hosts.choose = self._chooses
 
-    def _starts(self, name: str, protocol: type[Protocol], move: Move, requested_ns: int) -> MigrationRun:
+    def _starts(self, run: ProtocolRun[Any]) -> None:
         """A move needs everyone upstream: all have a state, or control cannot know that they have not."""
+        if isinstance(run, MigrationRun):
+            self._check_upstream(run.move)
+        self._start(run)
+
+    def _check_upstream(self, move: Move) -> None:
         cluster, upstream = self._lab.cluster, self._lab.instances.upstream(move.group)
         undetected = {host for host, up in enumerate(cluster.trusted) if up and not cluster.host_alive[host]}
         for group in self._lab.keyed_groups():
@@ -39,7 +46,6 @@ class Steps:
             asked = task in move.upstream or cluster.task_alive[task]
             if operator in upstream and not asked and self._died_undetected(task, undetected):
                 self.told.append("control knows of a crash before that is detected")
-        return self._start(name, protocol, move, requested_ns)  # type: ignore[no-any-return]
 
     def _died_undetected(self, task: int, undetected: set[int]) -> bool:
         """Whether the task was on its host when that died, and control does not know."""

@@ -15,6 +15,7 @@ from lab.coverage import Coverage
 from lab.invariants import lineage_of
 from lab.job import random_job
 from lab.laboratory import Laboratory
+from lab.plans import ALL_PROTOCOLS
 from lab.report import failure
 from lab.schedule import CAMPAIGNS, Schedule, drawn, run
 from lab.scheduler import Listed
@@ -29,7 +30,7 @@ RARE = {
 }
 """Those of the first 1,000 that meet what the first of all do not."""
 MORE = (*range(SEEDS, 2_070), *range(10_000, 30_700))
-every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
+every_protocol = pytest.mark.parametrize("protocol", ALL_PROTOCOLS)
 
 
 def campaign(protocol: str, seeds: Iterable[int]) -> Coverage:
@@ -46,14 +47,14 @@ def campaign(protocol: str, seeds: Iterable[int]) -> Coverage:
 @every_protocol
 def test_nothing_is_lost_or_done_twice_whatever_comes_next(protocol: str) -> None:
     coverage = campaign(protocol, (*range(SEEDS), *RARE.get(protocol, ())))
-    assert coverage.missing(PROTOCOLS[protocol], protocol) == []
+    assert coverage.missing(ALL_PROTOCOLS[protocol], protocol) == []
 
 
 @pytest.mark.slow
 @every_protocol
 def test_nothing_is_lost_or_done_twice_in_many_schedules(protocol: str) -> None:
     coverage = campaign(protocol, MORE)
-    assert coverage.missing(PROTOCOLS[protocol], protocol) == []
+    assert coverage.missing(ALL_PROTOCOLS[protocol], protocol) == []
 
 
 def test_a_handler_that_no_schedule_reaches_is_missed() -> None:

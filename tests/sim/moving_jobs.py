@@ -21,7 +21,8 @@ from sim.clock import Clock
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.engine import records
-from sim.migration.context import Message, Protocol
+from sim.migration.move import MoveProtocol
+from sim.migration.protocol import Message
 
 MS = 1_000_000
 HOSTS = 5
@@ -133,7 +134,7 @@ def run(
     made: Scenario,
     plane: PlaneFactory,
     crash: Crash | Sequence[Crash] | None = None,
-    instead: dict[str, type[Protocol]] | None = None,
+    instead: dict[str, type[MoveProtocol]] | None = None,
     clock: Clock | None = None,
     assists: bool = True,
     more_ns: int = 0,
@@ -152,7 +153,8 @@ def run(
     if assists:
         _assist(control, Random(made.seed + 1))
     moves.protocols = moves.protocols | (instead or {})
-    deliver, stored = moves.runtime.deliver, moves.runtime.stored
+    runtime = control.coordinator.runtime
+    deliver, stored = runtime.deliver, runtime.stored
 
     def noted(message: Message) -> None:
         phases.setdefault(message.kind, []).append(control.clock.now_ns())
@@ -162,7 +164,7 @@ def run(
         phases.setdefault("stored", []).append(control.clock.now_ns())
         stored(partition)
 
-    moves.runtime.deliver, moves.runtime.stored = noted, noted_stored  # type: ignore[method-assign]
+    runtime.deliver, runtime.stored = noted, noted_stored  # type: ignore[method-assign]
     control.start()
     happens = [crash] if isinstance(crash, Crash) else crash or []
     for one in happens:

@@ -98,7 +98,7 @@ class Scripted(Control):
         elif verb == "unalign":
             plane.unalign(task)
         elif verb == "work" and self.plan.operators[self.cluster.task_operator[task]].service_ns is not None:
-            self.work(task, self._instant(20), self._done)
+            self.state.work(task, self._instant(20), self._done)
         elif verb == "timed":
             plane.start_actions(self._timed(live))
         elif verb == "timed_mute" and self.plan.may_fail:
@@ -153,7 +153,7 @@ class Scripted(Control):
             recovered = self.cluster.partition_task[made] != task
             if self.cluster.task_alive[task] and not recovered and not self.cluster.partition_live[made]:
                 plane.adopt(made, partition)
-                self.cluster.partition_live[made] = True
+                self.cluster.set_live(made, True)
                 plane.open(made)
                 plane.release(made)
         elif verb == "checkpoint":
@@ -164,7 +164,7 @@ class Scripted(Control):
         elif verb == "trim":
             plane.trim(one, draw.randint(0, 5))
         elif verb == "retire" and one != group:
-            self.cluster.partition_live[one] = False
+            self.cluster.set_live(one, False)
             plane.retire(one)
 
     def _partition(self, task: int) -> int:

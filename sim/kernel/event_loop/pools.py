@@ -23,7 +23,7 @@ from sim.kernel.event_loop.state import (
     TRANSFER,
 )
 from sim.kernel.event_loop.task_records import CORES, EVENT, LANE, OWN_EVENT, PARCEL, SERVICE_SHARE, VISIT
-from sim.kernel.tools.memory_layout import records
+from sim.kernel.tools.memory_layout import extended, records
 from sim.kernel.tools.pointer import State
 
 if TYPE_CHECKING:
@@ -231,9 +231,7 @@ def with_rule(s: State) -> None:
 def with_partition(s: State, partition: int) -> None:
     """Make room for a partition with this number."""
     if partition >= s.partitions.shape[0]:
-        made = records(partition + 1, s.partitions.dtype)
-        made[: s.partitions.shape[0]] = s.partitions
-        s.partitions = made
+        s.partitions = extended(s.partitions, partition + 1)
 
 
 def with_actions(s: State, timed: np.ndarray) -> int:

@@ -28,3 +28,19 @@ def records(count: int, dtype: np.dtype) -> np.ndarray:
     room = np.zeros(count * dtype.itemsize + LINE, np.uint8)
     first = -room.ctypes.data % LINE
     return room[first : first + count * dtype.itemsize].view(dtype)
+
+
+def extended(array: np.ndarray, count: int) -> np.ndarray:
+    """Return records (count,) that begin with those of an array made by `records`, and end with zeros.
+
+    The length says how many there are, so it cannot be doubled; the memory behind it can. Records are added one by one,
+    and copied only where that memory is full.
+    """
+    memory = array.base  # the bytes of `records`
+    if isinstance(memory, np.ndarray) and memory.dtype == np.uint8:
+        first = array.ctypes.data - memory.ctypes.data
+        if first + count * array.dtype.itemsize <= memory.nbytes:
+            return memory[first : first + count * array.dtype.itemsize].view(array.dtype)
+    made = records(2 * count, array.dtype)
+    made[: array.shape[0]] = array
+    return made[:count]

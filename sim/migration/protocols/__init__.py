@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sim.migration.context import Protocol
+from sim.migration.move import MoveProtocol
 from sim.migration.protocols.cpa import CPA
 from sim.migration.protocols.cpal import CPAL, CaughtUpCPAL
 from sim.migration.protocols.direct import Direct
 from sim.migration.protocols.lazy_move import LazyMove
 
-PROTOCOLS: dict[str, type[Protocol]] = {
+PROTOCOLS: dict[str, type[MoveProtocol]] = {
     "direct": Direct,
     "cpa": CPA,
     "cpal": CPAL,

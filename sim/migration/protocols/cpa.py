@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from sim.migration.context import Context, Fact, Message, Protocol
+from sim.migration.move import Fact, MoveContext, MoveProtocol
+from sim.migration.protocol import Message
 
 
-class CPA(Protocol):
+class CPA(MoveProtocol):
     """Move a key group to the task that stores its newest checkpoint.
 
     Paused: the group, from the redirect until what upstream had kept is processed again. Copied: what upstream keeps.
     Lost: nothing. Downstream gets outputs twice, and drops them.
     """
 
-    def start(self, ctx: Context) -> None:
+    def start(self, ctx: MoveContext) -> None:
         """The controller informs all upstream."""
         ctx.freeze_checkpoints()
         for task in self.move.upstream:
@@ -20,7 +21,7 @@ class CPA(Protocol):
 
     # upstream
 
-    def on_move(self, ctx: Context, message: Message) -> None:
+    def on_move(self, ctx: MoveContext, message: Message) -> None:
         """Redirect the group, behind what was kept for it."""
         ctx.pauses()
         ctx.replay()
@@ -30,20 +31,20 @@ class CPA(Protocol):
 
     # at the task that has the group
 
-    def on_to_checkpoint(self, ctx: Context, message: Message) -> None:
+    def on_to_checkpoint(self, ctx: MoveContext, message: Message) -> None:
         """After the last tuple from everyone upstream, state becomes a checkpoint."""
         if self.all_in("to_checkpoint", message.sender, self.move.upstream):
             ctx.to_checkpoint()
 
     # at the task that has the checkpoint
 
-    def on_to_state(self, ctx: Context, message: Message) -> None:
+    def on_to_state(self, ctx: MoveContext, message: Message) -> None:
         """The checkpoint becomes state at the first; what was kept is in front already."""
         if not ctx.has_state():
             ctx.install()
         ctx.after_backlog("replayed", note=message.sender)
 
-    def on_replayed(self, ctx: Context, message: Message) -> None:
+    def on_replayed(self, ctx: MoveContext, message: Message) -> None:
         """All that one of those upstream had kept is processed."""
         assert isinstance(message.note, int)
         if self.all_in("replayed", message.note, self.move.upstream):

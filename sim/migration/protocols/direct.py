@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sim.migration.context import Context, Message
+from sim.migration.move import MoveContext
+from sim.migration.protocol import Message
 from sim.migration.protocols.cpa import CPA
 from sim.migration.protocols.sent_state import SentState
 
@@ -14,6 +15,6 @@ class Direct(SentState, CPA):
     Lost: nothing.
     """
 
-    def on_loaded(self, ctx: Context, message: Message) -> None:
+    def on_loaded(self, ctx: MoveContext, message: Message) -> None:
         """The state is in the memory of the target."""
         CPA.start(self, ctx)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sim.migration.context import Context, Message
+from sim.migration.move import MoveContext
+from sim.migration.protocol import Message
 from sim.migration.protocols.cpa import CPA
 
 
@@ -14,13 +15,13 @@ class LazyMove(CPA):
 
     needs_checkpoint = False
 
-    def start(self, ctx: Context) -> None:
+    def start(self, ctx: MoveContext) -> None:
         """The next checkpoint goes to the target."""
         if ctx.target_has_checkpoint():
             super().start(ctx)
         else:
             ctx.direct_checkpoints_to_target()
 
-    def on_stored(self, ctx: Context, message: Message) -> None:
+    def on_stored(self, ctx: MoveContext, message: Message) -> None:
         """One has been stored; that of before may have gone to somebody else."""
         self.start(ctx)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sim.migration.context import Context, Fact, Message
+from sim.migration.move import Fact, MoveContext
+from sim.migration.protocol import Message
 from sim.migration.protocols.cpal import CPAL
 from sim.migration.protocols.sent_state import SentState
 
@@ -15,11 +16,11 @@ class Replicate(SentState, CPAL):
     keeps, and from then on every tuple. Lost: nothing.
     """
 
-    def on_loaded(self, ctx: Context, message: Message) -> None:
+    def on_loaded(self, ctx: MoveContext, message: Message) -> None:
         """The state is in the memory of the target: the controller informs all upstream, as in `cpal`."""
         CPAL.start(self, ctx)
 
-    def on_replayed(self, ctx: Context, message: Message) -> None:
+    def on_replayed(self, ctx: MoveContext, message: Message) -> None:
         """What one of those upstream had kept is processed; with the last of them the replica is in step."""
         assert isinstance(message.note, int)
         if self.all_in("replayed", message.note, self.move.upstream):

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from sim.migration.context import Context, Message, Protocol
+from sim.migration.move import MoveContext, MoveProtocol
+from sim.migration.protocol import Message
 
 
-class SentState(Protocol):
+class SentState(MoveProtocol):
     """The begin of a move whose state travels; `on_loaded` goes on when the state is in the memory of the target."""
 
     needs_checkpoint = False
 
-    def start(self, ctx: Context) -> None:
+    def start(self, ctx: MoveContext) -> None:
         """A checkpoint for the target first."""
         ctx.checkpoint_to_target()
 
-    def on_stored(self, ctx: Context, message: Message) -> None:
+    def on_stored(self, ctx: MoveContext, message: Message) -> None:
         """The checkpoint is there; that of before may have come first, to somebody else."""
         if ctx.target_has_checkpoint():
             ctx.freeze_checkpoints()

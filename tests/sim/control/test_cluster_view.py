@@ -19,7 +19,8 @@ from models.scenario.inputs import RunInputs
 from sim.data_plane import CONTROL
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.migration.context import Context, Message, Protocol
+from sim.migration.move import MoveContext, MoveProtocol
+from sim.migration.protocol import Message
 from sim.migration.protocols.cpa import CPA
 
 DETECTED = 3000  # of a crash at 2.05 s [ms]: a time-out after the heartbeat of 2 s
@@ -130,10 +131,10 @@ def test_the_next_move_begins_when_the_coordinator_has_heard_of_the_end() -> Non
     assert second[1] == pytest.approx(first[0] + 5 * 20)
 
 
-class Trap(Protocol):
+class Trap(MoveProtocol):
     """A handler of a run that is over."""
 
-    def start(self, ctx: Context) -> None:
+    def start(self, ctx: MoveContext) -> None:
         raise AssertionError("a run that is over begins")
 
     def __getattr__(self, name: str) -> Any:
@@ -172,7 +173,7 @@ class Heard(CPA):
 
     tasks: set[int] = set()  # noqa: RUF012 - the test empties it
 
-    def on_move(self, ctx: Context, message: Message) -> None:
+    def on_move(self, ctx: MoveContext, message: Message) -> None:
         self.tasks.add(ctx.me)
         super().on_move(ctx, message)
 
@@ -187,7 +188,7 @@ def test_a_run_that_is_started_towards_a_dead_task_does_not_reach_its_successor(
     assert differences(outcomes[0].records, outcomes[1].records) == []
     assert outcomes[0].faults == []
     assert Heard.tasks == set()
-    upstream = outcomes[0].control.migrations.runtime.runs[0].move.upstream
+    upstream = outcomes[0].control.migrations.runs[0].move.upstream
     assert upstream
     assert not any(outcomes[0].control.cluster.task_alive[task] for task in upstream)
 
@@ -195,10 +196,10 @@ def test_a_run_that_is_started_towards_a_dead_task_does_not_reach_its_successor(
 class Patient(CPA):
     """Waits at the source task before it redirects: 200 ms, by a timer of its own."""
 
-    def on_move(self, ctx: Context, message: Message) -> None:
+    def on_move(self, ctx: MoveContext, message: Message) -> None:
         ctx.timer(200 * MS, "patience", note=message.kind)
 
-    def on_patience(self, ctx: Context, message: Message) -> None:
+    def on_patience(self, ctx: MoveContext, message: Message) -> None:
         assert message.note == "move"
         super().on_move(ctx, message)
 

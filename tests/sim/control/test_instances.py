@@ -68,7 +68,7 @@ class Moving(Control):
         made = cluster.new_instance(GROUP, task)
         plane.add_instance(made, GROUP, task)
         plane.adopt(made, GROUP)
-        cluster.partition_live[made] = True
+        cluster.set_live(made, True)
         plane.open(made)
         for sender in plane.senders(GROUP):
             plane.copy_kept(sender, GROUP, made)

@@ -25,7 +25,7 @@ from test_planes import differences
 from models.scenario.events import PROTOCOLS as NAMES
 from sim.control.assembly import PlaneFactory
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.migration.context import Protocol
+from sim.migration.move import MoveProtocol
 from sim.migration.protocols import PROTOCOLS
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -115,7 +115,7 @@ def test_cpal_answers_nothing_twice_and_cpa_does() -> None:
 
 
 # `FirstToCheckpointConverts` is seen only where channels differ in speed: there.
-MUTANTS: list[tuple[str, type[Protocol]]] = [
+MUTANTS: list[tuple[str, type[MoveProtocol]]] = [
     ("cpa", ToStateWithoutBuffer),
     ("cpal", RedirectInsteadOfDuplicate),
     ("cpal", HeldForEver),
@@ -126,7 +126,7 @@ MUTANTS: list[tuple[str, type[Protocol]]] = [
 ]
 
 
-def blamed(name: str, mutant: type[Protocol], seeds: Iterable[int], count: int) -> int | None:
+def blamed(name: str, mutant: type[MoveProtocol], seeds: Iterable[int], count: int) -> int | None:
     """The first seed at which something is wrong, or answered twice without a crash."""
     for seed in seeds:
         made = moving_job(seed, name)
@@ -142,6 +142,6 @@ def blamed(name: str, mutant: type[Protocol], seeds: Iterable[int], count: int) 
 
 
 @pytest.mark.parametrize(("name", "mutant"), MUTANTS, ids=[mutant.__name__ for _, mutant in MUTANTS])
-def test_a_broken_protocol_is_noticed(name: str, mutant: type[Protocol]) -> None:
+def test_a_broken_protocol_is_noticed(name: str, mutant: type[MoveProtocol]) -> None:
     first = 35 if mutant is SwitchAfterTheFirstReplay else 0  # which notices it
     assert blamed(name, mutant, (first, *range(40)), 4) is not None

@@ -26,7 +26,8 @@ from models.units import to_ns
 from sim.control.assembly import PlaneFactory
 from sim.data_plane import REMOTE
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.migration.context import Context, Message, Protocol
+from sim.migration.move import MoveContext, MoveProtocol
+from sim.migration.protocol import Message
 from sim.migration.protocols import PROTOCOLS
 from sim.migration.protocols.cpa import CPA
 from sim.migration.protocols.cpal import CPAL
@@ -78,7 +79,7 @@ def test_planes_agree_where_hosts_fail_again_and_again(seed: int) -> None:
 
 
 def faulty(
-    what: str, protocol: str, seed: int, count: int, mutant: type[Protocol] | None = None
+    what: str, protocol: str, seed: int, count: int, mutant: type[MoveProtocol] | None = None
 ) -> list[tuple[object, list[str]]]:
     """What is wrong in the schedules of one seed in which only channels keep their order."""
     made, instead = moving_beside(what, seed, protocol), {protocol: mutant} if mutant else None
@@ -168,7 +169,7 @@ def test_a_group_whose_host_died_before_it_was_frozen_gets_checkpoints_again() -
 class NotFrozen(CPA):
     """Checkpoints of the old instance go on into the store while the target fetches one."""
 
-    def start(self, ctx: Context) -> None:
+    def start(self, ctx: MoveContext) -> None:
         for task in self.move.upstream:
             ctx.send(task, "move")
 
@@ -176,7 +177,7 @@ class NotFrozen(CPA):
 class ReplayedBeforeTheFetch(CPAL):
     """The target says that all is replayed while what was replayed is held for the state."""
 
-    def on_to_state(self, ctx: Context, message: Message) -> None:
+    def on_to_state(self, ctx: MoveContext, message: Message) -> None:
         if not ctx.has_state():
             ctx.install(muted=True)
         ctx._runtime.after_backlog(Message(message.run, "replayed", ctx.me, ctx.me, message.sender))

@@ -26,7 +26,7 @@ from uneven_clock import UnevenClock
 
 from models.scenario.scenario import Scenario
 from models.units import to_ns
-from sim.migration.context import Context
+from sim.migration.move import MoveContext
 from sim.migration.protocols import PROTOCOLS
 
 MORE_NS = 8_000 * MS  # until all windows have ended and all is delivered
@@ -159,7 +159,7 @@ def begin_without_windows(patch: pytest.MonkeyPatch) -> Broken:
 
 def answer_without_sending_again(patch: pytest.MonkeyPatch) -> Broken:
     """At the switch the new instance does not send what ended in silence."""
-    patch.setattr(Context, "_has_event_time", False)
+    patch.setattr(MoveContext, "_has_event_time", False)
     return "cpal", 17
 
 

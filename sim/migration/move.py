@@ -1,24 +1,22 @@
-"""What a migration protocol may say and do.
-
-A protocol is a class of handlers (`sim/migration/protocols/`), written once. It acts on the data plane by the verbs of
-its `Context`, each for the task at which the handler runs, at the instant of the message that is handled. Tuples it
-never sees. Tasks of a host that died never come back under their number, so that a message for the dead reaches nobody.
-"""
+"""The plan of a key group that moves, and the verbs that its protocols have (`sim/migration/protocols/`)."""
 
 from __future__ import annotations
 
-import typing
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, ClassVar
 
+from sim.clock import MESSAGE, channel
 from sim.control.catch_up import CatchUps
 from sim.control.instances import Instances
 from sim.control.replicas import Replicas
 from sim.control.run_state import RunState
 from sim.data_plane import REMOTE
+from sim.migration.protocol import Carrier, Context, Message, Plan, Protocol, ProtocolRun, Request, Territory
+
+_NS = 1_000_000_000
 
 
 class Fact(Enum):
@@ -28,17 +26,15 @@ class Fact(Enum):
     HOLDS = "holds"  # the state of the source is the checkpoint of the target
 
 
-COMPLETE = frozenset(Fact)
-
-
 @dataclass(frozen=True)
-class Move:
+class Move(Plan):
     """A key group goes from one task to another.
 
-    `group` is its planned partition, `old` and `new` are the instances at `source` and `target`; `upstream` are the
-    tasks that sent to it when the move began.
+    `group` is its planned partition and `operator` its operator, `old` and `new` are the instances at `source` and
+    `target`; `upstream` are the tasks that sent to it when the move began.
     """
 
+    operator: int
     group: int
     old: int
     new: int
@@ -46,134 +42,115 @@ class Move:
     target: int
     upstream: tuple[int, ...]
 
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        """Return both owners, and everyone upstream."""
+        return self.source, self.target, *self.upstream
 
-class Message(NamedTuple):
-    """What one task says to another, or control to a task, in one run of a protocol."""
-
-    run: int
-    kind: str
-    sender: int
-    to: int
-    note: object = None
+    @property
+    def territory(self) -> Territory:
+        """Return the group."""
+        return ((self.operator, self.group),)
 
 
-class Protocol(ABC):
-    """The handlers of one run at one task, called `on_KIND`; attributes are what the task remembers of the run.
+@dataclass(frozen=True)
+class MoveRequest(Request):
+    """Somebody wants a key group to be elsewhere."""
 
-    `start` is called for the coordinator, and there `on_stored` when an announced checkpoint is stored.
-    """
+    group: int  # planned partition
+    host: int
 
-    needs_checkpoint = True  # the newest checkpoint must be with the target
 
-    def __init__(self, move: Move) -> None:
-        self.move = move
-        self._heard: dict[str, set[int]] = {}
+class MoveProtocol(Protocol[Move]):
+    """A protocol that moves a key group."""
+
+    complete: ClassVar[frozenset[Enum]] = frozenset(Fact)
+    needs_checkpoint: ClassVar[bool] = True
+    """Whether the newest checkpoint must be with the target."""
+
+    @property
+    def move(self) -> Move:
+        """Return the plan."""
+        return self.plan
 
     @abstractmethod
-    def start(self, ctx: Context) -> None:
+    def start(self, ctx: MoveContext) -> None:
         """Begin, at the coordinator."""
-
-    def all_in(self, kind: str, sender: int, expected: Iterable[int]) -> bool:
-        """Note that `kind` came from `sender`; whether it has now come from all that are expected."""
-        heard = self._heard.setdefault(kind, set())
-        heard.add(sender)
-        return heard >= set(expected)
-
-    def first(self, kind: str) -> bool:
-        """Whether nobody was heard of with this kind so far."""
-        return kind not in self._heard
 
 
 @dataclass
-class MigrationRun:
-    """One execution of a protocol, and what became of it."""
+class MigrationRun(ProtocolRun[Move]):
+    """One execution of a protocol that moves a key group."""
 
-    number: int
-    name: str  # of the protocol
-    protocol: type[Protocol]
-    move: Move
-    requested_ns: int
-    over: bool = False
     resent: bool = False  # the host of the old owner died, and the new one has sent again what that had sent
     frozen: bool = False  # no checkpoint of the old instance is taken
     directed: bool = False  # the periodic checkpoints of the old instance go to the target
     planned_before: int | None = None  # where they went before that
     handing_down: bool = False  # the old instance is to hand down its state as soon as the new one is live
     resend: bool = False  # downstream has lost what the old instance sent while the new one was silent
-    stored: bool = False  # a checkpoint that was announced is stored
     loading: bool = False  # the target is fetching the checkpoint from the remote store
     loaded: bool = False  # the checkpoint is in the memory of the target
     deferred: list[Message] = field(default_factory=list)  # what the target says to itself meanwhile
-    local: dict[int, Protocol] = field(default_factory=dict)  # by task
-    paused_ns: int | None = None
-    resumed_ns: int | None = None
-    completed_ns: int | None = None
     worst_ns: int | None = None  # once it is final
     replayed: int = 0
     bytes: int = 0
-    facts: set[Fact] = field(default_factory=set)  # that are true
-    told: set[Fact] = field(default_factory=set)  # of which the coordinator has heard
-    cause: str = "event"  # who asked for it
 
-    def at(self, task: int) -> Protocol:
-        """What the task remembers of the run."""
-        if task not in self.local:
-            self.local[task] = self.protocol(self.move)
-        return self.local[task]
+    @property
+    def move(self) -> Move:
+        """Return the plan."""
+        return self.plan
 
 
-class Carrier(typing.Protocol):
-    """What a context asks of whoever carries the messages of its run (`sim.migration.runtime`)."""
+class MoveServices:
+    """The managers that the verbs of a moving group need, and how a stored checkpoint is read."""
 
-    state: RunState
-    instances: Instances
-    replicas: Replicas
-    catch_ups: CatchUps
-
-    def send(self, message: Message, turn: bool) -> None:
-        """Hand a message to the data plane."""
-
-    def after_backlog(self, message: Message) -> None:
-        """Carry a message of a task to itself, in front of its queue."""
-
-    def timer(self, message: Message, delay_ns: int) -> None:
-        """Carry a message of a task, or of the coordinator, to itself after a time."""
-
-    def tell(self, message: Message) -> None:
-        """Carry a message to the coordinator, which takes the latency alone."""
+    def __init__(self, state: RunState, instances: Instances, replicas: Replicas, catch_ups: CatchUps) -> None:
+        self.state, self.instances, self.replicas, self.catch_ups = state, instances, replicas, catch_ups
 
     def load(self, run: MigrationRun, then: Callable[[], None]) -> None:
-        """Have the target read the stored checkpoint; then go on."""
+        """Have the target read the stored checkpoint, which comes from the remote store if it is there; then go on."""
+        state, move, plane = self.state, run.move, self.state.plane
+        size = plane.checkpoint_bytes(move.old)
+        if plane.checkpoint_host(move.old) != REMOTE:
+            self._read(run, size, then)
+            return
+        state.recorder.restore(state.clock.now_ns(), size)
+        rank = channel(MESSAGE, move.target, move.target)
+        state.clock.at(plane.fetch_ns(size), rank, lambda _: self._read(run, size, then))
 
-    def fact(self, run: MigrationRun, what: Fact) -> None:
-        """Note that something is true at a task."""
+    def _read(self, run: MigrationRun, size: int, then: Callable[[], None]) -> None:
+        """Occupy the target, unless it is dead or the run is over, for as long as it takes."""
+        state, target = self.state, run.move.target
+        rate = state.plan.operators[state.cluster.task_operator[target]].description.deserialise_bytes_per_s
+        if run.over or not state.cluster.task_alive[target]:
+            return
+        if rate is None:
+            self._loaded(run, then)
+        else:
+            state.work(target, max(1, round(size * _NS / rate)), lambda: self._loaded(run, then))
+
+    def _loaded(self, run: MigrationRun, then: Callable[[], None]) -> None:
+        if not run.over:
+            run.loaded = True
+            then()
 
 
-class Context:
-    """The verbs of one task in one run."""
+class MoveContext(Context):
+    """The verbs of one task in the move of a key group."""
 
-    def __init__(self, runtime: Carrier, run: MigrationRun, me: int) -> None:
-        self._runtime, self._run, self.me = runtime, run, me
-        self._state, self._instances = runtime.state, runtime.instances
-        self._plane, self._cluster = runtime.state.plane, runtime.state.cluster
+    _run: MigrationRun
 
-    # -- messages
-
-    def send(self, to: int, kind: str, turn: bool = False, note: object = None) -> None:
-        """A message behind all that left this task for the other; with `turn` it waits its turn in the queue."""
-        self._runtime.send(Message(self._run.number, kind, self.me, to, note), turn)
+    def __init__(self, runtime: Carrier, run: Any, me: int) -> None:
+        super().__init__(runtime, run, me)
+        self._services: MoveServices = run.kind.services
+        self._instances: Instances = self._services.instances
 
     def after_backlog(self, kind: str, note: object = None) -> None:
-        """A message to itself behind all that is in front of its queue now, or is held for a state that is fetched."""
-        message = Message(self._run.number, kind, self.me, self.me, note)
+        """Send a message to itself behind all that is in front of its queue now, or is held for a state on its way."""
         if self._run.loading:
-            self._run.deferred.append(message)
+            self._run.deferred.append(Message(self._run.number, kind, self.me, self.me, note))
         else:
-            self._runtime.after_backlog(message)
-
-    def timer(self, delay_ns: int, kind: str, note: object = None) -> None:
-        """A message to itself after a time, at once on arrival; gone with the task or with the run."""
-        self._runtime.timer(Message(self._run.number, kind, self.me, self.me, note), delay_ns)
+            super().after_backlog(kind, note)
 
     # -- the sending side
 
@@ -182,7 +159,7 @@ class Context:
         move = self._run.move
         for sender in self._own_senders(move.old):
             self._plane.copy_kept(sender, move.old, move.new)
-            if self._runtime.replicas.silent(sender):
+            if self._services.replicas.silent(sender):
                 continue
             rows, size = self._plane.replay(sender, move.new, turn)
             self._run.replayed += rows
@@ -211,7 +188,7 @@ class Context:
             return
         if self._plane.checkpoint_host(run.move.old) == REMOTE and not run.loaded:
             run.loading = True
-            self._runtime.load(run, lambda: self._install(muted))
+            self._services.load(run, lambda: self._install(muted))
         else:
             self._install(muted)
 
@@ -268,7 +245,7 @@ class Context:
         if not self._is_remote:
             self._plane.hand_down(move.old, move.new)
         self._instances.retire(move.old)
-        self._runtime.catch_ups.moved(move.source, move.target)
+        self._services.catch_ups.moved(move.source, move.target)
         self.done(Fact.HOLDS)
 
     # -- checkpoints, at the coordinator
@@ -289,7 +266,7 @@ class Context:
         Those that go to the remote store do so all the same.
         """
         move = self._run.move
-        self._plane.announce(move.old)
+        self._runtime.announce(self._run, move.old)
         if self._is_remote:
             return
         if not self._run.directed:
@@ -314,7 +291,7 @@ class Context:
     def load_at_target(self, kind: str) -> None:
         """The target reads what has come, or is in the remote store, into memory; then this message comes back here."""
         message = Message(self._run.number, kind, self._run.move.target, self.me)
-        self._runtime.load(self._run, lambda: self._runtime.tell(message))
+        self._services.load(self._run, lambda: self._runtime.tell(message))
 
     @property
     def _has_event_time(self) -> bool:
@@ -324,17 +301,5 @@ class Context:
     def _is_remote(self) -> bool:
         return self._state.plan.scenario.fault_tolerance.store == "remote"
 
-    # -- facts
 
-    def pauses(self) -> None:
-        """From now on the group is not processed; only the first time counts."""
-        if self._run.paused_ns is None:
-            self._run.paused_ns = self._state.clock.now_ns()
-
-    def goes_on(self) -> None:
-        """What had waited for the move has been processed; the last time counts."""
-        self._run.resumed_ns = self._state.clock.now_ns()
-
-    def done(self, what: Fact) -> None:
-        """A fact for the coordinator, which hears of it a latency later."""
-        self._runtime.fact(self._run, what)
+MoveProtocol.context = MoveContext

@@ -1,0 +1,225 @@
+"""What a protocol of the control plane may say and do, for any plan.
+
+A protocol is a class of handlers, written once. It acts on the data plane by the verbs of its `Context`, each for the
+task at which the handler runs, at the instant of the message that is handled. It never sees tuples. Tasks of a host
+that died never come back under their number, so that a message for the dead reaches nobody.
+
+A *plan* says which tasks and operators take part in one run of a protocol: `sim.migration.move.Move` is one. Who knows
+how runs of such plans begin, end and are cancelled is its `PlanKind`; `sim.migration.coordinator` is the same for all.
+"""
+
+from __future__ import annotations
+
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from sim.control.run_state import RunState
+from sim.data_plane import CONTROL
+
+WHOLE = None  # in place of a key group: all of an operator
+
+Territory = tuple[tuple[int, int | None], ...]
+"""What a run changes, and no other run may change meanwhile: pairs of an operator and a key group, or `WHOLE`."""
+
+
+class Plan(ABC):
+    """Which tasks and operators take part in a run of a protocol; a frozen value."""
+
+    @property
+    @abstractmethod
+    def tasks(self) -> tuple[int, ...]:
+        """Return every task that is asked for something: a run that loses one of them is cancelled."""
+
+    @property
+    @abstractmethod
+    def territory(self) -> Territory:
+        """Return what the run changes."""
+
+
+class Message(NamedTuple):
+    """What one task says to another, or control to a task, in one run of a protocol."""
+
+    run: int
+    kind: str
+    sender: int
+    to: int
+    note: object = None
+
+
+P = TypeVar("P", bound=Plan)
+
+
+class Protocol(ABC, Generic[P]):
+    """The handlers of one run at one task, called `on_KIND`; attributes are what the task remembers of the run.
+
+    `start` is called for the coordinator, and there `on_stored` when an announced checkpoint is stored.
+    """
+
+    complete: ClassVar[frozenset[Enum]]
+    """The facts that make a run complete, once the coordinator has heard of all of them."""
+    context: ClassVar[type[Context]]
+    """The verbs that the handlers are given."""
+
+    def __init__(self, plan: P) -> None:
+        self.plan = plan
+        self._heard: dict[str, set[int]] = {}
+
+    @abstractmethod
+    def start(self, ctx: Any) -> None:
+        """Begin, at the coordinator."""
+
+    def all_in(self, kind: str, sender: int, expected: Iterable[int]) -> bool:
+        """Note that `kind` came from `sender`; return whether it has now come from all that are expected."""
+        heard = self._heard.setdefault(kind, set())
+        heard.add(sender)
+        return heard >= set(expected)
+
+    def first(self, kind: str) -> bool:
+        """Return whether nobody was heard of with this kind so far."""
+        return kind not in self._heard
+
+
+@dataclass
+class ProtocolRun(Generic[P]):
+    """One execution of a protocol, and what became of it."""
+
+    name: str  # of the protocol
+    protocol: type[Protocol[P]]
+    plan: P
+    kind: PlanKind[Any]
+    requested_ns: int
+    cause: str = "event"  # who asked for it
+    number: int = -1  # given when it starts
+    stored: bool = False  # a checkpoint that it awaits is stored
+    over: bool = False
+    local: dict[int, Protocol[P]] = field(default_factory=dict)  # by task
+    paused_ns: int | None = None
+    resumed_ns: int | None = None
+    completed_ns: int | None = None
+    facts: set[Enum] = field(default_factory=set)  # that are true
+    told: set[Enum] = field(default_factory=set)  # of which the coordinator has heard
+
+    def at(self, task: int) -> Protocol[P]:
+        """Return what the task remembers of the run."""
+        if task not in self.local:
+            self.local[task] = self.protocol(self.plan)
+        return self.local[task]
+
+
+@dataclass(frozen=True)
+class Request:
+    """Somebody wants a run of a protocol; each kind of plan adds what it needs to know."""
+
+    territory: Territory
+    protocol: str
+    requested_ns: int
+    cause: str
+
+
+Q = TypeVar("Q", bound=Request)
+
+
+class PlanKind(ABC, Generic[Q]):
+    """How runs of one kind of plan begin, end and are cancelled: what the coordinator asks."""
+
+    def up_to_date(self, request: Q) -> Q | None:
+        """Return the request as it is wanted by now, or None if it is not wanted any more."""
+        return request
+
+    def may_change(self, request: Q) -> bool:
+        """Return whether `up_to_date` may say something else later on."""
+        return False
+
+    @abstractmethod
+    def waits(self, request: Q) -> bool:
+        """Return whether somebody that has to take part is known to be down, or does not answer."""
+
+    @abstractmethod
+    def begin(self, request: Q) -> ProtocolRun[Any] | None:
+        """Return the run, ready to start; None where the request is refused, which a decision says."""
+
+    def started(self, run: Any) -> None:
+        """The run has started."""
+
+    def completed(self, run: Any) -> None:
+        """All facts of the run are true; the coordinator has not heard of all of them yet."""
+
+    @abstractmethod
+    def ended(self, run: Any) -> None:
+        """The coordinator has heard of all facts: the run is over."""
+
+    def lost(self, run: Any, operators: set[int]) -> None:
+        """Partitions of these operators are lost, which is detected now; the run may go on or not."""
+
+    def can_be_cancelled(self, run: Any) -> bool:
+        """Return whether a run that has lost a task is cancelled; one that is complete need not be."""
+        return run.completed_ns is None
+
+    @abstractmethod
+    def cancelled(self, run: Any) -> None:
+        """A host that has a part in the run died, which is detected: leave everything in one piece."""
+
+
+class Carrier(typing.Protocol):
+    """What a context asks of whoever carries the messages of its run (`sim.migration.runtime`)."""
+
+    state: RunState
+
+    def send(self, message: Message, turn: bool) -> None:
+        """Hand a message to the data plane."""
+
+    def after_backlog(self, message: Message) -> None:
+        """Carry a message of a task to itself, in front of its queue."""
+
+    def timer(self, message: Message, delay_ns: int) -> None:
+        """Carry a message of a task, or of the coordinator, to itself after a time."""
+
+    def tell(self, message: Message) -> None:
+        """Carry a message to the coordinator, which takes the latency alone."""
+
+    def announce(self, run: ProtocolRun[Any], partition: int) -> None:
+        """Have the run told `stored` when the next checkpoint of the partition is."""
+
+    def fact(self, run: ProtocolRun[Any], what: Enum) -> None:
+        """Note that something is true at a task."""
+
+
+class Context:
+    """The verbs of one task in one run, whatever its plan."""
+
+    def __init__(self, runtime: Carrier, run: Any, me: int) -> None:
+        self._runtime, self._run, self.me = runtime, run, me
+        self._state, self._plane, self._cluster = runtime.state, runtime.state.plane, runtime.state.cluster
+
+    def send(self, to: int, kind: str, turn: bool = False, note: object = None) -> None:
+        """Send a message behind all that left this task for the other; with `turn` it waits its turn in the queue."""
+        self._runtime.send(Message(self._run.number, kind, self.me, to, note), turn)
+
+    def tell(self, kind: str, note: object = None) -> None:
+        """Send a message to the protocol at the coordinator, which takes the latency alone."""
+        self._runtime.tell(Message(self._run.number, kind, self.me, CONTROL, note))
+
+    def after_backlog(self, kind: str, note: object = None) -> None:
+        """Send a message to itself behind all that is in front of its queue now."""
+        self._runtime.after_backlog(Message(self._run.number, kind, self.me, self.me, note))
+
+    def timer(self, delay_ns: int, kind: str, note: object = None) -> None:
+        """Send a message to itself after a time, at once on arrival; it is gone with the task or with the run."""
+        self._runtime.timer(Message(self._run.number, kind, self.me, self.me, note), delay_ns)
+
+    def pauses(self) -> None:
+        """Note that from now on what the plan is about is not processed; only the first time counts."""
+        if self._run.paused_ns is None:
+            self._run.paused_ns = self._state.clock.now_ns()
+
+    def goes_on(self) -> None:
+        """Note that what had waited for the run has been processed; the last time counts."""
+        self._run.resumed_ns = self._state.clock.now_ns()
+
+    def done(self, what: Enum) -> None:
+        """State a fact for the coordinator, which hears of it a latency later."""
+        self._runtime.fact(self._run, what)

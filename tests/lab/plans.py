@@ -1,0 +1,103 @@
+"""How the laboratory asks for runs of each kind of plan, and who has a part in them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from lab.stops import StopAndGo
+from sim.migration.protocol import Protocol
+from sim.migration.protocols import PROTOCOLS
+
+
+class Subject(ABC):
+    """One kind of plan under the laboratory."""
+
+    roles: tuple[str, ...]
+    """Who can die; each has to in each phase of a run."""
+
+    @abstractmethod
+    def kind(self, lab: Any) -> Any:
+        """Return the plan kind of a laboratory, whose `protocols` mutants replace."""
+
+    @abstractmethod
+    def ask(self, lab: Any, protocol: str, ask: Any, patient: bool) -> bool:
+        """Ask for a run; return whether it was asked for, as it has to be without patience."""
+
+    @abstractmethod
+    def hosts(self, lab: Any, run: Any) -> dict[str, set[int]]:
+        """Return the hosts that have each role in the run."""
+
+    def role(self, drawn: str) -> str:
+        """Return which of the roles a drawn one stands for."""
+        return drawn
+
+
+class Moves(Subject):
+    """A key group that moves."""
+
+    roles = ("old owner", "new owner", "upstream", "downstream", "checkpoint host")
+
+    def kind(self, lab: Any) -> Any:
+        return lab.migrations
+
+    def ask(self, lab: Any, protocol: str, ask: Any, patient: bool) -> bool:
+        """If the group has no checkpoint yet, rather later."""
+        group = lab.keyed_groups()[ask.group % len(lab.keyed_groups())]
+        checkpoint_host = lab.plane.checkpoint_host(lab.cluster.owner_of(group))
+        if patient and (checkpoint_host is None or lab.plane.stored(group) < ask.after):
+            return False
+        to_checkpoint = ask.to_checkpoint_host and checkpoint_host is not None
+        lab.migrations.request(group, checkpoint_host if to_checkpoint else ask.host % lab.job.hosts, protocol)
+        return True
+
+    def hosts(self, lab: Any, run: Any) -> dict[str, set[int]]:
+        cluster, move = lab.cluster, run.move
+        host_of = cluster.task_host
+        checkpoint_host = lab.plane.checkpoint_host(move.old)
+        return {
+            "old owner": {host_of[move.source]},
+            "new owner": {host_of[move.target]},
+            "upstream": {host_of[task] for task in move.upstream},
+            "downstream": _downstream(lab, move.operator),
+            "checkpoint host": set() if checkpoint_host is None or checkpoint_host < 0 else {checkpoint_host},
+        }
+
+
+class Stopped(Subject):
+    """An operator that stops and goes on."""
+
+    roles = ("member", "upstream", "downstream")
+    _STANDS_FOR: Mapping[str, str] = {"old owner": "member", "new owner": "member", "checkpoint host": "upstream"}
+
+    def kind(self, lab: Any) -> Any:
+        return lab.stops
+
+    def ask(self, lab: Any, protocol: str, ask: Any, patient: bool) -> bool:
+        group = lab.keyed_groups()[ask.group % len(lab.keyed_groups())]
+        lab.stops.request(lab.cluster.partition_operator[group])
+        return True
+
+    def hosts(self, lab: Any, run: Any) -> dict[str, set[int]]:
+        cluster, operator = lab.cluster, run.plan.operator
+        above = set(lab.plan.dataflow.predecessors(operator))
+        alive = [task for task, up in enumerate(cluster.task_alive) if up]
+        return {
+            "member": {cluster.task_host[task] for task in run.plan.members},
+            "upstream": {cluster.task_host[task] for task in alive if cluster.task_operator[task] in above},
+            "downstream": _downstream(lab, operator),
+        }
+
+    def role(self, drawn: str) -> str:
+        return self._STANDS_FOR.get(drawn, drawn)
+
+
+def _downstream(lab: Any, operator: int) -> set[int]:
+    cluster, below = lab.cluster, {edge.down.index for edge in lab.plan.operators[operator].edges}
+    return {cluster.task_host[t] for t, o in enumerate(cluster.task_operator) if o in below and cluster.task_alive[t]}
+
+
+MOVES, STOPS = Moves(), Stopped()
+SUBJECTS: dict[str, Subject] = {**dict.fromkeys(PROTOCOLS, MOVES), "replicate": MOVES, "stop_and_go": STOPS}
+ALL_PROTOCOLS: dict[str, type[Protocol[Any]]] = {**PROTOCOLS, "stop_and_go": StopAndGo}
