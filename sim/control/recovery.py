@@ -152,11 +152,6 @@ class Recovery:
             if not waits and all(recovery.caught_up_ns != NEVER for recovery in own):
                 self.recorder.revise("failures", failure, caught_up_ns=self.clock.now_ns())
 
-    def held_by(self, host: int) -> dict[int, int]:
-        """The partitions whose newest checkpoint the host holds."""
-        partitions = range(len(self.cluster.partition_task))
-        return {partition: host for partition in partitions if self.state.plane.checkpoint_host(partition) == host}
-
     def _target(self, partition: int) -> tuple[int | None, str]:
         checkpoint_host = self.state.view.checkpoint_host(partition, self.state.plane.checkpoint_host(partition))
         if checkpoint_host is not None and checkpoint_host != REMOTE:
