@@ -1,1 +1,1 @@
-"""What happens: the simulator of hosts, tasks, links, checkpoints and failures."""
+"""The simulator of hosts, tasks, links, checkpoints and failures."""

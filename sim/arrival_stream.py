@@ -106,11 +106,11 @@ class ArrivalStream:
 
     @property
     def block(self) -> int:
-        """Most arrivals in a block."""
+        """Return the largest number of arrivals in a block."""
         return self._block
 
     def _block_at(self, counts: np.ndarray) -> Block:
-        """The tuples that arrive when the cumulative rate reaches `counts`."""
+        """Return the tuples that arrive when the cumulative rate reaches `counts`."""
         times_ns = arrival_times(counts, *self._inverse)
         inside = int(np.searchsorted(times_ns, self._end_ns))  # they never fall
         times_ns = times_ns[:inside]
@@ -119,7 +119,7 @@ class ArrivalStream:
         return times_ns, self._key_of(bins, self._key_rng.random(times_ns.size))
 
     def _counts(self) -> Iterator[np.ndarray]:
-        """Where the cumulative rate is when each tuple arrives."""
+        """Yield the cumulative rate at the arrival of each tuple."""
         size = max(1, int(self._block / self._mean_batch))
         batches = self._batches(size)
         for points in self._points(size):
@@ -127,7 +127,7 @@ class ArrivalStream:
             yield counts if self._workload.batch == 1 else np.repeat(counts, batches(points.size))
 
     def _points(self, size: int) -> Iterator[np.ndarray]:
-        """Points at rate 1 for all tasks together, `size` at a time."""
+        """Yield points at rate 1 for all tasks together, `size` at a time."""
         if self._even:
             # Task k of p takes every p-th tuple: all tasks together are evenly spaced.
             yield from _even_points(self._task + 1, self._total * (1 + 1e-12) + 1e-9, self._tasks, size)
@@ -148,7 +148,7 @@ class ArrivalStream:
         return gap_sampler(self._workload, generator(*self._seed, "arrivals"))
 
     def _batches(self, size: int) -> Callable[[int], np.ndarray | int]:
-        """A function that says how many tuples arrive at each of the next n points."""
+        """Return a function that returns how many tuples arrive at each of the next n points."""
         batch = self._workload.batch
         if not isinstance(batch, BatchSize):
             return lambda _: batch
@@ -160,14 +160,14 @@ class ArrivalStream:
 
 
 def _even_points(first: int, stop: float, step: int, size: int) -> Iterator[np.ndarray]:
-    """`np.arange(first, stop, step)` in parts: whole numbers, so no part rounds."""
+    """Yield `np.arange(first, stop, step)` in parts: whole numbers, so no part rounds."""
     count = math.ceil((stop - first) / step)
     for begin in range(0, count, size):
         yield first + step * np.arange(begin, min(begin + size, count), dtype=float)
 
 
 def _renewal_points(gaps: Draw, until: float, size: int) -> Iterator[np.ndarray]:
-    """Points of a renewal process from 0 to beyond `until`: all that `draw_arrivals` draws, with its additions.
+    """Yield points of a renewal process from 0 to beyond `until`: the draws and sums of `draw_arrivals`.
 
     It sums the gaps of one draw, and adds the last point to the sums of the next draw.
     """
@@ -186,7 +186,7 @@ def _renewal_points(gaps: Draw, until: float, size: int) -> Iterator[np.ndarray]
 
 
 def _drawn_gaps(gaps: Draw, until: float, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The gaps of `_renewal_points` before they are summed up, and sums (2,) that who sums them keeps.
+    """Yield the gaps of `_renewal_points` before they are summed, and sums (2,) that the caller keeps.
 
     These are the last point of the draw before, and the sum of the gaps of this draw so far.
     """
@@ -200,7 +200,7 @@ def _drawn_gaps(gaps: Draw, until: float, size: int) -> Iterator[tuple[np.ndarra
 
 
 def _in_blocks(parts: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:
-    """The same numbers in arrays of `size`, the last one shorter."""
+    """Yield the same numbers in arrays of `size`, the last one shorter."""
     held: list[np.ndarray] = []
     missing = size
     for part in parts:
@@ -218,7 +218,7 @@ def _in_blocks(parts: Iterable[np.ndarray], size: int) -> Iterator[np.ndarray]:
 def _key_function(
     workload: SourceWorkload, series: RateSeries | None
 ) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """Keys of tuples from their bins, never falling, and their uniform numbers."""
+    """Return a function from bins, never falling, and uniform numbers of tuples to their keys."""
     if not isinstance(workload.keys, ProfileKeys):
         if isinstance(workload.keys, UniformKeys):
             count = workload.keys.count
@@ -233,7 +233,7 @@ def _key_function(
 
 
 def _keys_by_bin(weights: np.ndarray, bins: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """The key of each tuple by the weights (keys, bins) of its bin."""
+    """Return the key of each tuple by the weights (keys, bins) of its bin."""
     keys = np.zeros(bins.size, np.int64)
     found, starts = np.unique(bins, return_index=True)
     for b, start, stop in zip(found, starts, np.append(starts, bins.size)[1:], strict=True):

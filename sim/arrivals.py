@@ -1,4 +1,4 @@
-"""When the tuples of a source task arrive and which keys they have, drawn ahead of the run.
+"""Arrivals of a source task and their keys, drawn ahead of the run.
 
 A point process of unit rate is bent by the inverse of the cumulative rate: the n-th tuple arrives when the
 integral of the rate reaches the n-th point (Cinlar, Introduction to Stochastic Processes, 1975, section 4.7).
@@ -29,17 +29,17 @@ class RateCurve:
     end_per_s: np.ndarray
 
     def cumulative(self) -> np.ndarray:
-        """Expected tuples up to each edge, (n + 1,)."""
+        """Return the expected number of tuples up to each edge, (n + 1,)."""
         each = np.diff(self.edges_s) * (self.begin_per_s + self.end_per_s) / 2
         return np.concatenate(([0.0], np.cumsum(each)))
 
     def segments(self, counts: np.ndarray) -> np.ndarray:
-        """The segment in which the cumulative rate reaches each of `counts`: the first of several."""
+        """Return the segment in which the cumulative rate reaches each of `counts`: the first of several."""
         segment = np.searchsorted(self.cumulative(), counts, side="left") - 1
         return np.asarray(np.clip(segment, 0, len(self.begin_per_s) - 1))
 
     def inverse(self, counts: np.ndarray) -> np.ndarray:
-        """When the cumulative rate reaches each of `counts` [s], none of which may be beyond the total."""
+        """Return when the cumulative rate reaches each of `counts` [s]; none may be beyond the total."""
         segment = self.segments(counts)
         missing = counts - self.cumulative()[segment]
         begin = self.begin_per_s[segment]
@@ -52,7 +52,7 @@ class RateCurve:
 
 
 def rate_curve(workload: SourceWorkload, duration_s: float, series: RateSeries | None) -> RateCurve:
-    """The rate of a source over [0, duration); `series` holds what a recorded series or a profile says."""
+    """Return the rate of a source over [0, duration); `series` is that of a recorded series or a profile."""
     rate = workload.rate
     if series is not None:
         return _cut(series.edges_s, series.rate_per_s, series.rate_per_s, duration_s)
@@ -76,7 +76,7 @@ def rate_curve(workload: SourceWorkload, duration_s: float, series: RateSeries |
 
 
 def _cut(edges: np.ndarray, begin: np.ndarray, end: np.ndarray, duration_s: float) -> RateCurve:
-    """The part of the curve before `duration_s`."""
+    """Return the part of the curve before `duration_s`."""
     keep = edges[:-1] < duration_s
     starts, stops = edges[:-1][keep], edges[1:][keep]
     first, last = begin[keep], end[keep]
@@ -88,7 +88,7 @@ def _cut(edges: np.ndarray, begin: np.ndarray, end: np.ndarray, duration_s: floa
 def draw_arrivals(
     scenario: Scenario, source: str, task: int, replication: int, series: RateSeries | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Arrival times [ns], never falling, and keys of the tuples of one source task, both (n,) int64."""
+    """Return arrival times [ns], never falling, and keys of the tuples of one source task, both (n,) int64."""
     workload = scenario.workload[source]
     parallelism = scenario.operators[source].parallelism
     rng = generator(scenario.seed, replication, source, task, "arrivals")
@@ -114,7 +114,7 @@ def draw_arrivals(
 
 
 def gap_sampler(workload: SourceWorkload, rng: np.random.Generator) -> Callable[[int], np.ndarray]:
-    """A function that draws n gaps with mean 1."""
+    """Return a function that draws n gaps with mean 1."""
     law = workload.arrivals
     if isinstance(law, (GammaGaps, ErlangGaps)):
         shape = law.shape
@@ -129,7 +129,7 @@ def gap_sampler(workload: SourceWorkload, rng: np.random.Generator) -> Callable[
 
 
 def _renewal_points(gaps: Callable[[int], np.ndarray], until: float) -> np.ndarray:
-    """Points of a renewal process in (0, until]: a first gap that is too small for a number gives none."""
+    """Return points of a renewal process in (0, until]: a first gap that is too small for a number gives none."""
     block = int(until + 6 * until**0.5) + 16
     points = np.cumsum(gaps(block))
     while points[-1] <= until:
@@ -140,7 +140,7 @@ def _renewal_points(gaps: Callable[[int], np.ndarray], until: float) -> np.ndarr
 def _keys(
     workload: SourceWorkload, bins: np.ndarray, series: RateSeries | None, rng: np.random.Generator
 ) -> np.ndarray:
-    """A key for each tuple; `bins` (n,) says in which bin of a profile it arrives, never falling."""
+    """Return a key for each tuple; `bins` (n,) is the bin of a profile in which each arrives, never falling."""
     draws = rng.random(bins.size)
     if not isinstance(workload.keys, ProfileKeys):
         cumulative = cumulative_weights(workload.keys)

@@ -1,4 +1,4 @@
-"""What others take of the hosts' CPUs over time, as the scenario says."""
+"""Processes of the load that others put on the hosts' CPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time of a run in whole nanoseconds, and the order of what happens at one instant.
+"""Time of a run in whole nanoseconds, and the order of events within an instant.
 
 Within an instant: control (SimPy processes, in creation order), then messages that leave a shared link, then
 messages that arrive, then services that end and tuples that are emitted, then pauses that are over, timers, and
@@ -30,12 +30,12 @@ TICKS = TIMERS + (1 << 45)  # then sources send watermarks, before room that got
 
 
 def channel(kind: int, receiver: int, sender: int) -> int:
-    """The rank, within its instant, of what arrives at `receiver` from `sender`."""
+    """Return the rank, within its instant, of what arrives at `receiver` from `sender`."""
     return kind + receiver * RECEIVER + sender
 
 
 class Happening(simpy.Event):
-    """An event with a fixed instant and one callback, which gets the event and has no use for it."""
+    """An event with a fixed instant and one callback, which gets the event and does not use it."""
 
     def __init__(self, env: simpy.Environment, call: Callable[[Any], None]) -> None:
         self.env = env
@@ -45,7 +45,7 @@ class Happening(simpy.Event):
 
 
 class _Numbers:
-    """0, 1, 2, ... where what comes next can be seen without being taken."""
+    """The numbers 0, 1, 2, ...; the next one can be read without being taken."""
 
     def __init__(self) -> None:
         self.next = 0
@@ -57,26 +57,26 @@ class _Numbers:
 
 
 class Clock(simpy.Environment):
-    """A SimPy environment on integer nanoseconds, whose events are numbered as they are made."""
+    """A SimPy environment on integer nanoseconds that numbers events as they are made."""
 
     def __init__(self) -> None:
         super().__init__(initial_time=0)
         self._eid = _Numbers()  # type: ignore[assignment]  # SimPy only ever asks for the next
 
     def now_ns(self) -> int:
-        """The current instant [ns]."""
+        """Return the current instant [ns]."""
         return self._now  # type: ignore[return-value]
 
     def head(self) -> Key | None:
-        """The place of the next event in the order of all, or None without one."""
+        """Return the place of the next event in the order of all, or None without one."""
         return self._queue[0][:3] if self._queue else None  # type: ignore[return-value]
 
     def next_number(self) -> int:
-        """The number that the next event will get."""
+        """Return the number that the next event will get."""
         return self._eid.next  # type: ignore[attr-defined, no-any-return]
 
     def take_numbers(self, upto: int) -> None:
-        """The numbers below `upto` have been given to events that are not here."""
+        """Skip the numbers below `upto`: events outside this clock have them."""
         self._eid.next = upto  # type: ignore[attr-defined]
 
     def move_to(self, time_ns: int) -> None:
@@ -93,5 +93,5 @@ class Clock(simpy.Environment):
         heappush(self._queue, (time_ns, rank, next(self._eid), Happening(self, call)))  # type: ignore[misc]
 
     def sleep(self, until_ns: int) -> Any:
-        """What a control process yields to go on at `until_ns`."""
+        """Return what a control process yields to go on at `until_ns`."""
         return self.timeout(until_ns - self._now)

@@ -1,4 +1,4 @@
-"""Every random number of a run, as a function of what it is for and never of the order of events.
+"""Random numbers of a run: each is a function of what it is for, and never of the order of events.
 
 What belongs to a tuple (its service times, whether an operator lets it through) is a hash of seed,
 replication, purpose and tuple id: a replay reads the same numbers again, and another route does not change
@@ -34,57 +34,57 @@ _BELOW_ONE = 1 - 2.0**-53  # the largest of the hashes would round to 1
 
 
 def mix(x: int) -> int:
-    """64 well mixed bits of a 64-bit number (the finaliser of SplitMix64, Steele et al., OOPSLA 2014)."""
+    """Return 64 well mixed bits of a 64-bit number (the finaliser of SplitMix64, Steele et al., OOPSLA 2014)."""
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
     return x ^ (x >> 31)
 
 
 def code_of(*parts: object) -> int:
-    """A 64-bit code of a name: the same on every machine and in every process."""
+    """Return a 64-bit code of a name: the same on every machine and in every process."""
     text = "\x1f".join(str(part) for part in parts)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 def source_id(task_code: int, sequence: int) -> int:
-    """Id of the `sequence`-th tuple of a source task."""
+    """Return the id of the `sequence`-th tuple of a source task."""
     return mix((task_code + sequence * _GOLDEN) & _MASK)
 
 
 def child_id(parent: int, operator_code: int, index: int) -> int:
-    """Id of the `index`-th output that an operator makes of tuple `parent`; independent of task and time."""
+    """Return the id of the `index`-th output that an operator makes of `parent`; independent of task and time."""
     return mix((parent ^ operator_code) + (index + 1) * _GOLDEN & _MASK)
 
 
 def window_id(window_code: int, partition: int, key: int, window: int) -> int:
-    """Id of a key in a window of a partition, from which the outputs get theirs as from that of a tuple."""
+    """Return the id of a key in a window of a partition; its outputs get their ids from it as from a tuple's."""
     return child_id(child_id(window_code, partition, key), window_code, window)
 
 
 def pair_id(join_code: int, one: int, other: int) -> int:
-    """Id of two tuples that a join brings together, from which the outputs get theirs; in either order."""
+    """Return the id of two tuples that a join combines, in either order; their outputs get their ids from it."""
     return child_id(child_id(min(one, other), join_code, 0), max(one, other), 0)
 
 
 def uniform(tuple_id: int, stream_code: int) -> float:
-    """A number strictly between 0 and 1 for this tuple and purpose."""
+    """Return a number strictly between 0 and 1 for this tuple and purpose."""
     return min(((mix((tuple_id + stream_code) & _MASK) >> 11) + 0.5) * 2.0**-53, _BELOW_ONE)
 
 
 def numbered(code: int, numbers: np.ndarray) -> np.ndarray:
-    """`source_id` of many numbers, (n,) uint64."""
+    """Return `source_id` of many numbers, (n,) uint64."""
     return _mixed(np.uint64(code) + numbers.astype(np.uint64) * np.uint64(_GOLDEN))
 
 
 def uniforms(ids: np.ndarray, stream_code: int) -> np.ndarray:
-    """`uniform` of many ids, (n,)."""
+    """Return `uniform` of many ids, (n,)."""
     bits = _mixed(ids + np.uint64(stream_code)) >> np.uint64(11)
     found: np.ndarray = np.minimum((bits.astype(float) + 0.5) * 2.0**-53, _BELOW_ONE)
     return found
 
 
 def _mixed(x: np.ndarray) -> np.ndarray:
-    """`mix` of many numbers, (n,) uint64, which wrap around."""
+    """Return `mix` of many numbers, (n,) uint64, which wrap around."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed: np.ndarray = x ^ (x >> np.uint64(31))
@@ -92,7 +92,7 @@ def _mixed(x: np.ndarray) -> np.ndarray:
 
 
 def delays_ns(law: TimeDistribution, of: np.ndarray) -> np.ndarray:
-    """Times [ns] of a law at these uniform numbers, (n,) int64."""
+    """Return times [ns] of a law at these uniform numbers, (n,) int64."""
     if isinstance(law, Deterministic):
         return np.full(of.shape, at_least_one_ns(law.value_s), np.int64)
     inverse = _inverse(law)
@@ -100,19 +100,19 @@ def delays_ns(law: TimeDistribution, of: np.ndarray) -> np.ndarray:
 
 
 def generator(seed: int, replication: int, *name: object) -> np.random.Generator:
-    """The generator of one named entity in one replication."""
+    """Return the generator of one named entity in one replication."""
     code = code_of(*name)
     sequence = np.random.SeedSequence(seed, spawn_key=(replication, code >> 32, code & 0xFFFFFFFF))
     return np.random.Generator(np.random.PCG64(sequence))
 
 
 def at_least_one_ns(seconds: float) -> int:
-    """A drawn time in whole nanoseconds, ties to even, never zero."""
+    """Return a drawn time in whole nanoseconds, ties to even, never zero."""
     return max(1, round(seconds * _NS))
 
 
 def time_sampler(law: TimeDistribution, seed: int, replication: int, operator: str) -> Callable[[int], int]:
-    """The service time [ns] of a tuple id at an operator: the quantile at its uniform number."""
+    """Return a function from a tuple id to its service time [ns]: the quantile at its uniform number."""
     if isinstance(law, Deterministic):
         fixed = at_least_one_ns(law.value_s)
         return lambda _: fixed
@@ -141,7 +141,7 @@ def _inverse(law: TimeDistribution) -> Callable[[float], float]:
 
 
 def count_sampler(selectivity: float, seed: int, replication: int, operator: str) -> Callable[[int], int]:
-    """How many outputs an operator makes of a tuple id: the whole part, one more as likely as the rest."""
+    """Return a function from a tuple id to its number of outputs: the whole part, one more as likely as the rest."""
     whole = math.floor(selectivity)
     rest = selectivity - whole
     if rest == 0:
@@ -152,7 +152,7 @@ def count_sampler(selectivity: float, seed: int, replication: int, operator: str
 
 @lru_cache(maxsize=8)
 def cumulative_weights(keys: UniformKeys | ZipfKeys) -> np.ndarray:
-    """Distribution function of the keys 0 .. count - 1, (count,), last entry 1, read-only."""
+    """Return the distribution function of the keys 0 .. count - 1, (count,), last entry 1, read-only."""
     if isinstance(keys, ZipfKeys):
         weights = np.arange(1, keys.count + 1, dtype=float) ** -keys.exponent
     else:
@@ -164,7 +164,7 @@ def cumulative_weights(keys: UniformKeys | ZipfKeys) -> np.ndarray:
 
 
 def key_sampler(keys: OutputKeys, seed: int, replication: int, operator: str) -> Callable[[int], int]:
-    """The key of an output with this tuple id, where the operator gives new keys."""
+    """Return a function from a tuple id to the key of its output, where the operator gives new keys."""
     stream = code_of(seed, replication, operator, "key")
     if isinstance(keys, UniformKeys):
         count = keys.count

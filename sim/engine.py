@@ -22,7 +22,7 @@ def simulate(
     plane: PlaneFactory | None = None,
     on_compile: Callable[[float], None] | None = None,
 ) -> RunRecords:
-    """The rows of one replication: a pure function of its first three arguments.
+    """Return the rows of one replication: a pure function of its first three arguments.
 
     Everything strictly before `duration` happens. `on_progress` is called now and then with the share of the
     simulated time that is done; `on_compile`, where code for this machine is not kept yet, with the share of it that
@@ -40,7 +40,7 @@ def simulate(
 
 
 def prepare(scenario: Scenario, inputs: RunInputs | None, on_compile: Callable[[float], None] | None = None) -> None:
-    """Compile what a run needs for its beginning, so that it is kept and other processes find it."""
+    """Compile what a run needs at its beginning and keep it, so that other processes find it."""
     plan = RunPlan.of(scenario, inputs or RunInputs(), 0)
     with _compilation(plan, on_compile):
         _control(plan, None).run(1)
@@ -60,7 +60,7 @@ def build(
     replication: int = 0,
     plane: PlaneFactory | None = None,
 ) -> Control:
-    """The control plane of a run, with its data plane, before the first instant."""
+    """Return the control plane of a run, with its data plane, before the first instant."""
     return _control(RunPlan.of(scenario, inputs or RunInputs(), replication), plane)
 
 
@@ -84,7 +84,7 @@ def _progress(control: Control, duration_ns: int, on_progress: Callable[[float],
 
 
 def records(control: Control, duration_ns: int) -> RunRecords:
-    """The rows of a run that has come to `duration_ns`."""
+    """Return the rows of a run that has come to `duration_ns`."""
     plan, cluster, recorder, plane = control.plan, control.cluster, control.recorder, control.plane
     recorder.rows["ledger"] = [*plane.ledger()]
     recorder.rows["recoveries"] = [*control.recovery.rows()]
@@ -111,7 +111,7 @@ def records(control: Control, duration_ns: int) -> RunRecords:
 
 
 def _servers(cluster: Cluster) -> tuple[int, ...]:
-    """Per operator, how many of its services can go on at full pace on the hosts of its first tasks."""
+    """Return, by operator, how many services can go on at full pace on the hosts of its first tasks."""
     found, task = [], 0
     for each in cluster.plan.operators:
         servers, threads = 0, each.description.threads
@@ -124,7 +124,7 @@ def _servers(cluster: Cluster) -> tuple[int, ...]:
 
 
 def _task_names(cluster: Cluster) -> tuple[str, ...]:
-    """Task k of an operator is OPERATOR-k, in the order in which they were started."""
+    """Return names of tasks: task k of an operator is OPERATOR-k, in the order in which they were started."""
     seen: dict[int, int] = {}
     names = []
     for operator in cluster.task_operator:

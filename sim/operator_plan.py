@@ -38,7 +38,7 @@ class Edge:
     copy_code: int | None = None  # of a broadcast
 
     def id_for(self, tuple_id: int, receiver: int) -> int:
-        """The id that a tuple has at the receiving partition of this index."""
+        """Return the id that a tuple has at the receiving partition of this index."""
         return tuple_id if self.copy_code is None else child_id(tuple_id, self.copy_code, receiver)
 
 
@@ -73,20 +73,20 @@ class OperatorPlan:
         return self.description.kind == "sink"
 
     def results(self, partition: int, key: int, window: int) -> list[tuple[int, int]]:
-        """(id, key) of what this operator makes of a key in a window."""
+        """Return (id, key) of each output of this operator for a key in a window."""
         return self.outputs(window_id(self.window_code, partition, key, window), key)
 
     def pairs(self, one: int, other: int, key: int) -> list[tuple[int, int]]:
-        """(id, key) of what this operator makes of two tuples with this key."""
+        """Return (id, key) of each output of this operator for two tuples with this key."""
         return self.outputs(pair_id(self.window_code, one, other), key)
 
     def tick(self, partition: int, number: int) -> tuple[int, int]:
-        """(id, key) of the output of its timer with this number."""
+        """Return (id, key) of the output of its timer with this number."""
         made = window_id(self.timer_code, partition, 0, number)
         return made, 0 if self.output_key is None else self.output_key(made)
 
     def outputs(self, tuple_id: int, key: int) -> list[tuple[int, int]]:
-        """(id, key) of what this operator makes of a tuple; the same whenever and wherever it is done."""
+        """Return (id, key) of each output of this operator for a tuple; the same whenever and wherever it is made."""
         made = []
         for index in range(self.output_count(tuple_id)):
             child = child_id(tuple_id, self.code, index)
@@ -95,7 +95,7 @@ class OperatorPlan:
 
 
 def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, float]) -> tuple[OperatorPlan, ...]:
-    """The operators in file order, with their edges; `shares` are the selectivities of profile streams."""
+    """Return the operators in file order, with their edges; `shares` are the selectivities of profile streams."""
     seed = scenario.seed
     sizes = output_bytes(scenario)
     plans = {}
@@ -147,14 +147,14 @@ def _mark_event_time(plans: list[OperatorPlan]) -> None:
 
 
 def _thinned(targets: Targets, share: float, stream_code: int) -> Targets:
-    """Only a share of the tuples goes over the edge; which ones is a function of the tuple."""
+    """Return the targets for a share of the tuples; which ones is a function of the tuple."""
     return lambda tuple_id, key, partition: (
         targets(tuple_id, key, partition) if uniform(tuple_id, stream_code) < share else ()
     )
 
 
 def _key_domains(scenario: Scenario) -> dict[str, tuple[int, bool]]:
-    """Operator -> (number of keys of its output, whether these are the key groups of a profile)."""
+    """Return operator -> (number of keys of its output, whether these are the key groups of a profile)."""
     domains: dict[str, tuple[int, bool]] = {}
     for name in topological(scenario):
         operator = scenario.operators[name]
@@ -170,7 +170,7 @@ def _key_domains(scenario: Scenario) -> dict[str, tuple[int, bool]]:
 
 
 def _targets(down: Operator, partitioning: str, edge_code: int, domain: tuple[int, bool]) -> Targets:
-    """How an edge picks partitions downstream: a function of the tuple, never of a counter: replay repeats it."""
+    """Return how an edge picks partitions downstream: a function of the tuple, so that replay repeats it."""
     partitions = down.groups
     if partitioning == "broadcast":
         everyone = tuple(range(partitions))

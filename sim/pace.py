@@ -13,7 +13,7 @@ FAR_NS = 1 << 62  # beyond the end of every run
 
 
 def pace_of(share: float) -> int:
-    """Parts per million, at least one, that are left where others take `share` of the CPU.
+    """Return the parts per million, at least one, that are left where others take `share` of the CPU.
 
     Raises ValueError unless 0 <= share < 1.
     """

@@ -36,27 +36,27 @@ _VISIT, _DELIVERY = len(TABLES["visits"]), len(TABLES["deliveries"])
 
 
 class Recording(Protocol):
-    """What the engine sees of either."""
+    """The recording as the engine sees it."""
 
     @property
     def detail(self) -> Detail:
-        """How much is kept; stands in the records."""
+        """Return how much is kept; it stands in the records."""
 
     def check_end(self, until_ns: int) -> None:
-        """Raises ValueError if there is no room for what happens up to an instant."""
+        """Raise ValueError if there is no room for what happens up to an instant."""
 
     def add_visits(self, block: np.ndarray) -> None:
-        """Services that began, each once. Raises ValueError for a row that cannot be."""
+        """Add services that began, each once; raise ValueError for a row that cannot be."""
 
     def add_deliveries(self, block: np.ndarray) -> None:
-        """Tuples that a sink accepted. Raises ValueError for a row that cannot be."""
+        """Add tuples that a sink accepted; raise ValueError for a row that cannot be."""
 
     def tables(self) -> Tables:
-        """The tables visits and deliveries, and those of HISTOGRAM_TABLES where histograms are kept."""
+        """Return the tables visits and deliveries, and those of HISTOGRAM_TABLES where histograms are kept."""
 
 
 def recording_of(scenario: Scenario, inputs: RunInputs) -> TupleRecording | HistogramRecording:
-    """An empty recording of one replication, of the kind that the scenario asks for."""
+    """Return an empty recording of one replication, of the kind that the scenario asks for."""
     detail, steps = detail_and_steps(scenario, inputs)
     if detail == "tuples":
         return TupleRecording(int(min(1.05 * steps, _MOST_ROWS_AHEAD)))
@@ -77,7 +77,7 @@ class TupleRecording:
         self._visits, self._deliveries = _Columns("visits", expected), _Columns("deliveries", expected)
 
     def check_end(self, until_ns: int) -> None:
-        """Rows may be of any instant."""
+        """Do nothing: rows may be of any instant."""
 
     def add_visits(self, block: np.ndarray) -> None:
         """Keep a copy of the block."""
@@ -88,20 +88,20 @@ class TupleRecording:
         self._deliveries.add(_rows(block, _DELIVERY))
 
     def shared(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """The columns of both tables, for who writes rows in place of handing over blocks; others after `make_room`."""
+        """Return the columns of both tables, to write rows in place; `make_room` replaces them."""
         return self._visits.arrays, self._deliveries.arrays
 
     def make_room(self, rows: int) -> None:
-        """Let there be room for so many more rows."""
+        """Make room for this many more rows."""
         self._visits.make_room(rows)
         self._deliveries.make_room(rows)
 
     def take(self, visits: int, deliveries: int) -> None:
-        """So many rows have been written into the columns, all counted."""
+        """Note that this many rows have been written into the columns, in all."""
         self._visits.count, self._deliveries.count = visits, deliveries
 
     def tables(self) -> Tables:
-        """The tables visits and deliveries."""
+        """Return the tables visits and deliveries."""
         return {"visits": self._visits.table(), "deliveries": self._deliveries.table()}
 
 
@@ -120,13 +120,13 @@ class _Columns:
         self.count += len(rows)
 
     def make_room(self, rows: int) -> None:
-        """Let there be room for so many more."""
+        """Make room for this many more rows."""
         room = self.arrays[0].size
         if self.count + rows > room:
             self.arrays = [_longer(array, self.count, max(4 * room, self.count + rows)) for array in self.arrays]
 
     def table(self) -> dict[str, np.ndarray]:
-        """The rows so far."""
+        """Return the rows so far."""
         columns = zip(TABLES[self._name], self.arrays, strict=True)
         return table(self._name, {column.name: array[: self.count] for column, array in columns})
 
@@ -163,7 +163,7 @@ class HistogramRecording:
         self._added = 0  # rows since the last carry
 
     def check_end(self, until_ns: int) -> None:
-        """Raises ValueError for an instant behind the run: there are no intervals, and kernels do not ask for each."""
+        """Raise ValueError for an instant behind the run: there are no intervals, and kernels do not check each."""
         if until_ns > self._window[1]:
             raise ValueError(f"histograms are of a run of {self._window[1]} ns, which cannot go on to {until_ns}")
 
@@ -212,7 +212,7 @@ class HistogramRecording:
         self._count(len(rows))
 
     def _count(self, rows: int) -> None:
-        """So many rows have been added: before the low part of a sum can overflow, its upper bits are carried."""
+        """Count rows that have been added; carry the upper bits of a sum before its low part can overflow."""
         self._added += rows
         if self._added >= _MOST_ADDED:
             self._carry_all()
@@ -223,7 +223,7 @@ class HistogramRecording:
         self._added = 0
 
     def make_room(self, pages: int) -> None:
-        """Let so many pages of histograms be free."""
+        """Make room for this many pages of histograms."""
         if len(self._pages) - self._used[0] < pages:
             # New zeros take no memory before they are written.
             more = np.zeros((2 * len(self._pages) + pages, PAGE), self._pages.dtype)
@@ -231,7 +231,7 @@ class HistogramRecording:
             self._pages = more
 
     def shared(self) -> dict[str, np.ndarray]:
-        """All arrays, flat, for who adds to them in place of blocks; `pages` is another one after `make_room`."""
+        """Return all arrays, flat, to add to them in place; `make_room` replaces `pages`."""
         return {
             "sums": self._sums.reshape(-1),
             "extremes": self._extremes.reshape(-1),
@@ -250,11 +250,11 @@ class HistogramRecording:
 
     @property
     def window(self) -> tuple[int, int, int]:
-        """Warm-up, duration and length of an interval [ns]."""
+        """Return warm-up, duration and length of an interval [ns]."""
         return self._window
 
     def tables(self) -> Tables:
-        """Empty tables visits and deliveries, and all of HISTOGRAM_TABLES, sorted by their first columns."""
+        """Return empty tables visits and deliveries, and all of HISTOGRAM_TABLES, sorted by their first columns."""
         self._carry_all()
         made: dict[str, Any] = {
             "times": self._times(),
@@ -332,7 +332,7 @@ def _rows(block: np.ndarray, columns: int) -> np.ndarray:
 
 
 def _longer(array: np.ndarray, count: int, room: int) -> np.ndarray:
-    """Its first entries, with room for more."""
+    """Return its first entries, with room for more."""
     made = np.empty(room, array.dtype)
     made[:count] = array[:count]
     return made

@@ -17,26 +17,26 @@ class Windows:
 
     @classmethod
     def of(cls, window: Window) -> Windows:
-        """The windows of an operator."""
+        """Return the windows of an operator."""
         return cls(max(1, to_ns(window.length_s)), max(1, to_ns(window.step_s)))
 
     @property
     def most(self) -> int:
-        """Most windows that one tuple is in."""
+        """Return the largest number of windows that one tuple is in."""
         return -(-self.length_ns // self.slide_ns)
 
     def first(self, event_ns: int) -> int:
-        """The first window that ends after an event time."""
+        """Return the first window that ends after an event time."""
         return max(0, (event_ns - self.length_ns) // self.slide_ns + 1)
 
     def last(self, event_ns: int) -> int:
-        """The last window that has begun by an event time; where that is before `first`, the time is in no window."""
+        """Return the last window that has begun by an event time; if it is before `first`, the time is in no window."""
         return event_ns // self.slide_ns
 
     def end_ns(self, window: int) -> int:
-        """The first event time after the window."""
+        """Return the first event time after the window."""
         return window * self.slide_ns + self.length_ns
 
     def held_ns(self, watermark_ns: int) -> int:
-        """The watermark behind the operator: what it can still emit is of windows that end after its own."""
+        """Return the watermark behind the operator: what it can still emit is of windows that end after its own."""
         return min(watermark_ns, self.first(watermark_ns) * self.slide_ns)

@@ -1,1 +1,1 @@
-"""What runs and traces leave: tables with units, histograms, profiles."""
+"""Tables with units, histograms and profiles that runs and traces leave."""

@@ -1,4 +1,4 @@
-"""Decisions of the control plane: rows with columns, and the sentence that is made of one to be read."""
+"""Decisions of the control plane as rows, and the sentence that is made from a row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Action(StrEnum):
-    """What is decided on."""
+    """Kinds of decisions."""
 
     RESTORE = "restore"  # a partition, on a host
     LOSE_STATE = "lose state"  # of a partition, for good
@@ -33,14 +33,14 @@ class Action(StrEnum):
 
 
 class Verdict(StrEnum):
-    """Whether it is done."""
+    """Outcome of a decision."""
 
     DONE = "done"
     REFUSED = "refused"
 
 
 class Decision(NamedTuple):
-    """One decision: the columns of the table `decisions` but the instant.
+    """One decision: the columns of the table `decisions` except the instant.
 
     `subject` is a key group or task (OPERATOR[index]), an operator or a host; `origin` and `target` are hosts, or
     numbers of tasks where an operator is rescaled; each is empty where there is none.

@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def rank_of(q: float, count: int) -> int:
-    """Rank (1 .. count) of the q-quantile: the smallest r with r / count >= q (numpy's 'inverted_cdf').
+    """Return the rank (1 .. count) of the q-quantile: the smallest r with r / count >= q (numpy's 'inverted_cdf').
 
     q is read as the decimal number it is written as, so that 0.7 of 10 is rank 7. Raises ValueError when q is
     outside [0, 1] or nothing was counted.
@@ -40,14 +40,14 @@ def rank_of(q: float, count: int) -> int:
 
 
 def exact_sum(values: npt.NDArray[np.int64]) -> int:
-    """The sum as a Python integer: no overflow, whatever the order."""
+    """Return the sum as a Python integer: no overflow, whatever the order."""
     high = int((values >> 32).sum(dtype=np.int64))
     low = int((values & 0xFFFFFFFF).sum(dtype=np.int64))
     return (high << 32) + low
 
 
 def bin_of(values_ns: npt.ArrayLike) -> Ints:
-    """The bin of each value [ns], same shape; raises ValueError for a negative value."""
+    """Return the bin of each value [ns], same shape; raise ValueError for a negative value."""
     values = np.asarray(values_ns, dtype=np.int64)
     if values.size and values.min() < 0:
         raise ValueError(f"a latency cannot be negative: {values.min()} ns")
@@ -59,7 +59,7 @@ def bin_of(values_ns: npt.ArrayLike) -> Ints:
 
 
 def bounds(bins: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Lower (inclusive) and upper (exclusive) edge of each bin [ns]; edges are exact floats."""
+    """Return the lower (inclusive) and upper (exclusive) edge of each bin [ns]; edges are exact floats."""
     index = np.asarray(bins, dtype=np.int64)
     if index.size and (index.min() < 0 or index.max() >= BINS):
         raise ValueError(f"bins are 0 .. {BINS - 1}")
@@ -70,7 +70,7 @@ def bounds(bins: npt.ArrayLike) -> tuple[Floats, Floats]:
 
 
 def representative(bins: npt.ArrayLike) -> Floats:
-    """The middle of the integers in each bin [ns]: at most 1/256 off any of them."""
+    """Return the middle of the integers in each bin [ns]: at most 1/256 off any of them."""
     low, high = bounds(bins)
     return low + np.maximum(high - low - 1, 0) / 2
 
@@ -86,11 +86,11 @@ class Histogram:
 
     @property
     def count(self) -> int:
-        """How many values were recorded."""
+        """Return the number of values that were recorded."""
         return int(self.counts.sum())
 
     def quantile(self, q: float) -> float | None:
-        """The q-quantile [ns] by `rank_of`, at most 0.4 % off; None when empty."""
+        """Return the q-quantile [ns] by `rank_of`, at most 0.4 % off; None when empty."""
         count = self.count
         if count == 0 or self.min_ns is None or self.max_ns is None:
             return None
@@ -98,12 +98,12 @@ class Histogram:
         return float(min(max(float(representative(found)), self.min_ns), self.max_ns))
 
     def mean(self) -> float | None:
-        """The exact mean [ns]; None when empty."""
+        """Return the exact mean [ns]; None when empty."""
         return self.sum_ns / self.count if self.count else None
 
 
 def histogram(values_ns: npt.ArrayLike) -> Histogram:
-    """The histogram of the values [ns]; raises ValueError for a negative one."""
+    """Return the histogram of the values [ns]; raise ValueError for a negative one."""
     values = np.asarray(values_ns, dtype=np.int64).ravel()
     counts = np.bincount(bin_of(values), minlength=BINS).astype(np.int64)
     counts.setflags(write=False)
@@ -113,7 +113,7 @@ def histogram(values_ns: npt.ArrayLike) -> Histogram:
 
 
 def from_bins(bins: npt.ArrayLike, counts: npt.ArrayLike, sum_ns: int, min_ns: int, max_ns: int) -> Histogram:
-    """The histogram with these counts (same shape as `bins`); sum, min and max are not looked at when nothing was
+    """Return the histogram with these counts (same shape as `bins`); sum, min and max are ignored when nothing was
     counted.
     """
     dense = np.zeros(BINS, np.int64)
@@ -123,7 +123,7 @@ def from_bins(bins: npt.ArrayLike, counts: npt.ArrayLike, sum_ns: int, min_ns: i
 
 
 def merge(*parts: Histogram) -> Histogram:
-    """All that the parts recorded, in one; an empty histogram when there is none."""
+    """Return one histogram of everything that the parts recorded; an empty one when there is none."""
     return reduce(_add, parts, histogram([]))
 
 

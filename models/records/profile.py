@@ -1,4 +1,4 @@
-"""What a trace says about load: counts per stream, key group and bin, with what was left out on the way."""
+"""The load of a trace: counts per stream, key group and bin, and what was left out on the way."""
 
 from __future__ import annotations
 
@@ -72,18 +72,18 @@ class Profile:
 
     @property
     def bins(self) -> int:
-        """How many bins there are."""
+        """Return the number of bins."""
         return int(self.counts.shape[2])
 
     @property
     def mean_rate_per_s(self) -> FloatArray:
-        """Mean rate (streams, key_groups) [rows/s]."""
+        """Return the mean rate (streams, key_groups) [rows/s]."""
         rate: FloatArray = self.counts.sum(axis=2) / (self.bins * self.bin_s)
         return rate
 
     @property
     def rates(self) -> dict[str, dict[str, float]]:
-        """Rate of each stream over all key groups: mean [rows/s], and the fullest bin's [rows/s] and rows."""
+        """Return the rate of each stream over key groups: mean [rows/s], and the fullest bin's [rows/s] and rows."""
         totals = self.counts.sum(axis=1)
         return {
             stream: {
@@ -95,14 +95,14 @@ class Profile:
         }
 
     def load(self, stream: str) -> FloatArray:
-        """The rate (key_groups, bins) [rows/s] of one stream. Raises InputError for an unknown stream."""
+        """Return the rate (key_groups, bins) [rows/s] of one stream; raise InputError for an unknown stream."""
         if stream not in self.streams:
             raise InputError.at("stream", stream, f"must be one of {', '.join(self.streams)}")
         rate: FloatArray = self.counts[self.streams.index(stream)] / self.bin_s
         return rate
 
     def window(self, first_bin: int, last_bin: int) -> Profile:
-        """The profile of bins first_bin .. last_bin - 1; rows outside count as dropped."""
+        """Return the profile of bins first_bin .. last_bin - 1; rows outside count as dropped."""
         if not 0 <= first_bin < last_bin <= self.bins:
             rule = f"must be 0 <= first < last <= {self.bins}"
             raise InputError.at("window", f"{first_bin}..{last_bin}", rule)
@@ -112,7 +112,7 @@ class Profile:
         return self._with_counts(self.counts[:, :, first_bin:last_bin], start, self.bin_s)
 
     def rebinned(self, factor: int) -> Profile:
-        """The profile with `factor` bins made one; rows of an incomplete last bin are dropped."""
+        """Return the profile with `factor` bins made one; rows of an incomplete last bin are dropped."""
         if isinstance(factor, bool) or not isinstance(factor, int) or not 1 <= factor <= self.bins:
             raise InputError.at("factor", factor, f"must be a whole number between 1 and {self.bins}")
         if factor == 1:
@@ -142,13 +142,13 @@ class Profile:
 
 
 def selectivities(streams: tuple[str, ...], counts: IntArray) -> dict[str, float]:
-    """The share of the first stream's rows that each stream has; 0 where there are none."""
+    """Return the share of the first stream's rows that each stream has; 0 where there are none."""
     rows = counts.sum(axis=(1, 2))
     return {stream: float(n / rows[0]) if rows[0] else 0.0 for stream, n in zip(streams, rows, strict=True)}
 
 
 def instant(text: str) -> datetime.datetime:
-    """The instant, in UTC where the text has no zone. Raises InputError for text that is not ISO 8601."""
+    """Return the instant, in UTC where the text has no zone; raise InputError for text that is not ISO 8601."""
     try:
         found = datetime.datetime.fromisoformat(text)
     except (ValueError, TypeError):
@@ -157,7 +157,7 @@ def instant(text: str) -> datetime.datetime:
 
 
 def instant_text(found: datetime.datetime) -> str:
-    """ISO 8601 text with Z, as `Profile.start` has it."""
+    """Return ISO 8601 text with Z, as `Profile.start` has it."""
     return found.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
 
 

@@ -1,4 +1,4 @@
-"""What the simulator emits: rows with units, no statistic. The schema of every table stands here."""
+"""Tables that the simulator emits: rows with units, no statistic. The schema of every table is here."""
 
 from __future__ import annotations
 
@@ -295,8 +295,9 @@ _SECOND = 1_000_000_000
 
 
 def bucket_ns(duration_ns: int) -> int:
-    """Length [ns] of the intervals of the tables of histograms: a second, or whole seconds so that at most 3600 cover
-    the run.
+    """Return the length [ns] of an interval of the tables of histograms.
+
+    It is a second, or so many whole seconds that at most 3600 intervals cover the run.
     """
     return _SECOND * max(1, -(-duration_ns // (_MOST_BUCKETS * _SECOND)))
 
@@ -306,7 +307,7 @@ SCAN, EVENT_LOOP = "scan", "event loop"
 
 @dataclass(frozen=True)
 class Kernel:
-    """What did the steps of the tuples, `SCAN` or `EVENT_LOOP`, and why; rows do not depend on it."""
+    """The kernel of a run, `SCAN` or `EVENT_LOOP`, and the reason for it; rows do not depend on it."""
 
     name: str
     why: str
@@ -334,12 +335,12 @@ class RunRecords:
 
     @property
     def detail(self) -> Detail:
-        """How much of what happened to single tuples is in the tables."""
+        """Return how much of what happened to single tuples is in the tables."""
         return "histograms" if HISTOGRAM_TABLES.keys() <= self.tables.keys() else "tuples"
 
 
 def table(name: str, rows: list[tuple[object, ...]] | Mapping[str, object]) -> dict[str, np.ndarray]:
-    """The rows as read-only columns of the table's schema; raises KeyError for a table that is in none of them."""
+    """Return the rows as read-only columns of the table's schema; raise KeyError for an unknown table."""
     columns = TABLES[name] if name in TABLES else HISTOGRAM_TABLES[name]
     if isinstance(rows, Mapping):
         given = [rows[column.name] for column in columns]

@@ -105,7 +105,7 @@ def refuse_page(path: Path | None, *, force: bool) -> None:
 def why_unwritable(path: Path) -> str:
     """Why nothing of this name can be made, in words; "" where it can. Folders above may be missing.
 
-    Nothing is tried: what the file system says of its names and permissions is believed.
+    Nothing is tried: names and permissions are as the file system reports them.
     """
     names, above = [path.name], path.parent
     while _mode(above) is None and above != above.parent:

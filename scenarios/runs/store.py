@@ -243,12 +243,15 @@ def _field(column: Column) -> Field:
 
 
 def _named(one: RunRecords, table: str) -> _Columns:
-    """The columns of a table with names in place of indices; -1 (no host) becomes None."""
+    """Return the columns of a table with names in place of indices; -1 (no host) becomes None."""
     names = {"operator": one.operators, "task": one.tasks, **dict.fromkeys(_HOSTS, one.hosts)}
-    return {
-        name: [names[name][index] if index >= 0 else None for index in values.tolist()] if name in names else values
-        for name, values in one.tables[table].items()
-    }
+
+    def named(name: str, values: np.ndarray) -> list[str | None] | np.ndarray:
+        if name not in names or values.dtype.kind != "i":  # decisions name their hosts themselves
+            return values
+        return [names[name][index] if index >= 0 else None for index in values.tolist()]
+
+    return {name: named(name, values) for name, values in one.tables[table].items()}
 
 
 def _repeat(one: RunRecords, table: str) -> np.ndarray:

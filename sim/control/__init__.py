@@ -1,1 +1,1 @@
-"""The control plane of a run: which hosts live, who owns which key group, failures and recovery."""
+"""The control plane of a run: hosts that live, owners of key groups, failures and recovery."""

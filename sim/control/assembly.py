@@ -1,4 +1,4 @@
-"""The control plane of one replication: what decides, and drives the data plane from one decision to the next."""
+"""The control plane of one replication: it assembles the managers and drives the data plane between decisions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SECOND = 1_000_000_000
 
 
 class Control:
-    """Assembles the managers of a run, starts them, and passes on what the data plane tells."""
+    """Assembles the managers of a run, starts them, and passes on what the data plane reports."""
 
     def __init__(self, plan: RunPlan, plane: PlaneFactory, clock: Clock | None = None) -> None:
         self.state = state = RunState(plan, clock or Clock())
@@ -77,7 +77,7 @@ class Control:
         self.maintenance.start()
 
     def run(self, until_ns: int) -> None:
-        """Everything strictly before an instant, which then is the current one."""
+        """Simulate everything strictly before an instant, and make that instant the current one."""
         clock, end = self.clock, (until_ns, -1, 0)
         while True:
             head = clock.head()
@@ -101,7 +101,7 @@ class Control:
         self.coordinator.runtime.heard(token)
 
     def aligned(self, token: int, task: int) -> None:
-        """Nobody sends barriers yet."""
+        """Do nothing: nobody sends barriers yet."""
 
     def stored(self, partition: int) -> None:
         self.coordinator.runtime.stored(partition)
@@ -122,7 +122,7 @@ class Control:
         self.plane.start_checkpoints(partitions, due_offsets_ns(scenario, len(partitions)), due_every_ns(scenario))
 
     def _sample(self, every_ns: int) -> Process:
-        """Queue lengths, work done, buffers and source lag at regular instants; reads only."""
+        """Sample queue lengths, work done, buffers and source lag at regular instants; change nothing."""
         clock, plane, sample, bounded = self.clock, self.plane, self.recorder.sample, self.plan.bounded
         saves = self.plan.scenario.fault_tolerance.method == "checkpoint"
         while True:

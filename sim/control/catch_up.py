@@ -1,4 +1,4 @@
-"""When the tasks that an outage affected have caught up, in the order of the dataflow."""
+"""Catch-up of the tasks that an outage affected, in the order of the dataflow."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ class CatchUp:
         self._open_gates()
 
     def awaited(self) -> list[int]:
-        """The tasks that have not caught up and may do so as soon as they have nothing to do."""
+        """Return the tasks that have not caught up and do so as soon as they are idle."""
         return [task for tasks in self._left.values() for task in tasks if task in self._from_ns]
 
     def tasks(self) -> list[int]:
-        """The tasks that have not caught up."""
+        """Return the tasks that have not caught up."""
         return [task for tasks in self._left.values() for task in tasks]
 
     def check(self, task: int) -> None:
-        """Something ended at the task: it may have caught up.
+        """Check whether the task, at which something ended, has caught up.
 
         Not yet at the very instant at which the last from upstream arrives, which may still be to come.
         """
@@ -64,12 +64,12 @@ class CatchUp:
             self._check_now(task)
 
     def check_later(self, task: int) -> None:
-        """The task may have caught up by the end of this instant."""
+        """Check at the end of this instant whether the task has caught up."""
         if task in self._from_ns:
             self._check_at(task, max(self.clock.now_ns(), self._from_ns[task]))
 
     def replace(self, dead: int, successors: list[int]) -> None:
-        """The partitions of a task that died are with other tasks now, if it had any: wait for these."""
+        """Wait for the successors instead of a task that died; there are none if it had no partitions."""
         tasks = self._left.get(self.cluster.task_operator[dead], {})
         if dead in tasks:
             del tasks[dead]
@@ -79,12 +79,12 @@ class CatchUp:
                 self._one_less(tasks)
 
     def join(self, source: int, target: int) -> None:
-        """A partition has moved from one task to another: wait for both."""
+        """Wait for both tasks: a partition has moved from one to the other."""
         if source in self._left.get(self.cluster.task_operator[source], {}):
             self._add([target])
 
     def _add(self, tasks: Sequence[int]) -> None:
-        """Wait for these as well, which are of one operator."""
+        """Wait for these tasks of one operator as well."""
         operator = self.cluster.task_operator[tasks[0]]
         self._left[operator].update(dict.fromkeys(tasks))
         if operator in self._open:
@@ -107,14 +107,14 @@ class CatchUp:
         self._changed()
 
     def _one_less(self, tasks: dict[int, None]) -> None:
-        """One of the tasks of an operator need not be awaited any more."""
+        """Finish, or go on downstream, if this was the last task of the outage, or of its operator."""
         if not any(self._left.values()):
             self._finished()
         elif not tasks:
             self._open_gates()
 
     def _open_gates(self) -> None:
-        """Tasks whose upstream has caught up may do so once what was sent to them has arrived."""
+        """Let tasks catch up whose upstream has caught up, once what was sent to them has arrived."""
         for operator, tasks in self._left.items():
             if operator not in self._open and not any(self._left[up] for up in self._upstream(operator)):
                 self._open.add(operator)
@@ -130,7 +130,7 @@ class CatchUp:
             self._check_at(task, self._from_ns[task])
 
     def _delayed(self, task: int) -> bool:
-        """Whether what is awaited is still on its way, since a link was shared with what was sent later."""
+        """Return True if awaited tuples are still on their way because the link was shared with later ones."""
         last = self.plane.last_arrival_ns(task, self._left, self._sent[task])
         if last is None:
             return False
@@ -143,7 +143,7 @@ class CatchUp:
 
 
 class CatchUps:
-    """The outages that are not caught up with yet, and the tasks at which the plane is watched for them."""
+    """The outages that are not caught up with yet, and the tasks at which the plane watches for them."""
 
     def __init__(self, state: RunState) -> None:
         self.state, self.cluster = state, state.cluster
@@ -175,7 +175,7 @@ class CatchUps:
         self.state.plane.watch(dict.fromkeys(task for catch_up in self._open for task in catch_up.awaited()))
 
     def redirect(self, taken_over: list[tuple[int, int]]) -> None:
-        """Have what earlier outages wait for at a task that died be done where its partitions are now.
+        """Wait at the successors for what earlier outages awaited at tasks that died.
 
         `taken_over` are pairs of such a task and one that took a partition over. At a task without partitions that died
         there is nothing to wait for; where they stay down there is.
@@ -195,19 +195,19 @@ class CatchUps:
         self._watch()
 
     def moved(self, source: int, target: int) -> None:
-        """Await the target, too: a key group has moved there, with what is left to do for it."""
+        """Wait for the target as well: a key group has moved there, with what is left to do for it."""
         for catch_up in self._open:
             catch_up.join(source, target)
         if self._open:
             self._watch()
 
     def has_taken(self, task: int) -> None:
-        """Look at the task by the end of this instant: a move is over for which the outages may have waited."""
+        """Check the task at the end of this instant: a move is over for which outages may have waited."""
         for catch_up in self._open:
             catch_up.check_later(task)
 
     def notice_empty(self, task: int) -> None:
-        """Look whether the task, which has nothing to do, has caught up."""
+        """Check whether the task, which is idle, has caught up."""
         for catch_up in list(self._open):
             catch_up.check(task)
 

@@ -1,4 +1,4 @@
-"""Who holds a checkpoint when the planned host cannot."""
+"""The choice of a checkpoint host when the planned host cannot store a checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CheckpointHosts:
         ]
 
     def choose(self, partition: int, besides: int | None = None) -> int:
-        """The host not suspected with the fewest planned checkpoints that is not the owner, or NO_HOST.
+        """Return the trusted host, other than the owner, with the fewest planned checkpoints, or NO_HOST.
 
         Not `besides` either where there is another one.
         """

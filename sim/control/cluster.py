@@ -1,4 +1,4 @@
-"""Who is where: hosts, tasks and partitions of a run as numbers, kept by the control plane."""
+"""Hosts, tasks and partitions of a run as numbers, kept by the control plane: the truth."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sim.operator_plan import OperatorPlan, plan_operators
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What does not change during a replication."""
+    """Everything that does not change during a replication."""
 
     scenario: Scenario
     inputs: RunInputs
@@ -39,7 +39,7 @@ class RunPlan:
 
     @cached_property
     def dataflow(self) -> nx.DiGraph[int]:
-        """The graph of the operators by number."""
+        """Return the graph of the operators by number."""
         number = {name: index for index, name in enumerate(self.scenario.operators)}
         graph: nx.DiGraph[int] = nx.DiGraph()
         graph.add_nodes_from(number.values())
@@ -48,7 +48,7 @@ class RunPlan:
 
     @classmethod
     def of(cls, scenario: Scenario, inputs: RunInputs, replication: int) -> RunPlan:
-        """The plan of one replication of a scenario."""
+        """Return the plan of one replication of a scenario."""
         tolerance = scenario.fault_tolerance
         checkpointed = tolerance.method == "checkpoint"
         operators = plan_operators(scenario, replication, inputs.shares)
@@ -128,7 +128,7 @@ class Cluster:
                 self.partition_task[self.plan.first_partition[index] + k] = placed[layout.task_of_group(k, parallelism)]
 
     def new_task(self, operator: int, host: int) -> int:
-        """The number of a new task of the operator on that host."""
+        """Start a task of the operator on that host, and return its number."""
         task = len(self.task_operator)
         self.task_operator.append(operator)
         self.task_host.append(host)
@@ -150,7 +150,7 @@ class Cluster:
         return len(self.partition_task) - 1
 
     def task_on(self, operator: int, host: int) -> int | None:
-        """The operator's task on that host, or None."""
+        """Return the operator's task on that host, or None."""
         return next((task for task in self.host_tasks[host] if self.task_operator[task] == operator), None)
 
     def owner_of(self, group: int) -> int:
@@ -176,14 +176,14 @@ class Cluster:
             self.down_owners.add(instance)
 
     def retire(self, instance: int) -> None:
-        """The instance is over."""
+        """End the instance."""
         if not self.retired(instance):
             self._last_task[instance] = self.partition_task[instance]
         self.partition_task[instance] = NOWHERE
         self.set_live(instance, False)
 
     def retired(self, instance: int) -> bool:
-        """Whether the instance is over."""
+        """Return True if the instance has ended."""
         return self.partition_task[instance] == NOWHERE
 
     def host_of(self, instance: int) -> int:
@@ -191,32 +191,32 @@ class Cluster:
         return self.task_host[self._last_task.get(instance, self.partition_task[instance])]
 
     def instances_of(self, group: int) -> list[int]:
-        """All instances of a group there have been."""
+        """Return all instances that the group has had."""
         return [instance for instance, own in enumerate(self._group) if own == group]
 
     def group_of(self, instance: int) -> int:
-        """The planned partition of the group."""
+        """Return the planned partition of the group."""
         return self._group[instance]
 
     def is_owner(self, instance: int) -> bool:
-        """Whether the instance is the owner of its group."""
+        """Return True if the instance is the owner of its group."""
         return self.owner_of(self._group[instance]) == instance
 
     def successor_of(self, instance: int) -> int:
-        """The instance, or if that is over the owner of its group."""
+        """Return the instance, or the owner of its group if the instance has ended."""
         return self.owner_of(self._group[instance]) if self.retired(instance) else instance
 
     def accepts_work(self, host: int) -> bool:
-        """Whether control would place anything there: it is in use, not suspected, and not about to be left."""
+        """Return True if control may place work there: the host is in use, trusted, and not about to be left."""
         return self.trusted[host] and host not in self.leaving
 
     def partitions_on(self, host: int) -> list[int]:
-        """The partitions whose task is on that host, rising, with all instances of key groups."""
+        """Return the partitions whose task is on that host, rising, with all instances of key groups."""
         tasks = set(self.host_tasks[host])
         return [partition for partition, task in enumerate(self.partition_task) if task in tasks]
 
     def lose_tasks(self, host: int) -> None:
-        """The host died: its tasks are over, and the partitions there are not live."""
+        """End the tasks of a host that died; its partitions are not live any more."""
         for partition, task in enumerate(self.partition_task):
             if task in self.host_tasks[host]:
                 self.set_live(partition, False)
@@ -225,5 +225,5 @@ class Cluster:
         self.host_tasks[host] = []
 
     def partition_name(self, partition: int) -> str:
-        """For decisions: OPERATOR[index]."""
+        """Return OPERATOR[index], the name of the partition in decisions."""
         return f"{self.plan.operators[self.partition_operator[partition]].name}[{self.partition_index[partition]}]"

@@ -1,4 +1,4 @@
-"""What the control plane knows: a host is trusted, and has what it had, until its failure is detected."""
+"""The view that control has of the cluster: a host is trusted, with all it had, until its failure is detected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LostPartition(NamedTuple):
 
 @dataclass
 class UndetectedFailure:
-    """What was on a host that is dead, and of which control does not know that yet."""
+    """The contents of a host that is dead while control does not know it yet."""
 
     tasks: set[int] = field(default_factory=set)
     live: set[int] = field(default_factory=set)  # partitions that were live there
@@ -36,7 +36,7 @@ class ClusterView:
         self.returning: set[int] = set()  # hosts whose failure is detected because they come back
 
     def died(self, host: int, held: dict[int, int]) -> list[int]:
-        """The host is about to be lost, with its tasks, partitions and the checkpoints it held; nobody knows.
+        """Note what the host, about to be lost, has: tasks, partitions, and the checkpoints that it held.
 
         Returns its partitions, among which are from now on those that are sent there although it is dead.
         """
@@ -50,12 +50,12 @@ class ClusterView:
         return gone.lost
 
     def detected(self, host: int) -> None:
-        """The failure of the host is known."""
+        """Suspect the host: control knows of its failure."""
         self._cluster.trusted[host] = False
         self._undetected.pop(host, None)
 
     def back(self, host: int) -> None:
-        """The host is known to be there."""
+        """Trust the host: control knows that it is there."""
         self.returning.discard(host)
         self._cluster.trusted[host] = True
 

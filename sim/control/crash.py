@@ -1,4 +1,4 @@
-"""What happens when a host dies, when that is detected, and when the host is back: step by step, in one place.
+"""The steps when a host dies, when the failure is detected, and when the host is back, in one place.
 
 When a host dies nobody knows: tasks, state and messages are gone, and control goes on as before (`lose`). When the
 detector notices (`detected`), moves that lost somebody are called off, replicas take over, and every other partition is
@@ -41,9 +41,9 @@ class CrashCoordinator:
 
         Until the failure is detected, what is sent to the host joins the list.
         """
-        # Control goes on believing in what is there now, checkpoints included: that is written down while it is there.
+        # Control still trusts the host and what it has, checkpoints included: note that while it is there.
         lost = self.state.view.died(host, self._checkpoints_on(host))
-        # The plane takes the host for dead when it crashes: nothing that ends there may start anything else.
+        # The host is dead before the plane drops what it had: nothing that ends there may start anything else.
         self.cluster.host_alive[host] = False
         self.lose_again(host)
         return lost
@@ -60,7 +60,7 @@ class CrashCoordinator:
         self.cluster.lose_tasks(host)
 
     def _checkpoints_on(self, host: int) -> dict[int, int]:
-        """The partitions whose newest checkpoint the host holds, with the host."""
+        """Return the partitions whose newest checkpoint the host holds, with the host."""
         checkpoint_host = self.state.plane.checkpoint_host
         return {
             partition: host
@@ -117,11 +117,11 @@ class CrashCoordinator:
         self.migrations.renew_replicas()
 
     def _is_lost(self, loss: LostPartition) -> bool:
-        """Whether the partition is the owner of its group, and gone."""
+        """Return True if the partition owns its group and is not live."""
         return self.cluster.is_owner(loss.partition) and not self.cluster.partition_live[loss.partition]
 
     def _successor(self, loss: LostPartition) -> int:
-        """Who goes on in place of the partition: a replica or move that was under way and had a state already."""
+        """Return the instance that goes on for the partition: a replica or a move that had a state already."""
         return self.cluster.owner_of(self.cluster.group_of(loss.partition))
 
     # -- hosts that come and go
@@ -139,12 +139,12 @@ class CrashCoordinator:
         self.recover(self.recovery.take_orphans())
 
     def begin(self, host: int) -> None:
-        """The host is there, empty, and control knows it."""
+        """Start using a host, which is empty; control knows it."""
         self.cluster.host_alive[host] = True
         self.state.view.back(host)
 
     def end(self, host: int) -> None:
-        """The host, which is empty, is not in use any more, and control knows it."""
+        """Stop using a host, which is empty; control knows it."""
         self.cluster.host_alive[host] = False
         self.cluster.trusted[host] = False
         self.state.plane.crash(host)

@@ -1,4 +1,4 @@
-"""When hosts die or are suspected, what is gone with them, and when a failure is detected."""
+"""Failures of hosts: when hosts die or are suspected, and when control detects it."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ class Failures:
                     self._listen(host, 0, 0)
 
     def _event(self, failure: HostFailure) -> Process:
-        """A failure that the scenario asks for."""
+        """Fail a host as an event of the scenario says."""
         yield self.state.clock.sleep(to_ns(failure.at_s))
         host = self.state.plan.host_names.index(failure.host)
         self.fail(host, None if failure.repair_s is None else to_ns(failure.repair_s))
 
     def _scheduled(self, host: int, law: ScheduledFailures) -> Process:
-        """Failures of one host at given times."""
+        """Fail one host at given times."""
         for at_s in sorted(law.at_s):
             yield self.state.clock.sleep(to_ns(at_s))
             self.fail(host, to_ns(law.repair_s))
 
     def _random(self, host: int, law: ExponentialFailures) -> Process:
-        """Failures of one host after exponential times of being up."""
+        """Fail one host after exponential up times."""
         clock, repair_ns, plan = self.state.clock, to_ns(law.repair_s), self.state.plan
         rng = generator(self.scenario.seed, plan.replication, plan.host_names[host], "failures")
         while True:
@@ -72,7 +72,7 @@ class Failures:
     # -- a host dies
 
     def fail(self, host: int, repair_ns: int | None) -> None:
-        """The host dies: queues, services, state, what it had not sent, and checkpoints it holds are gone.
+        """Kill the host: queues, services, state, unsent output, and the checkpoints that it holds are gone.
 
         One that is fenced has nothing to lose, and is not back before it is repaired.
         """
@@ -103,7 +103,7 @@ class Failures:
         return self.crash.lose(host)
 
     def _after(self, host: int, lost: list[int], failed: int, detect_at: int, back_at: int | None, row: int) -> Process:
-        """Detection and repair, whichever comes first; a host that comes back says so itself."""
+        """Detect the failure and repair the host, whichever comes first; a host that comes back announces itself."""
         yield self.state.clock.sleep(detect_at if back_at is None else min(detect_at, back_at))
         if back_at == self.state.clock.now_ns():
             self.state.view.returning.add(host)
@@ -111,7 +111,7 @@ class Failures:
         yield from self._repair(host, back_at, row)
 
     def _detected(self, host: int, lost: list[int], failed: int, row: int) -> None:
-        """The failure is known: recover what was lost."""
+        """Recover what was lost: control knows of the failure."""
         now = self.state.clock.now_ns()
         self.state.recorder.revise("failures", row, detected_ns=now)
         if not lost:
@@ -119,7 +119,7 @@ class Failures:
         self.crash.detected(host, lost, failed, row)
 
     def _repair(self, host: int, back_at: int | None, row: int) -> Process:
-        """The host comes back by itself."""
+        """Bring the host back at its time, if it has one."""
         clock = self.state.clock
         if back_at is None:
             return
@@ -128,7 +128,7 @@ class Failures:
         self._back(host, row, back_at)
 
     def _back(self, host: int, row: int, sent_after_ns: int) -> None:
-        """The host is there again, empty; heard of are the heartbeats that it sends after an instant."""
+        """Bring the host back, empty; the detector hears the heartbeats that it sends after an instant."""
         now = self.state.clock.now_ns()
         self.state.recorder.revise("failures", row, repaired_ns=now)
         self.crash.back(host)
@@ -138,21 +138,21 @@ class Failures:
     # -- hosts that come and go
 
     def begins(self, host: int) -> None:
-        """A host that was not in use is there, empty, and control knows it."""
+        """Start using a host that was not in use; control knows it."""
         now = self.state.clock.now_ns()
         self.crash.begin(host)
         if self._beats:
             self._listen(host, now, now)
 
     def ends(self, host: int) -> None:
-        """A host is not in use any more, and control knows it; what becomes of what is there is not for here."""
+        """Stop using a host; control knows it. The caller has moved away what was there."""
         self._silences.pop(host, None)
         self.crash.end(host)
 
     # -- the detector
 
     def _detection_ns(self, host: int, failed_ns: int) -> int:
-        """The host counts as dead a time-out after the last heartbeat that arrives of those sent before the failure."""
+        """Return the time-out after the last heartbeat that arrives of those sent before the failure [ns]."""
         if self._beats:
             return self._silences[host].detected_ns(failed_ns)
         detector = self.scenario.detector
@@ -175,7 +175,7 @@ class Failures:
                 self.fence(host, self._beats[host].first_after(now))
 
     def fence(self, host: int, back_at: int) -> None:
-        """A host that lives is suspected, and stopped; it is back at an instant, unless it dies before."""
+        """Stop a live host that is suspected; it is back at an instant, unless it dies before."""
         state, now = self.state, self.state.clock.now_ns()
         if not state.cluster.host_alive[host]:
             return
@@ -188,7 +188,7 @@ class Failures:
         self._detected(host, lost, now, row)
 
     def _return(self, host: int, fenced_ns: int, back_at: int, row: int) -> Process:
-        """A heartbeat of a fenced host arrives."""
+        """Bring a fenced host back when its heartbeat arrives."""
         yield self.state.clock.sleep(back_at)
         if self._fenced.get(host) == row:
             del self._fenced[host]

@@ -26,7 +26,7 @@ class Heartbeats:
         self._lost, self._late = (code_of(seed, replication, host, what) for what in ("loss", "delay"))
 
     def arrivals(self, begin: int, end: int) -> np.ndarray:
-        """When those of the heartbeats `begin` .. `end` - 1 arrive that do [ns], in no order."""
+        """Return when the heartbeats `begin` .. `end` - 1 arrive, without lost ones [ns], in no order."""
         numbers = np.arange(begin, end, dtype=np.int64)
         ids = numbered(self._code, numbers)
         if self._loss:
@@ -36,7 +36,7 @@ class Heartbeats:
         return sent if self._delay is None else sent + delays_ns(self._delay, uniforms(ids, self._late))
 
     def first_after(self, instant_ns: int) -> int:
-        """When the first arrives of those that are sent after an instant."""
+        """Return the first arrival of the heartbeats that are sent after an instant."""
         begin, first = instant_ns // self.interval_ns + 1, _FAR_NS
         while begin * self.interval_ns < first:
             found = self.arrivals(begin, begin + self.block)
@@ -46,7 +46,7 @@ class Heartbeats:
 
 
 class Silence:
-    """Looks for the first silence of a host that is longer than the time-out, a block of heartbeats at a time.
+    """Finds the first silence of a host that is longer than the time-out, a block of heartbeats at a time.
 
     Heard of are the heartbeats that were sent after `sent_after_ns`; the silence begins at `heard_ns`.
     """
@@ -63,7 +63,7 @@ class Silence:
         return self._next * self._beats.interval_ns
 
     def check(self) -> int | None:
-        """When the time-out strikes, if it does among the next heartbeats; else `known_ns` has moved on."""
+        """Return when the time-out strikes during the next block; None, and a later `known_ns`, if it does not."""
         self._begin, self._heard_before, self._late_before = self._next, self._heard, self._late
         self._next += self._beats.block
         arrived = np.sort(np.concatenate((self._late, self._beats.arrivals(self._begin, self._next))))
@@ -75,7 +75,7 @@ class Silence:
         return strike
 
     def detected_ns(self, failed_ns: int) -> int:
-        """When the time-out strikes if the host sends nothing from `failed_ns` on, which is in the last block."""
+        """Return when the time-out strikes if the host is silent from `failed_ns` on, which is in the last block."""
         end = max(self._begin, (failed_ns - 1) // self._beats.interval_ns + 1)
         arrived = np.sort(np.concatenate((self._late_before, self._beats.arrivals(self._begin, end))))
         heard = np.concatenate(([self._heard_before], arrived))

@@ -1,4 +1,4 @@
-"""Instances of key groups: which one is the owner, where outputs for a group go, what a new one keeps for others."""
+"""Instances of key groups: the owner, the routes of outputs, and the outputs that a new instance keeps for others."""
 
 from __future__ import annotations
 

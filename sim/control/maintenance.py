@@ -1,4 +1,4 @@
-"""Maintenance of the allocation of checkpoints in a run: when it is compared with a fresh one, and what moves then.
+"""Maintenance of the allocation of checkpoints in a run: comparisons with a fresh allocation, and what moves.
 
 Control knows what its statistics have shown and which hosts it suspects; the fresh allocation comes from the planner
 that the run was given. A checkpoint moves as its key group's checkpoints travel anyhow: from then on they are sent to
@@ -30,7 +30,7 @@ _FEWEST = 2  # periods, and hosts
 
 @dataclass(frozen=True)
 class _Round:
-    """A comparison, of how many key groups, and from how many periods."""
+    """A comparison: of how many key groups, and from how many periods."""
 
     at_ns: int
     groups: int
@@ -40,7 +40,7 @@ class _Round:
 
 @dataclass(frozen=True)
 class _Sent:
-    """Checkpoints of a planned partition are to go to a host from an instant on, because of a round."""
+    """An order of a round that checkpoints of a planned partition go to a host from an instant on."""
 
     round: int
     partition: int
@@ -49,7 +49,7 @@ class _Sent:
 
 
 class Maintenance:
-    """Compares the allocation with a fresh one now and then, and has checkpoints sent elsewhere."""
+    """Compares the allocation with a fresh one at regular times, and has checkpoints sent elsewhere."""
 
     def __init__(self, state: RunState, statistics: Statistics, migrations: Migrations) -> None:
         self.state, self.cluster, self.plan = state, state.cluster, state.plan
@@ -106,7 +106,7 @@ class Maintenance:
             self._move(self._partitions[int(rows[move.checkpoint])], move, found)
 
     def _counts(self) -> list[Count]:
-        """The periods of statistics that count."""
+        """Return the periods of statistics that are used."""
         assert self.rules is not None
         counts = self.statistics.counts
         if self.rules.window_s is None:
@@ -115,14 +115,14 @@ class Maintenance:
         return [count for count in counts if count.since_ns >= begin_ns]
 
     def _members(self) -> BoolArray:
-        """Which key groups take part: at rest, live as far as is known, and whose checkpoint host goes on."""
+        """Return the key groups that take part: at rest, live as far as is known, with a checkpoint host that stays."""
         bound, view, owner_of = self.migrations.bound_for(), self.state.view, self.cluster.owner_of
         rest = [partition not in bound and view.partition_live(owner_of(partition)) for partition in self._partitions]
         found: BoolArray = np.array(rest, np.bool_) & (self._current() != NOWHERE)
         return found
 
     def _hosts(self) -> IntArray:
-        """Where each key group is, or goes to."""
+        """Return the host where each key group is, or goes to."""
         cluster, bound = self.cluster, self.migrations.bound_for()
         return np.array(
             [
@@ -133,7 +133,7 @@ class Maintenance:
         )
 
     def _current(self) -> IntArray:
-        """The host that each key group's checkpoints go to, or NOWHERE if that will have to change anyhow."""
+        """Return the host of each key group's checkpoints, or NOWHERE if that has to change anyhow."""
         cluster, hosts = self.cluster, self._hosts().tolist()
         planned = [cluster.planned_checkpoint_host[cluster.owner_of(partition)] for partition in self._partitions]
         return np.array(
@@ -147,7 +147,7 @@ class Maintenance:
         )
 
     def _takes(self, hosts: IntArray) -> BoolArray:
-        """Hosts that may hold checkpoints: where key groups can move to, or else where some are."""
+        """Return the hosts that may hold checkpoints: where key groups can move to, or else where some are."""
         groups = self.plan.scenario.elasticity.hosts
         found = np.zeros(len(self.plan.host_names), np.bool_)
         for host, name in enumerate(self.plan.host_names):
@@ -177,7 +177,7 @@ class Maintenance:
         )
 
     def _fixed(self, load: FloatArray) -> FloatArray:
-        """Load on each host of what is no key group, (n_hosts,), from the load of all planned partitions."""
+        """Return the load on each host apart from key groups, (n_hosts,), given the load of all planned partitions."""
         found, keyed = np.zeros(len(self.plan.host_names)), set(self._partitions)
         for partition, own in enumerate(load.tolist()):
             task = self.cluster.partition_task[partition]
@@ -186,7 +186,7 @@ class Maintenance:
         return found
 
     def _move(self, partition: int, move: Relocation, found: Comparison) -> None:
-        """From now on checkpoints go to the new checkpoint host."""
+        """Send checkpoints to the new checkpoint host from now on."""
         cluster, names, now = self.cluster, self.plan.host_names, self.state.clock.now_ns()
         owner = cluster.owner_of(partition)
         self.state.plan_checkpoint_host(owner, move.target)
@@ -200,7 +200,7 @@ class Maintenance:
     # -- records
 
     def rows(self, checkpoints: Mapping[str, np.ndarray]) -> Iterator[tuple[object, ...]]:
-        """One row for each comparison, with what the checkpoints that moved cost; from the rows of all checkpoints."""
+        """Yield one row for each comparison, with what moved checkpoints cost, from the rows of all checkpoints."""
         stored, sent = [0] * len(self._rounds), [0] * len(self._rounds)
         own = _by_group(checkpoints) if self._sent else {}
         until: dict[int, int] = {}  # partition -> when its checkpoints were sent elsewhere again
@@ -224,7 +224,7 @@ class Maintenance:
 
 
 def _by_group(checkpoints: Mapping[str, np.ndarray]) -> dict[tuple[int, int], list[int]]:
-    """(operator, key group) -> its rows, as they were taken."""
+    """Return (operator, key group) -> its rows, as they were taken."""
     found: dict[tuple[int, int], list[int]] = {}
     pairs = zip(checkpoints["operator"].tolist(), checkpoints["key_group"].tolist(), strict=True)
     for row, name in enumerate(pairs):

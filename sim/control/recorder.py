@@ -15,7 +15,7 @@ _OF_THE_PLANE = ("visits", "waiting", "deliveries", "dropped", "checkpoints", "m
 
 
 class Recorder:
-    """One list of rows for each table of the control plane; nothing is computed from them here."""
+    """Lists of rows, one for each table of the control plane; nothing is computed from them here."""
 
     def __init__(self) -> None:
         self._restores: dict[int, list[int]] = {}
@@ -30,13 +30,13 @@ class Recorder:
             self.rows[name] += [(now_ns, *row) for row in rows]
 
     def restore(self, now_ns: int, size_bytes: int) -> None:
-        """A checkpoint was asked of the remote store."""
+        """Count a checkpoint that was fetched from the remote store."""
         total = self._restores.setdefault(now_ns - now_ns % _SECOND, [0, 0])
         total[0] += 1
         total[1] += size_bytes
 
     def revise(self, name: str, row: int, **values: object) -> None:
-        """Columns of a row that are known now."""
+        """Fill in columns of a row that are known now."""
         known = dict(zip((column.name for column in TABLES[name]), self.rows[name][row], strict=True))
         self.rows[name][row] = tuple((known | values).values())
 
@@ -45,7 +45,7 @@ class Recorder:
         plane: Mapping[str, Mapping[str, np.ndarray]],
         messages: Mapping[tuple[int, str], Sequence[int]],
     ) -> Mapping[str, Mapping[str, np.ndarray]]:
-        """All tables in the shape of `models.records.tables`; `plane` and `messages` are those of the data plane."""
+        """Return all tables as `models.records.tables` has them; `plane` and `messages` come from the data plane."""
         totals = dict(messages) | {(second, "restore"): total for second, total in self._restores.items()}
         made = {
             name: table(name, _columns(name, self._blocks[name]) if name in self._blocks else rows)
@@ -57,7 +57,7 @@ class Recorder:
 
 
 def _columns(name: str, blocks: list[tuple[int, np.ndarray]]) -> dict[str, object]:
-    """The columns of a table of which each block was seen at an instant."""
+    """Return the columns of a table that was sampled in blocks, one for each instant."""
     at_ns = np.repeat([now for now, _ in blocks], [len(rows) for _, rows in blocks])
     rest = np.concatenate([rows for _, rows in blocks]).T.copy()
     return dict(zip((column.name for column in TABLES[name]), (at_ns, *rest), strict=True))

@@ -45,7 +45,7 @@ class PartitionRecovery:
     bytes: int = 0
 
     def note(self, pending: int, processed_ns: int) -> None:
-        """What the plane says about the replayed tuples; those of before the restore ended with their sender."""
+        """Note the counts of the plane on replayed tuples; those from before the restore ended with their sender."""
         self.pending, self.replayed_ns = pending, max(self.restored_ns, processed_ns)
 
 
@@ -63,7 +63,7 @@ class Recovery:
         self._orphans: list[LostPartition] = []  # while no host is alive
 
     def take_over(self, loss: LostPartition, replica: int) -> PartitionRecovery:
-        """Another instance of a partition takes over: there is nothing to restore, unless it is dead itself."""
+        """Return the recovery by another instance: there is nothing to restore, unless that one is dead itself."""
         now = self.clock.now_ns()
         recovery = PartitionRecovery(
             loss.host, replica, self.cluster.partition_task[replica], loss.failure, loss.failed_ns, now
@@ -75,11 +75,11 @@ class Recovery:
 
     @property
     def busy(self) -> bool:
-        """Whether a recovery is not over."""
+        """Return True if a recovery is not over."""
         return bool(self._open or self.catch_ups or self._orphans)
 
     def take_orphans(self) -> list[LostPartition]:
-        """Return, and forget, the partitions for which no host was alive and now is one."""
+        """Return, and forget, the partitions for which no host was alive and one is now."""
         can = [loss for loss in self._orphans if self._target(loss.partition)[0] is not None]
         self._orphans = [loss for loss in self._orphans if loss not in can]
         return can
@@ -127,7 +127,7 @@ class Recovery:
         self.catch_ups.follow(tasks, ready, caught_up, lambda: self._note_caught_up(begun))
 
     def _caught_up(self, recovery: PartitionRecovery) -> None:
-        """The recovery is over; where the group was lost again meanwhile, its last recovery says how it ended."""
+        """End the recovery; where the group was lost again meanwhile, its last recovery says how it ended."""
         group = self.cluster.group_of(recovery.partition)
         last = next(other for other in reversed(self.recoveries) if self.cluster.group_of(other.partition) == group)
         if self._open.get(last.partition) is last:
@@ -139,7 +139,7 @@ class Recovery:
             self._close(recovery.partition)
 
     def _close(self, partition: int) -> None:
-        """What the plane still says of the recovery of the partition, if it has one that is not over."""
+        """Close an open recovery of the partition with the last counts of the plane."""
         recovery = self._open.pop(partition, None)
         if recovery:
             recovery.note(*self.state.plane.stop_counting_replays(partition))
@@ -151,11 +151,6 @@ class Recovery:
             waits = any(loss.failure == failure for loss in self._orphans)
             if not waits and all(recovery.caught_up_ns != NEVER for recovery in own):
                 self.recorder.revise("failures", failure, caught_up_ns=self.clock.now_ns())
-
-    def held_by(self, host: int) -> dict[int, int]:
-        """The partitions whose newest checkpoint the host holds."""
-        partitions = range(len(self.cluster.partition_task))
-        return {partition: host for partition in partitions if self.state.plane.checkpoint_host(partition) == host}
 
     def _target(self, partition: int) -> tuple[int | None, str]:
         checkpoint_host = self.state.view.checkpoint_host(partition, self.state.plane.checkpoint_host(partition))
@@ -206,7 +201,7 @@ class Recovery:
         self.state.work(recovery.task, max(1, round(size * _NS / rate)), lambda: self._installed(recovery))
 
     def _installed(self, recovery: PartitionRecovery) -> None:
-        """The partition is live again: it sends what it still keeps, then goes on with what was held."""
+        """Make the partition live: it sends what it still keeps, then goes on with what was held."""
         partition, now, plane = recovery.partition, self.clock.now_ns(), self.state.plane
         operator = self.plan.operators[self.cluster.partition_operator[partition]]
         if not (operator.is_source or operator.is_sink):  # what a sink delivered is outside
@@ -233,7 +228,7 @@ class Recovery:
         self.migrations.coordinator.begin_what_can()
 
     def _keep_for_replicas(self, partition: int) -> None:
-        """What a checkpoint keeps for an owner whose replica came later is kept for the replica, too."""
+        """Keep the outputs in a checkpoint for a replica that came later, as for its owner."""
         plane = self.state.plane
         receivers = plane.receivers(partition)
         for receiver in receivers:
@@ -251,11 +246,11 @@ class Recovery:
             recovery.bytes += size
 
     def lost_again(self, partition: int) -> None:
-        """The partition was lost before it had caught up: its row stays in the table as far as it came."""
+        """Close the recovery of a partition that is lost before it has caught up; its row stays as far as it came."""
         self._close(partition)
 
     def rows(self) -> list[tuple[int, ...]]:
-        """The rows of all recoveries, as far as they have come."""
+        """Return the rows of all recoveries, as far as they have come."""
         for partition, recovery in self._open.items():
             recovery.note(*self.state.plane.replayed(partition))
         return [

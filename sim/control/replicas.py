@@ -99,7 +99,7 @@ class Replicas:
         self.instances.route(task, group, both)
 
     def task_added(self, task: int) -> None:
-        """A new task sends to replicas, too."""
+        """Have a new task send to replicas, too."""
         operator = self.cluster.task_operator[task]
         for group in self._standing:
             if operator in self.instances.upstream(group):
@@ -108,24 +108,24 @@ class Replicas:
     # -- what others ask
 
     def silent(self, partition: int) -> bool:
-        """Whether the partition is a replica that is in step: what it keeps its owner sends."""
+        """Return True if the partition is a replica that is in step: its owner sends what it keeps."""
         replica = self._standing.get(self.cluster.group_of(partition))
         return replica is not None and replica.partition == partition
 
     def homes(self, partition: int) -> list[int]:
-        """The hosts that the group was given: its own at the start, then those of replicas."""
+        """Return the hosts that the group was given: its own at the start, then those of replicas."""
         group = self.cluster.group_of(partition)
         return [*dict.fromkeys((self._first_host[group], *self._hosts.get(group, ())))]
 
     def beside(self, partition: int) -> int | None:
-        """The replica in step of the partition, if that is the owner of its group."""
+        """Return the replica in step of the partition, if the partition is the owner of its group."""
         replica = self._standing.get(self.cluster.group_of(partition))
         return replica.partition if replica is not None and self.cluster.is_owner(partition) else None
 
     # -- crashes
 
     def fail_over(self, losses: Sequence[LostPartition]) -> list[tuple[LostPartition, int]]:
-        """These partitions are lost, which is detected now: (loss, replica) of those whose replica takes over."""
+        """Let replicas of lost partitions take over, and return (loss, replica) of each that does."""
         for loss in losses:
             replica = self._standing.get(self.cluster.group_of(loss.partition))
             if replica is not None and replica.partition == loss.partition:
@@ -146,7 +146,7 @@ class Replicas:
         return taken
 
     def _take_over(self, replica: Replica, loss: LostPartition) -> None:
-        """The replica is the owner, and sends what it has kept; downstream drops what it has from the one before.
+        """Make the replica the owner. It sends what it has kept; receivers drop duplicates.
 
         Where its own host is dead, too, that is detected later: then it is recovered as any owner is. Then it was lost.
         """
@@ -167,11 +167,11 @@ class Replicas:
         replica.until_ns, replica.end = self.state.clock.now_ns(), end
 
     def _died_ns(self, host: int) -> int:
-        """When the host, which is dead, died."""
+        """Return when the host, which is dead, died."""
         return max(int(row[1]) for row in self.state.recorder.rows["failures"] if row[0] == host)
 
     def _give_up(self, group: int, partition: int) -> None:
-        """Upstream sends to the owner alone; the other instance is over."""
+        """Have upstream send to the owner alone, and end the other instance."""
         self.instances.unroute(group)
         self.instances.retire(partition)
 
@@ -182,7 +182,7 @@ class Replicas:
     # -- checkpoints
 
     def _save(self) -> Process:
-        """A checkpoint of each replica half an interval after those of the owners, all at once or one by one."""
+        """Checkpoint each replica half an interval after the owners, all at once or one by one."""
         clock, tolerance = self.state.clock, self.state.plan.scenario.fault_tolerance
         interval_ns = max(1, to_ns(tolerance.interval_s))
         begin, count = interval_ns + interval_ns // 2, len(self._planned)
@@ -198,7 +198,7 @@ class Replicas:
             begin += interval_ns
 
     def _checkpoint_host(self, replica: Replica) -> int:
-        """The planned checkpoint host; another host where that is one of the two, or is dead."""
+        """Return the planned checkpoint host; another one where that is a host of the two instances, or suspected."""
         if self.state.plan.scenario.fault_tolerance.store == "remote":
             return REMOTE
         cluster, partition = self.cluster, replica.partition
@@ -213,7 +213,7 @@ class Replicas:
     # -- anew
 
     def wanted(self, group: int) -> int | None:
-        """The best host for a replica of a group that has none, or None if there is no host for it now."""
+        """Return the best host for a replica of a group that has none, or None if there is no host for it now."""
         if group in self._standing or not self._planned[group].renew:
             return None
         owner = self.cluster.partition_task[self.cluster.owner_of(group)]
@@ -244,7 +244,7 @@ class Replicas:
         self._decide(replica, Action.ADD_REPLICA, "it is in step")
 
     def called_off(self, partition: int, cost: tuple[int, int], takes_over: bool) -> None:
-        """A crash came before the replica was in step; whether it goes on in place of the owner all the same."""
+        """Note that a crash came before the replica was in step, and whether it takes over all the same."""
         replica = self._of(partition)
         replica.until_ns, replica.end = self.state.clock.now_ns(), TOOK_OVER if takes_over else CALLED_OFF
         replica.replayed, replica.bytes = cost
@@ -255,7 +255,7 @@ class Replicas:
             self._decide(replica, Action.ADD_REPLICA, why, Verdict.REFUSED)
 
     def unfinished(self, instead: Sequence[tuple[LostPartition, int]]) -> None:
-        """These go on in place of what is lost: how long nobody did is known with those that were to be replicas."""
+        """Note when the owners failed for which unfinished replicas take over."""
         failed_ns = {partition: loss.failed_ns for loss, partition in instead}
         for one in self.all:
             if one.partition in failed_ns and one.end == TOOK_OVER:
@@ -267,7 +267,7 @@ class Replicas:
     # -- records
 
     def rows(self) -> list[tuple[object, ...]]:
-        """One row for each replica there was, in the order of their begin."""
+        """Return one row for each replica, in the order of their begin."""
         cluster = self.cluster
         return [
             (

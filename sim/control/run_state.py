@@ -1,4 +1,4 @@
-"""What the managers of a run share: its plan, its clock, hosts and tasks as they are, what control knows, its plane.
+"""The state that managers of a run share: plan, clock, cluster, cluster view, recorder and data plane.
 
 It knows no manager. A manager is given it, and those managers that it calls itself.
 """

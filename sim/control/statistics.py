@@ -1,4 +1,4 @@
-"""What the control plane knows of the load: what each key group did in a period, from counts of the data plane."""
+"""The load in the view of control: counts of the data plane for each key group and period."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check_counts(plan: RunPlan) -> None:
 
 
 class Period(NamedTuple):
-    """What one partition did since the last sample, and where."""
+    """Counts of one partition since the last sample, and its host."""
 
     partition: int
     host: int
@@ -38,7 +38,7 @@ class Count(NamedTuple):
 
 
 class Statistics:
-    """Samples the counts of the plane, writes the rows of `statistics`, and knows the load of each key group."""
+    """Samples the counts of the plane, writes the rows of `statistics`, and keeps the load of each key group."""
 
     def __init__(self, state: RunState) -> None:
         self.state, self.cluster, self.plan = state, state.cluster, state.plan
@@ -81,7 +81,7 @@ class Statistics:
             yield Period(one.partition, self.cluster.host_of(one.partition), did)
 
     def loads(self) -> dict[int, float]:
-        """Planned partition of each group -> mean load in the last period, in cores of speed 1.
+        """Return the mean load of each group in the last period, in cores of speed 1, by planned partition.
 
         The load is the work that came, not what was done: so a host that cannot keep up shows by how much. Work is
         tuples times the mean work for one tuple of the operator so far.
@@ -94,17 +94,17 @@ class Statistics:
         return found
 
     def _each_ns(self, operator: int) -> float:
-        """Mean work for one tuple of the operator so far."""
+        """Return the mean work for one tuple of the operator so far."""
         served = self._served[operator]
         return self._work[operator] / served if served else 0.0
 
     def work_s(self) -> FloatArray:
-        """Mean work for one tuple of each planned partition (n_partitions,) so far, at speed 1."""
+        """Return the mean work for one tuple of each planned partition (n_partitions,) so far, at speed 1."""
         each = [self._each_ns(operator) / _NS for operator in range(len(self.plan.operators))]
         return np.array(each)[self.cluster.partition_operator[: self.plan.first_partition[-1]]]
 
     def outside(self, host: int, since_ns: int | None = None) -> float:
-        """Mean share of the host's CPU that others took in the last period, or from an instant to the last sample."""
+        """Return the mean share of the host's CPU that others took in the last period, or since an instant."""
         load = self.plan.host_groups[host].load
         begin = self.since_ns if since_ns is None else since_ns
         return load.mean_between(begin / _NS, self.sampled_ns / _NS) if load else 0.0

@@ -1,1 +1,1 @@
-"""Hosts that fail, instances of operators on them, and queries: what serves, and what a manager changes; no tuples."""
+"""Fleets without tuples: hosts that fail, instances of operators on them, queries, and a manager."""

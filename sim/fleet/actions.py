@@ -1,4 +1,4 @@
-"""What can be done to a placement; each names the part by its number, and hosts by theirs."""
+"""Changes of a placement; each names a part and hosts by their numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Move:
-    """An instance goes to another host."""
+    """Move an instance to another host."""
 
     part: int
     origin: int
@@ -16,7 +16,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Split:
-    """Half of a part gets a primary at the target; its replicas stay where they are, one for each half."""
+    """Give half of a part a primary at the target; its replicas stay where they are, one for each half."""
 
     part: int
     target: int
@@ -24,7 +24,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Add:
-    """A part gets another replica."""
+    """Give a part another replica."""
 
     part: int
     target: int
@@ -32,7 +32,7 @@ class Add:
 
 @dataclass(frozen=True)
 class Remove:
-    """A part loses a replica."""
+    """Take a replica from a part."""
 
     part: int
     host: int

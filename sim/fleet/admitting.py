@@ -1,4 +1,4 @@
-"""Where the operators of a query go that arrives, and the replicas that it needs for its objective."""
+"""Admission of a query: hosts for its operators, and the replicas that it needs for its objective."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Admitting:
         self.taken: dict[int, str] = {}  # hosts that are not in use yet, and why they will be
 
     def admit(self, missing: list[int]) -> bool:
-        """Whether it is there now: new operators where the file says, else where they fit near each other."""
+        """Admit the query and return True, or refuse it. New operators go where the file says, else near each other."""
         for op in missing:
             self.plan.hosts[op] = list(self.system.placed[op]) or [self._home(op)]
             for slot, host in enumerate(self.plan.hosts[op]):
@@ -66,14 +66,14 @@ class Admitting:
         return float(self.placement.load[op]) * share * (self.placement.replica_load if slot else 1.0)
 
     def _near(self) -> np.ndarray:
-        """How many instances of the query each host has, (n_hosts,)."""
+        """Return how many instances of the query each host has, (n_hosts,)."""
         found = np.zeros(len(self.capacity), dtype=int)
         for placed in self.admission.would_be(self.query, self.plan):
             found[list(placed)] += 1
         return found
 
     def _home(self, op: int) -> int:
-        """Of the hosts where it fits the one with most of the query; a spare one; else the least loaded."""
+        """Return the host with room that has most of the query; else a spare one; else the least loaded."""
         load = self._load(op, 1.0, 0)
         fits = self.shares + load / self.capacity <= self.rules.high + _TIE
         up = [host for host in range(len(self.capacity)) if self.hosts.is_up(host) or host in self.taken]
@@ -107,7 +107,7 @@ class Admitting:
             self._takes(op, share, host, 1)
 
     def _best(self, hosts: Callable[[tuple[int, ...], float], list[int]]) -> tuple[tuple[int, int], int] | None:
-        """(what, host) of the best replica on these hosts."""
+        """Return (what, host) of the best replica on these hosts."""
         unavailability = self.system.unavailability
         assert unavailability is not None
         best: tuple[float, float, tuple[int, int], int] | None = None
@@ -124,12 +124,12 @@ class Admitting:
         return None if best is None else best[2:]
 
     def _part_of(self, what: tuple[int, int]) -> tuple[int, float]:
-        """(operator, share) of a new operator (0, op), or of a part that is there (1, number)."""
+        """Return (operator, share) of a new operator (0, op), or of a part that is there (1, number)."""
         kind, number = what
         return (number, 1.0) if kind == 0 else (self.placement.parts[number].op, self.placement.parts[number].share)
 
     def _candidates(self) -> list[tuple[tuple[int, int], tuple[int, ...], float]]:
-        """What may get a replica within the budget: (what, hosts, load of the replica)."""
+        """Return candidates for a replica within the budget: (what, hosts, load of the replica)."""
         ops, placement, plan = self.system.needs[self.query], self.placement, self.plan
         found = [((0, op), tuple(plan.hosts[op])) for op in ops if op in plan.hosts]
         busy = placement.busy()
@@ -146,13 +146,13 @@ class Admitting:
         return new + sum(self._load(*self._part_of((1, number)), 1) for number, _ in self.plan.added)
 
     def _spare_rooms(self, placed: tuple[int, ...], load: float) -> list[int]:
-        """Hosts that are not in use where a replica fits."""
+        """Return hosts that are not in use where a replica fits."""
         fits = self.shares + load / self.capacity <= self.rules.high + _TIE
         spare = [host for host, used in enumerate(self.placement.in_use) if not used and self.changes.service.up[host]]
         return [host for host in spare if fits[host] and host not in placed][:_TRIED]
 
     def _rooms(self, placed: tuple[int, ...], load: float) -> list[int]:
-        """Hosts where a replica fits: those with most of the query, and the least loaded ones."""
+        """Return hosts where a replica fits: those with most of the query, and the least loaded ones."""
         fits = self.shares + load / self.capacity <= self.rules.high + _TIE
         near = self._near()
         hosts = [*self.hosts.by_share(self.shares), *self.taken]
@@ -161,7 +161,7 @@ class Admitting:
         return list(dict.fromkeys([*nearest, *room[:_TRIED]]))
 
     def _with(self, what: tuple[int, int], host: int) -> Deployment:
-        """The plan with one more replica."""
+        """Return the plan with one more replica."""
         kind, number = what
         if kind == 0:
             return Deployment({**self.plan.hosts, number: [*self.plan.hosts[number], host]}, list(self.plan.added))

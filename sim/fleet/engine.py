@@ -34,7 +34,7 @@ def simulate_fleet(
     manager: type[Manager] = Manager,
     enforce_slos: bool = True,
 ) -> FleetRecords:
-    """The rows of one replication; a pure function of its arguments.
+    """Return the rows of one replication; a pure function of its arguments.
 
     `merged` is for static systems, and `auto` takes it for those. `manager` decides where the file asks for one;
     without `enforce_slos` nothing it asks for is refused because of an objective (for tests). Raises InputError.
@@ -66,7 +66,7 @@ class _Run:
         self._steps = [(1.0, 1.0)] * len(self._rates)  # (rate by the file, factor)
 
     def records(self) -> FleetRecords:
-        """The rows of the run."""
+        """Return the rows of the run."""
         for index, source in enumerate(self.system.fleet.sources.values()):
             self._steps[index] = (source.rate_per_s, 1.0)
         self._set_loads()
@@ -109,7 +109,7 @@ class _Run:
             yield self.clock.sleep(number * every_ns)
 
     def _set_loads(self) -> None:
-        """Loads are linear combinations of the rates of sources."""
+        """Set the loads, which are linear combinations of the rates of sources."""
         for index, (rate, factor) in enumerate(self._steps):
             self._rates[index] = rate * factor
         self.placement.load = self.system.base + self.system.costs @ self._rates
@@ -141,7 +141,7 @@ class _Run:
             self.admission.leave(query)
 
     def _comes_and_goes(self, query: int, arrived: bool, stay: RenewalTimes, away: RenewalTimes) -> Process:
-        """In turn; one that is refused tries again when it would be back."""
+        """Let the query come and go in turn; one that is refused tries again when it would be back."""
         number = 0
         while True:
             yield self.clock.sleep(self.clock.now_ns() + stay[number])

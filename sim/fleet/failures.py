@@ -1,4 +1,4 @@
-"""When hosts and groups of them go down and are up again, as SimPy processes."""
+"""Failures and repairs of hosts and of groups of hosts, as SimPy processes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class HostFailures:
         self.service.back(host)
 
     def _in_turn(self, hosts: tuple[int, ...], up: RenewalTimes | None, down: RenewalTimes | None) -> Process:
-        """Up and down in turn; with a crew of its own."""
+        """Go down and up in turn, with a crew of its own."""
         yield self.clock.sleep(self.clock.now_ns())
         if up is None or down is None:
             if down is not None:
@@ -71,7 +71,7 @@ class HostFailures:
             self.service.down(host)
 
     def _days(self, host: int, up: RenewalTimes | None, day_ns: int) -> Process:
-        """Down from its failure to the end of the day."""
+        """Stay down from a failure to the end of the day."""
         yield self.clock.sleep(self.clock.now_ns())
         day = 0
         while up is not None:
@@ -106,7 +106,7 @@ class HostFailures:
             number += 1
 
     def _send_crews(self) -> None:
-        """Once all failures and repairs of the instant are known: first failed first, then by number."""
+        """Send crews once all failures and repairs of the instant are known: first failed first, then by number."""
         if not self._crews_due:
             self._crews_due = True
             self.clock.at(self.clock.now_ns(), ARRIVAL, self._sent)

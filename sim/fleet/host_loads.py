@@ -16,21 +16,21 @@ class HostLoads:
         self.capacity = changes.placement.system.capacity
 
     def is_up(self, host: int) -> bool:
-        """Whether instances can come to the host now."""
+        """Return True if instances can come to the host now."""
         return self.changes.service.up[host] and self.placement.in_use[host] and host not in self.placement.draining
 
     def will_be(self) -> FloatArray:
-        """Shares of capacity once all is over that is under way, (n_hosts,)."""
+        """Return shares of capacity once everything under way is over, (n_hosts,)."""
         found: FloatArray = (self.placement.expected() - self.placement.leaving()) / self.capacity
         return found
 
     def at_most(self) -> FloatArray:
-        """Shares of capacity at the worst moment of what is under way, (n_hosts,)."""
+        """Return shares of capacity at the worst moment of what is under way, (n_hosts,)."""
         found: FloatArray = self.placement.expected() / self.capacity
         return found
 
     def by_share(self, shares: FloatArray) -> list[int]:
-        """The hosts that are up, least loaded first, of equal ones by number."""
+        """Return the hosts that are up, least loaded first, of equal ones by number."""
         up = np.array(self.changes.service.up) & np.array(self.placement.in_use)
         up[list(self.placement.draining)] = False
         order = np.argsort(np.round(shares, 9), kind="stable")

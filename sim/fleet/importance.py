@@ -1,4 +1,4 @@
-"""How much a replica of a part counts, without trying where it would be."""
+"""Importance of a replica of a part, without trying hosts for it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from sim.fleet.placement import FleetPlacement, Part
 
 
 def largest_load(placement: FleetPlacement) -> float:
-    """The load of the largest part [cores]."""
+    """Return the load of the largest part [cores]."""
     return max((float(placement.load[one.op]) * one.share for one in placement.parts.values()), default=0.0)
 
 
 def importance(kind: str, placement: FleetPlacement, part: Part, largest: float, draw: float) -> float:
-    """Share of the queries that need it, low load, the product of both, a draw, or what the file says.
+    """Return the share of queries that need it, low load, the product of both, a draw, or the value of the file.
 
     `largest` is the load of the largest part [cores].
 

@@ -1,4 +1,4 @@
-"""Decides what moves, is split, replicated or given back: thresholds on the load of hosts, importance of operators.
+"""The manager of a fleet: what moves, is split, replicated or given back, by thresholds on loads and importance.
 
 It asks (`sim.fleet.reconfiguration`), and goes on with what is left when it is refused. In each check:
 
@@ -30,7 +30,7 @@ _MOST_TARGETS = 8  # that are tried for one instance before the next
 
 
 class Manager:
-    """One check after the other; what it knows is the placement, and which hosts are up."""
+    """Checks the loads and decides; it knows the placement, and which hosts are up."""
 
     def __init__(
         self, rules: ManagerSettings, changes: Reconfiguration, admission: Admission, replication: int
@@ -44,7 +44,7 @@ class Manager:
         self._draw = code_of(self.system.fleet.seed, replication, "dynamics", "importance")
 
     def check(self) -> None:
-        """One round of decisions."""
+        """Take one round of decisions."""
         shares, self._largest = self._hosts.will_be(), largest_load(self.placement)
         over = [host for host in reversed(self._hosts.by_share(shares)) if shares[host] > self.rules.high + _TIE]
         self._stuck = {host for host in over if not self._relieve(host)}
@@ -59,7 +59,7 @@ class Manager:
         return bool(self._hosts.will_be()[host] > self.rules.high + _TIE)
 
     def _targets(self, part: Part, load: float, limit: float) -> list[int]:
-        """The hosts on which another instance of the part fits, least loaded first."""
+        """Return the hosts on which another instance of the part fits, least loaded first."""
         shares = self._hosts.at_most()
         fits = shares + load / self.capacity <= limit + _TIE
         if not fits.any():
@@ -69,7 +69,7 @@ class Manager:
     # -- a host is overloaded
 
     def _relieve(self, host: int) -> bool:
-        """Whether the host will not be overloaded any more."""
+        """Move load off the host; return True if it will not be overloaded any more."""
         tried: set[tuple[str, int]] = set()
         while self._is_over(host):
             why = f"{self.system.hosts[host]} at {display.share(self._hosts.will_be()[host])} of its CPU"
@@ -86,14 +86,14 @@ class Manager:
         return True
 
     def _movable(self, host: int) -> list[tuple[Part, int, float]]:
-        """(part, slot, load) of instances on the host of which nothing is under way."""
+        """Return (part, slot, load) of instances on the host of which nothing is under way."""
         busy = self.placement.busy()
         on_it = [part for part in self.placement.parts.values() if host in part.hosts and part.number not in busy]
         slots = [(part, part.hosts.index(host)) for part in on_it]
         return [(part, slot, self.placement.instance_load(part, slot)) for part, slot in slots]
 
     def _move_one(self, host: int, why: str, tried: set[tuple[str, int]]) -> bool:
-        """The smallest instance that is enough by itself, else the largest of the others."""
+        """Move the smallest instance that is enough by itself, else the largest; return True if one moves."""
         excess = float(self._hosts.will_be()[host] - self.rules.high) * float(self.capacity[host])
 
         def preference(one: tuple[Part, int, float]) -> tuple[bool, float, int]:
@@ -124,7 +124,7 @@ class Manager:
         return False
 
     def _split_one(self, host: int, why: str, tried: set[tuple[str, int]]) -> bool:
-        """The largest primary first."""
+        """Split the largest primary that can be; return True if one is."""
         here = [one for one in self._movable(host) if one[1] == 0 and one[2] > 0 and self.placement.can_split(one[0])]
         for part, _, load in sorted(here, key=lambda one: (-one[2], one[0].number)):
             if ("split", part.number) in tried:
@@ -136,7 +136,7 @@ class Manager:
         return False
 
     def _give_up_replica(self, host: int, why: str, tried: set[tuple[str, int]]) -> bool:
-        """The least important replica on the host that no objective needs."""
+        """Give up the least important replica on the host that no objective needs; return True if there is one."""
         here = [part for part, slot, load in self._movable(host) if slot and load > 0]
         for part in sorted(here, key=lambda one: (self._worth(one), -one.number)):
             if ("remove", part.number) not in tried:
@@ -148,12 +148,12 @@ class Manager:
     # -- spare room
 
     def _worth(self, part: Part) -> float:
-        """Importance of the part's operator by what the file says, without trying placements."""
+        """Return the importance of the part's operator as the file defines it, without trying placements."""
         kind = "product" if self.rules.importance == "gain" else self.rules.importance
         return importance(kind, self.placement, part, self._largest, uniform(code_of(part.op), self._draw))
 
     def _replicate(self) -> None:
-        """Replicas within the budget, most important operators first; without budget for those there are, fewer."""
+        """Add replicas within the budget, most important operators first; give some up where it is too small."""
         self._shrink()
         left = self.rules.budget - self.placement.replicas_load() + _TIE
         wanted: list[tuple[float, int, int]] = []
@@ -184,7 +184,7 @@ class Manager:
                 self.changes.ask([Remove(part.number, part.hosts[-1])], "replicas need more than the budget")
 
     def _value(self, part: Part, target: int) -> float:
-        """Importance of another replica on the target: by the file, or the exact gain, weighted by query."""
+        """Return the importance of another replica on the target: by the file, or the exact gain, weighted by query."""
         unavailability = self.system.unavailability
         if self.rules.importance != "gain" or unavailability is None:
             return self._worth(part)
@@ -198,7 +198,7 @@ class Manager:
         return gain
 
     def _near(self, part: Part, load: float) -> int | None:
-        """The host with most instances of the same queries that a replica does not fill above the middle.
+        """Return the host with most instances of the same queries that a replica does not fill above the middle.
 
         Of equal ones the least loaded. What is between the middle and `high` is left for rates that rise.
         """
@@ -209,7 +209,7 @@ class Manager:
         return max(targets, key=lambda host: (near[host], -targets.index(host)))
 
     def _neighbours(self, op: int) -> np.ndarray:
-        """How many instances of operators of the same queries each host has, (n_hosts,)."""
+        """Return how many instances of operators of the same queries each host has, (n_hosts,)."""
         found = np.zeros(len(self.capacity), dtype=int)
         ops = {other for query in self.placement.users.get(op, ()) for other in self.system.needs[query] if other != op}
         for other in ops:
@@ -233,7 +233,7 @@ class Manager:
         return False
 
     def _emptied(self, host: int) -> list[Change] | None:
-        """What takes all instances off the host: replicas are given up where hosts come first, all else moves."""
+        """Return changes that empty the host: replicas are given up where hosts come first, all else moves."""
         placement, plan, shares = self.placement, list[Change](), self._hosts.at_most()
         limit = self._middle
         instances = self._movable(host)
@@ -261,5 +261,5 @@ class Manager:
             yield Move(part.number, host, target)
 
     def admit(self, query: int, missing: list[int]) -> bool:
-        """Whether the query that arrives is there now."""
+        """Admit the query that arrives; return True if it is there now."""
         return Admitting(query, self.rules, self._hosts, self.changes, self.admission).admit(missing)

@@ -1,4 +1,4 @@
-"""A run in which nothing is decided: timelines of hosts are merged into those of operators and queries.
+"""Runs in which nothing is decided: timelines of hosts are merged into those of operators and queries.
 
 Equal to the run of events (`sim.fleet.engine`), row by row.
 """
@@ -16,7 +16,7 @@ NOBODY = -1
 
 
 def merged(system: System, replication: int) -> FleetRecords:
-    """The rows of one replication of a static system."""
+    """Return the rows of one replication of a static system."""
     end_ns = system.end_ns
     down = host_downtimes(system, replication)
     firsts = {hosts[0] for hosts in system.placed}
@@ -50,7 +50,7 @@ def merged(system: System, replication: int) -> FleetRecords:
 
 
 def in_order(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
-    """The rows by time; of one instant by what they are about, decisions as they came."""
+    """Return the rows by time; those of one instant by subject, decisions as they came."""
     key = {
         "host_downtimes": lambda row: (row[1], row[0]),
         "presence": lambda row: (row[1], row[0]),
@@ -66,7 +66,7 @@ def in_order(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
 
 
 def _serving(down: list[IntArray], late: IntArray) -> tuple[IntArray, IntArray]:
-    """(instants, who serves from each on): the first instance that is up, nobody while nobody has taken over."""
+    """Return (instants, who serves from each on): the first instance that is up, nobody before a take-over."""
     at = np.unique(np.concatenate([[0], *down, late]))
     up = np.array([~inside(one, at) for one in down])
     if len(late):
@@ -77,7 +77,7 @@ def _serving(down: list[IntArray], late: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _changes(at: IntArray, serves: IntArray, end_ns: int) -> tuple[IntArray, list[tuple[int, int, int, int]]]:
-    """The timeline of nobody, and (instant, from, to, how long nobody served) of each take-over; first is at home."""
+    """Return when nobody serves, and (instant, from, to, gap) of each take-over; the first instance is at home."""
     ends = np.append(at[1:], end_ns)
     nobody = (serves == NOBODY) & (at < end_ns)
     gaps = np.stack([at[nobody], ends[nobody]], axis=1).ravel()

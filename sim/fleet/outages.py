@@ -1,4 +1,4 @@
-"""When hosts are down, all of a run at once: for systems in which nothing else is decided.
+"""Down times of hosts, all of a run at once: for systems in which nothing else is decided.
 
 A timeline is a flat array [down, up, down, up, ...] of instants [ns], rising; a time down is [down, up).
 """
@@ -19,7 +19,7 @@ Pair = tuple[int, int]
 
 
 def flat(pairs: Iterable[Pair], end_ns: int) -> IntArray:
-    """The timeline of pairs in rising order of their begins; those that meet or overlap become one."""
+    """Return the timeline of pairs in rising order of their begins; those that meet or overlap become one."""
     found: list[int] = []
     for down, up in pairs:
         up = min(up, end_ns)  # noqa: PLW2901 - the run ends
@@ -33,7 +33,7 @@ def flat(pairs: Iterable[Pair], end_ns: int) -> IntArray:
 
 
 def union(timelines: Sequence[IntArray]) -> IntArray:
-    """Down when one of them is."""
+    """Return the timeline that is down when one of these is."""
     some = [one for one in timelines if len(one)]
     if len(some) < 2:
         return some[0] if some else np.zeros(0, dtype=np.int64)
@@ -45,13 +45,13 @@ def union(timelines: Sequence[IntArray]) -> IntArray:
 
 
 def inside(timeline: IntArray, at_ns: IntArray) -> np.ndarray:
-    """Whether it is down at these instants, (n,) bool."""
+    """Return True for the instants at which it is down, (n,) bool."""
     down: np.ndarray = np.searchsorted(timeline, at_ns, side="right") % 2 == 1
     return down
 
 
 def host_downtimes(system: System, replication: int) -> list[IntArray]:
-    """The timeline of each host: down by itself, or with one of its groups."""
+    """Return the timeline of each host: down by itself, or with one of its groups."""
     end_ns = system.end_ns
     if system.downtimes is not None:
         return _downtimes(system, end_ns)
@@ -75,7 +75,7 @@ def host_downtimes(system: System, replication: int) -> list[IntArray]:
 
 
 def late_timeline(system: System, replication: int, host: int, down: IntArray) -> IntArray:
-    """When the host is down and nobody has taken over."""
+    """Return when the host is down and nobody has taken over."""
     standby = system.fleet.standby
     if standby is None:
         return np.zeros(0, dtype=np.int64)
@@ -117,7 +117,7 @@ def _renewals(up: RenewalTimes | None, down: RenewalTimes | None, end_ns: int) -
 
 
 def _by_day(up: RenewalTimes | None, day_ns: int, end_ns: int) -> Iterable[Pair]:
-    """Down from the failure to the end of its day; the day after, all is new."""
+    """Return down times from a failure to the end of its day; the next day begins anew."""
     if up is None:
         return
     for day in range(-(-end_ns // day_ns)):
@@ -129,7 +129,7 @@ def _by_day(up: RenewalTimes | None, day_ns: int, end_ns: int) -> Iterable[Pair]
 def _with_crews(
     up_and_down_times: Sequence[tuple[RenewalTimes | None, RenewalTimes | None]], crews: int, end_ns: int
 ) -> list[list[Pair]]:
-    """Repairs by few crews, who take the host that failed first, of these the one of lowest number."""
+    """Return repairs by few crews, who take the host that failed first, of these the one of lowest number."""
     found: list[list[Pair]] = [[] for _ in up_and_down_times]
     number = [0] * len(up_and_down_times)
     fails: list[Pair] = []  # (instant, host)

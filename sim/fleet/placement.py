@@ -1,4 +1,4 @@
-"""Who is where: parts of operators with their instances, what is on its way, and what each host has to do."""
+"""The placement of a fleet: parts of operators with their instances, what is on its way, and loads of hosts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class FleetPlacement:
     # -- instances
 
     def place(self, op: int, hosts: Sequence[int], now: int) -> Part:
-        """An operator begins, whole, with instances on these hosts."""
+        """Begin an operator, whole, with instances on these hosts; return its part."""
         return self._new(self.system.operators[op], op, 1.0, list(hosts), now)
 
     def _new(self, name: str, op: int, share: float, hosts: list[int], now: int) -> Part:
@@ -76,7 +76,7 @@ class FleetPlacement:
         return part
 
     def drop(self, op: int, now: int) -> None:
-        """Nobody needs the operator, and nothing is under way for it: all of it ends."""
+        """End an operator that nobody needs and for which nothing is under way."""
         for number in self.of_op.pop(op):
             part = self.parts.pop(number)
             for slot in range(len(part.hosts)):
@@ -84,7 +84,7 @@ class FleetPlacement:
         self._flat = None
 
     def apply(self, change: Change, now: int) -> list[Part]:
-        """The change comes about; the parts that are not as they were."""
+        """Carry out the change; return the parts that it changed."""
         self._flat = None
         part = self.parts[change.part]
         if isinstance(change, Move):
@@ -107,7 +107,7 @@ class FleetPlacement:
         return [part]
 
     def _halved(self, part: Part, target: int, now: int) -> list[Part]:
-        """Half of the part has its primary at the target, and its replicas where they are: they follow the split."""
+        """Give half of the part a primary at the target; replicas stay where they are and follow the split."""
         for slot in range(len(part.hosts)):
             self._ended(part, slot, now)
             part.live_from[slot] = now
@@ -133,13 +133,13 @@ class FleetPlacement:
     # -- queries
 
     def instances(self, query: int) -> Iterator[tuple[int, ...]]:
-        """The hosts of each part that the query needs."""
+        """Yield the hosts of each part that the query needs."""
         for op in self.system.needs[query]:
             for number in self.of_op[op]:
                 yield tuple(self.parts[number].hosts)
 
     def changed(self, query: int, changes: Sequence[Change]) -> list[tuple[int, ...]]:
-        """The same once these changes have come about, one after the other."""
+        """Return the same after these changes, one after the other."""
         found: list[tuple[int, ...]] = []
         for op in self.system.needs[query]:
             for number in self.of_op[op]:
@@ -153,11 +153,11 @@ class FleetPlacement:
     # -- loads
 
     def instance_load(self, part: Part, slot: int) -> float:
-        """Cores that an instance needs, by its place in the part."""
+        """Return the cores that an instance needs, by its place in the part."""
         return float(self.load[part.op] * part.share * (self.replica_load if slot else 1.0))
 
     def pending_load(self, change: Change) -> float:
-        """Cores that a change will need at its target."""
+        """Return the cores that a change will need at its target."""
         part = self.parts[change.part]
         if isinstance(change, Add):
             return self.instance_load(part, 1)
@@ -166,7 +166,7 @@ class FleetPlacement:
         return self.instance_load(part, part.hosts.index(change.origin)) if isinstance(change, Move) else 0.0
 
     def demand(self) -> FloatArray:
-        """Cores that live instances need on each host, (n_hosts,)."""
+        """Return the cores that live instances need on each host, (n_hosts,)."""
         if self._flat is None:
             live = [(host, part.op, part.share * (self.replica_load if slot else 1.0))
                     for part in self.parts.values() for slot, host in enumerate(part.hosts)]  # fmt: skip
@@ -178,7 +178,7 @@ class FleetPlacement:
         return found
 
     def expected(self) -> FloatArray:
-        """The same with all that is on its way; what leaves still counts where it is."""
+        """Return the same with all that is on its way; what leaves still counts where it is."""
         found = self.demand()
         for one in self.pending:
             if not isinstance(one.change, Move | Add | Split):
@@ -187,7 +187,7 @@ class FleetPlacement:
         return found
 
     def leaving(self) -> FloatArray:
-        """Cores that will be free on each host once moves and splits that are under way are over, (n_hosts,)."""
+        """Return the cores that moves and splits under way will free on each host, (n_hosts,)."""
         found = np.zeros(len(self.system.hosts))
         for one in self.pending:
             if isinstance(one.change, Move):
@@ -197,18 +197,18 @@ class FleetPlacement:
         return found
 
     def replicas_load(self) -> float:
-        """Cores that replicas need, with those on their way."""
+        """Return the cores that replicas need, with those on their way."""
         live = sum(self.instance_load(part, slot) for part in self.parts.values() for slot in range(1, len(part.hosts)))
         return live + sum(self.pending_load(one.change) for one in self.pending if isinstance(one.change, Add))
 
     def can_split(self, part: Part) -> bool:
-        """Whether the operator may have one part more, by what the file says."""
+        """Return True if the file allows the operator one part more."""
         rules = self.system.fleet.manager
         may = self.system.fleet.operator(self.system.operators[part.op]).split
         return may and rules is not None and len(self.of_op[part.op]) < rules.parts
 
     def busy(self) -> set[int]:
-        """The parts that something is under way for: one change at a time."""
+        """Return the parts that something is under way for: one change at a time."""
         return {one.change.part for one in self.pending}
 
 

@@ -33,7 +33,7 @@ class Reconfiguration:
     # -- what a manager asks for
 
     def ask(self, changes: Sequence[Change], reason: str) -> bool:
-        """Whether all of the changes are under way now, or done; else none is, and a row says why."""
+        """Begin all of the changes, or none: then a row says why. Return True if they are under way or done."""
         for change in changes:
             rule = self._rule(change)
             if rule is not None:
@@ -50,30 +50,30 @@ class Reconfiguration:
         return True
 
     def would_do(self, *changes: Change) -> bool:
-        """Whether no objective forbids the changes."""
+        """Return True if no objective forbids the changes."""
         return self._verdict(changes) is None
 
     def _verdict(self, changes: Sequence[Change]) -> Refusal | None:
-        """What forbids the changes; the same until something comes about, is under way, or queries are others."""
+        """Return what forbids the changes; it holds until placement, pending changes or queries change."""
         key = tuple(changes)
         if key not in self._judged:
             self._judged[key] = self.slo_check.check(changes) if self.enforce_slos else None
         return self._judged[key]
 
     def placed_otherwise(self) -> None:
-        """Placement, what is under way, or queries are not as they were."""
+        """Forget verdicts: placement, pending changes or queries have changed."""
         self.touched = True
         self._judged.clear()
         self._told.clear()
 
     def acquire(self, host: int, reason: str) -> None:
-        """A spare host is in use from now on."""
+        """Take a spare host into use."""
         self.placement.in_use[host] = True
         self.touched = True
         self.note("acquire", self.placement.system.hosts[host], DONE, reason)
 
     def drain(self, host: int, changes: Sequence[Change], reason: str) -> bool:
-        """Empty a host and give it back; nothing comes there from now on."""
+        """Empty a host and give it back; nothing comes there from now on. Return False if that cannot be."""
         name = self.placement.system.hosts[host]
         if not self.ask(changes, f"to give back {name}"):
             return False
@@ -83,12 +83,12 @@ class Reconfiguration:
         return True
 
     def note(self, action: str, subject: str, verdict: str, reason: str, origin: str = "", target: str = "") -> None:
-        """A row of the table of decisions."""
+        """Write a row of the table of decisions."""
         row = (self.clock.now_ns(), action, subject, origin, target, verdict, reason)
         self.service.rows["decisions"].append(row)
 
     def call_off(self, pending: Sequence[Pending], reason: str) -> None:
-        """Changes that are under way end, and leave all as it was."""
+        """Abort changes that are under way; the placement stays as it was."""
         for one in pending:
             one.alive = False
             self._decide(one.change, ABORTED, reason)
@@ -99,7 +99,7 @@ class Reconfiguration:
     # -- the life of a change
 
     def _rule(self, change: Change) -> str | None:
-        """The rule that a change breaks whatever the objectives are, or None."""
+        """Return the rule that a change breaks whatever the objectives are, or None."""
         placement = self.placement
         part = placement.parts[change.part]
         if change.part in placement.busy():
@@ -127,7 +127,7 @@ class Reconfiguration:
         self.clock.process(self._live_later(pending))
 
     def _live_later(self, pending: Pending) -> Process:
-        """The instance counts where it was until it is live at the new place."""
+        """Commit the change when the instance is live at its new place; until then it counts where it was."""
         yield self.clock.sleep(self.clock.now_ns() + self._move_ns)
         if not pending.alive:
             return
@@ -137,7 +137,7 @@ class Reconfiguration:
         self._look_at_drained()
 
     def _commit(self, change: Change, reason: str, why_not: str) -> None:
-        """The only way for a change to come about: no objective forbids it at this moment."""
+        """Carry out a change if no objective forbids it at this moment: the only way for it to come about."""
         placement, found = self.placement, self.slo_check.refusal([change]) if self.enforce_slos else None
         if found is not None:
             self._refused(change, found, why_not)
@@ -157,14 +157,14 @@ class Reconfiguration:
             self.call_off(hit, f"{self.placement.system.hosts[host]} failed meanwhile")
 
     def _ends(self, change: Change) -> tuple[int, ...]:
-        """The hosts that a change needs until it is over."""
+        """Return the hosts that a change needs until it is over."""
         if isinstance(change, Move):
             return change.origin, change.target
         source = self.placement.parts[change.part].hosts[0]
         return (source, change.target) if isinstance(change, Add | Split) else ()
 
     def _look_at_drained(self) -> None:
-        """Hosts that are empty are given back; those that something keeps are not."""
+        """Give back drained hosts that are empty, and stop draining those that something keeps."""
         placement = self.placement
         for host in sorted(placement.draining):
             if any(host in self._ends(one.change) for one in placement.pending):
@@ -203,21 +203,21 @@ class Reconfiguration:
 
 @dataclass
 class Deployment:
-    """What a query needs that is not there: hosts of the instances of its new operators; (part, host) of replicas."""
+    """Needs of a query that are not there: hosts of instances of new operators; (part, host) of replicas."""
 
     hosts: dict[int, list[int]] = field(default_factory=dict)
     added: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Admission:
-    """Queries that come and go: what they need is placed, or they are refused because of their objectives."""
+    """Admits queries that come, places what they need or refuses them because of objectives, and lets them go."""
 
     def __init__(self, reconfiguration: Reconfiguration) -> None:
         self.changes, self.placement, self.service = reconfiguration, reconfiguration.placement, reconfiguration.service
         self.system, self.clock = reconfiguration.placement.system, reconfiguration.clock
 
     def arrive(self, query: int, plan: Deployment, most: str = "") -> bool:
-        """Whether the query is there now, with what the plan deploys for it; that takes no time."""
+        """Start the query with what the plan deploys, in no time; return True if it is there."""
         slo, name = self.system.slos[query], self.system.queries[query]
         if slo is not None and self.changes.enforce_slos:
             assert self.system.unavailability is not None
@@ -243,7 +243,7 @@ class Admission:
         return True
 
     def would_be(self, query: int, plan: Deployment) -> list[tuple[int, ...]]:
-        """The instances that it would have."""
+        """Return the instances that the query would have."""
         found: list[tuple[int, ...]] = []
         for op in self.system.needs[query]:
             if op in plan.hosts:
@@ -255,11 +255,11 @@ class Admission:
         return found
 
     def missing(self, query: int) -> list[int]:
-        """The operators that it needs and nobody else does."""
+        """Return the operators that the query needs and nobody else does."""
         return [op for op in self.system.needs[query] if not self.placement.users.get(op)]
 
     def leave(self, query: int) -> None:
-        """The query goes, and what only it needed."""
+        """End the query, and what only it needed."""
         now, name = self.clock.now_ns(), self.system.queries[query]
         self.service.query_left(query)
         since = self.placement.present.pop(query)

@@ -1,4 +1,4 @@
-"""Which hosts are up, which instance of each part serves, and which queries are broken; checked once an instant.
+"""Up and down hosts, serving instances and broken queries of a fleet; checked once an instant.
 
 A part is served by its first instance whose host is up. While the host of its primary is down and nobody has taken
 over, nobody serves. All of an instant's failures, repairs and changes have happened when this checks.
@@ -42,33 +42,33 @@ class Service:
     # -- what happens
 
     def down(self, host: int) -> None:
-        """One more thing keeps the host down."""
+        """Count one more reason for the host to be down."""
         self._causes[host] += 1
         self._check_later(self._hosts, host)
 
     def back(self, host: int) -> None:
-        """One thing less does."""
+        """Count one reason less for the host to be down."""
         self._causes[host] -= 1
         self._check_later(self._hosts, host)
 
     def changed(self, part: Part) -> None:
-        """The instances of the part are others now."""
+        """Check the part again: its instances have changed."""
         self._check_later(self._parts, part.number)
         self._placed.update(self.placement.users.get(part.op, ()))
         self.loads_changed()
 
     def query_changed(self, query: int) -> None:
-        """The query has come, or parts of it have."""
+        """Check the query again: it has come, or its parts have changed."""
         self._placed.add(query)
         self._check_later(self._queries, query)
 
     def loads_changed(self) -> None:
-        """Loads are others now."""
+        """Check loads again: they have changed."""
         self._loads = True
         self._schedule_check()
 
     def query_left(self, query: int) -> None:
-        """The query has gone."""
+        """Forget the query: it has gone."""
         self._close_standing(query)
         self._end_outage(query)
 
@@ -132,7 +132,7 @@ class Service:
             self.clock.at(self.clock.now_ns() + late, 1, lambda _: self._taken_over(host, number + 1))
 
     def _taken_over(self, host: int, outage: int) -> None:
-        """Others may serve from now on in place of the host, if that is still down."""
+        """Let others serve from now on in place of the host, if that is still down."""
         if not self.up[host] and self._outage[host] == outage:
             self._late[host] = False
             for number, part in self.placement.parts.items():

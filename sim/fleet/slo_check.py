@@ -1,4 +1,4 @@
-"""Refuses what would take a query below its availability objective.
+"""The SLO check: it refuses changes that would take a query below its availability objective.
 
 Objectives are about placements: P(broken) is exact for every placement that can come about. A change is checked when
 it is asked for, alone and together with all that is under way, and once more when it is about to come about, since
@@ -26,13 +26,13 @@ class Refusal:
 
 
 class SloCheck:
-    """Judges changes by the exact availability of the queries that they touch."""
+    """Checks changes by the exact availability of the queries that they touch."""
 
     def __init__(self, placement: FleetPlacement) -> None:
         self.placement, self.system = placement, placement.system
 
     def refusal(self, changes: Sequence[Change]) -> Refusal | None:
-        """The first query that would miss its objective, of those that have one."""
+        """Return the first query with an objective that would miss it."""
         unavailability = self.system.unavailability
         if unavailability is None:
             return None  # then there is no objective: a system with objectives has exact methods
@@ -46,7 +46,7 @@ class SloCheck:
         return None
 
     def check(self, changes: Sequence[Change]) -> Refusal | None:
-        """The refusal of changes that are asked for: all, each alone, what is done now, and with what is under way."""
+        """Return the refusal of requested changes: all, each alone, what is done now, and with what is under way."""
         under_way = [one.change for one in self.placement.pending]
         sets: list[Sequence[Change]] = [changes]
         if len(changes) > 1:

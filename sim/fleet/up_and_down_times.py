@@ -1,4 +1,4 @@
-"""How long elements are up and down, each time a function of which it is, and never of the order of events."""
+"""Up and down times of elements, each a function of what it is for, and never of the order of events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RenewalTimes:
 
 
 class Coverage:
-    """Whether the k-th failure of a host is detected."""
+    """Draws whether the k-th failure of a host is detected."""
 
     def __init__(self, share: float, seed: int, replication: int, host: str) -> None:
         self._share, self._code = share, code_of(seed, replication, "dynamics", host, "coverage")
@@ -42,5 +42,5 @@ class Coverage:
 
 
 def late_ns(take_over_s: float) -> int:
-    """How long nobody serves after a failure that is detected [ns]."""
+    """Return how long nobody serves after a failure that is detected [ns]."""
     return to_ns(take_over_s)

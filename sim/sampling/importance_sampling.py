@@ -31,7 +31,7 @@ def weighted(
     workers: int = 1,
     tilt: float | None = None,
 ) -> Sampled:
-    """Importance sampling of one setting: elements fail with `tilt` times their odds.
+    """Return the estimate of one setting by importance sampling: elements fail with `tilt` times their odds.
 
     Without a tilt it makes about two failures a run. `effective_runs` is (sum of w)^2 / sum of w^2 over the runs that
     broke something. Raises InputError.
@@ -66,7 +66,7 @@ def weighted(
 
 
 def tilted_chances(chances: FloatArray, tilt: float | None) -> FloatArray:
-    """The chances with `tilt` times the odds; without one those that make two failures, or what is more by itself."""
+    """Return the chances at `tilt` times the odds; without one, those that give two failures, or more by themselves."""
     if tilt is None:
         expected = float(chances.sum())
         tilt = max(1.0, _FAILURES_A_RUN / expected) if expected > 0 else 1.0
@@ -78,7 +78,7 @@ def tilted_chances(chances: FloatArray, tilt: float | None) -> FloatArray:
 
 
 def log_weights(chances: FloatArray, tilted: FloatArray) -> tuple[float, FloatArray]:
-    """Log weight of a run without failures (but the certain ones), and what each failure adds to it."""
+    """Return the log weight of a run without failures (but certain ones), and what each failure adds to it."""
     free = (chances > 0) & (chances < 1)
     change = np.zeros(len(chances))
     up = np.log1p(-chances[free]) - np.log1p(-tilted[free])
@@ -87,12 +87,12 @@ def log_weights(chances: FloatArray, tilted: FloatArray) -> tuple[float, FloatAr
 
 
 def _heaviest(base: float, change: FloatArray, *, certain: bool) -> float:
-    """The largest weight of a run that may break something: one with a failure, of which none adds to a weight."""
+    """Return the largest weight of a run that may break something: one failure, since none raises a weight."""
     return math.exp(base if certain else base + float(change.max(initial=-math.inf)))
 
 
 def _estimate(total: float, squares: float, runs: int, heaviest: float) -> Estimate:
-    """Where nothing was broken: at most 3 / runs by the chances that were drawn with, times the largest weight."""
+    """Return the estimate; where nothing was broken, at most 3 / runs at the drawn chances times the largest weight."""
     if total <= 0:
         return Estimate(0.0, (0.0, min(1.0, at_most(runs) * heaviest)))
     value = float(total) / runs

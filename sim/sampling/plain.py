@@ -65,12 +65,12 @@ class Arrays:
 
     @property
     def all(self) -> tuple[IntArray, IntArray, IntArray]:
-        """In the order in which kernels take them."""
+        """Return them in the order in which kernels take them."""
         return self.cut_start, self.cut_elements, self.query_start
 
 
 def arrays_of(of_queries: Sequence[Cuts]) -> Arrays:
-    """The minimal cuts of all queries, one after the other."""
+    """Return the minimal cuts of all queries, one after the other."""
     cut_start, inside, query_start = [0], [], [0]
     for cuts in of_queries:
         for cut in cuts:
@@ -83,7 +83,7 @@ def arrays_of(of_queries: Sequence[Cuts]) -> Arrays:
 def sampled(
     queries: Queries, failures: Failures, *, setting: int = 0, runs: int, seed: int = 1, workers: int = 1
 ) -> Sampled:
-    """Plain sampling of one setting; `runs` is rounded up to whole blocks of 4,096. Raises InputError."""
+    """Return the estimate of one setting; `runs` is rounded up to whole blocks of 4,096. Raises InputError."""
     check(failures, setting, runs, workers)
     arrays, chances = arrays_of(query_cuts(queries, failures)), failures.chances[setting]
     blocks = -(-runs // BLOCK)
@@ -114,7 +114,7 @@ def _mean_of(queries: Queries, broken: IntArray, law: IntArray, runs: int) -> Es
 
 
 def mean_and_interval(queries: Queries, broken: FloatArray, variance: float, runs: float) -> tuple[float, Interval]:
-    """The mean share of broken queries by weight and its interval.
+    """Return the mean share of broken queries by weight and its interval.
 
     `variance` is that of the unweighted share in one run. With unequal weights it is not known, and the largest is
     taken that shares of these frequencies can have, that of queries which break together.
@@ -126,7 +126,7 @@ def mean_and_interval(queries: Queries, broken: FloatArray, variance: float, run
 
 
 def in_parts(work: Callable[[P], R], parts: Sequence[P], workers: int) -> list[R]:
-    """The results in the order of the parts; the first in this thread, which compiles what there is to compile."""
+    """Return the results in the order of the parts; the first in this thread, which compiles what is missing."""
     first = [work(parts[0])]
     if workers == 1 or len(parts) == 1:
         return first + [work(part) for part in parts[1:]]
@@ -139,12 +139,12 @@ def in_parts(work: Callable[[P], R], parts: Sequence[P], workers: int) -> list[R
 
 
 def seed_of(*parts: object) -> int:
-    """The state that random numbers of a block start from."""
+    """Return the state that random numbers of a block start from."""
     return code_of("availability", *parts)
 
 
 def check(failures: Failures, setting: int, runs: int, workers: int) -> None:
-    """Raise InputError for a setting that there is not, and for numbers that are too small or too large."""
+    """Raise InputError for an unknown setting, and for numbers that are too small or too large."""
     if not 0 <= setting < failures.n_settings:
         raise InputError.at("setting", setting, f"is not a setting: there are {failures.n_settings}")
     if not 1 <= runs <= 10**12:

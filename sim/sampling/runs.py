@@ -15,7 +15,7 @@ from sim.draws import code_of
 
 
 def shares_running(queries: Queries, p: FloatArray, runs: int, seed: int) -> FloatArray:
-    """The share of queries, by weight, that run in each of `runs` states of the hosts, (n_p, runs).
+    """Return the share of queries, by weight, that run in each of `runs` states of the hosts, (n_p, runs).
 
     Every host is down with probability p. All values of p, and all placements on as many hosts, see the same
     random numbers: where a host is down it is so for every larger p. Raises InputError.

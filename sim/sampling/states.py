@@ -1,4 +1,4 @@
-"""Which queries are broken in many random states of a cluster; 64 states in a word, or one state at a time.
+"""Broken queries in many random states of a cluster; 64 states in a word, or one state at a time.
 
 `cut_start`, `cut_elements`: the elements of each cut, one after the other. `query_start`: the cuts of each query. A
 query is broken when all elements of one of its cuts are down.
@@ -24,7 +24,7 @@ _U1, _U2, _U4, _U6, _U56, _U63 = (np.uint64(x) for x in (1, 2, 4, 6, 56, 63))
 
 @allocating
 def uniform(state: Any) -> Any:
-    """A number strictly between 0 and 1; the state moves on (SplitMix64)."""
+    """Return a number strictly between 0 and 1, and move the state on (SplitMix64)."""
     state[0] += _GOLDEN
     x = state[0]
     x = (x ^ (x >> _30)) * _FIRST
@@ -35,7 +35,7 @@ def uniform(state: Any) -> Any:
 
 @allocating
 def ones(x: Any) -> Any:
-    """How many bits of a word are set."""
+    """Return the number of bits of a word that are set."""
     x = x - ((x >> _U1) & _ODD)
     x = (x & _PAIRS) + ((x >> _U2) & _PAIRS)
     x = (x + (x >> _U4)) & _NIBBLES
@@ -65,7 +65,7 @@ def draw_words(state: Any, down: Any, chances: Any) -> None:
 def break_words(
     broken: Any, down: Any, scratch: Any, query: Any, cut_start: Any, cut_elements: Any, query_start: Any
 ) -> None:
-    """The runs in which a query is broken: OR over its cuts of AND over the elements of each."""
+    """Find the runs in which a query is broken: OR over its cuts of AND over the elements of each."""
     broken[:] = np.uint64(0)
     for cut in range(query_start[query], query_start[query + 1]):
         first = cut_start[cut]
@@ -111,7 +111,7 @@ def tell_numbers(planes: Any, law: Any) -> None:
 def count_words(
     seeds: Any, n_words: Any, chances: Any, cut_start: Any, cut_elements: Any, query_start: Any, broken: Any, law: Any
 ) -> None:
-    """Adds 64 n_words runs for each seed: how often each query was broken, how often how many were."""
+    """Add 64 n_words runs for each seed: how often each query was broken, how often how many were."""
     n_queries = len(query_start) - 1
     state = np.zeros(1, dtype=np.uint64)
     down = np.zeros((len(chances), n_words), dtype=np.uint64)
@@ -137,7 +137,7 @@ def count_words(
 
 @allocating
 def is_broken(query: Any, down: Any, cut_start: Any, cut_elements: Any, query_start: Any) -> Any:
-    """Whether a query is broken in one state, (n_elements,) bool."""
+    """Return True if a query is broken in one state, (n_elements,) bool."""
     for cut in range(query_start[query], query_start[query + 1]):
         whole = True
         for place in range(cut_start[cut], cut_start[cut + 1]):
@@ -162,7 +162,7 @@ def count_given(
     broken: Any,
     totals: Any,
 ) -> None:
-    """Adds runs in which exactly k elements are down: how often each query was broken; sums of their number.
+    """Add runs in which exactly k elements are down: how often each query was broken; sums of their number.
 
     `exactly[i, j]`: P(j of the elements i, i + 1, .. are down). `totals`: sum and sum of squares of the number of
     broken queries, and the runs in which any was.
@@ -202,7 +202,7 @@ def count_weighted(
     squares: Any,
     totals: Any,
 ) -> None:
-    """Adds runs drawn with chances `tilted`, each with its likelihood ratio as weight.
+    """Add runs drawn with chances `tilted`, each with its likelihood ratio as weight.
 
     log weight = base + sum of `change` over the elements that are down. `sums`, `squares`: of the weights of the runs
     that broke each query. `totals`: the same of the runs that broke any, and of weight times share of broken queries.

@@ -36,7 +36,7 @@ class _Stratum(NamedTuple):
 def stratified(
     queries: Queries, failures: Failures, *, setting: int = 0, runs: int, seed: int = 1, workers: int = 1
 ) -> Sampled:
-    """Stratified sampling of one setting; every stratum gets a thousand runs at least. Raises InputError."""
+    """Return the estimate of one setting; every stratum gets a thousand runs at least. Raises InputError."""
     check(failures, setting, runs, workers)
     of_queries, chances = query_cuts(queries, failures), failures.chances[setting]
     exactly = exactly_down(chances)
@@ -55,7 +55,7 @@ def stratified(
 
 
 def exactly_down(chances: FloatArray) -> FloatArray:
-    """P(j of the elements i, i + 1, .. are down), (n + 1, n + 1) by i and j."""
+    """Return P(j of the elements i, i + 1, .. are down), (n + 1, n + 1) by i and j."""
     n = len(chances)
     found = np.zeros((n + 1, n + 1))
     found[n, 0] = 1.0
@@ -66,7 +66,7 @@ def exactly_down(chances: FloatArray) -> FloatArray:
 
 
 def one_failure(cuts: Cuts, chances: FloatArray) -> float:
-    """P(broken and exactly one element is down)."""
+    """Return P(broken and exactly one element is down)."""
     lone = [element for cut in cuts if cut.bit_count() == 1 for element in elements(cut)]
     return math.fsum(float(chances[element] * np.delete(1 - chances, element).prod()) for element in lone)
 
@@ -74,7 +74,7 @@ def one_failure(cuts: Cuts, chances: FloatArray) -> float:
 def _sampled_strata(
     of_queries: Sequence[Cuts], chances: FloatArray, exactly: FloatArray, runs: int, seed: int, workers: int
 ) -> tuple[list[_Stratum], float]:
-    """The strata of two failures and more, and the probability of those that are left out."""
+    """Return the strata of two failures and more, and the probability of those that are left out."""
     weights = exactly[0].copy()
     weights[:2] = 0
     after = np.cumsum(weights[::-1])[::-1]  # P(so many or more)
@@ -118,7 +118,7 @@ def _mean_of(queries: Queries, stratum: _Stratum) -> _Part:
 
 
 def _together(known: float, left: float, parts: Sequence[_Part]) -> Estimate:
-    """The sum over strata; `left` is the probability of what was not sampled, in which all may be broken."""
+    """Return the sum over strata; `left` is the probability of what was not sampled, in which all may be broken."""
     value = known + math.fsum(weight * estimate for weight, estimate, _ in parts)
     below = math.sqrt(math.fsum((weight * (estimate - low)) ** 2 for weight, estimate, (low, _) in parts))
     above = math.sqrt(math.fsum((weight * (high - estimate)) ** 2 for weight, estimate, (_, high) in parts))

@@ -1,4 +1,4 @@
-"""What the adaptation manager decides: pure functions from loads to moves.
+"""Decisions of the adaptation manager: pure functions from loads to moves.
 
 Source: the reconstruction of the manager of Madsen and Zhou (CIKM 2015) on the page "Checkpoint-assisted migration",
 "Adaptation manager". Loads are in cores of speed 1, utilisations in shares of the CPU of a host. Nothing here knows
@@ -59,7 +59,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A key group is to move; `origin_share` and `target_share` are the utilisations that lead to it, before it."""
+    """A proposed move of a key group; `origin_share` and `target_share` are the utilisations before it."""
 
     group: int
     origin: int
@@ -71,7 +71,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Round:
-    """What one check leads to.
+    """The outcome of one check.
 
     `groups` are those on overloaded hosts before any move, `usable` of these would fit on the host of their
     checkpoint; `unplaced` are hosts that stay overloaded because none of their rested groups fits anywhere.
@@ -94,7 +94,7 @@ class _TentativePlacement:
     share: list[float] = field(default_factory=list)
 
     def fits(self, group: Group, host: int) -> bool:
-        """Whether the host is not above the limit with the group."""
+        """Return True if the group fits: the host accepts work and stays within the limit with it."""
         one = self.hosts[host]
         return (
             one.accepts_work
@@ -103,17 +103,17 @@ class _TentativePlacement:
         )
 
     def helper(self, group: Group) -> int | None:
-        """A host on which the group fits and where its checkpoint is; of all hosts the least loaded one."""
+        """Return the host of the group's checkpoint if the group fits there; of all hosts the least loaded one."""
         host = self.least(group) if group.checkpoint_host == ANYWHERE else group.checkpoint_host
         return host if host is not None and self.fits(group, host) else None
 
     def least(self, group: Group) -> int | None:
-        """The least loaded host that the group could go to, whether it fits there or not."""
+        """Return the least loaded host that the group could go to, whether it fits there or not."""
         others = [host for host, one in enumerate(self.hosts) if one.accepts_work and host != group.host]
         return min(others, key=lambda host: _rank(self.share, host), default=None)
 
     def move(self, group: Group, target: int, assisted: bool) -> Proposal:
-        """The group is at the target from now on, and its checkpoint where it was."""
+        """Move the group to the target; its checkpoint is where it was."""
         origin, shares = group.host, self.share
         made = Proposal(group.number, origin, target, assisted, shares[origin], shares[target])
         shares[origin] -= group.load / self.hosts[origin].capacity
@@ -124,7 +124,7 @@ class _TentativePlacement:
 
 
 def utilisation(hosts: Sequence[Host], groups: Sequence[Group]) -> list[float]:
-    """Share of each host's CPU (n_hosts,) that others take and its own load needs; above 1 where that is too much."""
+    """Return the share of each host's CPU (n_hosts,) that others take and its load needs; it may be above 1."""
     load = [host.fixed for host in hosts]
     for group in groups:
         load[group.host] += group.load
@@ -132,7 +132,7 @@ def utilisation(hosts: Sequence[Host], groups: Sequence[Group]) -> list[float]:
 
 
 def balance(hosts: Sequence[Host], groups: Sequence[Group], rules: Rules) -> Round:
-    """The moves off overloaded hosts, highest utilisation first (steps 2 to 5 of the page)."""
+    """Return the moves off overloaded hosts, highest utilisation first (steps 2 to 5 of the page)."""
     tentative = _tentative_placement(hosts, groups, rules.high)
     over = [host for host, one in enumerate(hosts) if one.member and tentative.share[host] > rules.high + _TIE]
     over.sort(key=lambda host: (-_rank(tentative.share, host)[0], host))
@@ -154,7 +154,7 @@ def balance(hosts: Sequence[Host], groups: Sequence[Group], rules: Rules) -> Rou
 
 
 def drain(hosts: Sequence[Host], groups: Sequence[Group], candidates: Sequence[int], rules: Rules) -> Round | None:
-    """The moves that empty one of the candidates below the lower threshold, least utilisation first; None if none can.
+    """Return the moves that empty one of the candidates below the lower threshold, least utilised first; else None.
 
     All that is on it must be rested groups which fit elsewhere, each where its checkpoint is or else on the least
     loaded host, without any host coming above the middle of the thresholds: so it will not have to come back at once.
@@ -170,7 +170,7 @@ def drain(hosts: Sequence[Host], groups: Sequence[Group], candidates: Sequence[i
 
 
 def empty(hosts: Sequence[Host], groups: Sequence[Group], host: int, limit: float) -> tuple[Proposal, ...] | None:
-    """The moves of all groups off a host, largest first, none bringing another above the limit; None if one cannot."""
+    """Return moves of all groups off a host, largest first, with no host above the limit; None if one cannot move."""
     tentative = _tentative_placement(hosts, groups, limit)
     moves = []
     for group in sorted((one for one in groups if one.host == host), key=lambda one: (-one.load, one.number)):
@@ -182,7 +182,7 @@ def empty(hosts: Sequence[Host], groups: Sequence[Group], host: int, limit: floa
 
 
 def _rank(share: Sequence[float], host: int) -> tuple[float, int]:
-    """By utilisation, of equal ones by number."""
+    """Return the rank by utilisation, of equal ones by number."""
     return round(share[host], _DIGITS), host
 
 
@@ -191,7 +191,7 @@ def _tentative_placement(hosts: Sequence[Host], groups: Sequence[Group], limit: 
 
 
 def _best(tentative: _TentativePlacement, host: int, rested: Sequence[Group], rules: Rules) -> Proposal | None:
-    """The first move in the order of preference, done; None where nothing fits."""
+    """Make the first move in the order of preference, and return it; None where nothing fits."""
     excess = (tentative.share[host] - rules.high) * tentative.hosts[host].capacity
     ordered = sorted(rested, key=lambda group: _preference(group, excess))
     for group in ordered[: _tried_first(tentative, host, rules.prefer)]:
@@ -202,13 +202,13 @@ def _best(tentative: _TentativePlacement, host: int, rested: Sequence[Group], ru
 
 
 def _preference(group: Group, excess: float) -> tuple[bool, float, int]:
-    """Those that are enough by themselves by rising load, then the others by falling load."""
+    """Return the rank of a group: those that suffice alone by rising load, then the others by falling load."""
     enough = group.load >= excess - _TIE
     return (not enough, group.load if enough else -group.load, group.number)
 
 
 def _tried_first(tentative: _TentativePlacement, host: int, prefer: Prefer) -> int:
-    """How many groups are asked first whether they fit where their checkpoint is."""
+    """Return how many groups are tried first at the host of their checkpoint."""
     here = sum(group.host == host for group in tentative.groups.values())
     return {"sufficient": 1, "quarter": -(-here // 4), "usable": here}[prefer]
 
@@ -221,7 +221,7 @@ def _placed(tentative: _TentativePlacement, ordered: Sequence[Group]) -> Iterato
 
 
 def _place(tentative: _TentativePlacement, group: Group) -> Proposal | None:
-    """To where its checkpoint is if it fits there, else to the least loaded host if it fits there."""
+    """Move the group to where its checkpoint is if it fits there, else to the least loaded host if it fits there."""
     helper = tentative.helper(group)
     if helper is not None:
         return tentative.move(group, helper, True)

@@ -92,7 +92,7 @@ class Elasticity:
         )
 
     def _hosts(self, loads: Mapping[int, float]) -> list[Host]:
-        """All hosts as the manager sees them, with the load of what cannot move."""
+        """Return all hosts as the manager sees them, with the load of what cannot move."""
         cluster = self.cluster
         fixed = [0.0] * len(cluster.host_alive)
         for group, load in loads.items():
@@ -111,7 +111,7 @@ class Elasticity:
         ]
 
     def _groups(self, loads: Mapping[int, float]) -> list[Group]:
-        """All key groups that can move; one on its way is where it goes to."""
+        """Return all key groups that can move; one on its way is where it goes to."""
         cluster, view, bound = self.cluster, self.state.view, self.migrations.bound_for()
         found = []
         for group, load in loads.items():
@@ -143,7 +143,7 @@ class Elasticity:
         self.migrations.request(move.group, move.target, self.rules.protocol if assisted else "direct", cause)
 
     def _ended(self, run: MigrationRun) -> None:
-        """A move is over: the checkpoint stays with the host that had the group, if that stays."""
+        """Leave the checkpoint, after a move, with the host that had the group, if that host stays."""
         if run.cause not in (BALANCE, DRAIN) or run.completed_ns is None or self._remote:
             return
         partition, host = run.move.new, self.cluster.task_host[run.move.source]
@@ -156,7 +156,7 @@ class Elasticity:
     # -- hosts that come
 
     def _nothing_fits(self, found: Round, hosts: Sequence[Host], groups: Sequence[Group]) -> None:
-        """Say so; a host that is being left stays, or a spare one comes."""
+        """Write that nothing fits; then keep a host that is being left, or acquire a spare one."""
         share = adaptation.utilisation(hosts, groups)
         for host in found.unplaced:
             why = f"it is at {_percent(share[host])} of its CPU and none of its key groups fits elsewhere"
@@ -169,7 +169,7 @@ class Elasticity:
             self._acquire(found, groups)
 
     def _acquire(self, found: Round, groups: Sequence[Group]) -> None:
-        """The first spare host on which one of the groups would fit that fit nowhere."""
+        """Acquire the first spare host on which one of the groups fits that fit nowhere else."""
         least = min(one.load for one in groups if one.host in found.unplaced and one.rested)
         for host in self.cluster.spare:
             described = self.plan.host_groups[host]
@@ -182,7 +182,7 @@ class Elasticity:
     # -- hosts that go
 
     def _scale_in(self, hosts: Sequence[Host], groups: Sequence[Group], limits: Rules, calm: bool) -> int:
-        """Go on with the host that is being left; else begin to leave one if nothing is overloaded. Moves asked for."""
+        """Go on leaving a host; else begin to leave one if nothing is overloaded. Return the number of moves."""
         cluster = self.cluster
         for host in sorted(cluster.leaving):
             if not cluster.trusted[host]:
@@ -207,7 +207,7 @@ class Elasticity:
         return len(found.moves)
 
     def _may_leave(self, host: int, groups: Sequence[Group]) -> bool:
-        """Whether all that is there can move, and it is not new."""
+        """Return True if everything there can move, and the host is not new."""
         cluster, now = self.cluster, self.state.clock.now_ns()
         since = self.spares.usable_since.get(host)
         young = since is not None and now < since + to_ns(self.rules.rest_s)
@@ -215,7 +215,7 @@ class Elasticity:
         return self._members[host] and cluster.accepts_work(host) and movable and not young
 
     def _go_on_leaving(self, host: int, hosts: Sequence[Host], groups: Sequence[Group]) -> int:
-        """What is still there, or has come there by a recovery, is asked to go."""
+        """Move what is still there, or has come there by a recovery; return the number of moves."""
         here = [one for one in groups if one.host == host]
         moves = adaptation.empty(hosts, groups, host, self.rules.high) if all(one.rested for one in here) else ()
         if moves is None:
@@ -227,7 +227,7 @@ class Elasticity:
         return len(moves)
 
     def _leave(self, host: int, moves: Sequence[Proposal]) -> None:
-        """Key groups and checkpoints go elsewhere."""
+        """Send key groups and checkpoints elsewhere."""
         for move in moves:
             self._request(move, DRAIN, f"{self._name(host)} is to be left")
         for partition in range(len(self.cluster.partition_task)):
@@ -236,7 +236,7 @@ class Elasticity:
                 self._plan_checkpoint_host(partition, self.cluster.planned_checkpoint_host[partition])
 
     def _needs_checkpoint_host(self, partition: int, leaving: int) -> bool:
-        """Whether checkpoints of the partition are, or would go, to the host that is being left."""
+        """Return True if checkpoints of the partition are on the host that is being left, or would go there."""
         operator = self.plan.operators[self.cluster.partition_operator[partition]]
         if self._remote or not self.cluster.is_owner(partition) or operator.is_source or operator.is_sink:
             return False
@@ -244,7 +244,7 @@ class Elasticity:
         return here and not self._is_planned(partition)
 
     def _is_planned(self, partition: int) -> bool:
-        """Whether the planned checkpoint host can hold the checkpoints of the partition."""
+        """Return True if the planned checkpoint host can hold the checkpoints of the partition."""
         planned, task = self.cluster.planned_checkpoint_host[partition], self.cluster.partition_task[partition]
         elsewhere = task == NOWHERE or self.cluster.task_host[task] != planned
         return planned is not None and elsewhere and self.cluster.accepts_work(planned)
@@ -255,7 +255,7 @@ class Elasticity:
 
     @property
     def _remote(self) -> bool:
-        """Whether checkpoints are in a remote store: no host holds any."""
+        """Return True if checkpoints are in a remote store: no host holds any."""
         return self.plan.scenario.fault_tolerance.store == "remote"
 
     # -- words

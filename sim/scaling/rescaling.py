@@ -28,7 +28,7 @@ class _Change:
 
 
 class Rescaling:
-    """Which host has task k of an operator now, and what becomes of the moves that a change asks for."""
+    """Changes the number of tasks of operators, and requests the moves that follow from it."""
 
     def __init__(self, state: RunState, migrations: Migrations) -> None:
         self.state, self.cluster, self.plan, self.migrations = state, state.cluster, state.plan, migrations
@@ -49,7 +49,7 @@ class Rescaling:
         self.rescale(operator, event.parallelism, event.protocol)
 
     def rescale(self, operator: int, parallelism: int, protocol: str) -> None:
-        """Key group k belongs to task k modulo the new number; those that are elsewhere are asked to move, at once."""
+        """Give key group k to task k modulo the new number; request moves of those that are elsewhere, at once."""
         before = len(self._seats[operator])
         self._seats[operator] = self._new_seats(operator, parallelism)
         bound, first = self.migrations.bound_for(), self.plan.first_partition[operator]
@@ -67,7 +67,7 @@ class Rescaling:
             self.migrations.request(group, goal, protocol, RESCALE)
 
     def _new_seats(self, operator: int, parallelism: int) -> list[int]:
-        """Tasks stay where they are; new ones, and those of hosts that are gone, go where the operator has fewest.
+        """Return hosts of tasks: they stay; new ones, and those of lost hosts, go where the operator has fewest.
 
         Of these to the host with the fewest tasks of all operators, then to the first.
         """
@@ -85,7 +85,7 @@ class Rescaling:
         return seats
 
     def rows(self) -> list[tuple[int, ...]]:
-        """One row for each change."""
+        """Return one row for each change."""
         return [
             (one.operator, one.at_ns, one.before, one.after, len(one.groups), self._completed_ns(one))
             for one in self._changes

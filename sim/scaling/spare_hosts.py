@@ -11,7 +11,7 @@ from sim.control.run_state import RunState
 
 
 class SpareHosts:
-    """Which hosts are in use; a spare host counts as dead: no task, no checkpoint, and nothing is recovered there."""
+    """Acquires and releases hosts. A spare host counts as dead: no task, no checkpoint, and no recovery there."""
 
     def __init__(self, state: RunState, failures: Failures) -> None:
         self.state, self.cluster, self.failures = state, state.cluster, failures
@@ -21,11 +21,11 @@ class SpareHosts:
         self._intervals = [[host, 0, NEVER] for host in range(len(self.cluster.host_alive)) if not self.is_spare(host)]
 
     def is_spare(self, host: int) -> bool:
-        """Whether the host is not in use."""
+        """Return True if the host is not in use."""
         return host in self.cluster.spare
 
     def acquire(self, host: int, why: str) -> None:
-        """The host is in use from now on; tasks can be there once the acquisition is over."""
+        """Take the host into use; tasks can be there once the acquisition is over."""
         now = self.state.clock.now_ns()
         self.state.decide(Action.ACQUIRE, self._name(host), why)
         self.cluster.spare.remove(host)
@@ -42,7 +42,7 @@ class SpareHosts:
         self.failures.crash.recover_orphans()
 
     def can_release(self, host: int) -> bool:
-        """Whether nothing is left there: no partition, checkpoint or work, and no move or recovery under way."""
+        """Return True if nothing is left there: no partition, checkpoint or work, and no move or recovery under way."""
         cluster, plane, migrations = self.cluster, self.state.plane, self._migrations
         if not cluster.host_alive[host] or cluster.partitions_on(host) or self._recovery.busy:
             return False
@@ -56,7 +56,7 @@ class SpareHosts:
         return not moving and not held and all(map(plane.empty, cluster.host_tasks[host]))
 
     def release(self, host: int, why: str) -> None:
-        """The host is given back. What it may not have sent yet is sent again by those who have its key groups now."""
+        """Give the host back. New owners of its key groups send again what may not have left it."""
         now = self.state.clock.now_ns()
         self.state.decide(Action.RELEASE, self._name(host), why)
         self.cluster.leaving.discard(host)
@@ -69,5 +69,5 @@ class SpareHosts:
         return self.state.plan.host_names[host]
 
     def rows(self, end_ns: int) -> list[tuple[int, int, int]]:
-        """When each host was in use."""
+        """Return when each host was in use."""
         return [(host, since, end_ns if until == NEVER else until) for host, since, until in self._intervals]

@@ -223,7 +223,7 @@ def _kept(directory: Path | None, task: Task) -> dict[str, Any] | None:
 
 
 def _make(place: bytes | None, task: Task) -> dict[str, Any]:
-    """Make one piece and keep it; whoever was first is believed."""
+    """Make one piece and keep it; of several equal pieces the first is kept."""
     directory = None if place is None else Path(os.fsdecode(place))
     there = _kept(directory, task)  # by another driver
     if there is not None:

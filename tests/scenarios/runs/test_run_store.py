@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from models.errors import InputError
+from models.records.tables import table
 from scenarios.files.new_directory import new_directory
 from scenarios.files.parquet import read_parquet, units_of
 from scenarios.runs import store
@@ -53,6 +54,15 @@ def test_names_stand_in_place_of_indices(make, tmp_path):
     assert tables["recoveries"]["operator"] == ["count"]
     assert tables["recoveries"]["replication"] == [5]
     assert tables["samples"]["task"][:4] == ["in-0", "count-0", "count-1", "out-0"]
+
+
+def test_decisions_keep_the_names_that_they_have(make, tmp_path):
+    made = (S, "move", "count[1]", "worker-0", "worker-1", "done", "it is asked for")
+    one = make.random(1)
+    decided = replace(one, tables={**one.tables, "decisions": table("decisions", [made])})
+    write_run(tmp_path / "run", TEXT, SUMMARY, [decided])
+    found = read_run(tmp_path / "run").tables["decisions"]
+    assert found == {name: [value] for name, value in zip(found, (0, *made), strict=True)}
 
 
 def test_what_never_came_and_the_remote_store_are_null(make, tmp_path):
