@@ -20,8 +20,9 @@ from models.scenario.maintenance import Comparison, LoadHistory, Planner, Reloca
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import NOWHERE
-from sim.control.run_state import RunState
+from sim.control.run_state import StateOn
 from sim.control.statistics import Count, Statistics
+from sim.data_plane import CheckpointPlane
 from sim.migration.coordinator import Migrations
 
 _NS = 1e9
@@ -51,7 +52,7 @@ class _Sent:
 class Maintenance:
     """Compares the allocation with a fresh one now and then, and has checkpoints sent elsewhere."""
 
-    def __init__(self, state: RunState, statistics: Statistics, migrations: Migrations) -> None:
+    def __init__(self, state: StateOn[CheckpointPlane], statistics: Statistics, migrations: Migrations) -> None:
         self.state, self.cluster, self.plan = state, state.cluster, state.plan
         self.statistics, self.migrations = statistics, migrations
         self.rules = state.plan.scenario.fault_tolerance.maintenance

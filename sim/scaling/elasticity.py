@@ -13,9 +13,9 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.checkpoint_hosts import CheckpointHosts
 from sim.control.cluster import NOWHERE
-from sim.control.run_state import RunState
+from sim.control.run_state import StateOn
 from sim.control.statistics import Statistics
-from sim.data_plane import REMOTE
+from sim.data_plane import REMOTE, CheckpointPlane
 from sim.migration.context import MigrationRun
 from sim.migration.coordinator import Migrations
 from sim.scaling import adaptation
@@ -31,7 +31,7 @@ class Elasticity:
 
     def __init__(
         self,
-        state: RunState,
+        state: StateOn[CheckpointPlane],
         statistics: Statistics,
         checkpoint_hosts: CheckpointHosts,
         migrations: Migrations,
