@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
+from models.topology.layout import task_name
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.assembly import Control, PlaneFactory
@@ -125,5 +126,5 @@ def _task_names(cluster: Cluster) -> tuple[str, ...]:
     for operator in cluster.task_operator:
         number = seen.get(operator, 0)
         seen[operator] = number + 1
-        names.append(f"{cluster.plan.operators[operator].name}-{number}")
+        names.append(task_name(cluster.plan.operators[operator].name, number))
     return tuple(names)

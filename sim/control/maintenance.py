@@ -151,8 +151,8 @@ class Maintenance:
         """Hosts that may hold checkpoints: where key groups can move to, or else where some are."""
         groups = self.plan.scenario.elasticity.hosts
         found = np.zeros(len(self.plan.host_names), np.bool_)
-        for host, name in enumerate(self.plan.host_names):
-            named = name.rpartition("-")[0] in groups if groups else bool((hosts == host).any())
+        for host, group in enumerate(self.plan.host_group_names):
+            named = group in groups if groups else bool((hosts == host).any())
             found[host] = named and self.cluster.accepts_work(host)
         return found
 

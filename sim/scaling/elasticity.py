@@ -45,7 +45,7 @@ class Elasticity:
 
     def _hosts_that_take_part(self) -> list[bool]:
         groups = self.rules.hosts
-        return [not groups or name.rpartition("-")[0] in groups for name in self.plan.host_names]
+        return [not groups or group in groups for group in self.plan.host_group_names]
 
     def start(self) -> None:
         """Start the process, where somebody asks for it."""
