@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
+from models.topology.layout import task_name
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.assembly import Control, PlaneFactory
@@ -65,11 +66,12 @@ def build(
 
 
 def _control(plan: RunPlan, plane: PlaneFactory | None) -> Control:
+    from sim.kernel.choice import check_plane, kernel_for, plane_of  # noqa: PLC0415 - it takes longer than all the rest
+
     if plane is not None:
         control = Control(plan, plane)
+        check_plane(plan, control.plane)
     else:
-        from sim.kernel.choice import kernel_for, plane_of  # noqa: PLC0415 - it takes longer than all the rest
-
         kernel = kernel_for(plan)
         control = Control(plan, plane_of(kernel))
         control.kernel = kernel
@@ -87,15 +89,9 @@ def records(control: Control, duration_ns: int) -> RunRecords:
     """Return the rows of a run that has come to `duration_ns`."""
     plan, cluster, recorder, plane = control.plan, control.cluster, control.recorder, control.plane
     recorder.rows["ledger"] = [*plane.ledger()]
-    recorder.rows["recoveries"] = [*control.recovery.rows()]
-    recorder.rows["outages"] = [*control.outages.rows()]
-    recorder.rows["migrations"] = [*control.migrations.rows()]
-    recorder.rows["replicas"] = [*control.replicas.rows()]
-    recorder.rows["rescales"] = [*control.rescaling.rows()]
     recorder.sample("links", duration_ns, plane.links())
     tables = plane.tables()
-    recorder.rows["maintenance"] = [*control.maintenance.rows(tables["checkpoints"])]
-    recorder.rows["hosts_in_use"] = [*control.elasticity.spares.rows(duration_ns)]
+    control.note_rows(tables, duration_ns)
     return RunRecords(
         replication=plan.replication,
         warmup_ns=to_ns(plan.scenario.warmup_s),
@@ -130,5 +126,5 @@ def _task_names(cluster: Cluster) -> tuple[str, ...]:
     for operator in cluster.task_operator:
         number = seen.get(operator, 0)
         seen[operator] = number + 1
-        names.append(f"{cluster.plan.operators[operator].name}-{number}")
+        names.append(task_name(cluster.plan.operators[operator].name, number))
     return tuple(names)

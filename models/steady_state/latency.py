@@ -111,7 +111,7 @@ class MeanTimes:
         self.scenario, self.load = scenario, load
         self.placed, self.hosts = layout.placement(scenario), layout.hosts(scenario)
         self._service_s = {  # by task, on the host where it is placed
-            name: operator.service.mean_s / speeds(scenario, name, self.placed)
+            name: operator.service.mean_s / speeds(scenario, name, self.placed, self.hosts)
             for name, operator in scenario.operators.items()
             if operator.service is not None
         }

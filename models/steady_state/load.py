@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from models.scenario.cluster import HostGroup
 from models.scenario.description import ScenarioDescription
 from models.scenario.inputs import RunInputs
 from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState
@@ -65,11 +66,11 @@ def expected_load(scenario: ScenarioDescription, inputs: RunInputs | None = None
     """The load of operators, tasks, hosts and links by tuples alone; assumes a valid scenario."""
     rates = flows(scenario, inputs)
     shares = task_shares(scenario, rates, inputs)
-    placed = layout.placement(scenario)
+    placed, hosts = layout.placement(scenario), layout.hosts(scenario)
     operators = {}
     for name, operator in scenario.operators.items():
         mean_s = operator.service.mean_s if operator.service else 0.0
-        busy = rates[name].rate_in.mean_per_s * shares[name] * mean_s / speeds(scenario, name, placed)
+        busy = rates[name].rate_in.mean_per_s * shares[name] * mean_s / speeds(scenario, name, placed, hosts)
         operators[name] = OperatorLoad(
             rates[name], shares[name], busy / operator.threads, _state_bytes(scenario, name, rates[name])
         )
@@ -146,11 +147,12 @@ def _of_profile(source: str, groups: int, inputs: RunInputs | None) -> np.ndarra
     return np.asarray(weights / weights.sum())
 
 
-def speeds(scenario: ScenarioDescription, name: str, placed: Mapping[str, str]) -> np.ndarray:
+def speeds(
+    scenario: ScenarioDescription, name: str, placed: Mapping[str, str], hosts: Mapping[str, HostGroup]
+) -> np.ndarray:
     """Return the speed of the host of each task of an operator without what others take on average, (parallelism,)."""
     count = scenario.operators[name].parallelism
-    of_task = (placed[layout.task_name(name, index)].rpartition("-")[0] for index in range(count))
-    groups = [scenario.hosts[group] for group in of_task]
+    groups = [hosts[placed[layout.task_name(name, index)]] for index in range(count)]
     taken = [group.load.mean_share(scenario.duration_s) if group.load else 0.0 for group in groups]
     return np.array([group.speed * (1 - share) for group, share in zip(groups, taken, strict=True)])
 

@@ -143,11 +143,11 @@ def placement_graph(scenario: ScenarioDescription, inputs: RunInputs | None = No
         }
         graph.add_node(f"group:{name}", role="group", name=name, **_known(described))
     spare = set(layout.spare_hosts(scenario))
-    for host in layout.hosts(scenario):
+    for host, name in layout.host_group_names(scenario).items():
         own = load.hosts.get(host)
         described = {"utilisation": float(own.utilisation) if own else None}
         graph.add_node(f"host:{host}", role="host", name=host, spare=host in spare, **_known(described))
-        graph.add_edge(f"host:{host}", f"group:{host.rpartition('-')[0]}")
+        graph.add_edge(f"host:{host}", f"group:{name}")
     for name, index in layout.tasks(scenario):
         task = layout.task_name(name, index)
         graph.add_node(f"task:{task}", role="task", name=task, operator=name, kind=scenario.operators[name].kind)

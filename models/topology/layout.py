@@ -33,6 +33,11 @@ def hosts(scenario: ScenarioDescription) -> dict[str, HostGroup]:
     return {host_name(name, index): group for name, group in scenario.hosts.items() for index in range(group.count)}
 
 
+def host_group_names(scenario: ScenarioDescription) -> dict[str, str]:
+    """Return the name of each host's group by the name of the host, in file order."""
+    return {host_name(name, index): name for name, group in scenario.hosts.items() for index in range(group.count)}
+
+
 def spare_hosts(scenario: ScenarioDescription) -> tuple[str, ...]:
     """Hosts that are not in use at the start, in file order: the last ones of their groups."""
     return tuple(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+
+import numpy as np
 
 from models.records.tables import Kernel
 from models.steady_state.checkpoint_traffic import due_every_ns, due_offsets_ns
@@ -21,28 +23,56 @@ from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
 from sim.control.run_state import RunState
 from sim.control.statistics import Statistics
-from sim.data_plane import DataPlane, Listener
+from sim.data_plane import DataPlane, Listener, Plane
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.moves import Migrations
 from sim.scaling.elasticity import Elasticity
 from sim.scaling.rescaling import Rescaling
-from sim.scaling.spare_hosts import SpareHosts
+from sim.scaling.spare_hosts import SpareHosts, in_use
 
-PlaneFactory = Callable[[RunPlan, Cluster, Clock, Listener], DataPlane]
+PlaneFactory = Callable[[RunPlan, Cluster, Clock, Listener], Plane]
 
 _SAMPLES = 1000  # at most, per run
 _SECOND = 1_000_000_000
 
 
 class Control:
-    """Assembles the managers of a run, starts them, and passes on what the data plane reports."""
+    """Assembles the managers of a run, starts them, and passes on what the data plane reports.
+
+    Managers need a plane that can do everything. On any other there are none: nothing fails or moves, nobody takes a
+    part of a CPU, and no load is counted (`sim.kernel.choice` sees to that).
+    """
+
+    state: RunState
+    plane: Plane
+    # There where `managed`:
+    outages: Outages
+    catch_ups: CatchUps
+    statistics: Statistics
+    instances: Instances
+    replicas: Replicas
+    coordinator: RunCoordinator
+    migrations: Migrations
+    recovery: Recovery
+    crash: CrashCoordinator
+    failures: Failures
+    rescaling: Rescaling
+    elasticity: Elasticity
+    maintenance: Maintenance
 
     def __init__(self, plan: RunPlan, plane: PlaneFactory, clock: Clock | None = None) -> None:
         self.state = state = RunState(plan, clock or Clock())
         self.plan, self.clock, self.recorder, self.cluster = plan, state.clock, state.recorder, state.cluster
         self.checkpoint_hosts = CheckpointHosts(state)
-        self.plane = state.plane = plane(plan, state.cluster, state.clock, self)
+        self.plane = plane(plan, state.cluster, state.clock, self)
         self.kernel: Kernel | None = None
+        self.managed = isinstance(self.plane, DataPlane)
+        if isinstance(self.plane, DataPlane):
+            state.plane = self.plane
+            self._assemble(state)
+
+    def _assemble(self, state: RunState) -> None:
+        """Make the managers, in a run whose plane can do what they ask."""
         # Each manager is given those below it, and none knows one above it.
         self.outages, self.catch_ups, self.statistics = Outages(state), CatchUps(state), Statistics(state)
         self.instances = Instances(state, self.outages)
@@ -65,16 +95,18 @@ class Control:
         Events and failures, then what others take of the CPUs, then checkpoints, then samples, then checks of the load,
         then maintenance of the allocation of checkpoints. Replicas are there before all of it.
         """
-        self.replicas.start()
-        self.failures.start()
-        self.migrations.start()
-        self.rescaling.start()
-        start_outside_load(self.state)
+        if self.managed:
+            self.replicas.start()
+            self.failures.start()
+            self.migrations.start()
+            self.rescaling.start()
+            start_outside_load(self.state)
         if self.plan.scenario.fault_tolerance.method == "checkpoint":
             self._start_checkpoints()
         self.clock.process(self._sample(max(_SECOND, to_ns(self.plan.scenario.duration_s) // _SAMPLES)))
-        self.elasticity.start()
-        self.maintenance.start()
+        if self.managed:
+            self.elasticity.start()
+            self.maintenance.start()
 
     def run(self, until_ns: int) -> None:
         """Simulate everything strictly before an instant, and make that instant the current one."""
@@ -88,6 +120,20 @@ class Control:
                 break
             clock.step()
         clock.move_to(until_ns)
+
+    def note_rows(self, tables: Mapping[str, Mapping[str, np.ndarray]], end_ns: int) -> None:
+        """Write the rows that are known at the end only; `tables` are those of the data plane."""
+        rows = self.recorder.rows
+        if not self.managed:
+            rows["hosts_in_use"] = [(host, 0, end_ns) for host in in_use(self.cluster)]
+            return
+        rows["recoveries"] = [*self.recovery.rows()]
+        rows["outages"] = [*self.outages.rows()]
+        rows["migrations"] = [*self.migrations.rows()]
+        rows["replicas"] = [*self.replicas.rows()]
+        rows["rescales"] = [*self.rescaling.rows()]
+        rows["maintenance"] = [*self.maintenance.rows(tables["checkpoints"])]
+        rows["hosts_in_use"] = [*self.elasticity.spares.rows(end_ns)]
 
     # -- the listener
 

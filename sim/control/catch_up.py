@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import networkx as nx
 
 from sim.clock import END_OF_INSTANT
-from sim.control.run_state import RunState
+from sim.control.run_state import StateOn
+from sim.data_plane import IdlePlane
 
 
 class CatchUp:
@@ -23,7 +24,7 @@ class CatchUp:
 
     def __init__(
         self,
-        state: RunState,
+        state: StateOn[IdlePlane],
         tasks: list[int],
         ready: Callable[[int], bool],
         caught_up: Callable[[int], None],
@@ -145,7 +146,7 @@ class CatchUp:
 class CatchUps:
     """The outages that are not caught up with yet, and the tasks at which the plane watches for them."""
 
-    def __init__(self, state: RunState) -> None:
+    def __init__(self, state: StateOn[IdlePlane]) -> None:
         self.state, self.cluster = state, state.cluster
         self._open: list[CatchUp] = []
 

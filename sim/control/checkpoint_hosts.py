@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 from models.records.decisions import Action
-from sim.control.run_state import RunState
-from sim.data_plane import NO_HOST
+from sim.control.run_state import StateOn
+from sim.data_plane import NO_HOST, Plane
 
 
 class CheckpointHosts:
     """Chooses a checkpoint host in place of the planned one, which is the planned one from then on."""
 
-    def __init__(self, state: RunState) -> None:
+    def __init__(self, state: StateOn[Plane]) -> None:
         self._state, self._cluster = state, state.cluster
         cluster, operators = state.cluster, state.plan.operators
         self._partitions = [

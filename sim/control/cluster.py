@@ -26,6 +26,7 @@ class RunPlan:
     replication: int
     operators: tuple[OperatorPlan, ...]
     host_names: tuple[str, ...]
+    host_group_names: tuple[str, ...]
     host_groups: tuple[HostGroup, ...]
     latency_ns: int
     drops_duplicates: bool
@@ -62,6 +63,7 @@ class RunPlan:
             replication=replication,
             operators=operators,
             host_names=tuple(hosts),
+            host_group_names=tuple(layout.host_group_names(scenario).values()),
             host_groups=tuple(hosts.values()),
             latency_ns=to_ns(scenario.network.latency_s),
             drops_duplicates=checkpointed and tolerance.guarantee == "exactly-once",

@@ -15,7 +15,8 @@ from sim.control.cluster_view import LostPartition
 from sim.control.outages import Outages
 from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
-from sim.control.run_state import RunState
+from sim.control.run_state import StateOn
+from sim.data_plane import RecoverablePlane
 from sim.migration.moves import Migrations
 
 
@@ -24,7 +25,7 @@ class CrashCoordinator:
 
     def __init__(
         self,
-        state: RunState,
+        state: StateOn[RecoverablePlane],
         outages: Outages,
         catch_ups: CatchUps,
         replicas: Replicas,

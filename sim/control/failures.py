@@ -11,7 +11,8 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.crash import CrashCoordinator
 from sim.control.heartbeats import Heartbeats, Silence
-from sim.control.run_state import RunState
+from sim.control.run_state import StateOn
+from sim.data_plane import Plane
 from sim.draws import at_least_one_ns, generator
 
 CRASH, SUSPICION = "crash", "suspicion"
@@ -24,7 +25,7 @@ class Failures:
     had died at that instant, and back with its next heartbeat.
     """
 
-    def __init__(self, state: RunState, crash: CrashCoordinator) -> None:
+    def __init__(self, state: StateOn[Plane], crash: CrashCoordinator) -> None:
         self.state, self.crash, self.scenario = state, crash, state.plan.scenario
         self._beats: list[Heartbeats] = []  # by host; empty where none is lost or late
         self._silences: dict[int, Silence] = {}  # of hosts that live

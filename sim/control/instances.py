@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sim.control.outages import Outages
-from sim.control.run_state import RunState
+from sim.control.run_state import StateOn
+from sim.data_plane import InstancePlane
 
 
 class Instances:
     """Opens, owns and retires instances, in the cluster and on the plane, and keeps the tables of routes."""
 
-    def __init__(self, state: RunState, outages: Outages) -> None:
+    def __init__(self, state: StateOn[InstancePlane], outages: Outages) -> None:
         self.state, self.cluster, self._outages = state, state.cluster, outages
         self._routes: dict[tuple[int, int], tuple[int, ...]] = {}  # (task, group) -> instances
         self.task_added: Callable[[int], None] = lambda _: None  # called for each new task

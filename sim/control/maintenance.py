@@ -20,8 +20,9 @@ from models.scenario.maintenance import Comparison, LoadHistory, Planner, Reloca
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import NOWHERE
-from sim.control.run_state import RunState
+from sim.control.run_state import StateOn
 from sim.control.statistics import Count, Statistics
+from sim.data_plane import CheckpointPlane
 from sim.migration.moves import Migrations
 
 _NS = 1e9
@@ -51,7 +52,7 @@ class _Sent:
 class Maintenance:
     """Compares the allocation with a fresh one at regular times, and has checkpoints sent elsewhere."""
 
-    def __init__(self, state: RunState, statistics: Statistics, migrations: Migrations) -> None:
+    def __init__(self, state: StateOn[CheckpointPlane], statistics: Statistics, migrations: Migrations) -> None:
         self.state, self.cluster, self.plan = state, state.cluster, state.plan
         self.statistics, self.migrations = statistics, migrations
         self.rules = state.plan.scenario.fault_tolerance.maintenance
@@ -150,8 +151,8 @@ class Maintenance:
         """Return the hosts that may hold checkpoints: where key groups can move to, or else where some are."""
         groups = self.plan.scenario.elasticity.hosts
         found = np.zeros(len(self.plan.host_names), np.bool_)
-        for host, name in enumerate(self.plan.host_names):
-            named = name.rpartition("-")[0] in groups if groups else bool((hosts == host).any())
+        for host, group in enumerate(self.plan.host_group_names):
+            named = group in groups if groups else bool((hosts == host).any())
             found[host] = named and self.cluster.accepts_work(host)
         return found
 

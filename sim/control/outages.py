@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from models.records.tables import NEVER
-from sim.control.run_state import RunState
+from sim.control.run_state import StateOn
+from sim.data_plane import Plane
 
 
 class Outages:
@@ -12,7 +13,7 @@ class Outages:
     The view of control has no part in it: a group that is given to a host that is dead, too, has nobody still.
     """
 
-    def __init__(self, state: RunState) -> None:
+    def __init__(self, state: StateOn[Plane]) -> None:
         self.clock, self.cluster = state.clock, state.cluster
         self._since: dict[int, int] = {}  # group -> when its host died
         self._over: list[tuple[int, int, int]] = []  # group, from, until

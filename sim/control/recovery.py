@@ -17,8 +17,8 @@ from sim.control.cluster import NOWHERE
 from sim.control.cluster_view import LostPartition
 from sim.control.outages import Outages
 from sim.control.replicas import Replicas
-from sim.control.run_state import RunState
-from sim.data_plane import REMOTE
+from sim.control.run_state import StateOn
+from sim.data_plane import REMOTE, InstancePlane
 from sim.migration.moves import Migrations
 
 _NS = 1_000_000_000
@@ -53,7 +53,12 @@ class Recovery:
     """Brings the partitions of dead hosts back elsewhere."""
 
     def __init__(
-        self, state: RunState, outages: Outages, catch_ups: CatchUps, replicas: Replicas, migrations: Migrations
+        self,
+        state: StateOn[InstancePlane],
+        outages: Outages,
+        catch_ups: CatchUps,
+        replicas: Replicas,
+        migrations: Migrations,
     ) -> None:
         self.state, self.cluster, self.plan = state, state.cluster, state.plan
         self.clock, self.recorder = state.clock, state.recorder

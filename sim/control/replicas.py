@@ -20,8 +20,8 @@ from sim.clock import Process
 from sim.control.checkpoint_hosts import CheckpointHosts
 from sim.control.cluster_view import LostPartition
 from sim.control.instances import Instances
-from sim.control.run_state import RunState
-from sim.data_plane import NO_HOST, REMOTE
+from sim.control.run_state import StateOn
+from sim.data_plane import NO_HOST, REMOTE, InstancePlane
 
 REPLICATE = "replicate"
 START, RENEWED = "start", "renewed"
@@ -48,7 +48,7 @@ class Replica:
 class Replicas:
     """Keeps the replicas that the scenario asks for: makes them, lets them take over, and makes them anew."""
 
-    def __init__(self, state: RunState, instances: Instances, checkpoint_hosts: CheckpointHosts) -> None:
+    def __init__(self, state: StateOn[InstancePlane], instances: Instances, checkpoint_hosts: CheckpointHosts) -> None:
         self.state, self.cluster, self.instances, self._checkpoint_hosts = (
             state,
             state.cluster,

@@ -9,8 +9,8 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from sim.control.cluster import RunPlan
-from sim.control.run_state import RunState
-from sim.data_plane import Statistic
+from sim.control.run_state import StateOn
+from sim.data_plane import CountingPlane, Statistic
 
 _NS = 1e9
 
@@ -40,7 +40,7 @@ class Count(NamedTuple):
 class Statistics:
     """Samples the counts of the plane, writes the rows of `statistics`, and keeps the load of each key group."""
 
-    def __init__(self, state: RunState) -> None:
+    def __init__(self, state: StateOn[CountingPlane]) -> None:
         self.state, self.cluster, self.plan = state, state.cluster, state.plan
         self.sampled_ns = 0
         self.since_ns = 0  # begin of the last period

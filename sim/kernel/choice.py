@@ -1,15 +1,38 @@
-"""Which kernel a run gets: the scan where every task is a server of its own, the event loop for all else."""
+"""Which kernel a run gets: the scan where every task is a server of its own, the event loop for all else.
+
+The tables below are the one place that says what a run needs beyond the scan. A row names the interface whose verbs the
+run needs (`sim.data_plane`), and finds the words for it in the plan. The first row that finds any is why a run gets the
+event loop; a run for which no row finds any gets the scan.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, NamedTuple, TypeVar
 
 from models.records.tables import EVENT_LOOP, SCAN, Kernel
+from models.scenario.cluster import HostGroup
 from models.scenario.job import PerKeyState, WindowState
+from sim.clock import Clock
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import Cluster, RunPlan
+from sim.data_plane import (
+    ActionPlane,
+    CountingPlane,
+    DataPlane,
+    InstancePlane,
+    Listener,
+    Plane,
+    RecoverablePlane,
+    SharedCpuPlane,
+)
 from sim.kernel.scan.keys import keys_of
+from sim.operator_plan import OperatorPlan
+
+T = TypeVar("T")
 
 _FUNCTIONS = {
     "scan": 110,
@@ -29,7 +52,8 @@ def plane_of(kernel: Kernel) -> PlaneFactory:
         return ScanPlane
     from sim.kernel.event_loop.plane import CompiledPlane  # noqa: PLC0415
 
-    return CompiledPlane
+    full: Callable[[RunPlan, Cluster, Clock, Listener], DataPlane] = CompiledPlane
+    return full
 
 
 @contextmanager
@@ -64,87 +88,202 @@ def time_share(done: int, expected: int) -> float:
 
 def kernel_for(plan: RunPlan) -> Kernel:
     """The name of the kernel, and the first reason for it."""
-    reason = next(_against_the_scan(plan), None)
-    if reason is None:
+    need = next(needs_of(plan), None)
+    if need is None:
         return Kernel(SCAN, "every task and every link is a first-in-first-out server of its own")
-    return Kernel(EVENT_LOOP, reason)
+    return Kernel(EVENT_LOOP, need.why)
 
 
-def _against_the_scan(plan: RunPlan) -> Iterator[str]:
-    """What the scan cannot do; whatever it does not know of is for the event loop."""
-    scenario = plan.scenario
-    if scenario.fault_tolerance.method not in ("none", "checkpoint"):
-        yield f"fault_tolerance.method is {scenario.fault_tolerance.method}"
-    if scenario.events:
-        yield f"there are events: {next(iter(scenario.events))}"
-    if plan.may_fail:
-        yield "there are active replicas" if scenario.has_replicas else "hosts may fail"
-    if plan.counts_load:
-        yield "the load of each key group is counted"
-    for operator in plan.operators:
-        described = operator.description
-        if described.kind not in _KINDS:
-            yield f"{operator.name} is a {described.kind}"
-        if described.window is not None:
-            yield f"{operator.name} has a window"
-        if described.timer is not None:
-            yield f"{operator.name} has a timer"
-        if described.buffer is not None:
-            yield f"the queues of {operator.name} are bounded"
-        if described.service is None and not (operator.is_source or operator.is_sink):
-            yield f"{operator.name} has no service"
-        if described.service is not None and operator.is_source:
-            yield f"the source {operator.name} has a service"
-    cluster = Cluster(plan)
-    yield from _of_cores(plan, cluster)
-    yield from _of_links(plan, cluster)
-    if scenario.fault_tolerance.method == "checkpoint":
-        yield from _of_checkpoints(plan, cluster)
+def check_plane(plan: RunPlan, plane: Plane) -> None:
+    """Raises ValueError if the run needs managers, and with them verbs that the plane does not have.
+
+    Whether it processes tuples as the run asks is not checked here: tests look at the scan where it is not chosen.
+    """
+    if isinstance(plane, DataPlane):
+        return
+    for need in needs_of(plan):
+        if need.interfaces != (Plane,):
+            names = " and ".join(interface.__name__ for interface in need.interfaces)
+            raise ValueError(f"{need.why}: the run needs a data plane with {names}, not {type(plane).__name__}")
 
 
-def _of_cores(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
-    """Hosts on which a task may have to wait for a core."""
-    for name, group, tasks in zip(plan.host_names, plan.host_groups, cluster.host_tasks, strict=True):
-        served = [plan.operators[cluster.task_operator[task]].description for task in tasks]
-        threads = sum(operator.threads for operator in served if operator.service is not None)
-        if group.load is not None:
-            yield f"others take a part of the CPU of {name}"
-        if threads and group.cpu != "dedicated" and not (group.cpu == "shared" and threads <= group.cores):
-            yield f"tasks share the cores of {name}"
+class Need(NamedTuple):
+    """Something that the scan cannot do for a run, in words, and the interfaces whose verbs that needs.
+
+    `Plane` alone: the verbs of the scan would be enough, but not its way to process tuples.
+    """
+
+    why: str
+    interfaces: tuple[type, ...]
 
 
-def _of_links(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
-    """Links with a bandwidth that several operators send over: what waits there comes from both."""
-    hosts_of = [set[int]() for _ in plan.operators]
-    for task, operator in enumerate(cluster.task_operator):
-        hosts_of[operator].add(cluster.task_host[task])
-    for host, (name, group) in enumerate(zip(plan.host_names, plan.host_groups, strict=True)):
-        if group.network_bytes_per_s is None:
-            continue
-        if plan.fair:
-            yield f"the link of {name} is shared evenly"
-        senders = [
-            operator.name
-            for operator in plan.operators
-            if host in hosts_of[operator.index] and any(hosts_of[edge.down.index] - {host} for edge in operator.edges)
-        ]
-        if len(senders) > 1:
-            yield f"{' and '.join(senders[:2])} share the link of {name}"
+def needs_of(plan: RunPlan) -> Iterator[Need]:
+    """Yield all that the run needs beyond the scan: of the run, then of each operator, host, link and checkpoint."""
+    run, operators, tolerance = _Run(plan), plan.operators, plan.scenario.fault_tolerance
+    yield from _found(run, OF_RUN, [plan])
+    yield from _found(run, OF_OPERATOR, operators)
+    links = [host for host in run.hosts if host.group.network_bytes_per_s is not None]
+    yield from _found(run, OF_HOST, run.hosts)
+    yield from _found(run, OF_LINK, links)
+    if tolerance.method == "checkpoint":
+        yield from _found(run, OF_STATE, [operator for operator in operators if not operator.is_source])
+        yield from _found(run, OF_CHECKPOINT_LINK, links)
 
 
-def _of_checkpoints(plan: RunPlan, cluster: Cluster) -> Iterator[str]:
-    """Checkpoints that share a link with tuples, and states whose size the scan does not know."""
-    for operator in plan.operators:
-        described = operator.description
-        if operator.is_source:
-            continue
-        if described.threads > 1 and described.serialise_bytes_per_s is not None and not plan.latency_ns:
-            yield f"{operator.name} writes snapshots on one of several threads, and the network has no latency"
-        if isinstance(described.state, WindowState):
-            yield f"the state of {operator.name} is a window"
-        if isinstance(described.state, PerKeyState) and keys_of(plan, operator) is None:
-            yield f"{operator.name} has too many keys to have a place for each"
-    for host, (name, group) in enumerate(zip(plan.host_names, plan.host_groups, strict=True)):
-        sends = any(not plan.operators[cluster.task_operator[task]].is_sink for task in cluster.host_tasks[host])
-        if group.network_bytes_per_s is not None and sends:
-            yield f"checkpoints are taken, and the link of {name} has a bandwidth"
+def _found(run: _Run, rows: Sequence[Row[T]], subjects: Sequence[T]) -> Iterator[Need]:
+    for subject in subjects:
+        for row in rows:
+            why = row.why(run, subject)
+            if why is not None:
+                yield Need(why, row.interfaces)
+
+
+@dataclass(frozen=True)
+class Row(Generic[T]):
+    """What one kind of subject can need: `why` gives the words, or None for a subject that does not need it."""
+
+    why: Callable[[_Run, T], str | None]
+    interfaces: tuple[type, ...] = (Plane,)
+
+
+class _Host(NamedTuple):
+    number: int
+    name: str
+    group: HostGroup
+    tasks: list[int]  # at the start
+
+
+class _Run:
+    """A plan, and where its tasks are at the start."""
+
+    def __init__(self, plan: RunPlan) -> None:
+        self.plan = plan
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        return Cluster(self.plan)
+
+    @cached_property
+    def hosts(self) -> list[_Host]:
+        plan, tasks = self.plan, self.cluster.host_tasks
+        return [_Host(*one) for one in zip(range(len(tasks)), plan.host_names, plan.host_groups, tasks, strict=True)]
+
+    def operators_on(self, host: _Host) -> list[OperatorPlan]:
+        """The operator of each task on the host."""
+        return [self.plan.operators[self.cluster.task_operator[task]] for task in host.tasks]
+
+    @cached_property
+    def hosts_of(self) -> list[set[int]]:
+        """The hosts of the tasks of each operator."""
+        found = [set[int]() for _ in self.plan.operators]
+        for operator, host in zip(self.cluster.task_operator, self.cluster.task_host, strict=True):
+            found[operator].add(host)
+        return found
+
+
+def _when(condition: bool, words: str) -> str | None:
+    return words if condition else None
+
+
+# -- words that need more than a line
+
+
+def _has_another_method(_: _Run, plan: RunPlan) -> str | None:
+    method = plan.scenario.fault_tolerance.method
+    return _when(method not in ("none", "checkpoint"), f"fault_tolerance.method is {method}")
+
+
+def _hosts_may_fail(_: _Run, plan: RunPlan) -> str | None:
+    if not plan.may_fail:
+        return None
+    return "there are active replicas" if plan.scenario.has_replicas else "hosts may fail"
+
+
+def _has_events(_: _Run, plan: RunPlan) -> str | None:
+    first = next(iter(plan.scenario.events), None)
+    return None if first is None else f"there are events: {first}"
+
+
+def _has_no_service(_: _Run, operator: OperatorPlan) -> str | None:
+    inner = not (operator.is_source or operator.is_sink)
+    return _when(inner and operator.description.service is None, f"{operator.name} has no service")
+
+
+def _is_source_with_service(_: _Run, operator: OperatorPlan) -> str | None:
+    serves = operator.description.service is not None
+    return _when(operator.is_source and serves, f"the source {operator.name} has a service")
+
+
+def _is_shared_with_others(_: _Run, host: _Host) -> str | None:
+    return _when(host.group.load is not None, f"others take a part of the CPU of {host.name}")
+
+
+def _waits_for_cores(run: _Run, host: _Host) -> str | None:
+    """A task may have to wait for a core, or goes on more slowly."""
+    described = [operator.description for operator in run.operators_on(host)]
+    threads, cpu = sum(one.threads for one in described if one.service is not None), host.group.cpu
+    own_core = cpu == "dedicated" or (cpu == "shared" and threads <= host.group.cores)
+    return _when(threads > 0 and not own_core, f"tasks share the cores of {host.name}")
+
+
+def _shares_its_link(run: _Run, host: _Host) -> str | None:
+    """Several operators send over the link: what waits there comes from both."""
+    senders = [
+        operator.name
+        for operator in run.plan.operators
+        if host.number in run.hosts_of[operator.index]
+        and any(run.hosts_of[edge.down.index] - {host.number} for edge in operator.edges)
+    ]
+    return _when(len(senders) > 1, f"{' and '.join(senders[:2])} share the link of {host.name}")
+
+
+def _saves_on_a_thread(run: _Run, operator: OperatorPlan) -> str | None:
+    described = operator.description
+    pool = described.threads > 1 and described.serialise_bytes_per_s is not None
+    words = f"{operator.name} writes snapshots on one of several threads, and the network has no latency"
+    return _when(pool and not run.plan.latency_ns, words)
+
+
+def _has_too_many_keys(run: _Run, operator: OperatorPlan) -> str | None:
+    per_key = isinstance(operator.description.state, PerKeyState)
+    words = f"{operator.name} has too many keys to have a place for each"
+    return _when(per_key and keys_of(run.plan, operator) is None, words)
+
+
+def _sends_checkpoints(run: _Run, host: _Host) -> str | None:
+    """Checkpoints share the link with tuples."""
+    sends = any(not operator.is_sink for operator in run.operators_on(host))
+    return _when(sends, f"checkpoints are taken, and the link of {host.name} has a bandwidth")
+
+
+# -- the tables
+
+OF_RUN: tuple[Row[RunPlan], ...] = (
+    Row(_has_another_method, (RecoverablePlane,)),
+    # Events are failures of hosts, moves of key groups, and rescalings, which are moves.
+    Row(_has_events, (InstancePlane, ActionPlane)),
+    Row(_hosts_may_fail, (InstancePlane, ActionPlane)),
+    Row(lambda _, plan: _when(plan.counts_load, "the load of each key group is counted"), (CountingPlane,)),
+)
+OF_OPERATOR: tuple[Row[OperatorPlan], ...] = (
+    Row(lambda _, one: _when(one.description.kind not in _KINDS, f"{one.name} is a {one.description.kind}")),
+    Row(lambda _, one: _when(one.description.window is not None, f"{one.name} has a window")),
+    Row(lambda _, one: _when(one.description.timer is not None, f"{one.name} has a timer")),
+    Row(lambda _, one: _when(one.description.buffer is not None, f"the queues of {one.name} are bounded")),
+    Row(_has_no_service),
+    Row(_is_source_with_service),
+)
+OF_HOST: tuple[Row[_Host], ...] = (
+    Row(_is_shared_with_others, (SharedCpuPlane,)),
+    Row(_waits_for_cores),
+)
+OF_LINK: tuple[Row[_Host], ...] = (
+    Row(lambda run, host: _when(run.plan.fair, f"the link of {host.name} is shared evenly")),
+    Row(_shares_its_link),
+)
+OF_STATE: tuple[Row[OperatorPlan], ...] = (
+    Row(_saves_on_a_thread),
+    Row(lambda _, one: _when(isinstance(one.description.state, WindowState), f"the state of {one.name} is a window")),
+    Row(_has_too_many_keys),
+)
+OF_CHECKPOINT_LINK: tuple[Row[_Host], ...] = (Row(_sends_checkpoints),)

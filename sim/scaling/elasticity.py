@@ -13,9 +13,9 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.checkpoint_hosts import CheckpointHosts
 from sim.control.cluster import NOWHERE
-from sim.control.run_state import RunState
+from sim.control.run_state import StateOn
 from sim.control.statistics import Statistics
-from sim.data_plane import REMOTE
+from sim.data_plane import REMOTE, CheckpointPlane
 from sim.migration.move import MigrationRun
 from sim.migration.moves import Migrations
 from sim.scaling import adaptation
@@ -31,7 +31,7 @@ class Elasticity:
 
     def __init__(
         self,
-        state: RunState,
+        state: StateOn[CheckpointPlane],
         statistics: Statistics,
         checkpoint_hosts: CheckpointHosts,
         migrations: Migrations,
@@ -45,7 +45,7 @@ class Elasticity:
 
     def _hosts_that_take_part(self) -> list[bool]:
         groups = self.rules.hosts
-        return [not groups or name.rpartition("-")[0] in groups for name in self.plan.host_names]
+        return [not groups or group in groups for group in self.plan.host_group_names]
 
     def start(self) -> None:
         """Start the process, where somebody asks for it."""

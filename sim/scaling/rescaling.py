@@ -10,7 +10,8 @@ from models.scenario.events import Rescale
 from models.topology import layout
 from models.units import to_ns
 from sim.clock import Process
-from sim.control.run_state import RunState
+from sim.control.run_state import StateOn
+from sim.data_plane import Plane
 from sim.migration.moves import Migrations
 
 RESCALE = "rescale"
@@ -30,7 +31,7 @@ class _Change:
 class Rescaling:
     """Changes the number of tasks of operators, and requests the moves that follow from it."""
 
-    def __init__(self, state: RunState, migrations: Migrations) -> None:
+    def __init__(self, state: StateOn[Plane], migrations: Migrations) -> None:
         self.state, self.cluster, self.plan, self.migrations = state, state.cluster, state.plan, migrations
         self._changes: list[_Change] = []
         self._seats: list[list[int]] = [[] for _ in self.plan.operators]

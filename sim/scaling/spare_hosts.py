@@ -6,19 +6,26 @@ from models.records.decisions import Action
 from models.records.tables import NEVER
 from models.units import to_ns
 from sim.clock import Process
+from sim.control.cluster import Cluster
 from sim.control.failures import Failures
-from sim.control.run_state import RunState
+from sim.control.run_state import StateOn
+from sim.data_plane import RecoverablePlane
+
+
+def in_use(cluster: Cluster) -> list[int]:
+    """Return the hosts that are in use now."""
+    return [host for host in range(len(cluster.host_alive)) if host not in cluster.spare]
 
 
 class SpareHosts:
     """Acquires and releases hosts. A spare host counts as dead: no task, no checkpoint, and no recovery there."""
 
-    def __init__(self, state: RunState, failures: Failures) -> None:
+    def __init__(self, state: StateOn[RecoverablePlane], failures: Failures) -> None:
         self.state, self.cluster, self.failures = state, state.cluster, failures
         self._recovery, self._migrations = failures.crash.recovery, failures.crash.migrations
         self.coming: int | None = None  # the host that was acquired and cannot be used yet
         self.usable_since: dict[int, int] = {}
-        self._intervals = [[host, 0, NEVER] for host in range(len(self.cluster.host_alive)) if not self.is_spare(host)]
+        self._intervals = [[host, 0, NEVER] for host in in_use(self.cluster)]
 
     def is_spare(self, host: int) -> bool:
         """Return True if the host is not in use."""

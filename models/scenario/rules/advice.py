@@ -15,7 +15,7 @@ from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import Bottleneck, bottlenecks
 from models.steady_state.load import Load, expected_load
-from models.topology.layout import host_name, placement, spare_hosts, task_name
+from models.topology.layout import host_group_names, host_name, placement, spare_hosts, task_name
 from models.validation_messages import path_text
 
 _MOST_NAMES = 5
@@ -78,8 +78,9 @@ def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:
         mean, peak = float(operator.utilisation.max(initial=0.0)), operator.peak_utilisation
         yield from _over_one(path_text(("operators", name)), "its busiest task", mean, peak)
     seen: set[object] = set()
+    groups = host_group_names(scenario)
     for host, host_load in load.hosts.items():
-        group = host.rpartition("-")[0]
+        group = groups[host]
         if scenario.hosts[group].cpu != "dedicated" and group not in seen:
             found = list(
                 _over_one(path_text(("hosts", group)), host, host_load.utilisation, host_load.peak_utilisation)
@@ -87,7 +88,7 @@ def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:
             seen.update([group] if found else [])
             yield from found
     for host, host_load in load.hosts.items():
-        group = host.rpartition("-")[0]
+        group = groups[host]
         if (host_load.link_utilisation or 0.0) > 1 and (group, "link") not in seen:
             seen.add((group, "link"))
             text = f"the link of {host} would need {display.number(host_load.link_utilisation)} times its bandwidth"

@@ -67,10 +67,18 @@ class _Names:
 
 
 def _exists(name: str, counts: dict[str, int], unread: set[str]) -> bool:
+    head, number = _split(name)
+    return head in unread or (number is not None and number < counts.get(head, 0))
+
+
+def _split(name: str) -> tuple[str, int | None]:
+    """Split the name of a host or task that somebody wrote into its group or operator, and its number.
+
+    The number is None if it is not written as in `models.topology.layout`, or has more than 12 digits.
+    """
     head, _, tail = name.rpartition("-")
-    if head in unread:
-        return True
-    return tail.isascii() and tail.isdigit() and str(int(tail[:12])) == tail and int(tail) < counts.get(head, 0)
+    plain = tail.isascii() and tail.isdigit() and str(int(tail[:12])) == tail
+    return head, int(tail) if plain else None
 
 
 def _some(counts: dict[str, int]) -> list[str]:
@@ -101,8 +109,8 @@ def _of_spare_hosts(scenario: Scenario) -> Iterator[InputFault]:
         if used.get(host_group, 1) <= 0:
             yield InputFault(path_text(("placement", "operators", operator)), host_group, "has no host but spare ones")
     for task, host in scenario.placement.tasks.items():
-        head, _, tail = host.rpartition("-")
-        if head in used and tail.isdigit() and used[head] <= int(tail[:12]) < scenario.hosts[head].count:
+        head, number = _split(host)
+        if number is not None and head in used and used[head] <= number < scenario.hosts[head].count:
             yield InputFault(path_text(("placement", "tasks", task)), host, "is a spare host")
 
 
@@ -133,8 +141,8 @@ def _of_slots(scenario: Scenario) -> Iterator[InputFault]:
         return
     used = Counter(layout.placement(scenario).values())
     reported = set()
-    for host, group in layout.hosts(scenario).items():
-        name = host.rpartition("-")[0]
+    for host, name in layout.host_group_names(scenario).items():
+        group = scenario.hosts[name]
         if group.slots is not None and used[host] > group.slots and name not in reported:
             reported.add(name)
             yield InputFault(

@@ -114,10 +114,10 @@ def _snapshots(scenario: Scenario, name: str, flow: Flow, sent_bytes: float) -> 
 def _places(scenario: Scenario) -> dict[str, set[str]]:
     if scenario.may_fail:
         return {name: set(scenario.hosts) for name in scenario.operators}
-    placed = layout.placement(scenario)
+    placed, groups = layout.placement(scenario), layout.host_group_names(scenario)
     found: dict[str, set[str]] = {name: set() for name in scenario.operators}
     for name, index in layout.tasks(scenario):
-        found[name].add(placed[layout.task_name(name, index)].rpartition("-")[0])
+        found[name].add(groups[placed[layout.task_name(name, index)]])
     return found
 
 

@@ -1,8 +1,8 @@
-"""The plane of the scan behind the interface of `sim.data_plane`: nothing fails, no task shares a core."""
+"""The plane of the scan, a `sim.data_plane.Plane`: nothing fails, no task shares a core."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numba import types
@@ -11,10 +11,9 @@ from models.records.tables import NEVER, table
 from sim.arrival_stream import ArrivalStream
 from sim.clock import Clock
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import Key, Listener, Row, Statistic
+from sim.data_plane import Key, Listener, Row
 from sim.kernel.event_loop import pools
 from sim.kernel.scan import recording, saving, setup, span
-from sim.kernel.scan.no_actions import NoActions
 from sim.kernel.scan.queues import copy_arrivals, sum_queues
 from sim.kernel.scan.state import CHECKPOINTS_FULL, DONE, FLUSH, REFILL, ScanState
 from sim.kernel.tools.compiling import entry
@@ -23,10 +22,10 @@ from sim.recording import recording_of
 _ARRIVALS = 2**18  # in the buffers of all sources together
 
 
-class ScanPlane(NoActions):
+class ScanPlane:
     """Tuples, queues and links on arrays; a span between two actions of control is done by the kernel of `scan`.
 
-    Only for a plan that `sim.kernel.choice` allows: no verb of a recovery can come.
+    A `Plane` and no more: for runs that `sim.kernel.choice` allows, in which nothing fails and nothing moves.
     """
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
@@ -93,71 +92,7 @@ class ScanPlane(NoActions):
             self._messages[second] = [one + more for one, more in zip(before, numbers, strict=True)]
         run["message_rows"] = 0
 
-    # -- verbs of what cannot happen here
-
-    def add_task(self, task: int) -> None:
-        """Only a recovery starts a task."""
-        raise _impossible()
-
-    def speed(self, host: int, share: float) -> None:
-        """Nobody else takes a part of the CPU."""
-        raise _impossible()
-
-    def sendings(self) -> int:
-        """Nobody asks for what was sent before: nothing is recovered."""
-        raise _impossible()
-
-    def buffers(self) -> list[Row]:
-        """No queue has a bound."""
-        return []
-
-    def links(self) -> list[Row]:
-        """No checkpoint shares a link with tuples."""
-        return []
-
-    def crash(self, host: int) -> None:
-        """No host dies."""
-        raise _impossible()
-
-    def assign(self, partition: int, task: int) -> None:
-        """No partition moves."""
-        raise _impossible()
-
-    def install(self, partition: int) -> int:
-        """No partition is recovered."""
-        raise _impossible()
-
-    def open(self, partition: int) -> None:
-        """All partitions are live."""
-        raise _impossible()
-
-    def release(self, partition: int) -> None:
-        """No partition holds tuples."""
-        raise _impossible()
-
-    def resume(self, partition: int) -> None:
-        """No source stops."""
-        raise _impossible()
-
-    def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
-        """Nothing is sent again."""
-        raise _impossible()
-
-    def work(self, task: int, ns: int, token: int) -> None:
-        """Tasks work on tuples only."""
-        raise _impossible()
-
-    def stop_counting_replays(self, partition: int) -> tuple[int, int]:
-        """Nothing is replayed."""
-        raise _impossible()
-
-    def watch(self, tasks: Collection[int]) -> None:
-        """Recovery alone wants to know who is idle."""
-        raise _impossible()
-
-    def fetch_ns(self, size_bytes: int) -> int:
-        """Nothing is restored."""
-        raise _impossible()
+    # -- checkpoints
 
     def start_checkpoints(self, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
         """Take checkpoints of these partitions each interval."""
@@ -178,40 +113,6 @@ class ScanPlane(NoActions):
                 unplanned.append((interval_ns + offset, partition))
         self._unplanned = unplanned[::-1]
 
-    # -- questions
-
-    def replayed(self, partition: int) -> tuple[int, int]:
-        """Nothing is."""
-        return 0, NEVER
-
-    def checkpoint_host(self, partition: int) -> int | None:
-        """Who holds the stored checkpoint."""
-        return (
-            int(self.s.saved["checkpoint_host"][partition])
-            if self.s.saves and self.s.saved["stored"][partition]
-            else None
-        )
-
-    def checkpoint_bytes(self, partition: int) -> int:
-        """Size of all that a restore reads."""
-        return int(self.s.saved["stored_bytes"][partition]) if self.s.saves else 0
-
-    def senders(self, partition: int) -> list[int]:
-        """Nobody asks: nothing is recovered."""
-        raise _impossible()
-
-    def receivers(self, partition: int) -> list[int]:
-        """Nobody asks: nothing is recovered."""
-        raise _impossible()
-
-    def empty(self, task: int) -> bool:
-        """Nobody asks: nothing is recovered."""
-        raise _impossible()
-
-    def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
-        """When the last tuple under way to the task from these operators arrives."""
-        raise _impossible()
-
     # -- records
 
     def samples(self) -> np.ndarray:
@@ -222,13 +123,17 @@ class ScanPlane(NoActions):
             rows[:, 4] = saving.kept(self.s, len(rows))
         return rows
 
+    def buffers(self) -> list[Row]:
+        """No queue has a bound."""
+        return []
+
+    def links(self) -> list[Row]:
+        """No checkpoint shares a link with tuples."""
+        return []
+
     def lag(self) -> np.ndarray:
         """(operator, 0) for each source partition: none is ever down."""
         return self._lag
-
-    def statistics(self) -> list[Statistic]:
-        """Nobody asks: where they are wanted the event loop runs."""
-        raise ValueError("what each key group does is not counted by the scan")
 
     def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
         """(begin of the second, kind) -> (messages, bytes)."""
@@ -300,7 +205,3 @@ class ScanPlane(NoActions):
         made["waiting"] = self._waiting()
         made["checkpoints"] = saving.checkpoints(self.s)
         return made | {name: table(name, []) for name in ("dropped", "cpu")}
-
-
-def _impossible() -> RuntimeError:
-    return RuntimeError("the scan was chosen for a run in which hosts fail")

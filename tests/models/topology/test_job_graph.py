@@ -67,7 +67,8 @@ def test_a_task_points_to_its_host_and_a_host_to_its_group(scenario: Scenario) -
     graph = scenario.graph("placement")
     placed = layout.placement(scenario)
     assert all(list(graph[f"task:{task}"]) == [f"host:{host}"] for task, host in placed.items())
-    assert all(list(graph[f"host:{host}"]) == [f"group:{host.rpartition('-')[0]}"] for host in layout.hosts(scenario))
+    groups = layout.host_group_names(scenario)
+    assert all(list(graph[f"host:{host}"]) == [f"group:{groups[host]}"] for host in layout.hosts(scenario))
 
 
 def test_a_task_points_to_the_hosts_of_its_replicas_too() -> None:

@@ -6,6 +6,7 @@ import networkx as nx
 import plain_graphs
 import pytest
 
+from models.scenario.cluster import HostGroup
 from models.scenario.scenario import Scenario
 from models.steady_state import watermarks
 from models.topology import layout
@@ -16,6 +17,14 @@ SEEDS = range(25)
 @pytest.fixture(params=SEEDS)
 def job(request: pytest.FixtureRequest) -> Scenario:
     return plain_graphs.random_job(request.param)
+
+
+def test_hosts_know_their_group_also_where_a_group_is_named_like_a_host() -> None:
+    groups = {"a": HostGroup(count=2), "a-1": HostGroup(count=1, spare=1), "b": HostGroup()}
+    scenario = plain_graphs.random_job(1).model_copy(update={"hosts": groups})
+    names = layout.host_group_names(scenario)
+    assert list(names.items()) == [("a-0", "a"), ("a-1", "a"), ("a-1-0", "a-1"), ("b-0", "b")]
+    assert layout.hosts(scenario) == {host: groups[name] for host, name in names.items()}
 
 
 def test_readers_are_in_file_order(job: Scenario) -> None:

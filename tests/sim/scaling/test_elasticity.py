@@ -28,7 +28,6 @@ from sim.data_plane import Statistic
 from sim.engine import build
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.kernel.scan.plane import ScanPlane
 
 S = 1000 * MS
 MORE_NS = 4 * S  # a job that a crash overloads ends its moves late
@@ -114,7 +113,7 @@ def test_without_asking_nothing_is_counted() -> None:
     assert rows(made, "hosts_in_use") == [(host, 0, 10 * S) for host in range(3)]
 
 
-@pytest.mark.parametrize("plane", [World, CompiledPlane, ScanPlane])
+@pytest.mark.parametrize("plane", [World, CompiledPlane])
 def test_nobody_can_look_at_what_is_not_counted(plane: PlaneFactory) -> None:
     control = build(counted(recording={}), plane=plane)
     with pytest.raises(ValueError, match="counted"):

@@ -239,6 +239,13 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ["placement.tasks.count-0 = worker-2: is a spare host"],
     ),
     (
+        {"hosts/worker/spare": 1, "placement/tasks": {"count-0": "worker-²", "count-1": "worker-02"}},
+        [
+            "placement.tasks.count-0 = worker-²: there is no host of this name (did you mean worker-2?)",
+            "placement.tasks.count-1 = worker-02: there is no host of this name (did you mean worker-2?)",
+        ],
+    ),
+    (
         {"hosts/more": {"count": 1, "spare": 1}, "placement/operators": {"count": "more"}},
         ["placement.operators.count = more: has no host but spare ones"],
     ),

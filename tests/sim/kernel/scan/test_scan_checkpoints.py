@@ -247,13 +247,6 @@ def test_the_scan_leaves_to_the_event_loop_what_would_go_against_the_dataflow() 
     assert "events" in why(LARGE | {"events": {"boom": crash}})
 
 
-def test_the_scan_does_not_say_who_is_idle_for_it_keeps_no_account_of_who_writes_a_snapshot() -> None:
-    control = build(made(changed("one", serialise="5 MB/s")), plane=ScanPlane)
-    control.run(400_000_000)
-    with pytest.raises(RuntimeError, match="in which hosts fail"):
-        control.plane.empty(3)
-
-
 def test_a_job_on_one_host_has_nobody_to_hold_a_checkpoint() -> None:
     everywhere = dict.fromkeys(LARGE["operators"], "all")
     job = made(LARGE | {"hosts": {"all": {"count": 1}}, "placement": {"operators": everywhere}})
