@@ -85,7 +85,7 @@ class Control:
         )
         self.failures = Failures(state, self.crash)
         self.rescaling = Rescaling(state, self.migrations)
-        spares = SpareHosts(state, self.failures)
+        spares = SpareHosts(state, self.migrations, self.recovery, self.failures)
         self.elasticity = Elasticity(state, self.statistics, self.checkpoint_hosts, self.migrations, spares)
         self.maintenance = Maintenance(state, self.statistics, self.migrations)
 

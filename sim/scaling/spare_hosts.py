@@ -8,8 +8,10 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import Cluster
 from sim.control.failures import Failures
+from sim.control.recovery import Recovery
 from sim.control.run_state import StateOn
 from sim.data_plane import RecoverablePlane
+from sim.migration.moves import Migrations
 
 
 def in_use(cluster: Cluster) -> list[int]:
@@ -20,9 +22,11 @@ def in_use(cluster: Cluster) -> list[int]:
 class SpareHosts:
     """Acquires and releases hosts. A spare host counts as dead: no task, no checkpoint, and no recovery there."""
 
-    def __init__(self, state: StateOn[RecoverablePlane], failures: Failures) -> None:
+    def __init__(
+        self, state: StateOn[RecoverablePlane], migrations: Migrations, recovery: Recovery, failures: Failures
+    ) -> None:
         self.state, self.cluster, self.failures = state, state.cluster, failures
-        self._recovery, self._migrations = failures.crash.recovery, failures.crash.migrations
+        self._recovery, self._migrations = recovery, migrations
         self.coming: int | None = None  # the host that was acquired and cannot be used yet
         self.usable_since: dict[int, int] = {}
         self._intervals = [[host, 0, NEVER] for host in in_use(self.cluster)]
