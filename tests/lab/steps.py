@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from reference.partition import Checkpoint
-
 from sim.migration.context import MigrationRun, Move, Protocol
+from sim.plain.partition import Checkpoint
 
 
 class Steps:

@@ -98,7 +98,7 @@ class Scripted(Control):
         elif verb == "unalign":
             plane.unalign(task)
         elif verb == "work" and self.plan.operators[self.cluster.task_operator[task]].service_ns is not None:
-            self.work(task, self._instant(20), self._done)
+            self.state.work(task, self._instant(20), self._done)
         elif verb == "timed":
             plane.start_actions(self._timed(live))
         elif verb == "timed_mute" and self.plan.may_fail:

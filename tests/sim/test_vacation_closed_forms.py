@@ -80,7 +80,7 @@ class Leaving(Control):
         """The task leaves, but a single time not when it is idle because it has come back."""
         if self.multiple or self.clock.now_ns() != self.returned_ns:
             self.vacations += 1
-            self.work(task, self.law.ns(self.draw), self.back)
+            self.state.work(task, self.law.ns(self.draw), self.back)
 
     def back(self) -> None:
         """It has come back."""
