@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from models.records.tables import RunRecords
+from models.engine import Engine
+from models.records.tables import PLAIN, Kernel, RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.topology.layout import task_name
@@ -22,18 +23,20 @@ def simulate(
     on_progress: Callable[[float], None] | None = None,
     plane: PlaneFactory | None = None,
     on_compile: Callable[[float], None] | None = None,
+    engine: Engine = "auto",
 ) -> RunRecords:
     """Return the rows of one replication: a pure function of its first three arguments.
 
     Everything strictly before `duration` happens. `on_progress` is called now and then with the share of the
     simulated time that is done; `on_compile`, where code for this machine is not kept yet, with the share of it that
-    is compiled. `plane` makes the data plane, by default the fastest that can do what the scenario
-    asks for (`sim.kernel.choice`); all give equal rows.
+    is compiled. `engine` chooses the data plane: the fastest that can do what the scenario asks for
+    (`sim.kernel.choice`), or the plain one (`sim.plain`), which needs no compiled code; `plane` makes another one. All
+    give equal rows.
     """
     duration_ns = max(1, to_ns(scenario.duration_s))
     plan = RunPlan.of(scenario, inputs or RunInputs(), replication)
-    with _compilation(plan, on_compile):
-        control = _control(plan, plane)
+    with _compilation(plan, on_compile if engine == "auto" else None):
+        control = _control(plan, plane, engine)
         if on_progress:
             control.clock.process(_progress(control, duration_ns, on_progress))
         control.run(duration_ns)
@@ -65,18 +68,29 @@ def build(
     return _control(RunPlan.of(scenario, inputs or RunInputs(), replication), plane)
 
 
-def _control(plan: RunPlan, plane: PlaneFactory | None) -> Control:
-    from sim.kernel.choice import check_plane, kernel_for, plane_of  # noqa: PLC0415 - it takes longer than all the rest
-
+def _control(plan: RunPlan, plane: PlaneFactory | None, engine: Engine = "auto") -> Control:
     if plane is not None:
+        from sim.kernel.choice import check_plane  # noqa: PLC0415 - it takes longer than all the rest
+
         control = Control(plan, plane)
         check_plane(plan, control.plane)
     else:
-        kernel = kernel_for(plan)
-        control = Control(plan, plane_of(kernel))
+        factory, kernel = _chosen(plan, engine)
+        control = Control(plan, factory)
         control.kernel = kernel
     control.start()
     return control
+
+
+def _chosen(plan: RunPlan, engine: Engine) -> tuple[PlaneFactory, Kernel]:
+    if engine == PLAIN:
+        from sim.plain.plane import PlainPlane  # noqa: PLC0415 - only one engine is loaded
+
+        return PlainPlane, Kernel(PLAIN, "it was asked for")
+    from sim.kernel.choice import kernel_for, plane_of  # noqa: PLC0415 - it takes longer than all the rest
+
+    kernel = kernel_for(plan)
+    return plane_of(kernel), kernel
 
 
 def _progress(control: Control, duration_ns: int, on_progress: Callable[[float], None]) -> Process:

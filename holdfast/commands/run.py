@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from models.engine import Engine
+    from models.scenario.inputs import RunInputs
+    from models.scenario.scenario import Scenario
     from scenarios.files.scenario import LoadedScenario
     from scenarios.runs.run import RunResult
 
 _TARGET_MISSED = 4
+_ANNOUNCED_S = 5.0  # a run that takes longer is announced
 
 
 def run(
@@ -26,15 +30,20 @@ def run(
     raw: Annotated[bool, typer.Option("--raw", help="Also keep one row per tuple and operator")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes for replications")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one JSON document")] = False,
+    engine: Annotated[
+        str, typer.Option(help="auto, or plain: one event at a time, to be read; equal rows, much slower")
+    ] = "auto",
 ) -> None:
     """Simulate a scenario: latency, load, recoveries and what was lost or duplicated."""
     from holdfast.progress import progress  # noqa: PLC0415
+    from models.engine import engine_of  # noqa: PLC0415
     from scenarios.files.library import resolve  # noqa: PLC0415
     from scenarios.files.scenario import read_scenario  # noqa: PLC0415
     from scenarios.runs.execute import COMPILING  # noqa: PLC0415
     from scenarios.runs.run import run as run_scenario  # noqa: PLC0415
     from scenarios.runs.store import check_target  # noqa: PLC0415
 
+    chosen = engine_of(engine, "--engine")
     loaded = read_scenario(resolve(file), settings or [])
     if out is not None:
         check_target(out, force=force)
@@ -48,9 +57,11 @@ def run(
             workers=workers,
             on_progress=lambda share: show_progress(title, share),
             on_compile=lambda share: show_progress(COMPILING, share),
+            engine=chosen,
+            on_checked=_announce if chosen == "plain" else None,
         )
     if out is not None:
-        _write(out, _command(file, settings or []), result, loaded, force=force, raw=raw)
+        _write(out, _command(file, settings or [], chosen), result, loaded, force=force, raw=raw)
     if as_json:
         print(json.dumps(result.summary, allow_nan=False))
     else:
@@ -78,9 +89,24 @@ def _say_causes(result: RunResult, loaded: LoadedScenario) -> None:
     terminal.warn(map(str, causes_of_backlog(result.scenario, inputs)))
 
 
-def _command(file: str, settings: list[str]) -> str:
-    """What simulates the same again."""
-    return shlex.join(["holdfast", "run", file, *(part for one in settings for part in ("--set", one))])
+def _announce(scenario: Scenario, inputs: RunInputs) -> None:
+    """Say on stderr how long a run on the plain engine takes, and how long on the compiled one; nothing of a short run.
+
+    Both may differ from it by a factor of two.
+    """
+    from models import display  # noqa: PLC0415
+    from models.steady_state.estimate import estimate  # noqa: PLC0415
+
+    plain, auto = (estimate(scenario, inputs.rates, inputs.shares, engine).time_s for engine in ("plain", "auto"))
+    if plain >= _ANNOUNCED_S:
+        slow, fast = display.duration(plain), display.duration(auto)
+        typer.echo(f"note: about {slow} on the plain engine; the compiled one takes about {fast}", err=True)
+
+
+def _command(file: str, settings: list[str], engine: Engine = "auto") -> str:
+    """Return the command that simulates the same again."""
+    chosen = [] if engine == "auto" else ["--engine", engine]
+    return shlex.join(["holdfast", "run", file, *(part for one in settings for part in ("--set", one)), *chosen])
 
 
 def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *, force: bool, raw: bool) -> None:

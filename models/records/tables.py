@@ -302,12 +302,12 @@ def bucket_ns(duration_ns: int) -> int:
     return _SECOND * max(1, -(-duration_ns // (_MOST_BUCKETS * _SECOND)))
 
 
-SCAN, EVENT_LOOP = "scan", "event loop"
+SCAN, EVENT_LOOP, PLAIN = "scan", "event loop", "plain"
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """The kernel of a run, `SCAN` or `EVENT_LOOP`, and the reason for it; rows do not depend on it."""
+    """What did the steps of the tuples, `SCAN`, `EVENT_LOOP` or `PLAIN`, and why; rows do not depend on it."""
 
     name: str
     why: str

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from models.engine import Engine
 from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
@@ -21,11 +22,12 @@ _shared: Any = None  # in a worker: how far each job has come
 
 @dataclass(frozen=True)
 class Job:
-    """One replication of a scenario."""
+    """One replication of a scenario, and the engine that simulates it."""
 
     scenario: Scenario
     inputs: RunInputs
     replication: int = 0
+    engine: Engine = "auto"
 
 
 def execute(
@@ -43,10 +45,19 @@ def execute(
     report = on_progress or (lambda _: None)
     if workers <= 1 or len(jobs) <= 1:
         return [
-            simulate(job.scenario, job.inputs, job.replication, _part(report, k, len(jobs)), on_compile=on_compile)
+            simulate(
+                job.scenario,
+                job.inputs,
+                job.replication,
+                _part(report, k, len(jobs)),
+                on_compile=on_compile,
+                engine=job.engine,
+            )
             for k, job in enumerate(jobs)
         ]
-    prepare(jobs[0].scenario, jobs[0].inputs, on_compile)  # or each worker would compile the same
+    compiled = next((job for job in jobs if job.engine == "auto"), None)
+    if compiled is not None:
+        prepare(compiled.scenario, compiled.inputs, on_compile)  # or each worker would compile the same
     progress = multiprocessing.RawArray("d", len(jobs))
     work = [(job, k) for k, job in enumerate(jobs)]
     records: dict[int, RunRecords] = {}
@@ -71,6 +82,6 @@ def _one(job: Job, index: int) -> RunRecords:
     def report(done: float) -> None:
         _shared[index] = done
 
-    records = simulate(job.scenario, job.inputs, job.replication, report)
+    records = simulate(job.scenario, job.inputs, job.replication, report, engine=job.engine)
     _shared[index] = 1.0
     return records

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from models.engine import Engine
 from models.errors import raise_if_any
 from models.records.profile import Profile
 from models.scenario.inputs import RunInputs
@@ -19,17 +20,21 @@ if TYPE_CHECKING:
     from scenarios.planning.checkpoints import CheckpointHosts
 
 
-def checked(scenario: Scenario, folder: Path) -> tuple[Scenario, RunInputs]:
+def checked(scenario: Scenario, folder: Path, engine: Engine = "auto") -> tuple[Scenario, RunInputs]:
     """Return the scenario with what its files say in place, and all inputs of its run.
 
     Files are read relative to `folder`. Raises InputError for a scenario that cannot be run: names that do not fit,
-    what is not simulated yet, files that cannot be used, or more work than `limits` allow.
+    what is not simulated yet, files that cannot be used, what the engine cannot do, or more work than `limits` allow.
     """
     raise_if_any(faults(scenario))
     raise_if_any(not_simulated(scenario))
     scenario = filled(scenario, folder)
     inputs = inputs_of(scenario, folder)
-    check_limits(scenario, estimate(scenario, inputs.rates, inputs.shares))
+    if engine == "plain":
+        from sim.plain.support import not_supported  # noqa: PLC0415 - only where that engine is asked for
+
+        raise_if_any(not_supported(scenario, inputs))
+    check_limits(scenario, estimate(scenario, inputs.rates, inputs.shares, engine))
     return scenario, inputs
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from analysis.runs.metrics import Metrics, metrics_of
 from analysis.runs.summary import summarise
+from models.engine import Engine, engine_of
 from models.records.tables import RunRecords
+from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from scenarios.runs.execute import Job, Progress, execute
 from scenarios.runs.inputs import checked
@@ -45,13 +47,20 @@ def run(
     workers: int = 1,
     on_progress: Progress | None = None,
     on_compile: Progress | None = None,
+    engine: Engine = "auto",
+    on_checked: Callable[[Scenario, RunInputs], None] | None = None,
 ) -> RunResult:
-    """The result of all replications; files that the scenario names are read relative to `folder`.
+    """Return the result of all replications; files that the scenario names are read relative to `folder`.
 
-    The same scenario and files give the same records for any number of workers. Raises InputError for a scenario
-    that cannot be run (`scenarios.runs.inputs.checked`).
+    The same scenario and files give the same records for any number of workers, and for each engine: "auto", the
+    fastest that can do what the scenario asks for, or "plain", which does one event at a time and is some fifty times
+    slower. `on_checked` is called with what is going to be simulated, before that begins. Raises InputError for an
+    engine that there is not, and for a scenario that cannot be run (`scenarios.runs.inputs.checked`).
     """
-    scenario, inputs = checked(scenario, Path(folder))
-    jobs = [Job(scenario, inputs, replication) for replication in range(scenario.replications)]
+    engine = engine_of(engine)
+    scenario, inputs = checked(scenario, Path(folder), engine)
+    if on_checked:
+        on_checked(scenario, inputs)
+    jobs = [Job(scenario, inputs, replication, engine) for replication in range(scenario.replications)]
     records = tuple(execute(jobs, workers=workers, on_progress=on_progress, on_compile=on_compile))
     return RunResult(scenario, summarise(scenario, records), records)

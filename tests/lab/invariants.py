@@ -7,20 +7,19 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from reference.ledger import ledger
-from reference.partition import Partition
-
 from lab.lineage import Path, lineage_of
 from lab.losses import Losses, stored
 from lab.steps import Steps
 from models.records.decisions import Action
+from sim.plain.audit import ledger
+from sim.plain.partition import Partition
 
 
 class Seen:
     """What the judges look at."""
 
     def __init__(self, lab: Any, crashes: int) -> None:
-        self.lab, self.world, self.crashes = lab, lab.plane, crashes
+        self.lab, self.plane, self.crashes = lab, lab.plane, crashes
         self.lineage = lineage_of(lab.job, lab.plane)
         self.losses = Losses(lab, self.lineage)
         self.steps = Steps(lab)
@@ -36,12 +35,12 @@ class Seen:
 
     def owners(self) -> list[Partition]:
         """Return the instance that owns each key group."""
-        numbered, owner_of = self.world.instances(), self.lab.cluster.owner_of
+        numbered, owner_of = self.plane.instances(), self.lab.cluster.owner_of
         return [numbered[owner_of(group)] for group in self.lab.keyed_groups()]
 
     def sinks(self) -> list[Partition]:
         """The partitions of the sink."""
-        return self.world.partitions[-1]
+        return self.plane.partitions[-1]
 
 
 class Invariant(ABC):
@@ -80,7 +79,7 @@ class Covered(Invariant):
     def check(self, seen: Seen) -> list[str]:
         """At any time."""
         has = {owner.group.number: stored(owner) for owner in seen.owners()}
-        for partition in seen.world.instances():
+        for partition in seen.plane.instances():
             for receiver, rows in partition.kept.items():
                 if receiver.group.number in has and not receiver.retired:
                     has[receiver.group.number].update([row.id for row in rows])
@@ -94,7 +93,7 @@ class Covered(Invariant):
     @staticmethod
     def _emitted(seen: Seen) -> Iterator[tuple[int, int]]:
         """(receiving key group, id) of what the sources and the live groups have sent so far."""
-        for source, rows in zip(seen.world.sources, seen.lineage.from_sources, strict=True):
+        for source, rows in zip(seen.plane.sources, seen.lineage.from_sources, strict=True):
             yield from rows[: source.emitted]
         for owner in seen.owners():
             if owner.live and owner.operator.index < seen.lab.job.stages:
@@ -154,7 +153,7 @@ class OneLives(Invariant):
             live = [partition for partition in cluster.instances_of(group) if cluster.partition_live[partition]]
             if live != [cluster.owner_of(group)]:
                 found.append(f"{cluster.partition_name(group)}: {live} live, {cluster.owner_of(group)} is the owner")
-            elif seen.world.instances()[live[0]].muted:
+            elif seen.plane.instances()[live[0]].muted:
                 found.append(f"{cluster.partition_name(group)} stays silent")
         return found
 
@@ -176,14 +175,14 @@ class NothingWaits(Invariant):
 
     def check(self, seen: Seen) -> list[str]:
         """At rest."""
-        world = seen.world
+        plane = seen.plane
         found = [
             f"{task.operator.name} at task {task.index} is stuck"
-            for task in world.tasks
+            for task in plane.tasks
             if task.alive and not task.empty
         ]
         found += [f"{partition.name} holds tuples for ever" for partition in seen.owners() if partition.held]
-        return found + (["tuples are under way for ever"] if world.wire else [])
+        return found + (["tuples are under way for ever"] if plane.wire else [])
 
 
 class SameAsCalm(Invariant):
@@ -234,7 +233,7 @@ class Ledger(Invariant):
         lacks: Counter[int] = Counter()
         for partition in (*seen.owners(), *seen.sinks()):
             lacks[partition.operator.index] += len(seen.lacks(partition))
-        rows = ledger(seen.world)
+        rows = ledger(seen.plane)
         wrong = [f"the ledger says lost: {row}, not {lacks[row[0]]}" for row in rows if row[2] != lacks[row[0]]]
         return wrong[:1] + [f"the ledger says duplicated: {rows}" for row in rows if row[3]][:1]
 
@@ -270,7 +269,7 @@ class NoStray(Invariant):
 
     def check(self, seen: Seen) -> list[str]:
         """At rest."""
-        strays = [row for row in seen.world.recorder.rows["dropped"] if row[5] == "moved"]
+        strays = [row for row in seen.plane.recorder.rows["dropped"] if row[5] == "moved"]
         return ["a tuple came to an instance that is over"] if strays and not seen.crashes else []
 
 
@@ -288,7 +287,7 @@ class AnsweredOnce(Invariant):
         if seen.crashes or any(run.name not in SILENT for run in runs):
             return []
         moved = {seen.lab.cluster.partition_operator[run.move.group] for run in runs}
-        rows = seen.world.recorder.rows["dropped"]
+        rows = seen.plane.recorder.rows["dropped"]
         twice = [row for row in rows if row[5] == "duplicate" and row[0] not in moved]
         return ["something was answered twice"] if twice else []
 

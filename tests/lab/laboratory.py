@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from reference.checkpoint import CheckpointCoordinator
-from reference.partition import Message
-from reference.source import Source
-from reference.world import World
-
 from lab.job import Job, keys_of, plan_of
 from lab.scheduler import Chooser, Scheduler
 from lab.stops import Stops
@@ -18,6 +13,10 @@ from sim.clock import LINK
 from sim.control.assembly import Control
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import Listener
+from sim.plain.checkpoint import CheckpointCoordinator
+from sim.plain.partition import Message
+from sim.plain.plane import PlainPlane
+from sim.plain.source import Source
 
 
 class SteppedLink:
@@ -52,7 +51,7 @@ class StepSource(Source):
         self.catch_up()
 
 
-class LabWorld(World):
+class LabWorld(PlainPlane):
     """The plain plane, whose links and arrivals are steps; checkpoints are taken when asked for."""
 
     def __init__(

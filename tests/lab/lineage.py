@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from reference.ledger import _made, _receivers
-from reference.world import World
-
 from lab.job import Job
 from sim.draws import source_id
+from sim.plain.audit import _made, _receivers
+from sim.plain.plane import PlainPlane
 
 Path = tuple[int, ...]
 
@@ -27,22 +26,22 @@ class Lineage:
 _KNOWN: dict[Job, Lineage] = {}
 
 
-def lineage_of(job: Job, world: World) -> Lineage:
+def lineage_of(job: Job, plane: PlainPlane) -> Lineage:
     """Worked out once for each job."""
     if job not in _KNOWN:
-        _KNOWN[job] = _worked_out(world)
+        _KNOWN[job] = _worked_out(plane)
     return _KNOWN[job]
 
 
-def _worked_out(world: World) -> Lineage:
+def _worked_out(plane: PlainPlane) -> Lineage:
     made: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    inputs: dict[int, Counter[int]] = {partition.number: Counter() for partition in world.all_partitions()}
+    inputs: dict[int, Counter[int]] = {partition.number: Counter() for partition in plane.all_partitions()}
     path: dict[tuple[int, int], tuple[Path, int]] = {}
     from_sources = []
-    for source in world.sources:
+    for source in plane.sources:
         rows = []
         for sequence, key in enumerate(source.keys):
-            first = _receivers(world, source.partition, source_id(source.code, sequence), key)
+            first = _receivers(plane, source.partition, source_id(source.code, sequence), key)
             rows += [(partition.group.number, tuple_id) for partition, tuple_id, _ in first]
             todo = [(partition, tuple_id, key, (source.partition.number,)) for partition, tuple_id, key in first]
             while todo:
@@ -53,7 +52,7 @@ def _worked_out(world: World) -> Lineage:
                 after = [
                     (down, child, child_key)
                     for output, output_key in _made(partition.operator, tuple_id, its_key)
-                    for down, child, child_key in _receivers(world, partition, output, output_key)
+                    for down, child, child_key in _receivers(plane, partition, output, output_key)
                 ]
                 made[number, tuple_id] = [(down.group.number, child) for down, child, _ in after]
                 todo += [(down, child, child_key, (*before, number)) for down, child, child_key in after]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from reference.partition import Partition
-
 from lab.lineage import Lineage
+from sim.plain.partition import Partition
 
 Ids = set[int]
 

@@ -6,10 +6,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from reference.partition import Checkpoint
-
 from sim.migration.move import MigrationRun, Move
 from sim.migration.protocol import ProtocolRun
+from sim.plain.partition import Checkpoint
 
 
 class Steps:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from reference.world import World
 from scipy import stats
 from small_jobs import NS, simulate
 
@@ -24,6 +23,7 @@ from models.scenario.workload import ConstantRate
 from models.steady_state.queueing import SteadyState
 from sim.control.assembly import PlaneFactory
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 CONFIDENCE, REPLICATIONS = 0.999, 10
 EXPONENTIAL = {"distribution": "exponential", "mean": "10 ms"}
@@ -44,10 +44,10 @@ class Sized(NamedTuple):
     tuples: int = 0
 
 
-PLAIN = Sized(World)
+PLAIN = Sized(PlainPlane)
 
 PLANES = [
-    pytest.param(PLAIN, id="reference", marks=pytest.mark.slow),
+    pytest.param(PLAIN, id="plain", marks=pytest.mark.slow),
     pytest.param(Sized(CompiledPlane, MILLION // 4), id="compiled"),
     pytest.param(Sized(CompiledPlane, MILLION), id="million", marks=pytest.mark.slow),
     pytest.param(Sized(CompiledPlane, 10 * MILLION), id="long", marks=pytest.mark.slow),

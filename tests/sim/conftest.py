@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import small_jobs
-from reference.world import World
 
 from sim.control.assembly import PlaneFactory
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
-PLANES: dict[str, PlaneFactory] = {"reference": World, "compiled": CompiledPlane}
+PLANES: dict[str, PlaneFactory] = {"plain": PlainPlane, "compiled": CompiledPlane}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -25,7 +25,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(autouse=True)  # pytest drops a fixture that neither the test nor `autouse` asks for
 def each_plane(request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of the plane that `small_jobs.simulate` runs on in this test."""
-    name: str = getattr(request, "param", "reference")
+    name: str = getattr(request, "param", "plain")
     with small_jobs.running_on(PLANES[name]):
         yield name
 

@@ -6,17 +6,16 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any
 
-from reference.host import FairLink
-from reference.partition import Partition
-from reference.task import Task
-from reference.world import World
-
 from models.records.tables import NEVER, RunRecords
 from models.scenario.scenario import Scenario
 from sim.data_plane import REMOTE
+from sim.plain.link import FairLink
+from sim.plain.partition import Partition
+from sim.plain.plane import PlainPlane
+from sim.plain.task import Task
 
 
-class Witness(World):
+class Witness(PlainPlane):
     """The plain plane, and a count of what no row tells."""
 
     def __init__(self, *args: Any) -> None:

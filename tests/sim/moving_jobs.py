@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from reference.world import World
 from resting import run_to_rest, undone
 from small_jobs import scenario
 from uneven_clock import UnevenClock
@@ -23,6 +22,7 @@ from sim.control.cluster import RunPlan
 from sim.engine import records
 from sim.migration.move import MoveProtocol
 from sim.migration.protocol import Message
+from sim.plain.plane import PlainPlane
 
 MS = 1_000_000
 HOSTS = 5
@@ -193,7 +193,7 @@ def _faults(control: Control, made: RunRecords, end_ns: int) -> list[str]:
     """What must not be: lost or duplicated state, tuples that nobody takes, moves without end, two owners."""
     cluster, plan, ledger = control.cluster, control.plan, made.tables["ledger"]
     found = [f"{name} {ledger[name].tolist()}" for name in ("lost", "duplicated") if ledger[name].any()]
-    if isinstance(control.plane, World) and control.plane.watermarks.late:
+    if isinstance(control.plane, PlainPlane) and control.plane.watermarks.late:
         found.append("tuples are late")
     waiting = made.tables["waiting"]["arrival_ns"]
     if ((waiting >= 0) & (waiting < end_ns - STUCK_NS)).any():

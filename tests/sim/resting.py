@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from reference.partition import Bundle, Partition, Visit
-from reference.task import Task
-from reference.world import World
-
 from sim.control.assembly import Control
+from sim.plain.partition import Bundle, Partition, Visit
+from sim.plain.plane import PlainPlane
+from sim.plain.task import Task
 
 STEP_NS = 10**9
 LONG_NS = 600 * 10**9  # what is not over by then waits for ever
@@ -29,29 +28,29 @@ def run_to_rest(control: Control, last_arrival_ns: int, from_ns: int) -> int:
 
 def _end_timers(control: Control, end_ns: int) -> None:
     """No timer emits for an instant from this one on."""
-    world = control.plane
-    assert isinstance(world, World)
-    emit_ticks = world.emit_ticks
+    plane = control.plane
+    assert isinstance(plane, PlainPlane)
+    emit_ticks = plane.emit_ticks
 
     def emit_before_the_end(partition: Partition, upto: int) -> None:
         emit_ticks(partition, min(upto, (end_ns - 1) // partition.operator.timer_ns))
 
-    world.emit_ticks = emit_before_the_end  # type: ignore[method-assign]
+    plane.emit_ticks = emit_before_the_end  # type: ignore[method-assign]
 
 
 def undone(control: Control) -> list[str]:
     """What is not over yet of a job whose sources and timers are."""
-    world, cluster, recovery = control.plane, control.cluster, control.recovery
-    assert isinstance(world, World)
-    owners = [partition.owner for partition in world.all_partitions()]
+    plane, cluster, recovery = control.plane, control.cluster, control.recovery
+    assert isinstance(plane, PlainPlane)
+    owners = [partition.owner for partition in plane.all_partitions()]
     found = {
         "a failure is not detected": cluster.trusted != cluster.host_alive,
         "a recovery does not end": recovery.busy or not all(owner.live for owner in owners),
         "a move does not begin or end": bool(control.migrations.bound_for()),
-        "sources are stuck": any(lag for _, lag in world.lag()),
-        "tuples do not arrive": bool(world.wire),
-        "tuples wait for ever": any(map(_has_tuples, world.tasks))
-        or any(partition.held for partition in world.instances()),
+        "sources are stuck": any(lag for _, lag in plane.lag()),
+        "tuples do not arrive": bool(plane.wire),
+        "tuples wait for ever": any(map(_has_tuples, plane.tasks))
+        or any(partition.held for partition in plane.instances()),
         "windows do not end": any(owner.time.windows for owner in owners),
     }
     return [what for what, is_so in found.items() if is_so]

@@ -10,10 +10,6 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from reference.ledger import accounts
-from reference.partition import Partition, Visit
-from reference.world import World
-
 from models.records.decisions import Action
 from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
@@ -23,9 +19,12 @@ from models.scenario.scenario import Scenario
 from sim import engine
 from sim.control.assembly import Control, PlaneFactory
 from sim.draws import source_id
+from sim.plain.audit import accounts
+from sim.plain.partition import Partition, Visit
+from sim.plain.plane import PlainPlane
 
 NS = 10**9
-_plane: PlaneFactory = World  # what `simulate` runs on where a test does not say
+_plane: PlaneFactory = PlainPlane  # what `simulate` runs on where a test does not say
 
 
 @contextmanager
@@ -52,20 +51,20 @@ def simulate(
 
 def build(made: Scenario, inputs: RunInputs | None = None, replication: int = 0) -> Control:
     """A run on the plain data plane, for tests that look inside."""
-    return engine.build(made, inputs, replication, World)
+    return engine.build(made, inputs, replication, PlainPlane)
 
 
-def world_of(control: Control) -> World:
+def plain_plane_of(control: Control) -> PlainPlane:
     """The plain data plane of a run."""
-    assert isinstance(control.plane, World)
+    assert isinstance(control.plane, PlainPlane)
     return control.plane
 
 
-def built(made: Scenario, inputs: RunInputs | None = None, until_ns: int = 0) -> World:
+def built(made: Scenario, inputs: RunInputs | None = None, until_ns: int = 0) -> PlainPlane:
     """The plain data plane of a scenario that has run up to an instant."""
     control = build(made, inputs)
     control.run(until_ns)
-    return world_of(control)
+    return plain_plane_of(control)
 
 
 def scenario(raw: dict[str, Any]) -> Scenario:
@@ -342,14 +341,14 @@ class Run:
     drained: bool
 
     @property
-    def world(self) -> World:
+    def plane(self) -> PlainPlane:
         """Its plain data plane."""
-        return world_of(self.control)
+        return plain_plane_of(self.control)
 
     @property
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
         """The rows of all tables but the two large ones, as they are now."""
-        return self.control.recorder.rows | self.world.recorder.rows | {"recoveries": [*self.control.recovery.rows()]}
+        return self.control.recorder.rows | self.plane.recorder.rows | {"recoveries": [*self.control.recovery.rows()]}
 
 
 def without_crashes(raw: dict[str, Any]) -> dict[str, Any]:
@@ -363,51 +362,51 @@ def drain(raw: dict[str, Any], cuts_ns: tuple[int, ...] = (), most_s: int = 400)
     # Crashes may come after the last arrival: the rule that events lie within the duration is about files.
     made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
     control = build(made)
-    run, world = Run(control, 0, [], False), world_of(control)
-    send_again = world.replay
+    run, plane = Run(control, 0, [], False), plain_plane_of(control)
+    send_again = plane.replay
 
     def counted(sender: int, receiver: int) -> tuple[int, int]:
         rows, size = send_again(sender, receiver)
         run.replayed += rows
         return rows, size
 
-    world.replay = counted  # type: ignore[method-assign]
+    plane.replay = counted  # type: ignore[method-assign]
     for cut in sorted(set(cuts_ns)):
         control.run(cut)
-        lost = {index: account.lost for index, account in accounts(world).items()}
-        run.cuts.append((cut, lost, all(partition.live for partition in world.all_partitions())))
+        lost = {index: account.lost for index, account in accounts(plane).items()}
+        run.cuts.append((cut, lost, all(partition.live for partition in plane.all_partitions())))
     after = 14 if events else 0  # the last crash, its detection and its repair
     until = max(int(made.duration_s), after, 1 + max(cuts_ns, default=0) // NS) * NS
     while not run.drained and until < most_s * NS:
         control.run(until)
-        run.drained = idle(world)
+        run.drained = idle(plane)
         until += 2 * NS
     return run
 
 
-def idle(world: World) -> bool:
+def idle(plane: PlainPlane) -> bool:
     """Whether nothing will happen any more but checkpoints and samples."""
     return (
-        in_progress(world) == 0
-        and not any(task.outbox for task in world.tasks)
-        and all(partition.live and not partition.held for partition in world.all_partitions())
-        and all(source.emitted == len(source.arrivals_ns) for source in world.sources)
+        in_progress(plane) == 0
+        and not any(task.outbox for task in plane.tasks)
+        and all(partition.live and not partition.held for partition in plane.all_partitions())
+        and all(source.emitted == len(source.arrivals_ns) for source in plane.sources)
     )
 
 
-def applied(world: World) -> dict[tuple[int, int], Counter[int]]:
+def applied(plane: PlainPlane) -> dict[tuple[int, int], Counter[int]]:
     """(operator, partition) -> how often each id is in its state (of a sink: was delivered); sources left out."""
     return {
         (partition.operator.index, partition.index): Counter(partition.applied)
-        for partition in world.all_partitions()
+        for partition in plane.all_partitions()
         if not partition.operator.is_source
     }
 
 
-def paths(world: World) -> dict[tuple[int, int], dict[int, tuple[Any, tuple[int, ...]]]]:
+def paths(plane: PlainPlane) -> dict[tuple[int, int], dict[int, tuple[Any, tuple[int, ...]]]]:
     """(operator, partition) -> id -> (the partitions it came through, its place in the source and among siblings)."""
     found: dict[tuple[int, int], dict[int, tuple[Any, tuple[int, ...]]]] = defaultdict(dict)
-    for source in world.sources:
+    for source in plane.sources:
         for sequence, key in enumerate(source.keys):
             todo: list[tuple[Partition, int, int, Any, tuple[int, ...]]]
             todo = [(source.partition, source_id(source.code, sequence), key, (), (sequence,))]
@@ -422,7 +421,7 @@ def paths(world: World) -> dict[tuple[int, int], dict[int, tuple[Any, tuple[int,
                 for edge in partition.operator.edges:
                     for number, (child, child_key) in enumerate(made):
                         for target in edge.targets(child, child_key, partition.index):
-                            receiver = world.partitions[edge.down.index][target]
+                            receiver = plane.partitions[edge.down.index][target]
                             row = edge.id_for(child, target)
                             todo.append((receiver, row, child_key, (*path, here), (*place, number)))
     return found
@@ -433,10 +432,10 @@ def state_losses(run: Run) -> list[tuple[int, str]]:
     return [(int(at), str(subject)) for at, action, subject, *_ in run.rows["decisions"] if action == Action.LOSE_STATE]
 
 
-def in_progress(world: World) -> int:
+def in_progress(plane: PlainPlane) -> int:
     """Tuples on a wire, in a queue, in service or held."""
-    queued = sum(isinstance(item, Visit) for task in world.tasks for item in (*task.front, *task.queue, *task.serving))
-    return len(world.wire) + queued + sum(len(partition.held) for partition in world.all_partitions())
+    queued = sum(isinstance(item, Visit) for task in plane.tasks for item in (*task.front, *task.queue, *task.serving))
+    return len(plane.wire) + queued + sum(len(partition.held) for partition in plane.all_partitions())
 
 
 def digest(records: RunRecords) -> str:

@@ -10,12 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reference.outbox import Outbox, Places
-from reference.partition import Visit
-from reference.task import Task
-from reference.world import World
 from seeds import sample
-from small_jobs import NS, build, random_job, rows_of, scenario, simulate, storm, with_buffers, world_of
+from small_jobs import NS, build, plain_plane_of, random_job, rows_of, scenario, simulate, storm, with_buffers
 from test_planes import METHODS, differences
 from test_recovery import GUARANTEES, check_job
 
@@ -23,8 +19,12 @@ from models.records.tables import NEVER
 from models.scenario.scenario import Scenario
 from sim.control.assembly import PlaneFactory
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.outbox import Outbox, Places
+from sim.plain.partition import Visit
+from sim.plain.plane import PlainPlane
+from sim.plain.task import Task
 
-PLANES: dict[str, PlaneFactory] = {"reference": World, "compiled": CompiledPlane}
+PLANES: dict[str, PlaneFactory] = {"plain": PlainPlane, "compiled": CompiledPlane}
 MS = 10**6
 
 
@@ -127,22 +127,22 @@ def test_room_for_everything_changes_nothing(seed: int, plane: PlaneFactory) -> 
 def test_places_are_exact_at_every_cut(seed: int) -> None:
     raw = with_buffers(Random(seed + 1), (storm if seed % 2 else random_job)(Random(seed)))
     control = build(made(raw))
-    world = world_of(control)
+    plane = plain_plane_of(control)
     cuts = sorted({Random(seed).randint(1, 10 * NS) for _ in range(200)} | {k * 50 * MS for k in range(1, 200)})
     for cut in cuts:
         control.run(cut)
-        places_are_exact(world)
+        places_are_exact(plane)
 
 
-def places_are_exact(world: World) -> None:
+def places_are_exact(plane: PlainPlane) -> None:
     """Taken = in the queue and under way <= places; no place is free for which somebody waits; who has unsent outputs
     waits, and waits once.
     """
-    waiting = [outbox.task for task in world.tasks for outbox in task.places.waiting]
-    assert sorted(task.index for task in waiting) == [task.index for task in world.tasks if task.outbox]
-    for task in world.tasks:
+    waiting = [outbox.task for task in plane.tasks for outbox in task.places.waiting]
+    assert sorted(task.index for task in waiting) == [task.index for task in plane.tasks if task.outbox]
+    for task in plane.tasks:
         if task.alive:
-            under_way = sum(1 for visit, goal in world.wire.items() if goal is task and not visit.replayed)
+            under_way = sum(1 for visit, goal in plane.wire.items() if goal is task and not visit.replayed)
             assert task.places.taken == len(task.queue) + under_way
             assert task.places.count is None or task.places.taken <= task.places.count
             assert not (task.places.waiting and task.places.free)
@@ -213,16 +213,16 @@ def test_a_broken_rule_is_seen_by_the_comparison(mutant: str, monkeypatch: pytes
 
         monkeypatch.setattr(Task, "head_ticket", head)
     else:
-        arrives = World._replay_arrives
+        arrives = PlainPlane._replay_arrives
 
-        def counted(world: World, visits: list[Visit], task: Task) -> None:
+        def counted(plane: PlainPlane, visits: list[Visit], task: Task) -> None:
             task.places.taken += len(visits)
-            arrives(world, visits, task)
+            arrives(plane, visits, task)
 
-        monkeypatch.setattr(World, "_replay_arrives", counted)
+        monkeypatch.setattr(PlainPlane, "_replay_arrives", counted)
     for seed in range(400):
         make = storm if seed % 3 == 0 else random_job
         raw = with_buffers(Random(seed + 1), make(Random(seed), fault_tolerance=METHODS[seed % 4]))
-        if differences(simulate(made(raw), plane=World), simulate(made(raw), plane=CompiledPlane)):
+        if differences(simulate(made(raw), plane=PlainPlane), simulate(made(raw), plane=CompiledPlane)):
             return
     pytest.fail("nobody noticed")

@@ -1,6 +1,6 @@
 """The compiled plane against its specification where queues have bounds: equal rows, in every table.
 
-Oracle: the plain plane of `reference`, by equality of all columns; no tolerance.
+Oracle: `sim.plain`, by equality of all columns; no tolerance.
 """
 
 from __future__ import annotations

@@ -11,18 +11,18 @@ from random import Random
 from typing import Any
 
 import pytest
-import reference.host
-import reference.task
-import reference.world
 from lattices import lattice_job
-from reference.host import Host
-from reference.partition import Partition, Row, Visit
-from reference.task import Cores, Task, Work
-from reference.world import World
 from small_jobs import random_job, storm
 from test_planes import METHODS, on_both
 
+import sim.plain.channels
+import sim.plain.host
+import sim.plain.task
 from sim.clock import ARRIVAL, channel
+from sim.plain.host import Host
+from sim.plain.partition import Partition, Row, Visit, Work
+from sim.plain.plane import PlainPlane
+from sim.plain.task import Cores, Task
 
 Patch = pytest.MonkeyPatch
 
@@ -57,20 +57,20 @@ def ignore_the_cut(patch: Patch) -> None:
 
 def services_before_the_cut(patch: Patch) -> None:
     """`<=` at the cut: a service that ends at an instant is done before control acts there."""
-    patch.setattr(reference.task, "SERVICE", -(1 << 40))
+    patch.setattr(sim.plain.task, "SERVICE", -(1 << 40))
 
 
 def arrivals_before_services(patch: Patch) -> None:
     """A tuple that arrives as a service ends is there before it ends."""
     patch.setattr(
-        reference.world, "channel", lambda kind, *ends: channel(kind, *ends) - 2 * (kind == ARRIVAL) * (1 << 48)
+        sim.plain.channels, "channel", lambda kind, *ends: channel(kind, *ends) - 2 * (kind == ARRIVAL) * (1 << 48)
     )
 
 
 def route_at_arrival(patch: Patch) -> None:
     """A tuple on its way goes where its partition is when it arrives."""
-    arrive = World._arrive
-    patch.setattr(World, "_arrive", lambda world, visit, _task: arrive(world, visit, visit.partition.task))
+    arrive = PlainPlane._arrive
+    patch.setattr(PlainPlane, "_arrive", lambda plane, visit, _task: arrive(plane, visit, visit.partition.task))
 
 
 def early_forward(patch: Patch) -> None:
@@ -81,13 +81,13 @@ def early_forward(patch: Patch) -> None:
         serve(task, item, ns, now)
         if isinstance(item, Visit):
             for child, key in task.operator.outputs(item.row.id, item.row.key) if task.operator.edges else ():
-                task.world.emit(item.partition, child, item.row.created_ns, key)
+                task.plane.emit(item.partition, child, item.row.created_ns, key)
 
-    emit = World.emit
+    emit = PlainPlane.emit
 
-    def only_then(world: World, partition: Partition, tuple_id: int, created_ns: int, key: int) -> None:
+    def only_then(plane: PlainPlane, partition: Partition, tuple_id: int, created_ns: int, key: int) -> None:
         if partition.operator.is_source or not ending:
-            emit(world, partition, tuple_id, created_ns, key)
+            emit(plane, partition, tuple_id, created_ns, key)
 
     complete, ending = Task._complete, []
 
@@ -98,12 +98,12 @@ def early_forward(patch: Patch) -> None:
 
     patch.setattr(Task, "_serve", serve_and_send)
     patch.setattr(Task, "_complete", silently)
-    patch.setattr(World, "emit", only_then)
+    patch.setattr(PlainPlane, "emit", only_then)
 
 
 def unsorted_merge(patch: Patch) -> None:
     """What arrives at one instant is taken in the order of sending, not by receiver and sender."""
-    patch.setattr(reference.world, "channel", lambda kind, *_: kind)
+    patch.setattr(sim.plain.channels, "channel", lambda kind, *_: kind)
 
 
 def draws_in_order_of_processing(patch: Patch) -> None:
@@ -121,7 +121,7 @@ def draws_in_order_of_processing(patch: Patch) -> None:
 
 def links_that_outlive_their_host(patch: Patch) -> None:
     """What has not left a link when its host dies arrives all the same."""
-    patch.setattr(World, "_cut_links", lambda _world, _host: None)
+    patch.setattr(PlainPlane, "_cut_links", lambda _world, _host: None)
 
 
 def replays_behind_the_queue(patch: Patch) -> None:
@@ -152,12 +152,12 @@ def the_first_task_first(patch: Patch) -> None:
 def times_rounded_down(patch: Patch) -> None:
     """Time on a link is cut to whole nanoseconds instead of rounded."""
 
-    def departure_ns(link: reference.host.Link, now_ns: int, size_bytes: int) -> int:
+    def departure_ns(link: sim.plain.host.Link, now_ns: int, size_bytes: int) -> int:
         begin = max(now_ns, link.free_at_ns)
         link.free_at_ns = begin + (int(size_bytes * 10**9 / link.bytes_per_s) if link.bytes_per_s else 0)
         return link.free_at_ns
 
-    patch.setattr(reference.host.Link, "departure_ns", departure_ns)
+    patch.setattr(sim.plain.host.Link, "departure_ns", departure_ns)
 
 
 def a_link_for_both_lives(patch: Patch) -> None:
@@ -176,10 +176,10 @@ def a_link_for_both_lives(patch: Patch) -> None:
 def held_tuples_forgotten(patch: Patch) -> None:
     """A partition that is live again goes on without what it held."""
 
-    def release(world: World, partition: int) -> None:
-        world._numbered[partition].held = []
+    def release(plane: PlainPlane, partition: int) -> None:
+        plane._numbered[partition].held = []
 
-    patch.setattr(World, "release", release)
+    patch.setattr(PlainPlane, "release", release)
 
 
 def trims_without_a_look_at_the_order(patch: Patch) -> None:

@@ -13,12 +13,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from reference.world import World
 from small_jobs import applied, digest, drain, random_job, rows_of, scenario, simulate
 
 from models.scenario.scenario import Scenario
 from sim import engine
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +43,7 @@ def test_a_test_of_behaviour_runs_on_the_plane_that_its_name_says(
     monkeypatch.setattr(engine, "simulate", lambda *arguments: asked.append(arguments[-1]))
     simulate(scenario(job(0)))
     name = request.node.name  # not `each_plane`: it must be there without being asked for
-    assert asked == [{"reference": World, "compiled": CompiledPlane}[name[name.index("[") + 1 : -1]]]
+    assert asked == [{"plain": PlainPlane, "compiled": CompiledPlane}[name[name.index("[") + 1 : -1]]]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -139,4 +139,4 @@ def test_placement_changes_times_but_not_what_is_computed() -> None:
     raw = job(7) | {"events": {}, "fault_tolerance": {"method": "none"}}
     runs = [drain(raw | {"hosts": {"h": {"count": count}}}) for count in (3, 1)]
     assert all(run.drained for run in runs)
-    assert applied(runs[0].world) == applied(runs[1].world)
+    assert applied(runs[0].plane) == applied(runs[1].plane)

@@ -51,7 +51,7 @@ def clean(raw: dict[str, Any]) -> None:
     run = drain(raw)
     assert run.drained
     assert not state_losses(run)
-    assert applied(run.world) == applied(drain(without_crashes(raw)).world)
+    assert applied(run.plane) == applied(drain(without_crashes(raw)).plane)
 
 
 @pytest.mark.parametrize("host", ["h-0", "h-1", "h-2"])
@@ -74,7 +74,7 @@ def test_all_hosts_dead_at_once_and_one_comes_back() -> None:
     run = drain(raw)
     assert run.drained
     assert {name for _, name in state_losses(run)} == {f"count[{group}]" for group in range(4)}
-    assert all(partition.task.host.name == "h-1" for partition in run.world.all_partitions())
+    assert all(partition.task.host.name == "h-1" for partition in run.plane.all_partitions())
 
 
 def test_all_hosts_dead_for_good_stand_still_and_lose_nothing_that_was_not_checkpointed() -> None:
@@ -141,7 +141,7 @@ def test_warm_up_is_only_passed_on() -> None:
 def test_without_fault_tolerance_state_is_lost_and_the_audit_says_so() -> None:
     raw = job(3, ("5 s", "h-1", None), fault_tolerance={"method": "none"})
     run = drain(raw)
-    final, whole = applied(run.world), applied(drain(without_crashes(raw)).world)
+    final, whole = applied(run.plane), applied(drain(without_crashes(raw)).plane)
     (_, lost, _), _ = ledger_of(simulate(scenario(raw)))
     missing = sum(len(whole[partition].keys() - final[partition].keys()) for partition in whole if partition[0] == 1)
     assert run.drained

@@ -17,12 +17,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference.event_time import Mark, Watermarks
-from reference.partition import Partition
-from reference.task import Task
-from reference.world import World
 from scipy import stats
-from small_jobs import NS, build, idle, random_joins, random_windows, scenario, simulate, world_of
+from small_jobs import NS, build, idle, plain_plane_of, random_joins, random_windows, scenario, simulate
 from test_planes import on_both
 
 from analysis.runs.summary import summarise
@@ -30,6 +26,10 @@ from models.scenario.scenario import Scenario
 from sim.draws import source_id
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.operator_plan import OperatorPlan
+from sim.plain.partition import Partition, Watermark
+from sim.plain.plane import PlainPlane
+from sim.plain.task import Task
+from sim.plain.watermarks import Watermarks
 from sim.windowing import Windows
 
 METHODS: list[dict[str, str]] = [{}, {"guarantee": "at-most-once"}, {"method": "none"}]
@@ -58,48 +58,48 @@ def test_a_long_campaign_of_equal_rows_with_windows(make: Callable[..., dict[str
 # -- complete: what a window emits follows from the arrivals at the sources
 
 
-def run_out(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> tuple[World, Counter[Result]]:
+def run_out(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> tuple[PlainPlane, Counter[Result]]:
     """A run until nothing is under way but watermarks, and what operators with a window emitted."""
     made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
     control = build(made)
-    world = world_of(control)
+    plane = plain_plane_of(control)
     emitted: Counter[Result] = Counter()
-    emit = world.emit
+    emit = plane.emit
 
     def noted(partition: Partition, tuple_id: int, created_ns: int, key: int) -> None:
         if partition.operator.windows:
             emitted[partition.number, tuple_id, created_ns] += 1
         emit(partition, tuple_id, created_ns, key)
 
-    patch.setattr(world, "emit", noted)
+    patch.setattr(plane, "emit", noted)
     until = 10 * NS
-    while not idle(world) and until < 100 * NS:
+    while not idle(plane) and until < 100 * NS:
         control.run(until)
         until += 10 * NS
     control.run(until + 10 * NS)
-    return world, emitted
+    return plane, emitted
 
 
 Arrived = list[tuple[Partition, int, int, int, int]]  # (partition, id, created, key, operator upstream)
 Made = Iterator[tuple[Partition, int, int, int]]  # (partition, id, created, key)
 
 
-def worked_out(world: World) -> Counter[Result]:
+def worked_out(plane: PlainPlane) -> Counter[Result]:
     """What operators with a window must emit, from the tuples of the sources, operator by operator."""
-    arrived: dict[int, Arrived] = {plan.index: [] for plan in world.plan.operators}
+    arrived: dict[int, Arrived] = {plan.index: [] for plan in plane.plan.operators}
 
     def send(partition: Partition, tuple_id: int, created: int, key: int) -> None:
         for edge in partition.operator.edges:
             for target in edge.targets(tuple_id, key, partition.index):
-                receiver = world.partitions[edge.down.index][target]
+                receiver = plane.partitions[edge.down.index][target]
                 row = (receiver, edge.id_for(tuple_id, target), created, key, partition.operator.index)
                 arrived[edge.down.index].append(row)
 
-    for source in world.sources:
+    for source in plane.sources:
         for sequence, (created, key) in enumerate(zip(source.arrivals_ns, source.keys, strict=True)):
             send(source.partition, source_id(source.code, sequence), created, key)
     found: Counter[Result] = Counter()
-    for plan in world.plan.operators:  # file order is topological here
+    for plan in plane.plan.operators:  # file order is topological here
         makes = of_windows if plan.joins is None else of_pairs
         for partition, child, created, key in (makes if plan.windows else of_tuples)(plan, arrived[plan.index]):
             send(partition, child, created, key)
@@ -152,10 +152,10 @@ def without_timers(raw: dict[str, Any]) -> dict[str, Any]:
 
 def is_complete(seed: int, patch: pytest.MonkeyPatch, make: Callable[..., dict[str, Any]] = random_windows) -> bool:
     """Whether each window of a random job emitted just what it must; False where it never came to rest."""
-    world, emitted = run_out(without_timers(make(Random(seed), fault_tolerance={"method": "none"})), patch)
-    if not idle(world):
+    plane, emitted = run_out(without_timers(make(Random(seed), fault_tolerance={"method": "none"})), patch)
+    if not idle(plane):
         return False
-    assert emitted == worked_out(world)
+    assert emitted == worked_out(plane)
     return True
 
 
@@ -188,7 +188,7 @@ def test_a_join_emits_once_for_each_pair_with_equal_keys_in_a_window(
 def largest_of_the_channels(patch: pytest.MonkeyPatch) -> None:
     hear = Watermarks._hear
 
-    def broken(self: Watermarks, partition: Partition, mark: Mark) -> None:
+    def broken(self: Watermarks, partition: Partition, mark: Watermark) -> None:
         hear(self, partition, mark)
         partition.time.event_ns = max(partition.time.of_sender.values())
 
@@ -196,7 +196,7 @@ def largest_of_the_channels(patch: pytest.MonkeyPatch) -> None:
 
 
 def overtakes_on_the_link(patch: pytest.MonkeyPatch) -> None:
-    def broken(self: Watermarks, mark: Mark, task: Task) -> None:
+    def broken(self: Watermarks, mark: Watermark, task: Task) -> None:
         self._arrive(mark, task, None)
 
     patch.setattr(Watermarks, "send", broken)
@@ -206,9 +206,9 @@ def overtakes_other_threads(patch: pytest.MonkeyPatch) -> None:
     def broken(self: Task) -> None:
         for item in [item for item in self.serving if getattr(item, "served", False)]:
             del self.serving[item]
-            self.world.watermarks.turn(item, self)  # type: ignore[arg-type]
+            self.plane.watermarks.turn(item, self)  # type: ignore[arg-type]
 
-    patch.setattr(Task, "_let_marks_pass", broken)
+    patch.setattr(Task, "_let_watermarks_pass", broken)
 
 
 def promises_what_a_window_still_holds(patch: pytest.MonkeyPatch) -> None:
@@ -263,8 +263,8 @@ def deliveries(raw: dict[str, Any]) -> list[tuple[int, int]]:
 
 
 def arrivals_ms(raw: dict[str, Any]) -> list[int]:
-    world = world_of(build(scenario(raw)))
-    return [created // 10**6 for created in world.sources[0].arrivals_ns]
+    plane = plain_plane_of(build(scenario(raw)))
+    return [created // 10**6 for created in plane.sources[0].arrivals_ns]
 
 
 @pytest.mark.parametrize("length", [300, 500, 1000])
@@ -343,8 +343,8 @@ def test_pairs_have_equal_keys_in_one_window_and_come_with_the_later_one() -> No
     raw = windowed("300 ms", inputs={"src": "key", "other": "key"}, kind="join")
     raw["operators"]["other"] = {"kind": "source"}
     raw["workload"]["other"] = {"rate": "5 /s", "arrivals": "deterministic"}
-    world = world_of(build(scenario(raw)))
-    left, right = ([created // 10**6 for created in source.arrivals_ns] for source in world.sources)
+    plane = plain_plane_of(build(scenario(raw)))
+    left, right = ([created // 10**6 for created in source.arrivals_ns] for source in plane.sources)
     expected = sorted(max(a, b) for a in left for b in right if a // 300 == b // 300 and max(a, b) < 2990)
     assert [created for created, _ in deliveries(raw)] == expected
 
@@ -399,7 +399,7 @@ def test_the_mean_number_of_pairs_is_that_of_independent_poisson_arrivals() -> N
 
 def test_operators_downstream_of_a_window_are_not_audited() -> None:
     made = scenario(windowed("500 ms"))
-    for plane in (World, CompiledPlane):
+    for plane in (PlainPlane, CompiledPlane):
         records = simulate(made, plane=plane)
         assert records.tables["ledger"]["operator"].tolist() == [1]
         guarantee = summarise(made, [records])["guarantee"]

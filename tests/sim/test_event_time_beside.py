@@ -12,23 +12,23 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference.world import World
 from sharing_jobs import changes, share_cores, with_changes
 from small_jobs import (
     build,
+    plain_plane_of,
     random_joins,
     random_windows,
     scenario,
     simulate,
     with_buffers,
     with_fair_links,
-    world_of,
 )
 from test_event_time import is_complete
 from test_planes import differences, on_both
 
 from models.scenario.scenario import Scenario
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 METHODS: list[dict[str, Any]] = [{}, {"guarantee": "at-most-once"}, {"method": "none"}]
 
@@ -64,7 +64,7 @@ def test_both_planes_give_equal_rows_when_control_changes_paces_between_watermar
     raw = share_cores(draw, random_windows(draw))
     made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
     script = changes(draw, made)
-    assert differences(with_changes(made, script, World), with_changes(made, script, CompiledPlane)) == []
+    assert differences(with_changes(made, script, PlainPlane), with_changes(made, script, CompiledPlane)) == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_arrivals_that_wait_for_room_hold_the_watermark_of_their_source_back() -
     # A tuple takes 50 ms where one comes each 10 ms, so that most arrivals wait at the source.
     slow = {"buffer": 2, "service": {"distribution": "deterministic", "value": "50 ms"}}
     raw = job(mid=slow)
-    arrivals = [created // 10**6 for created in world_of(build(scenario(raw))).sources[0].arrivals_ns]
+    arrivals = [created // 10**6 for created in plain_plane_of(build(scenario(raw))).sources[0].arrivals_ns]
     found = ends_ms(raw)
     assert [created for created, _ in found] == [max(b for b in arrivals if b < end) for end in (100, 200, 300, 400)]
     for newest, end in found:

@@ -14,11 +14,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference.event_time import Watermarks
-from reference.mark import EventTime, Mark
-from reference.partition import Partition
-from reference.task import Task
-from reference.world import World
 from seeds import sample
 from sharing_jobs import share_cores
 from small_jobs import (
@@ -50,6 +45,11 @@ from test_recovery import (
     the_guarantee_holds,
     trimmed_rows_are_covered,
 )
+
+from sim.plain.partition import EventTime, Partition, Watermark
+from sim.plain.plane import PlainPlane
+from sim.plain.task import Task
+from sim.plain.watermarks import Watermarks
 
 
 def beside(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
@@ -132,13 +132,13 @@ def test_a_long_campaign_of_equal_rows_with_timers_and_crashes() -> None:
 @contextmanager
 def timers_until_the_last_arrival(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> Iterator[None]:
     """Inside, timers fall silent with the sources, so that a run comes to rest."""
-    last, emit = int(raw["duration"].split()[0]) * NS - 1, World.emit_ticks
+    last, emit = int(raw["duration"].split()[0]) * NS - 1, PlainPlane.emit_ticks
 
-    def emit_some(self: World, partition: Partition, upto: int) -> None:
+    def emit_some(self: PlainPlane, partition: Partition, upto: int) -> None:
         emit(self, partition, min(upto, last // partition.operator.timer_ns))
 
     with patch.context() as silent:
-        silent.setattr(World, "emit_ticks", emit_some)
+        silent.setattr(PlainPlane, "emit_ticks", emit_some)
         yield
 
 
@@ -153,12 +153,12 @@ def check_timers(seed: int, guarantee: str, patch: pytest.MonkeyPatch) -> bool:
     with timers_until_the_last_arrival(raw, patch):
         run, clean = drain(raw), drain(without_crashes(raw))
     conserved(run)
-    trimmed_rows_are_covered(run.world)
+    trimmed_rows_are_covered(run.plane)
     every_partition_has_one_owner(run)
     losses_are_legitimate(run)
     if not (run.drained and clean.drained):
         return False
-    audit_equals_the_run_without_crashes(run.world, applied(clean.world))
+    audit_equals_the_run_without_crashes(run.plane, applied(clean.plane))
     the_guarantee_holds(run, guarantee)
     return True
 
@@ -183,7 +183,7 @@ def come_to_rest(raw: dict[str, Any]) -> Run:
         if not run.drained:
             break
         run.control.run(run.control.clock.now_ns() + 5 * NS)
-        if idle(run.world) and not any(partition.time.windows for partition in run.world.all_partitions()):
+        if idle(run.plane) and not any(partition.time.windows for partition in run.plane.all_partitions()):
             return run
     run.drained = False
     return run
@@ -192,11 +192,11 @@ def come_to_rest(raw: dict[str, Any]) -> Run:
 Content = dict[str, Counter[tuple[int, int]]]
 
 
-def contents(world: World) -> Content:
+def contents(plane: PlainPlane) -> Content:
     """Partition -> how often each (id, created) was applied."""
     return {
         partition.name: Counter(zip(partition.applied, partition.applied_created_ns, strict=True))
-        for partition in world.all_partitions()
+        for partition in plane.all_partitions()
         if not partition.operator.is_source
     }
 
@@ -207,15 +207,15 @@ def check_windows(seed: int, guarantee: str, patch: pytest.MonkeyPatch) -> bool:
     with timers_until_the_last_arrival(raw, patch):
         run, clean = come_to_rest(raw), come_to_rest(without_crashes(raw))
     conserved(run)
-    trimmed_rows_are_covered(run.world)
+    trimmed_rows_are_covered(run.plane)
     every_partition_has_one_owner(run)
     losses_are_legitimate(run)
     if not (run.drained and clean.drained):
         return not any(run.control.cluster.host_alive)  # a dead cluster stands still
-    found, expected, complete = contents(run.world), contents(clean.world), not state_losses(run)
+    found, expected, complete = contents(run.plane), contents(clean.plane), not state_losses(run)
     if guarantee == "exactly-once" and complete:
         assert found == expected
-        assert run.world.watermarks.late == []
+        assert run.plane.watermarks.late == []
     for partition, rows in found.items():
         if guarantee == "at-least-once" and complete:
             assert rows.keys() == expected[partition].keys(), partition
@@ -249,8 +249,8 @@ def pools_are_right(seed: int, patch: pytest.MonkeyPatch) -> bool:
         run, clean = come_to_rest(raw), come_to_rest(without_crashes(raw))
     if not (run.drained and clean.drained) or state_losses(run):
         return False
-    assert run.world.watermarks.late == [], seed
-    assert contents(run.world) == contents(clean.world), seed
+    assert run.plane.watermarks.late == [], seed
+    assert contents(run.plane) == contents(clean.plane), seed
     return True
 
 
@@ -260,7 +260,7 @@ def test_no_watermark_overtakes_what_a_pool_of_threads_had_held(monkeypatch: pyt
     for seed in seeds:
         assert on_both(pools(Random(seed))) == [], seed
 
-    monkeypatch.setattr(World, "note_freed", lambda *_: None)
+    monkeypatch.setattr(PlainPlane, "note_freed", lambda *_: None)
     with pytest.raises(AssertionError):
         pools_are_right(45, monkeypatch)
 
@@ -284,7 +284,7 @@ def test_a_long_campaign_of_windows_where_hosts_die(guarantee: str, monkeypatch:
 def hears_what_was_sent_before_it_came(patch: pytest.MonkeyPatch) -> None:
     hear = Watermarks._hear
 
-    def broken(self: Watermarks, partition: Partition, mark: Mark) -> None:
+    def broken(self: Watermarks, partition: Partition, mark: Watermark) -> None:
         with patch.context() as other:
             other.setattr(partition, "assigned_at", 0)
             hear(self, partition, mark)
@@ -293,13 +293,13 @@ def hears_what_was_sent_before_it_came(patch: pytest.MonkeyPatch) -> None:
 
 
 def speaks_for_who_came_later(patch: pytest.MonkeyPatch) -> None:
-    opened = World.open
+    opened = PlainPlane.open
 
-    def broken(self: World, partition: int) -> None:
+    def broken(self: PlainPlane, partition: int) -> None:
         opened(self, partition)
         self._numbered[partition].live_at = 0
 
-    patch.setattr(World, "open", broken)
+    patch.setattr(PlainPlane, "open", broken)
 
 
 def is_as_far_as_before(patch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference.host import FairLink
-from reference.world import World
 from small_jobs import NS, random_job, rows_of, simulate, storm, with_buffers, with_fair_links
 from test_planes import METHODS, differences, on_both
 from test_recovery import GUARANTEES, check_job
@@ -24,8 +22,10 @@ from models.scenario.scenario import Scenario
 from sim.clock import LINK, Clock
 from sim.control.assembly import PlaneFactory
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.link import FairLink
+from sim.plain.plane import PlainPlane
 
-PLANES: dict[str, PlaneFactory] = {"reference": World, "compiled": CompiledPlane}
+PLANES: dict[str, PlaneFactory] = {"plain": PlainPlane, "compiled": CompiledPlane}
 MS = 10**6
 
 
@@ -241,6 +241,6 @@ def test_a_broken_link_is_seen_by_the_comparison(mutant: str, monkeypatch: pytes
         monkeypatch.setattr(FairLink, "_share", lambda link, now: now - link._changed_ns)
     for seed in range(36 if mutant == MUTANTS[0] else 0, 400):  # 36 notices it
         raw = made(job(seed, fault_tolerance=METHODS[seed % 4]))
-        if differences(simulate(raw, plane=World), simulate(raw, plane=CompiledPlane)):
+        if differences(simulate(raw, plane=PlainPlane), simulate(raw, plane=CompiledPlane)):
             return
     pytest.fail("nobody noticed")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from elastic_jobs import elastic_job
 from moving_jobs import run
-from reference.world import World
 from small_jobs import scenario
 from test_planes import differences
 
@@ -16,8 +15,9 @@ from models.scenario.inputs import RunInputs
 from sim.control.assembly import PlaneFactory
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
-PLANES: list[PlaneFactory] = [World, CompiledPlane]
+PLANES: list[PlaneFactory] = [PlainPlane, CompiledPlane]
 
 
 def chain(stages: int, **changes: Any) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def test_what_will_be_sent_again_to_the_successor_of_a_moved_group_is_not_lost_y
 
 def test_a_move_that_still_waits_at_the_end_has_a_row() -> None:
     events = {f"m{k}": move("one", 0, f"h-{k}", "12998 ms", "direct") for k in (2, 0)}
-    records = simulate(scenario(chain(1, events=events)), RunInputs(), plane=World)
+    records = simulate(scenario(chain(1, events=events)), RunInputs(), plane=PlainPlane)
     table = records.tables["migrations"]
     assert table["target"].tolist() == [2, 0]
     assert table["completed_ns"].tolist() == [NEVER, NEVER]

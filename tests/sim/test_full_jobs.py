@@ -14,7 +14,6 @@ from effects import Witness, effects_of_rows
 from elastic_jobs import PROTOCOLS
 from full_jobs import KINDS, full_job
 from moving_jobs import Outcome, run
-from reference.world import World
 from seeds import SEED, fresh
 from test_planes import differences
 
@@ -28,6 +27,7 @@ from sim.engine import simulate
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.scan.plane import ScanPlane
+from sim.plain.plane import PlainPlane
 
 FRESH = 150  # jobs of each kind in a night
 
@@ -39,12 +39,12 @@ def ran(made: Scenario, plane: PlaneFactory) -> Outcome:
 
 def kept_by_the_retired(plain: Outcome, compiled: Outcome) -> int:
     """Count outputs that are kept by instances that are over."""
-    world, plane = plain.control.plane, compiled.control.plane
-    assert isinstance(world, World)
+    readable, plane = plain.control.plane, compiled.control.plane
+    assert isinstance(readable, PlainPlane)
     assert isinstance(plane, CompiledPlane)
     partitions = plane.s.partitions
     over = partitions["retired"] == 1
-    return sum(partition.kept_rows() for partition in world.instances() if partition.retired) + int(
+    return sum(partition.kept_rows() for partition in readable.instances() if partition.retired) + int(
         partitions["kept_rows"][over].sum()
     )
 
@@ -61,7 +61,7 @@ def equal_on_the_event_loop(made: Scenario) -> Counter[str]:
 def equal_on_three_planes(made: Scenario) -> Counter[str]:
     """Return what took effect in a run that is equal on the plain plane, on the event loop, and on the scan."""
     assert kernel_for(RunPlan.of(made, RunInputs(), 0)).name == SCAN
-    plain, loop, scan = (simulate(made, plane=plane) for plane in (World, CompiledPlane, ScanPlane))
+    plain, loop, scan = (simulate(made, plane=plane) for plane in (PlainPlane, CompiledPlane, ScanPlane))
     assert differences(plain, loop) == []
     assert differences(plain, scan) == []
     return effects_of_rows(made, plain)

@@ -1,6 +1,6 @@
 """Both planes where everything coincides: random nanoseconds never hit `<` against `<=`.
 
-Oracle: the plain plane of `reference`, by equality of all columns.
+Oracle: `sim.plain`, by equality of all columns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The audit can fail: a world that is tampered with is found out, tuple by tuple."""
+"""The audit can fail: a plane that is tampered with is found out, tuple by tuple."""
 
 from __future__ import annotations
 
@@ -6,50 +6,50 @@ from random import Random
 
 import numpy as np
 import pytest
-from reference.ledger import Account, accounts, ledger
-from reference.world import World
 from small_jobs import NS, built, drain, random_job, scenario, simulate, without_crashes
 
 from models.scenario.inputs import RateSeries, RunInputs
+from sim.plain.audit import Account, accounts, ledger
+from sim.plain.plane import PlainPlane
 
 
-def finished(seed: int = 3) -> World:
-    """A drained world without crashes in which something was applied."""
+def finished(seed: int = 3) -> PlainPlane:
+    """A drained plane without crashes in which something was applied."""
     run = drain(without_crashes(random_job(Random(seed))))
     assert run.drained
-    return run.world
+    return run.plane
 
 
 def test_an_untouched_world_passes_the_audit() -> None:
-    world = finished()
-    assert all(lost == twice == 0 < expected for _, expected, lost, twice in ledger(world))
+    plane = finished()
+    assert all(lost == twice == 0 < expected for _, expected, lost, twice in ledger(plane))
 
 
 @pytest.mark.parametrize("place", [0, -1])
 def test_a_tuple_that_is_missing_is_lost(place: int) -> None:
-    world = finished()
-    partition = next(partition for partition in world.all_partitions() if partition.applied)
+    plane = finished()
+    partition = next(partition for partition in plane.all_partitions() if partition.applied)
     gone = partition.applied.pop(place)
-    assert accounts(world)[partition.operator.index].lost == {(partition.index, gone)}
+    assert accounts(plane)[partition.operator.index].lost == {(partition.index, gone)}
 
 
 def test_a_tuple_that_is_there_twice_is_duplicated() -> None:
-    world = finished()
-    partition = next(partition for partition in world.all_partitions() if partition.applied)
+    plane = finished()
+    partition = next(partition for partition in plane.all_partitions() if partition.applied)
     partition.applied.append(partition.applied[0])
-    account = accounts(world)[partition.operator.index]
+    account = accounts(plane)[partition.operator.index]
     assert account == Account(account.expected, set(), 1)
 
 
 def test_a_tuple_at_the_wrong_partition_is_lost_at_the_right_one() -> None:
-    world = finished()
+    plane = finished()
     partitions = next(
         partitions
-        for partitions in world.partitions
+        for partitions in plane.partitions
         if len(partitions) > 1 and partitions[0].applied and not partitions[0].operator.is_source
     )
     partitions[1].applied.append(partitions[0].applied.pop())
-    assert len(accounts(world)[partitions[0].operator.index].lost) == 1
+    assert len(accounts(plane)[partitions[0].operator.index].lost) == 1
 
 
 def test_the_verdict_does_not_depend_on_when_the_audit_is_made() -> None:
@@ -108,8 +108,8 @@ def test_a_named_share_thins_an_edge() -> None:
         }
     )
     rates = {"src": RateSeries(np.array([0.0, 50.0]), np.array([100.0]))}
-    world = built(made, RunInputs(rates=rates, shares={"delayed": 0.25}), 50 * NS)
-    sent = world.sources[0].emitted
+    plane = built(made, RunInputs(rates=rates, shares={"delayed": 0.25}), 50 * NS)
+    sent = plane.sources[0].emitted
     # 99.9 % of a binomial of 5000 draws is within 3.3 standard deviations.
-    assert abs(len(world.partitions[1][0].applied) - sent / 4) < 3.3 * (sent * 3 / 16) ** 0.5
-    assert [lost for _, _, lost, _ in ledger(world)] == [0, 0]
+    assert abs(len(plane.partitions[1][0].applied) - sent / 4) < 3.3 * (sent * 3 / 16) ** 0.5
+    assert [lost for _, _, lost, _ in ledger(plane)] == [0, 0]

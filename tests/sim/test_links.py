@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from reference.host import Link
 from small_jobs import built, rows_of, scenario, simulate
 
 from models.records.tables import RunRecords
+from sim.plain.link import Link
 
 MS = 10**6
 
@@ -140,15 +140,15 @@ def test_the_remote_store_writes_in_order_of_arrival(first: str) -> None:
 def test_channels_keep_their_order() -> None:
     raw = job(duration="20 s", hosts={"near": {"network": "10 kB/s"}, "far": {}})
     raw["workload"]["src"] = {"rate": "80 /s", "batch": 3}
-    world = built(scenario(raw), until_ns=20 * 10**9)
-    sent = world.sources[0].emitted
-    places = {row: k for k, row in enumerate(_ids(world))}
-    got = [places[i] for i in world.partitions[1][0].applied]
+    plane = built(scenario(raw), until_ns=20 * 10**9)
+    sent = plane.sources[0].emitted
+    places = {row: k for k, row in enumerate(_ids(plane))}
+    got = [places[i] for i in plane.partitions[1][0].applied]
     assert got == list(range(len(got)))
     assert 0 < len(got) <= sent
 
 
-def _ids(world: Any) -> list[int]:
+def _ids(plane: Any) -> list[int]:
     from sim.draws import source_id  # noqa: PLC0415
 
-    return [source_id(world.sources[0].code, k) for k in range(world.sources[0].emitted)]
+    return [source_id(plane.sources[0].code, k) for k in range(plane.sources[0].emitted)]

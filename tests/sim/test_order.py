@@ -127,8 +127,8 @@ def test_a_checkpoint_holds_what_ended_before_its_instant() -> None:
         {"src": "100 /s"},
         fault_tolerance={"method": "checkpoint", "interval": "100 ms"},
     )
-    world = built(scenario(raw), until_ns=101 * MS)
-    partition = world.partitions[1][0]
+    plane = built(scenario(raw), until_ns=101 * MS)
+    partition = plane.partitions[1][0]
     assert partition.checkpoint is not None
     assert partition.checkpoint.count == 8  # services of the tuples of 10 .. 80 ms ended by 90 ms
     assert len(partition.applied) == 9
@@ -145,13 +145,13 @@ def test_tuples_of_one_instant_arrive_by_sender_then_as_sent() -> None:
     )
     for name in ("a", "b"):
         raw["workload"][name]["batch"] = 2
-    world = built(scenario(raw), until_ns=150 * MS)
+    plane = built(scenario(raw), until_ns=150 * MS)
     names = {
         source_id(source.code, sequence): f"{source.partition.operator.name}{sequence}"
-        for source in world.sources
+        for source in plane.sources
         for sequence in range(6)
     }
-    assert [names[i] for i in world.partitions[2][0].applied] == ["b0", "b1", "a0", "a1", "b2", "b3"]
+    assert [names[i] for i in plane.partitions[2][0].applied] == ["b0", "b1", "a0", "a1", "b2", "b3"]
 
 
 def test_shared_cores_serve_in_the_order_of_arrival_at_the_host() -> None:

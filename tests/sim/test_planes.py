@@ -1,6 +1,6 @@
 """The compiled plane against its specification: equal rows, in every table, for the same scenario.
 
-Oracle: the plain plane of `reference`, by equality of all columns; no tolerance.
+Oracle: `sim.plain`, by equality of all columns; no tolerance.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference.world import World
 from small_jobs import random_job, storm
 
 from models.records.tables import RunRecords
 from models.scenario.scenario import Scenario
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 METHODS: list[dict[str, Any]] = [
     {},
@@ -44,7 +44,7 @@ def on_both(raw: dict[str, Any]) -> list[str]:
     """Differences between the planes for the keys of a scenario."""
     # Crashes may come after the last arrival: the rule that events lie within the duration is about files.
     made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
-    return differences(simulate(made, plane=World), simulate(made, plane=CompiledPlane))
+    return differences(simulate(made, plane=PlainPlane), simulate(made, plane=CompiledPlane))
 
 
 def test_a_round_of_checkpoints_comes_before_a_timer_that_was_set_after_it() -> None:
@@ -101,7 +101,7 @@ def test_a_checkpoint_comes_before_a_repair_that_was_set_after_it() -> None:
         "events": {"crash": {"at": "5400 ms", "kind": "host-failure", "host": "h-0", "repair": "600 ms"}},
     }
     made = Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
-    plain, fast = simulate(made, plane=World), simulate(made, plane=CompiledPlane)
+    plain, fast = simulate(made, plane=PlainPlane), simulate(made, plane=CompiledPlane)
     assert differences(plain, fast) == []
     assert fast.tables["checkpoints"]["checkpoint_host"].tolist() == [0, 0, 0, 0, 0, 1, 1]
 

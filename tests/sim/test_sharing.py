@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference.world import World
 from sharing_jobs import changes, share_cores, with_changes
 from small_jobs import queue, random_job, scenario, storm
 from test_planes import METHODS, differences, on_both
@@ -23,8 +22,9 @@ from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.event_loop.sharing import span_for, times_fraction, work_in
 from sim.pace import FAR_NS, FULL, PARTS, pace_of
+from sim.plain.plane import PlainPlane
 
-PLANES = {"reference": World, "compiled": CompiledPlane}
+PLANES = {"plain": PlainPlane, "compiled": CompiledPlane}
 both = pytest.mark.parametrize("plane", PLANES.values(), ids=PLANES)
 
 
@@ -56,7 +56,7 @@ def test_both_planes_give_equal_rows_when_control_changes_paces(
     raw = random_job(draw, fault_tolerance=method)
     made = read(share_cores(draw, raw) if shared else raw)
     script = changes(draw, made)
-    assert differences(with_changes(made, script, World), with_changes(made, script, CompiledPlane)) == []
+    assert differences(with_changes(made, script, PlainPlane), with_changes(made, script, CompiledPlane)) == []
 
 
 @pytest.mark.slow
@@ -67,7 +67,9 @@ def test_a_long_campaign_of_equal_rows_on_shared_cores(part: int) -> None:
         raw = (storm if seed % 3 == 0 else random_job)(draw, fault_tolerance=METHODS[seed % 4])
         made = read(share_cores(draw, raw))
         script = changes(draw, made) if seed % 2 else []
-        assert differences(with_changes(made, script, World), with_changes(made, script, CompiledPlane)) == [], seed
+        assert differences(with_changes(made, script, PlainPlane), with_changes(made, script, CompiledPlane)) == [], (
+            seed
+        )
 
 
 # -- where sharing makes no difference

@@ -14,15 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference.actions import Actions
-from reference.event_time import Watermarks
-from reference.mark import Mark
-from reference.partition import Partition
-from reference.source import Source
-from reference.task import Task
-from reference.world import World
 from scripts import MOVES, MS, VERBS, Scripted, unchecked
-from small_jobs import idle, random_joins, random_windows, scenario, with_timers, world_of
+from small_jobs import idle, plain_plane_of, random_joins, random_windows, scenario, with_timers
 from test_actions import on_both
 from test_event_time import Result, arrivals_ms, windowed, without_timers, worked_out
 from test_event_time_recovery import on_a_lattice, timers, windows
@@ -35,13 +28,19 @@ from sim.control.assembly import PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.data_plane import CONTROL, Timed
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.actions import Actions
+from sim.plain.partition import Partition, Watermark
+from sim.plain.plane import PlainPlane
+from sim.plain.source import Source
+from sim.plain.task import Task
+from sim.plain.watermarks import Watermarks
 
 SRC, COUNT, OUT = 0, 1, 2  # tasks of `windowed`
 STOPS = ("pause", "pause", "unpause", "barrier", "barrier", "unalign", "timed")
 LAST = {"at": "9999 s", "kind": "host-failure", "host": "h-0"}  # after the end: ids are kept where a host may fail
 
 
-@pytest.fixture(params=[World, CompiledPlane], ids=["plain", "compiled"])
+@pytest.fixture(params=[PlainPlane, CompiledPlane], ids=["plain", "compiled"])
 def plane(request: pytest.FixtureRequest) -> PlaneFactory:
     found: PlaneFactory = request.param
     return found
@@ -151,37 +150,37 @@ class Ending(Scripted):
     """A script after which nothing is stopped any more: all pauses and alignments are given up."""
 
     def __init__(self, raw: dict[str, Any], seed: int, verbs: tuple[str, ...]) -> None:
-        super().__init__(RunPlan.of(unchecked(raw), RunInputs(), 0), World, seed, 40, verbs)
+        super().__init__(RunPlan.of(unchecked(raw), RunInputs(), 0), PlainPlane, seed, 40, verbs)
         self.emitted: Counter[Result] = Counter()
         self.stopped = 0  # checks at which something was held back, or windows waited at a paused task
-        emit = world_of(self).emit
+        emit = plain_plane_of(self).emit
 
         def noted(partition: Partition, tuple_id: int, created_ns: int, key: int) -> None:
             if partition.operator.windows:
                 self.emitted[partition.number, tuple_id, created_ns] += 1
             emit(partition, tuple_id, created_ns, key)
 
-        world_of(self).emit = noted  # type: ignore[method-assign]
+        plain_plane_of(self).emit = noted  # type: ignore[method-assign]
 
     def act(self, verb: str, task: int | None) -> None:
         super().act(verb, task)
-        for one in world_of(self).tasks:
+        for one in plain_plane_of(self).tasks:
             lanes = [*one.back, *(one.queue if one.paused_until_ns else ())]
-            self.stopped += any(isinstance(item, Mark) for item in lanes)
+            self.stopped += any(isinstance(item, Watermark) for item in lanes)
 
     def finish(self) -> bool:
         """Run until nothing is left to do; whether it came to that."""
         self.start()
         self.run(20_000 * MS)
         self.answers, self.later = 0, []
-        world = world_of(self)
+        plane = plain_plane_of(self)
         for round_ in range(40):
-            for task in world.tasks:
+            for task in plane.tasks:
                 self.plane.unpause(task.index)
                 while task.barriers:
                     self.plane.unalign(task.index)
             self.run((21_000 + 2_000 * round_) * MS)
-            if idle(world):
+            if idle(plane):
                 self.run(self.clock.now_ns() + 10_000 * MS)
                 return True
         return False
@@ -197,7 +196,7 @@ def check_windows(seed: int) -> int:
     control = Ending(without_timers(raw), seed, (*STOPS, "send", "work"))
     if not control.finish():
         return -1
-    assert control.emitted == worked_out(world_of(control))
+    assert control.emitted == worked_out(plain_plane_of(control))
     return control.stopped
 
 
@@ -219,16 +218,16 @@ def check_timers(seed: int) -> bool:
     raw = with_timers(draw, random_windows(draw, fault_tolerance={"method": "none"}))
     control = Ending(raw, seed, STOPS)
     late = 0
-    emit = world_of(control).emit_ticks
+    emit = plain_plane_of(control).emit_ticks
 
     def counted(partition: Partition, upto: int) -> None:
         nonlocal late
         late += upto - partition.time.ticks > 1
         emit(partition, upto)
 
-    world_of(control).emit_ticks = counted  # type: ignore[method-assign]
+    plain_plane_of(control).emit_ticks = counted  # type: ignore[method-assign]
     control.finish()
-    for partition in world_of(control).all_partitions():
+    for partition in plain_plane_of(control).all_partitions():
         if partition.operator.timer_ns:
             assert partition.time.ticks == partition.due == (control.clock.now_ns() - 1) // partition.operator.timer_ns
     return late > 0
@@ -273,7 +272,7 @@ def pass_barriers(patch: pytest.MonkeyPatch) -> None:
     right = Task.arrive
 
     def arrive(self: Task, *items: Any) -> None:
-        if items and isinstance(items[0], Mark):
+        if items and isinstance(items[0], Watermark):
             items[0].ticket = self.host.ticket()
             self.queue.append(items[0])
             self.cores.dispatch()
@@ -288,9 +287,9 @@ def take_marks_while_paused(patch: pytest.MonkeyPatch) -> None:
     right = Task.arrive
 
     def arrive(self: Task, *items: Any) -> None:
-        if items and isinstance(items[0], Mark) and self.paused_until_ns and not self.barriers and not self.queue:
-            items[0].begun = self.world.next_number()  # as at its turn, or no partition would listen to it
-            self.world.watermarks.turn(items[0], self)
+        if items and isinstance(items[0], Watermark) and self.paused_until_ns and not self.barriers and not self.queue:
+            items[0].begun = self.plane.next_number()  # as at its turn, or no partition would listen to it
+            self.plane.watermarks.turn(items[0], self)
         else:
             right(self, *items)
 
@@ -312,14 +311,14 @@ def promise_while_paused(patch: pytest.MonkeyPatch) -> None:
 
 def emit_while_paused(patch: pytest.MonkeyPatch) -> None:
     """The timer of a paused task goes on."""
-    right = World.emit_ticks
+    right = PlainPlane.emit_ticks
 
-    def emit(self: World, partition: Partition, upto: int) -> None:
+    def emit(self: PlainPlane, partition: Partition, upto: int) -> None:
         until, partition.task.paused_until_ns = partition.task.paused_until_ns, 0
         right(self, partition, upto)
         partition.task.paused_until_ns = until
 
-    patch.setattr(World, "emit_ticks", emit)
+    patch.setattr(PlainPlane, "emit_ticks", emit)
 
 
 def owe_nothing(patch: pytest.MonkeyPatch) -> None:

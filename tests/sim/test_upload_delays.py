@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from reference.world import World
 from small_jobs import scenario, simulate
 
 from sim.control.assembly import PlaneFactory
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 MS = 10**6
-PLANES: dict[str, PlaneFactory] = {"reference": World, "compiled": CompiledPlane}
+PLANES: dict[str, PlaneFactory] = {"plain": PlainPlane, "compiled": CompiledPlane}
 
 
 def job(**network: Any) -> dict[str, Any]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from reference import event_time
-from reference.world import World
 from small_jobs import scenario
 
 from models.errors import InputError
@@ -14,6 +12,8 @@ from models.scenario.scenario import Scenario
 from models.steady_state.estimate import SECONDS_PER_WATERMARK, check_limits, estimate
 from models.steady_state.watermarks import watermarks
 from sim.engine import simulate
+from sim.plain.plane import PlainPlane
+from sim.plain.watermarks import Watermarks
 
 
 def job(window: bool = True, **changes: Any) -> Scenario:
@@ -42,10 +42,10 @@ def job(window: bool = True, **changes: Any) -> Scenario:
 
 def test_as_many_watermarks_go_over_channels_as_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     sent = []
-    arrive = event_time.Watermarks._arrive
-    monkeypatch.setattr(event_time.Watermarks, "_arrive", lambda *args: (sent.append(1), arrive(*args))[1])
+    arrive = Watermarks._arrive
+    monkeypatch.setattr(Watermarks, "_arrive", lambda *args: (sent.append(1), arrive(*args))[1])
     made = job()
-    simulate(made, plane=World)
+    simulate(made, plane=PlainPlane)
     # a to mid 20 /s over 6 channels, mid to last the same over 6, b to last 5 /s over 2
     assert watermarks(made) == pytest.approx(20 * (20 * 6 + 20 * 6 + 5 * 2))
     assert len(sent) == pytest.approx(watermarks(made), rel=0.02)

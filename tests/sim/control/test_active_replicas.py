@@ -11,7 +11,6 @@ from random import Random
 import pytest
 from moves_beside import BESIDE
 from moving_jobs import MS, Crash
-from reference.world import World
 from replicated_jobs import drawn_crashes, replicated_job, replicated_keys, run
 from small_jobs import scenario
 from test_planes import differences
@@ -26,6 +25,7 @@ from sim.control.recovery import LostPartition
 from sim.control.replicas import Replica, Replicas
 from sim.data_plane import DataPlane, Listener
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 MORE_NS = 20 * 10**9  # for runs that are slow: what is stuck is stuck for ever
 
@@ -40,7 +40,7 @@ def campaign(what: str, seeds: range, count: int, compares: bool = True) -> dict
         for crashes in [[], *drawn_crashes(seed, count)]:
             outcome = run(made, CompiledPlane, crashes)
             if compares:
-                plain = run(made, World, crashes)
+                plain = run(made, PlainPlane, crashes)
                 assert differences(plain.records, outcome.records) == [], (what, seed, crashes)
             tables = outcome.records.tables
             lost = Action.LOSE_STATE in tables["decisions"]["action"].tolist()

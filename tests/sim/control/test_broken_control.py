@@ -10,21 +10,21 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-import reference.checkpoint
 import test_control_rules as rules
 from lab.mutants import MUTANTS
-from reference.checkpoint import CheckpointCoordinator
-from reference.host import Host
-from reference.outbox import Places
-from reference.task import Task
-from reference.world import World
 from test_fair_links import equal_messages_leave_in_the_order_of_sending, last_of_equals_first
 
 import sim.control.checkpoint_hosts
 import sim.control.recovery
+import sim.plain.checkpoint
 from sim.control.assembly import Control
 from sim.control.instances import Instances
 from sim.control.recovery import Recovery
+from sim.plain.checkpoint import CheckpointCoordinator
+from sim.plain.host import Host
+from sim.plain.outbox import Places
+from sim.plain.plane import PlainPlane
+from sim.plain.task import Task
 
 Patch = pytest.MonkeyPatch
 
@@ -65,9 +65,9 @@ def writes_what_was_not_sent(patch: Patch) -> None:
     """The remote store is busy with a checkpoint that never came."""
 
     def comes(coordinator: CheckpointCoordinator, transfer: Any) -> None:
-        world = coordinator.world
-        written = world.remote.departure_ns(world.clock.now_ns(), transfer.bytes)
-        world.clock.at(written, reference.checkpoint._rank(transfer), lambda _: coordinator._stored(transfer))
+        plane = coordinator.plane
+        written = plane.remote.departure_ns(plane.clock.now_ns(), transfer.bytes)
+        plane.clock.at(written, sim.plain.checkpoint._rank(transfer), lambda _: coordinator._stored(transfer))
 
     patch.setattr(CheckpointCoordinator, "_at_remote", comes)
 
@@ -110,14 +110,14 @@ def keeps_nothing_for_replicas(patch: Patch) -> None:
 
 def keeps_the_place(patch: Patch) -> None:
     """The place of a tuple that is lost with the link of its sender is never free again."""
-    cut = World._cut_links
+    cut = PlainPlane._cut_links
 
-    def cuts(world: World, dead: Host) -> None:
+    def cuts(plane: PlainPlane, dead: Host) -> None:
         with pytest.MonkeyPatch.context() as meanwhile:
             meanwhile.setattr(Places, "leave", lambda _places: None)
-            cut(world, dead)
+            cut(plane, dead)
 
-    patch.setattr(World, "_cut_links", cuts)
+    patch.setattr(PlainPlane, "_cut_links", cuts)
 
 
 BROKEN: list[tuple[Callable[[Patch], None], Callable[[], None]]] = [

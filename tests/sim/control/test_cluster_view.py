@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from decided import said as decided
 from moving_jobs import MS, Crash, crashes, moving_job, run
-from reference.world import World
 from small_jobs import scenario
 from test_planes import differences, on_both
 
@@ -22,6 +21,7 @@ from sim.kernel.event_loop.plane import CompiledPlane
 from sim.migration.move import MoveContext, MoveProtocol
 from sim.migration.protocol import Message
 from sim.migration.protocols.cpa import CPA
+from sim.plain.plane import PlainPlane
 
 DETECTED = 3000  # of a crash at 2.05 s [ms]: a time-out after the heartbeat of 2 s
 
@@ -184,7 +184,7 @@ def test_a_run_that_is_started_towards_a_dead_task_does_not_reach_its_successor(
     raw = job({"dies": dies(0, 2050, repair), "move": moves(2100)})
     made = scenario(raw | {"seed": 1})
     Heard.tasks.clear()
-    outcomes = [run(made, plane, instead={"cpa": Heard}) for plane in (World, CompiledPlane)]
+    outcomes = [run(made, plane, instead={"cpa": Heard}) for plane in (PlainPlane, CompiledPlane)]
     assert differences(outcomes[0].records, outcomes[1].records) == []
     assert outcomes[0].faults == []
     assert Heard.tasks == set()
@@ -205,7 +205,9 @@ class Patient(CPA):
 
 
 def test_a_timer_of_a_task_rings_after_its_time_and_the_move_goes_on() -> None:
-    plain, compiled = (run(moving_job(3, "cpa"), plane, instead={"cpa": Patient}) for plane in (World, CompiledPlane))
+    plain, compiled = (
+        run(moving_job(3, "cpa"), plane, instead={"cpa": Patient}) for plane in (PlainPlane, CompiledPlane)
+    )
     assert differences(plain.records, compiled.records) == []
     assert compiled.faults == []
     table = compiled.records.tables["migrations"]
@@ -221,10 +223,10 @@ def test_a_timer_of_a_task_rings_after_its_time_and_the_move_goes_on() -> None:
 @pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 6), marks=pytest.mark.slow)], ids=["few", "more"])
 def test_a_timer_is_gone_with_its_task_and_with_its_run(seeds: range) -> None:
     for seed in seeds:
-        calm = run(moving_job(seed, "cpa"), World, instead={"cpa": Patient})
+        calm = run(moving_job(seed, "cpa"), PlainPlane, instead={"cpa": Patient})
         for crash in crashes(seed, calm.moments, 4):
             outcomes = [
-                run(moving_job(seed, "cpa"), plane, crash, {"cpa": Patient}) for plane in (World, CompiledPlane)
+                run(moving_job(seed, "cpa"), plane, crash, {"cpa": Patient}) for plane in (PlainPlane, CompiledPlane)
             ]
             assert differences(outcomes[0].records, outcomes[1].records) == []
             assert outcomes[1].faults == []

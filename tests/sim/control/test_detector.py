@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from moving_jobs import Crash, moving_job, run
-from reference.world import World
 from seeds import sample
 from small_jobs import random_job, scenario, simulate, storm
 from test_planes import differences, on_both
@@ -23,6 +22,7 @@ from models.units import to_ns
 from sim.control.heartbeats import Heartbeats, Silence
 from sim.draws import code_of, source_id, time_sampler, uniform
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 S = 10**9
 
@@ -250,7 +250,7 @@ def test_nothing_is_lost_where_a_host_is_fenced_in_a_move(seed: int) -> None:
     for _ in range(2):
         at = draw.choice(calm.moments) + draw.randrange(2)
         crash = Crash(draw.randrange(5), at, draw.choice([1, 30, 400]) * 10**6, fenced=True)
-        plain, compiled = (run(job, plane, crash) for plane in (World, CompiledPlane))
+        plain, compiled = (run(job, plane, crash) for plane in (PlainPlane, CompiledPlane))
         assert differences(plain.records, compiled.records) == []
         assert compiled.faults == []
         assert "suspicion" in compiled.records.tables["failures"]["cause"]

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reference.world import World
 from test_sharing import same_rows
 
 from holdfast.cli import main
@@ -22,6 +21,7 @@ from scenarios.reliability.failure_replay import replayed
 from scenarios.runs.run import run
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 LOG = """host,down,up
 a,1000,1010
@@ -87,7 +87,7 @@ def test_a_window_begins_with_hosts_that_are_down_and_ends_before_its_end(folder
 
 def test_both_data_planes_give_equal_rows(folder: Path) -> None:
     made = replayed(scenario(hosts=HOSTS, speed=10.0), folder)
-    one, other = (simulate(made, plane=plane) for plane in (World, CompiledPlane))
+    one, other = (simulate(made, plane=plane) for plane in (PlainPlane, CompiledPlane))
     assert same_rows(one, other)
     failed = np.asarray(one.tables["failures"]["failed_ns"])
     assert sorted(failed.tolist()) == [0, 5_200_000_000, 7_000_000_000, 10_000_000_000, 20_000_000_000, 20_100_000_000]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from reference.world import World
 from test_planes import differences
 
 from models.records.tables import RunRecords
@@ -15,6 +14,7 @@ from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.engine import records
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 MS = 1_000_000
 NS = 1_000_000_000
@@ -110,7 +110,7 @@ def moved(plane: PlaneFactory, by: str, made: Scenario | None = None) -> RunReco
 
 
 @pytest.mark.parametrize("by", ["redirect", "duplicate"])
-@pytest.mark.parametrize("plane", [World, CompiledPlane], ids=["plain", "compiled"])
+@pytest.mark.parametrize("plane", [PlainPlane, CompiledPlane], ids=["plain", "compiled"])
 def test_a_move_loses_nothing_and_counts_nothing_twice(by: str, plane: PlaneFactory) -> None:
     here, there = moved(plane, ""), moved(plane, by)
     for found in (here, there):
@@ -125,7 +125,7 @@ def test_a_move_loses_nothing_and_counts_nothing_twice(by: str, plane: PlaneFact
 
 @pytest.mark.parametrize("by", ["redirect", "duplicate"])
 def test_both_planes_move_alike(by: str) -> None:
-    assert differences(moved(World, by), moved(CompiledPlane, by)) == []
+    assert differences(moved(PlainPlane, by), moved(CompiledPlane, by)) == []
 
 
 def beside(what: str, **changes: Any) -> Scenario:
@@ -149,7 +149,7 @@ def beside(what: str, **changes: Any) -> Scenario:
 def test_a_move_loses_nothing_beside_what_slows_it_down(by: str, what: str, host: str | None) -> None:
     crash = {"at": "1550 ms", "kind": "host-failure", "host": host, "repair": "300 ms"}
     made = beside(what, events={"crash": crash}) if host else beside(what)
-    plain, compiled = moved(World, by, made), moved(CompiledPlane, by, made)
+    plain, compiled = moved(PlainPlane, by, made), moved(CompiledPlane, by, made)
     assert differences(plain, compiled) == []
     if what == "buffers":
         unsent = compiled.tables["buffers"]
@@ -163,13 +163,13 @@ def test_a_move_loses_nothing_beside_what_slows_it_down(by: str, what: str, host
 @pytest.mark.parametrize("host", ["h-0", "h-1", "h-2"])
 def test_a_crash_after_a_move_loses_nothing(by: str, host: str) -> None:
     made = job(events={"crash": {"at": "2500 ms", "kind": "host-failure", "host": host, "repair": "300 ms"}})
-    plain, compiled = moved(World, by, made), moved(CompiledPlane, by, made)
+    plain, compiled = moved(PlainPlane, by, made), moved(CompiledPlane, by, made)
     assert differences(plain, compiled) == []
     assert compiled.tables["ledger"]["lost"].tolist() == [0, 0]
     assert compiled.tables["ledger"]["duplicated"].tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("plane", [World, CompiledPlane], ids=["plain", "compiled"])
+@pytest.mark.parametrize("plane", [PlainPlane, CompiledPlane], ids=["plain", "compiled"])
 def test_without_the_copy_of_the_buffer_tuples_are_missing(plane: PlaneFactory) -> None:
     class Careless(Moving):
         def begin(self, host: int) -> int:

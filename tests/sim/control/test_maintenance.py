@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from elastic_jobs import elastic_job
 from moving_jobs import MS, Crash, Outcome, crashes, run
-from reference.world import World
 from seeds import sample
 from small_jobs import scenario, simulate
 from test_planes import differences
@@ -26,6 +25,7 @@ from models.scenario.maintenance import FreshAllocation, LoadHistory
 from models.scenario.scenario import Scenario
 from scenarios.runs.maintenance import HistoryPlanner, planner_of
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 S = 1000 * MS
 HOSTS = {"a": ("h-0", "h-1"), "b": ("h-2", "h-3")}  # of the two operators below
@@ -242,7 +242,7 @@ def test_what_has_lost_its_checkpoint_host_or_owner_is_left_to_the_next_checkpoi
     raw = shifting(first="9600 ms", every="30 s", theta=0.0).model_dump(mode="json", by_alias=True)
     made = scenario(raw | {"elasticity": raw["elasticity"] | {"hosts": ["h"]}})
     inputs, watch = watched(made)
-    outcome = run(made, World, Crash(2, 9200 * MS, None), assists=False, inputs=inputs)
+    outcome = run(made, PlainPlane, Crash(2, 9200 * MS, None), assists=False, inputs=inputs)
     (row,) = rows(outcome.records)
     assert (row["groups"], watch.seen[0].takes.tolist()) == (4, [False, True, False, True, True])
     assert {group[0] for _, group, _ in sent_away(outcome.records)} == {"b"}
@@ -257,7 +257,7 @@ def test_too_few_looks_are_said() -> None:
 
 def test_without_a_planner_there_is_no_maintenance() -> None:
     with pytest.raises(ValueError, match="planner"):
-        run(shifting(), World)
+        run(shifting(), PlainPlane)
 
 
 # -- what it costs
@@ -290,7 +290,7 @@ def test_the_checkpoint_before_stays_until_the_new_one_is_stored() -> None:
     at = {"before": Crash(1, 10_400 * MS, None), "after": Crash(1, 11_900 * MS, None)}
     resumed = {}
     for name, crash in at.items():
-        outcome = run(made, World, crash, assists=False, inputs=worst(made))
+        outcome = run(made, PlainPlane, crash, assists=False, inputs=worst(made))
         assert outcome.faults == []
         (host,) = {row["target"] for row in rows(outcome.records, "recoveries") if row["operator"] == 2}
         resumed[name] = outcome.records.hosts[host]
@@ -302,9 +302,9 @@ def test_an_attempt_that_does_not_arrive_counts_with_the_one_that_does() -> None
     # The new checkpoint host of a[0] dies as the first checkpoint is on its way to it, and is back before the next one.
     made = shifting(first="10 s", every="30 s", theta=0.0)
     inputs = worst(made)
-    targets = {group: host for _, group, host in sent_away(run(made, World, assists=False, inputs=inputs).records)}
+    targets = {group: host for _, group, host in sent_away(run(made, PlainPlane, assists=False, inputs=inputs).records)}
     crash = Crash(int(targets["a[0]"][-1]) + 1, 11_003 * MS, 300 * MS)
-    outcome = run(made, World, crash, assists=False, inputs=inputs)
+    outcome = run(made, PlainPlane, crash, assists=False, inputs=inputs)
     (row,) = rows(outcome.records)
     assert outcome.faults == []
     attempts: dict[str, list[dict[str, Any]]] = {group: [] for group in targets}
@@ -336,7 +336,7 @@ def maintained(seed: int) -> Scenario:
     return made.model_copy(update={"fault_tolerance": tolerance})
 
 
-def ran(seed: int, plane: Any = World, crash: Crash | None = None, more_ns: int = 0) -> Outcome:
+def ran(seed: int, plane: Any = PlainPlane, crash: Crash | None = None, more_ns: int = 0) -> Outcome:
     made = maintained(seed)
     return run(made, plane, crash, assists=False, more_ns=more_ns, inputs=RunInputs(planner=planner_of(made)))
 
@@ -354,14 +354,14 @@ def moments(outcome: Outcome) -> list[int]:
 def test_nothing_is_lost_or_done_twice_whichever_host_dies(seed: int) -> None:
     plain = ran(seed)
     for crash in [None, *crashes(seed, moments(plain), 1)]:
-        assert ran(seed, World, crash).faults == [], crash
+        assert ran(seed, PlainPlane, crash).faults == [], crash
 
 
 @pytest.mark.parametrize("seed", sample(3, 6))
 def test_both_planes_give_equal_rows(seed: int) -> None:
     first = ran(seed)
     for crash in [None, *crashes(seed, moments(first), 1)]:
-        plain, fast = ran(seed, World, crash), ran(seed, CompiledPlane, crash)
+        plain, fast = ran(seed, PlainPlane, crash), ran(seed, CompiledPlane, crash)
         assert differences(plain.records, fast.records) == [], crash
 
 
@@ -382,7 +382,7 @@ def test_checkpoints_only_go_to_hosts_that_are_not_suspected() -> None:
         assert given is not None
         planner = Checked(given.maintenance, given.theta, given.seed)
         for crash in crashes(seed, moments(ran(seed)), 1):
-            run(made, World, crash, assists=False, inputs=RunInputs(planner=planner))
+            run(made, PlainPlane, crash, assists=False, inputs=RunInputs(planner=planner))
     assert len(set(seen)) >= 2  # hosts come, go and die
 
 
@@ -400,6 +400,6 @@ def test_the_random_jobs_do_what_they_are_for() -> None:
 def test_a_long_campaign(part: int) -> None:
     for seed in range(2000 + 100 * part, 2000 + 100 * (part + 1)):
         for crash in [None, *crashes(seed, moments(ran(seed)), 4)]:
-            # Moves wait in the queues of hosts that are overloaded for long: these have time to empty.
-            plain, fast = (ran(seed, plane, crash, more_ns=4 * S) for plane in (World, CompiledPlane))
+            # Instances wait in the queues of hosts that are overloaded for long: these have time to empty.
+            plain, fast = (ran(seed, plane, crash, more_ns=4 * S) for plane in (PlainPlane, CompiledPlane))
             assert plain.faults == differences(plain.records, fast.records) == [], (seed, crash)

@@ -17,11 +17,6 @@ import pytest
 from decided import said_in_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference.checkpoint import CheckpointCoordinator
-from reference.ledger import accounts
-from reference.partition import Partition
-from reference.task import Task
-from reference.world import World
 from small_jobs import (
     NS,
     Run,
@@ -39,6 +34,11 @@ from models.records.tables import NEVER
 from sim.data_plane import REMOTE
 from sim.engine import records
 from sim.operator_plan import Edge
+from sim.plain.audit import accounts
+from sim.plain.checkpoint import CheckpointCoordinator
+from sim.plain.partition import Partition
+from sim.plain.plane import PlainPlane
+from sim.plain.task import Task
 
 GUARANTEES = ("exactly-once", "at-least-once", "at-most-once", "none")
 
@@ -53,39 +53,39 @@ def check(draw: Random, guarantee: str) -> bool:
 def check_job(raw: dict[str, Any], guarantee: str, cuts: tuple[int, ...] = ()) -> bool:
     """The same for a given job."""
     run = drain(raw, cuts)
-    world = run.world
+    plane = run.plane
     conserved(run)
-    trimmed_rows_are_covered(world)
+    trimmed_rows_are_covered(plane)
     every_partition_has_one_owner(run)
     losses_are_legitimate(run)
     clean = drain(without_crashes(raw))
     if not (run.drained and clean.drained):
         return not any(run.control.cluster.host_alive)  # a dead cluster stands still
-    audit_equals_the_run_without_crashes(world, applied(clean.world))
+    audit_equals_the_run_without_crashes(plane, applied(clean.plane))
     the_guarantee_holds(run, guarantee)
     what_was_called_lost_never_came(run)
     if guarantee == "exactly-once" and not state_losses(run):  # an old copy may fill a gap of lost state, late
-        rows_that_took_one_path_are_in_order(world)
+        rows_that_took_one_path_are_in_order(plane)
     return True
 
 
 def conserved(run: Run) -> None:
     """Tuples sent = processed + dropped + under way; what was dropped unsent left no message."""
-    world = run.world
-    sent = run.replayed + sum(total[0] for (_, kind), total in world.messages().items() if kind in ("data", "local"))
-    visits = world.tables()["visits"]
-    sources = [plan.index for plan in world.plan.operators if plan.is_source]
+    plane = run.plane
+    sent = run.replayed + sum(total[0] for (_, kind), total in plane.messages().items() if kind in ("data", "local"))
+    visits = plane.tables()["visits"]
+    sources = [plan.index for plan in plane.plan.operators if plan.is_source]
     ended = visits["operator"][visits["end_ns"] != NEVER]
     processed = sum(1 for operator in ended.tolist() if operator not in sources)
-    assert sent + world.never_sent == processed + len(run.rows["dropped"]) + in_progress(world)
+    assert sent + plane.never_sent == processed + len(run.rows["dropped"]) + in_progress(plane)
 
 
-def trimmed_rows_are_covered(world: World) -> None:
+def trimmed_rows_are_covered(plane: PlainPlane) -> None:
     """What a partition was promised to be able to forget is in a stored checkpoint, or the loss was reported."""
-    checkpoint_host_died = {partition.name for partition in world.all_partitions() if partition.checkpoint is None}
-    for partition in world.all_partitions():
+    checkpoint_host_died = {partition.name for partition in plane.all_partitions() if partition.checkpoint is None}
+    for partition in plane.all_partitions():
         saved_at = partition.checkpoint.host if partition.checkpoint else REMOTE
-        assert saved_at == REMOTE or world.cluster.host_alive[saved_at], (
+        assert saved_at == REMOTE or plane.cluster.host_alive[saved_at], (
             f"the dead hold a checkpoint of {partition.name}"
         )
         if partition.operator.is_sink or partition.operator.is_source or partition.name in checkpoint_host_died:
@@ -99,7 +99,7 @@ def every_partition_has_one_owner(run: Run) -> None:
     """A live partition is at a task of its own operator on a live host; no two tasks of an operator share a host
     after recovery unless the placement began so."""
     cluster = run.control.cluster
-    for partition in run.world.all_partitions():
+    for partition in run.plane.all_partitions():
         assert cluster.partition_task[partition.number] == partition.task.index
         assert cluster.partition_live[partition.number] == partition.live
         assert cluster.task_alive[partition.task.index] == partition.task.alive
@@ -124,10 +124,10 @@ def losses_are_legitimate(run: Run) -> None:
         assert any(host == last[3] and last[5] <= died <= at for host, died, *_ in failures), name
 
 
-def audit_equals_the_run_without_crashes(world: World, clean: dict[tuple[int, int], Counter[int]]) -> None:
+def audit_equals_the_run_without_crashes(plane: PlainPlane, clean: dict[tuple[int, int], Counter[int]]) -> None:
     """The ledger's verdict on a drained run is the difference to the run without crashes."""
-    final = applied(world)
-    for index, account in accounts(world).items():
+    final = applied(plane)
+    for index, account in accounts(plane).items():
         partitions = [partition for partition in clean if partition[0] == index]
         assert account.expected == sum(len(clean[partition]) for partition in partitions)
         assert account.lost == {
@@ -139,24 +139,24 @@ def audit_equals_the_run_without_crashes(world: World, clean: dict[tuple[int, in
 
 
 def the_guarantee_holds(run: Run, guarantee: str) -> None:
-    world, reported = run.world, {name for _, name in state_losses(run)}
-    lost = {index: account.lost for index, account in accounts(world).items() if account.lost}
-    duplicated = sum(account.duplicated for account in accounts(world).values())
+    plane, reported = run.plane, {name for _, name in state_losses(run)}
+    lost = {index: account.lost for index, account in accounts(plane).items() if account.lost}
+    duplicated = sum(account.duplicated for account in accounts(plane).values())
     if guarantee in ("exactly-once", "at-most-once", "none"):
         assert duplicated == 0
     if guarantee in ("exactly-once", "at-least-once"):
-        unexplained(world, lost, reported)
+        unexplained(plane, lost, reported)
 
 
-def unexplained(world: World, lost: dict[int, set[tuple[int, int]]], reported: set[str]) -> None:
+def unexplained(plane: PlainPlane, lost: dict[int, set[tuple[int, int]]], reported: set[str]) -> None:
     """Every lost tuple belongs to a partition that reported a loss of state, or to an operator below one."""
     below: set[int] = set()
-    for plan in world.plan.operators:  # file order is topological here
+    for plan in plane.plan.operators:  # file order is topological here
         if any(name.startswith(f"{plan.name}[") for name in reported) or plan.index in below:
             below.update(edge.down.index for edge in plan.edges)
     for index, tuples in lost.items():
         for partition, tuple_id in tuples:
-            name = f"{world.plan.operators[index].name}[{partition}]"
+            name = f"{plane.plan.operators[index].name}[{partition}]"
             assert name in reported or index in below, f"{name} lost {tuple_id} and nobody said so"
 
 
@@ -167,17 +167,17 @@ def what_was_called_lost_never_came(run: Run) -> None:
     that is on its way may still take something, and without replay what is sent to a dead task is lost as well.
     """
     last = max((row[1] for row in run.rows["failures"]), default=-1)
-    end = {index: account.lost for index, account in accounts(run.world).items()}
+    end = {index: account.lost for index, account in accounts(run.plane).items()}
     for cut, lost, all_live in run.cuts:
         if all_live and last < cut:
             assert lost == end
 
 
-def rows_that_took_one_path_are_in_order(world: World) -> None:
+def rows_that_took_one_path_are_in_order(plane: PlainPlane) -> None:
     """Tuples that went through the same partitions are applied in the order of their source; pools keep no order."""
-    pools = {plan.index for plan in world.plan.operators if plan.description.threads > 1}
-    known = paths(world)
-    for partition in world.all_partitions():
+    pools = {plan.index for plan in plane.plan.operators if plan.description.threads > 1}
+    known = paths(plane)
+    for partition in plane.all_partitions():
         here = (partition.operator.index, partition.index)
         if partition.operator.is_source or partition.operator.index in pools:
             continue
@@ -286,7 +286,7 @@ def trim_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_replay(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(World, "replay", lambda self, sender, receiver: (0, 0))
+    patch.setattr(PlainPlane, "replay", lambda self, sender, receiver: (0, 0))
 
 
 def no_duplicate_drop(patch: pytest.MonkeyPatch) -> None:
@@ -297,7 +297,7 @@ def no_duplicate_drop(patch: pytest.MonkeyPatch) -> None:
 
         return broken
 
-    _wrapped(patch, World, "__init__", make)
+    _wrapped(patch, PlainPlane, "__init__", make)
 
 
 def restore_from_empty(patch: pytest.MonkeyPatch) -> None:
@@ -317,7 +317,7 @@ def late_checkpoint_of_an_old_incarnation(patch: pytest.MonkeyPatch) -> None:
 
 def checkpoints_survive_their_host(patch: pytest.MonkeyPatch) -> None:
     def make(crash: Any) -> Any:
-        def broken(self: World, host: int) -> None:
+        def broken(self: PlainPlane, host: int) -> None:
             before = {partition: partition.checkpoint for partition in self.all_partitions()}
             crash(self, host)
             for partition, checkpoint in before.items():
@@ -325,7 +325,7 @@ def checkpoints_survive_their_host(patch: pytest.MonkeyPatch) -> None:
 
         return broken
 
-    _wrapped(patch, World, "crash", make)
+    _wrapped(patch, PlainPlane, "crash", make)
 
 
 def life_of_checkpoint_host_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -357,14 +357,14 @@ def broadcast_copies_share_an_id(patch: pytest.MonkeyPatch) -> None:
 
 def held_tuples_forgotten(patch: pytest.MonkeyPatch) -> None:
     def make(release: Any) -> Any:
-        def broken(self: World, number: int) -> None:
+        def broken(self: PlainPlane, number: int) -> None:
             partition = next(partition for partition in self.all_partitions() if partition.number == number)
             partition.held = partition.held[1:]
             release(self, number)
 
         return broken
 
-    _wrapped(patch, World, "release", make)
+    _wrapped(patch, PlainPlane, "release", make)
 
 
 def restored_partition_does_not_resend(patch: pytest.MonkeyPatch) -> None:

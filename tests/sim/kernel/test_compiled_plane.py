@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from lattices import lattice_job
-from reference.world import World
 from small_jobs import NS, digest, queue, random_job, scenario, storm
 from watched import Watched, compiled, duration_ns, timers, tuples
 
@@ -18,6 +17,7 @@ from models.scenario.scenario import Scenario
 from sim.engine import build, records
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.scan.plane import ScanPlane
+from sim.plain.plane import PlainPlane
 
 METHODS: list[dict[str, Any]] = [
     {},
@@ -50,7 +50,7 @@ def run_with(made: Scenario, instants_ns: Sequence[int] = ()) -> RunRecords:
     return records(control, duration_ns(made))
 
 
-@pytest.mark.parametrize("plane", [World, CompiledPlane, ScanPlane])
+@pytest.mark.parametrize("plane", [PlainPlane, CompiledPlane, ScanPlane])
 def test_messages_are_all_that_were_sent_however_often_somebody_asks(plane: Any) -> None:
     made = queue({"distribution": "exponential", "mean": "10 ms"}, duration="3 s")
     once, often = build(made, plane=plane), build(made, plane=plane)

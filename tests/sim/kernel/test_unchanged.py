@@ -16,7 +16,6 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from reference.world import World
 from seeds import sample
 from small_jobs import random_job, simulate, storm
 
@@ -27,12 +26,13 @@ from scenarios.runs.inputs import inputs_of
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster_view import ClusterView
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 ROOT = Path(__file__).parents[3]
 FILE = Path(__file__).parents[1] / "data" / "plain_digests.json"
 RECORDED = json.loads(FILE.read_text())
 BEFORE = RECORDED["digests"] | RECORDED["trimmed_on_arrival"] | RECORDED["detected_late"]
-PLANES: dict[str, PlaneFactory] = {"reference": World, "compiled": CompiledPlane}
+PLANES: dict[str, PlaneFactory] = {"plain": PlainPlane, "compiled": CompiledPlane}
 # Simulated seconds of each file, enough to meet what is particular about it.
 FILES = {
     "scenarios/library/backlog.toml": 50,

@@ -1,6 +1,6 @@
 """Actions of protocols: the compiled plane against its specification, under random scripts of actions.
 
-Oracle: the plain plane of `reference`, by equality of all columns and of all that the listener is told; no tolerance.
+Oracle: `sim.plain`, by equality of all columns and of all that the listener is told; no tolerance.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from reference.world import World
 from scripts import MOVES, VERBS, run_script
 from small_jobs import random_job, storm
 from test_planes import METHODS, differences
 from test_planes import on_both as differences_of
 
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 
 def on_both(raw: dict[str, Any], seed: int, verbs: tuple[str, ...] = VERBS) -> list[str]:
     """Differences between the planes for the keys of a scenario under a script."""
     (plain, told), (compiled, told_too) = (
-        run_script(raw, plane, seed, verbs=verbs) for plane in (World, CompiledPlane)
+        run_script(raw, plane, seed, verbs=verbs) for plane in (PlainPlane, CompiledPlane)
     )
     return differences(plain, compiled) + ["told"] * (told != told_too)
 

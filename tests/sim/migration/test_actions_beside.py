@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference.partition import Visit
-from reference.world import World
 from scripts import MOVES, PACES, VERBS, Scripted, run_script, unchecked
 from sharing_jobs import share_cores
 from small_jobs import with_buffers, with_fair_links
@@ -30,11 +28,13 @@ from sim.data_plane import CONTROL
 from sim.engine import records
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.event_loop.state import NONE, TUPLE
+from sim.plain.partition import Visit
+from sim.plain.plane import PlainPlane
 
 BESIDE = ("cores", "buffers", "links", "all")
 
 
-@pytest.fixture(params=[World, CompiledPlane], ids=["plain", "compiled"])
+@pytest.fixture(params=[PlainPlane, CompiledPlane], ids=["plain", "compiled"])
 def plane(request: pytest.FixtureRequest) -> PlaneFactory:
     found: PlaneFactory = request.param
     return found
@@ -247,7 +247,7 @@ class Reckoned(Scripted):
 
     def check(self) -> None:
         self.checks += 1
-        if isinstance(self.plane, World):
+        if isinstance(self.plane, PlainPlane):
             self.check_tuples(self.plane)
             queued, taken = places_of(self.plane)
         else:
@@ -255,23 +255,23 @@ class Reckoned(Scripted):
             queued, taken = places_of_arrays(self.plane)
         assert queued == taken
 
-    def check_tuples(self, world: World) -> None:
+    def check_tuples(self, plane: PlainPlane) -> None:
         """What was sent is processed, dropped, or somewhere."""
-        found = len(world.wire) + len(world.recorder.rows["dropped"]) - world.never_sent
-        for task in world.tasks:
+        found = len(plane.wire) + len(plane.recorder.rows["dropped"]) - plane.never_sent
+        for task in plane.tasks:
             lanes = (*task.front, *task.queue, *task.serving, *task.back, *task.side)
             found += sum(isinstance(item, Visit) for item in lanes)
-        found += sum(len(partition.held) for partition in world._numbered)
-        visits = world.recorder._visits[::5]
-        found += sum(not world.plan.operators[operator].is_source for operator in visits)
+        found += sum(len(partition.held) for partition in plane._numbered)
+        visits = plane.recorder._visits[::5]
+        found += sum(not plane.plan.operators[operator].is_source for operator in visits)
         assert found == self.sendings
 
 
-def places_of(world: World) -> tuple[dict[int, int], dict[int, int]]:
+def places_of(plane: PlainPlane) -> tuple[dict[int, int], dict[int, int]]:
     """Tuples in the queue of each task with a bound and under way to it, and the places that are taken."""
-    live = [task for task in world.tasks if task.alive and task.places.count is not None]
+    live = [task for task in plane.tasks if task.alive and task.places.count is not None]
     queued = {task.index: sum(isinstance(item, Visit) for item in task.queue) for task in live}
-    for visit, task in world.wire.items():
+    for visit, task in plane.wire.items():
         if task in live and not visit.replayed:
             queued[task.index] += 1
     return queued, {task.index: task.places.taken for task in live}
@@ -300,7 +300,7 @@ def test_no_tuple_and_no_place_is_lost_at_any_action(what: str, plane: PlaneFact
         raw, verbs = random_run(what, seed, seed % 2 == 0, METHODS[seed // 2 % 4])
         made = unchecked(raw)
         control = Reckoned(RunPlan.of(made, RunInputs(), 0), plane, seed, 40, verbs)
-        if isinstance(control.plane, World):
+        if isinstance(control.plane, PlainPlane):
             count_sendings(control, control.plane)
         control.start()
         control.run(to_ns(made.duration_s))
@@ -309,9 +309,9 @@ def test_no_tuple_and_no_place_is_lost_at_any_action(what: str, plane: PlaneFact
     assert checks > 20 * len(seeds)
 
 
-def count_sendings(control: Reckoned, world: World) -> None:
+def count_sendings(control: Reckoned, plane: PlainPlane) -> None:
     """Count what is sent, and sent again."""
-    send, replay = world.send_tuple, world.replay
+    send, replay = plane.send_tuple, plane.replay
 
     def counted(*output: Any) -> None:
         control.sendings += 1
@@ -322,7 +322,7 @@ def count_sendings(control: Reckoned, world: World) -> None:
         control.sendings += rows
         return rows, size
 
-    world.send_tuple, world.replay = counted, counted_again  # type: ignore[method-assign]
+    plane.send_tuple, plane.replay = counted, counted_again  # type: ignore[method-assign]
 
 
 @pytest.mark.parametrize("what", BESIDE)

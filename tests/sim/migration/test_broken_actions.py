@@ -10,10 +10,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from reference.actions import Actions
-from reference.partition import Visit
-from reference.task import Task
-from reference.world import World
 from small_jobs import random_job, storm
 from test_actions import on_both
 from test_planes import differences
@@ -26,6 +22,10 @@ from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
 from sim.engine import records, simulate
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.actions import Actions
+from sim.plain.partition import Visit
+from sim.plain.plane import PlainPlane
+from sim.plain.task import Task
 
 
 def lattice_job(seed: int) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def ignore_the_cut(patch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """An action comes after the data of its instant."""
     right = Actions.pause
 
-    def pause(self: World, task: int, until_ns: int | None) -> None:
+    def pause(self: PlainPlane, task: int, until_ns: int | None) -> None:
         self.clock.at(self.clock.now_ns(), END_OF_INSTANT, lambda _: right(self, task, until_ns))
 
     patch.setattr(Actions, "pause", pause)
@@ -57,12 +57,12 @@ def ignore_the_cut(patch: pytest.MonkeyPatch) -> tuple[str, ...]:
 
 def route_at_arrival(patch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """A tuple goes to where its partition is when it arrives, not to where it was when it was sent."""
-    right = World._arrive
+    right = PlainPlane._arrive
 
-    def arrive(self: World, visit: Visit, _task: Task) -> None:
+    def arrive(self: PlainPlane, visit: Visit, _task: Task) -> None:
         right(self, visit, visit.partition.task)
 
-    patch.setattr(World, "_arrive", arrive)
+    patch.setattr(PlainPlane, "_arrive", arrive)
     return ("pause",)
 
 
@@ -70,7 +70,7 @@ def shorten_a_pause(patch: pytest.MonkeyPatch) -> tuple[str, ...]:
     """The last pause counts."""
     right = Actions.pause
 
-    def pause(self: World, task: int, until_ns: int | None) -> None:
+    def pause(self: PlainPlane, task: int, until_ns: int | None) -> None:
         if self.tasks[task].paused_until_ns and until_ns:
             self.tasks[task].paused_until_ns = 1
         right(self, task, until_ns)
@@ -86,7 +86,7 @@ def forward_early(patch: pytest.MonkeyPatch) -> tuple[str, ...]:
     def serve(self: Task, item: Any, ns: int, now: int) -> None:
         if isinstance(item, Visit) and self.operator.edges:
             for child, key in self.operator.outputs(item.row.id, item.row.key):
-                self.world.emit(item.partition, child, item.row.created_ns, key)
+                self.plane.emit(item.partition, child, item.row.created_ns, key)
         right(self, item, ns, now)
 
     def complete(self: Task, visit: Visit, now: int) -> None:

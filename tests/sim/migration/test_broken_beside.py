@@ -9,17 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from reference.actions import Actions
-from reference.outbox import Letter, Outbox, Places
-from reference.partition import Message, Visit
-from reference.task import Task
-from reference.world import World
 from test_actions import job, on_both
 from test_actions_beside import beside
 from test_broken_actions import lattice_job
 
 from models.records.tables import NEVER
 from sim.clock import PAUSES, SERVICE, TIMERS, Clock
+from sim.plain.actions import Actions
+from sim.plain.outbox import Outbox, Places
+from sim.plain.partition import Letter, Message, Visit
+from sim.plain.plane import PlainPlane
+from sim.plain.task import Task
 
 Broken = tuple[str, tuple[str, ...]]  # beside what it is noticed, under which verbs
 
@@ -54,7 +54,7 @@ def work_for_messages_at_full_pace(patch: pytest.MonkeyPatch) -> Broken:
         self.cores.free -= 1
         self.idle_threads -= 1
         self.serving[item] = (ns, now + ns)
-        self.world.clock.at(now + ns, SERVICE + self.index, lambda _: self.alive and self.end(item, ns))
+        self.plane.clock.at(now + ns, SERVICE + self.index, lambda _: self.alive and self.end(item, ns))
 
     patch.setattr(Task, "_serve", serve)
     return "cores", ("send", "speed")
@@ -80,14 +80,14 @@ def stop_the_outbox(patch: pytest.MonkeyPatch) -> Broken:
 
 def emit_what_waits_while_paused(patch: pytest.MonkeyPatch) -> Broken:
     """A paused source goes on when its outbox gets empty."""
-    right = World.emit_waiting
+    right = PlainPlane.emit_waiting
 
-    def emit_waiting(self: World, task: Task) -> None:
+    def emit_waiting(self: PlainPlane, task: Task) -> None:
         until, task.paused_until_ns = task.paused_until_ns, 0
         right(self, task)
         task.paused_until_ns = until
 
-    patch.setattr(World, "emit_waiting", emit_waiting)
+    patch.setattr(PlainPlane, "emit_waiting", emit_waiting)
     return "buffers", ("pause",)
 
 
@@ -138,7 +138,7 @@ def let_through_without_places(patch: pytest.MonkeyPatch) -> Broken:
 
 def overtake_what_is_unsent(patch: pytest.MonkeyPatch) -> Broken:
     """A message leaves at once."""
-    patch.setattr(Outbox, "post", lambda self, letter: self.world.send_message(*letter))
+    patch.setattr(Outbox, "post", lambda self, letter: self.plane.send_message(*letter))
     return "buffers", ("send", "barrier")
 
 
@@ -156,16 +156,16 @@ def wait_for_room_with_messages(patch: pytest.MonkeyPatch) -> Broken:
 
 def give_messages_a_channel_of_their_own(patch: pytest.MonkeyPatch) -> Broken:
     """A message on a shared link does not wait for the tuples of its channel."""
-    right = World.transmit
+    right = PlainPlane.transmit
 
-    def transmit(self: World, origin: Task, task: Task, size: int, comes: Any, tuples: bool = True) -> None:
+    def transmit(self: PlainPlane, origin: Task, task: Task, size: int, comes: Any, tuples: bool = True) -> None:
         if tuples or origin.host is task.host:
             right(self, origin, task, size, comes, tuples)
             return
         ends, latency = (origin.index, -1 - task.index), self.plan.latency_ns
         origin.host.link.send(self.clock.now_ns(), size, ends, self.next_number(), lambda at: comes(at + latency))
 
-    patch.setattr(World, "transmit", transmit)
+    patch.setattr(PlainPlane, "transmit", transmit)
     return "links", ("send",)
 
 

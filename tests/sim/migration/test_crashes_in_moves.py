@@ -10,7 +10,6 @@ from random import Random
 
 import pytest
 from moving_jobs import MS, Crash, Outcome, moving_job, run
-from reference.world import World
 from test_planes import differences
 
 from models.records.decisions import Action
@@ -18,6 +17,7 @@ from models.records.tables import NEVER
 from models.scenario.scenario import Scenario
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.migration.protocols import PROTOCOLS
+from sim.plain.plane import PlainPlane
 
 PHASES = {
     "cpa": {"move", "to_state", "to_checkpoint", "replayed"},
@@ -84,7 +84,7 @@ def test_nothing_is_lost_whoever_dies_in_whatever_phase(protocol: str) -> None:
 def test_planes_agree_whoever_dies_in_whatever_phase(protocol: str) -> None:
     chosen = [*campaign(protocol, range(310, 313), 1)]
     for job, phase, part, crashes in Random(1).sample(chosen, 3):
-        plain, compiled = (run(job, plane, crashes) for plane in (World, CompiledPlane))
+        plain, compiled = (run(job, plane, crashes) for plane in (PlainPlane, CompiledPlane))
         assert differences(plain.records, compiled.records) == [], (job.seed, phase, part, crashes)
 
 

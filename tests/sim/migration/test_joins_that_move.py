@@ -12,8 +12,6 @@ import pytest
 from elastic_jobs import elastic_windows
 from moves_beside import moving_beside
 from moving_jobs import Crash, crashes, run
-from reference.mark import EventTime
-from reference.world import World
 from test_migrations_beside import check
 from test_planes import differences
 from test_windows_that_move import delivered, ran, wrong
@@ -23,6 +21,8 @@ from models.scenario.scenario import Scenario
 from sim.control.assembly import Control
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.migration.protocols import PROTOCOLS
+from sim.plain.partition import EventTime
+from sim.plain.plane import PlainPlane
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
@@ -72,7 +72,7 @@ def elastic_crash(seed: int) -> Crash | None:
 
 def elastic_differs(seed: int) -> list[str]:
     made, crash = elastic_windows(seed), elastic_crash(seed)
-    plain, fast = (run(made, plane, crash, assists=False) for plane in (World, CompiledPlane))
+    plain, fast = (run(made, plane, crash, assists=False) for plane in (PlainPlane, CompiledPlane))
     return differences(plain.records, fast.records) + fast.faults
 
 
@@ -86,7 +86,7 @@ def elastic_contents(seed: int) -> int:
     made = elastic_windows(seed)
     outcome, still = ran(made, elastic_crash(seed), None), ran(at_rest(made), None, None)
     assert outcome.faults == []
-    assert isinstance(outcome.control.plane, World)
+    assert isinstance(outcome.control.plane, PlainPlane)
     assert outcome.control.plane.watermarks.late == []
     assert delivered(outcome, made) == delivered(still, made)
     return len(outcome.records.tables["migrations"]["operator"])

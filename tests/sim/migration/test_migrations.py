@@ -18,7 +18,6 @@ from lab.broken_protocols import (
     ToStateWithoutBuffer,
 )
 from moving_jobs import Crash, Outcome, crashes, moving_job, run
-from reference.world import World
 from seeds import sample
 from test_planes import differences
 
@@ -27,6 +26,7 @@ from sim.control.assembly import PlaneFactory
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.migration.move import MoveProtocol
 from sim.migration.protocols import PROTOCOLS
+from sim.plain.plane import PlainPlane
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 
@@ -45,7 +45,7 @@ def campaign(protocol: str, seed: int, plane: PlaneFactory, count: int) -> list[
 @every_protocol
 @pytest.mark.parametrize("seed", sample(3, 5))
 def test_planes_agree_and_nothing_is_lost(protocol: str, seed: int) -> None:
-    one, other = (campaign(protocol, seed, plane, 2) for plane in (World, CompiledPlane))
+    one, other = (campaign(protocol, seed, plane, 2) for plane in (PlainPlane, CompiledPlane))
     for plain, compiled in zip(one, other, strict=True):
         assert differences(plain.records, compiled.records) == []
         assert compiled.faults == []
@@ -54,7 +54,7 @@ def test_planes_agree_and_nothing_is_lost(protocol: str, seed: int) -> None:
 @pytest.mark.parametrize("seed", sample(4, 8))
 def test_planes_agree_where_hosts_fail_again_and_again(seed: int) -> None:
     made = moving_job(seed, list(PROTOCOLS)[seed % len(PROTOCOLS)], 12, model="exponential", mtbf="1 s", repair="30 ms")
-    plain, compiled = (run(made, plane).records for plane in (World, CompiledPlane))
+    plain, compiled = (run(made, plane).records for plane in (PlainPlane, CompiledPlane))
     assert differences(plain, compiled) == []
 
 
@@ -71,7 +71,7 @@ def test_nothing_is_lost_in_many_crashes(protocol: str) -> None:
 def test_planes_agree_in_many_jobs(protocol: str) -> None:
     for seed in range(2000, 2040):
         for plain, compiled in zip(
-            *(campaign(protocol, seed, plane, 3) for plane in (World, CompiledPlane)), strict=True
+            *(campaign(protocol, seed, plane, 3) for plane in (PlainPlane, CompiledPlane)), strict=True
         ):
             assert differences(plain.records, compiled.records) == [], (protocol, seed)
 
@@ -86,7 +86,7 @@ def test_a_checkpoint_that_was_under_way_to_a_target_that_dies_is_still_the_only
     made = moving_job(seed, "direct")
     calm = run(made, CompiledPlane).records.tables["migrations"]
     crash = Crash(int(calm["target"][0]), int(calm["requested_ns"][0]) + 1_000_000, None)
-    plain, compiled = (run(made, plane, crash) for plane in (World, CompiledPlane))
+    plain, compiled = (run(made, plane, crash) for plane in (PlainPlane, CompiledPlane))
     assert differences(plain.records, compiled.records) == []
     assert compiled.faults == []
 

@@ -12,11 +12,6 @@ import pytest
 from lab.broken_protocols import HeldForEver
 from moves_beside import BESIDE, moving_beside
 from moving_jobs import Crash, Outcome, crashes, run
-from reference.moves import Moves
-from reference.outbox import Places
-from reference.partition import Bundle, Partition, Visit
-from reference.task import Task
-from reference.world import World
 from seeds import sample
 from test_actions_beside import places_of, places_of_arrays
 from test_planes import differences
@@ -31,6 +26,11 @@ from sim.migration.protocol import Message
 from sim.migration.protocols import PROTOCOLS
 from sim.migration.protocols.cpa import CPA
 from sim.migration.protocols.cpal import CPAL
+from sim.plain.instances import GroupInstances
+from sim.plain.outbox import Places
+from sim.plain.partition import Bundle, Partition, Visit
+from sim.plain.plane import PlainPlane
+from sim.plain.task import Task
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 beside = pytest.mark.parametrize("what", BESIDE)
@@ -46,11 +46,11 @@ def campaign(what: str, protocol: str, seed: int, plane: PlaneFactory, count: in
 def check(what: str, protocol: str, seeds: Iterable[int], count: int) -> None:
     """The planes agree in all runs of a campaign, and nothing is wrong in any."""
     for seed in seeds:
-        one, other = (campaign(what, protocol, seed, plane, count) for plane in (World, CompiledPlane))
+        one, other = (campaign(what, protocol, seed, plane, count) for plane in (PlainPlane, CompiledPlane))
         for plain, compiled in zip(one, other, strict=True):
             assert differences(plain.records, compiled.records) == [], (what, protocol, seed)
             assert compiled.faults == [], (what, protocol, seed)
-            assert isinstance(plain.control.plane, World)
+            assert isinstance(plain.control.plane, PlainPlane)
             assert isinstance(compiled.control.plane, CompiledPlane)
             queued, taken = places_of(plain.control.plane)
             assert queued == taken
@@ -74,7 +74,7 @@ def test_planes_agree_and_nothing_is_lost_in_many_jobs(what: str, protocol: str)
 def test_planes_agree_where_hosts_fail_again_and_again(seed: int) -> None:
     storm = {"model": "exponential", "mtbf": "1 s", "repair": "30 ms"}
     made = moving_beside(BESIDE[seed], seed, list(PROTOCOLS)[seed % len(PROTOCOLS)], 12, **storm)
-    plain, compiled = (run(made, plane).records for plane in (World, CompiledPlane))
+    plain, compiled = (run(made, plane).records for plane in (PlainPlane, CompiledPlane))
     assert differences(plain, compiled) == []
 
 
@@ -86,7 +86,7 @@ def faulty(
 
     def outcome(crash: Crash | None) -> Outcome:
         clock = UnevenClock(seed, made.operators["in"].parallelism)
-        return run(made, World, crash, instead=instead, clock=clock, to_rest=True)
+        return run(made, PlainPlane, crash, instead=instead, clock=clock, to_rest=True)
 
     calm = outcome(None)
     found: list[tuple[object, list[str]]] = [(seed, calm.faults)] if calm.faults else []
@@ -118,7 +118,7 @@ def test_a_job_that_its_timers_overload_over_a_slow_channel_comes_to_rest_when_t
     left_ns = []
     for duration_s in (5.0, 10.0):
         longer = made.model_copy(update={"duration_s": duration_s})
-        outcome = run(longer, World, crash, clock=UnevenClock(103), to_rest=True)
+        outcome = run(longer, PlainPlane, crash, clock=UnevenClock(103), to_rest=True)
         assert outcome.faults == []
         left_ns.append(outcome.records.duration_ns - to_ns(duration_s))
     assert left_ns[1] > 1.5 * left_ns[0]  # with timers that never end there would be more and more
@@ -201,19 +201,19 @@ Broken = tuple[str, int]  # beside what it is noticed, and the first seed that i
 
 def bundles_do_not_wait(patch: pytest.MonkeyPatch) -> Broken:
     """What is sent again to wait its turn over a shared link comes in front at once."""
-    patch.setattr(World, "_bundle_arrives", lambda self, bundle, task: self._replay_arrives(bundle.visits, task))
+    patch.setattr(PlainPlane, "_bundle_arrives", lambda self, bundle, task: self._replay_arrives(bundle.visits, task))
     return "links", 11
 
 
 def bundles_take_places(patch: pytest.MonkeyPatch) -> Broken:
     """What is sent again takes places."""
-    right = World.open_bundle
+    right = PlainPlane.open_bundle
 
-    def open_bundle(self: World, bundle: Bundle, task: Task) -> None:
+    def open_bundle(self: PlainPlane, bundle: Bundle, task: Task) -> None:
         task.places.taken += len(bundle.visits)
         right(self, bundle, task)
 
-    patch.setattr(World, "open_bundle", open_bundle)
+    patch.setattr(PlainPlane, "open_bundle", open_bundle)
     return "buffers", 0
 
 
@@ -234,7 +234,7 @@ def duplicates_take_one_place(patch: pytest.MonkeyPatch) -> Broken:
 
 
 def _partitions(places: Places) -> list[Partition]:
-    return places.world.instances()
+    return places.plane.instances()
 
 
 def what_waits_for_a_state_keeps_its_place(patch: pytest.MonkeyPatch) -> Broken:
@@ -252,7 +252,7 @@ def what_waits_for_a_state_keeps_its_place(patch: pytest.MonkeyPatch) -> Broken:
 
 def adopt_without_outputs(patch: pytest.MonkeyPatch) -> Broken:
     """The new instance begins without the outputs that its checkpoint has."""
-    patch.setattr(Moves, "adopt", _adopt_without_outputs)
+    patch.setattr(GroupInstances, "adopt", _adopt_without_outputs)
     return "remote", 0
 
 
@@ -261,7 +261,7 @@ def _adopt_without_outputs(self: Any, instance: int, partition: int) -> None:
     self._numbered[instance].kept.clear()
 
 
-ADOPT = Moves.adopt
+ADOPT = GroupInstances.adopt
 ERRORS = [
     bundles_do_not_wait,
     bundles_take_places,
@@ -278,7 +278,7 @@ def test_a_broken_plane_is_noticed(
     what, first = error(monkeypatch)
 
     def noticed(seed: int) -> bool:
-        one, other = (campaign(what, "cpal", seed, plane, 2) for plane in (World, CompiledPlane))
+        one, other = (campaign(what, "cpal", seed, plane, 2) for plane in (PlainPlane, CompiledPlane))
         pairs = zip(one, other, strict=False)
         return any(differences(plain.records, compiled.records) or plain.faults for plain, compiled in pairs)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from reference.world import World
 from small_jobs import rows_of, scenario
 
 from models.records.tables import RunRecords
@@ -18,6 +17,7 @@ from sim.control.cluster import RunPlan
 from sim.data_plane import CONTROL, Timed
 from sim.engine import records
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 MS = 1_000_000
 SRC, Q, OUT = 0, 1, 2  # tasks of `line`; further sources come before
@@ -79,7 +79,7 @@ def run(
     return records(control, until), control.told  # type: ignore[attr-defined]
 
 
-@pytest.fixture(params=[World, CompiledPlane], ids=["plain", "compiled"])
+@pytest.fixture(params=[PlainPlane, CompiledPlane], ids=["plain", "compiled"])
 def plane(request: pytest.FixtureRequest) -> PlaneFactory:
     found: PlaneFactory = request.param
     return found

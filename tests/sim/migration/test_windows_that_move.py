@@ -14,10 +14,6 @@ from typing import Any
 import pytest
 from moves_beside import moving_beside
 from moving_jobs import MS, Crash, Outcome, crashes, run
-from reference.event_time import Watermarks
-from reference.mark import EventTime, Mark
-from reference.partition import Partition
-from reference.world import World
 from scripts import MOVES
 from test_actions import on_both
 from test_event_time_recovery import timers, windows
@@ -28,6 +24,9 @@ from models.scenario.scenario import Scenario
 from models.units import to_ns
 from sim.migration.move import MoveContext
 from sim.migration.protocols import PROTOCOLS
+from sim.plain.partition import EventTime, Partition, Watermark
+from sim.plain.plane import PlainPlane
+from sim.plain.watermarks import Watermarks
 
 MORE_NS = 8_000 * MS  # until all windows have ended and all is delivered
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -36,16 +35,16 @@ every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
 def ran(made: Scenario, crash: Crash | None, uneven: int | None) -> Outcome:
     """A run on the plain plane, until after the last arrival; with a seed on a clock that orders channels alone."""
     clock = None if uneven is None else UnevenClock(uneven, made.operators["in"].parallelism)
-    return run(made, World, crash, clock=clock, more_ns=MORE_NS)
+    return run(made, PlainPlane, crash, clock=clock, more_ns=MORE_NS)
 
 
 def delivered(outcome: Outcome, made: Scenario) -> Counter[int]:
     """How often the sink got each tuple that was created within the duration: timers go on after it."""
-    end, world = to_ns(made.duration_s), outcome.control.plane
-    assert isinstance(world, World)
+    end, plane = to_ns(made.duration_s), outcome.control.plane
+    assert isinstance(plane, PlainPlane)
     return Counter(
         tuple_id
-        for partition in world.all_partitions()
+        for partition in plane.all_partitions()
         if partition.operator.is_sink
         for tuple_id, created in zip(partition.applied, partition.applied_created_ns, strict=True)
         if created < end
@@ -62,7 +61,7 @@ def wrong(protocol: str, seed: int, count: int, uneven: bool, what: str = "windo
     runs = [(None, calm), *((crash, ran(made, crash, clock)) for crash in crashes(seed, calm.moments, count))]
     found: list[object] = []
     for crash, outcome in runs:
-        assert isinstance(outcome.control.plane, World)
+        assert isinstance(outcome.control.plane, PlainPlane)
         late = outcome.control.plane.watermarks.late
         if outcome.faults or late or delivered(outcome, made) != expected:
             found.append((seed, crash, outcome.faults, len(late)))
@@ -120,7 +119,7 @@ def hear_what_others_were_sent(patch: pytest.MonkeyPatch) -> Broken:
 def hear_what_was_made_before_the_redirect(patch: pytest.MonkeyPatch) -> Broken:
     """A watermark says something to an instance whose tuples went elsewhere when it was made."""
 
-    def is_meant(self: Watermarks, partition: Partition, mark: Mark) -> bool:
+    def is_meant(self: Watermarks, partition: Partition, mark: Watermark) -> bool:
         routes = partition.group.routes.get(mark.origin.index, (partition.group.owner,))
         return partition in routes
 
@@ -131,7 +130,7 @@ def hear_what_was_made_before_the_redirect(patch: pytest.MonkeyPatch) -> Broken:
 def hear_of_all_instances(patch: pytest.MonkeyPatch) -> Broken:
     """A watermark speaks for an instance that is silent, too."""
 
-    def speaks(self: Watermarks, sender: Partition, mark: Mark) -> bool:
+    def speaks(self: Watermarks, sender: Partition, mark: Watermark) -> bool:
         return sender.task is mark.origin and sender.live
 
     patch.setattr(Watermarks, "_speaks", speaks)
@@ -140,7 +139,7 @@ def hear_of_all_instances(patch: pytest.MonkeyPatch) -> Broken:
 
 def hear_of_the_planned_instance_alone(patch: pytest.MonkeyPatch) -> Broken:
     """Where a group has moved to is not known: event time stands still."""
-    patch.setattr(World, "instances_of", lambda self, group: [group])
+    patch.setattr(PlainPlane, "instances_of", lambda self, group: [group])
     return "cpa", 0
 
 

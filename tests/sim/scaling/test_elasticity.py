@@ -13,7 +13,6 @@ import pytest
 from decided import said as decided
 from elastic_jobs import elastic_job
 from moving_jobs import MS, Crash, crashes, run
-from reference.world import World
 from seeds import sample
 from small_jobs import scenario, simulate
 from test_planes import differences
@@ -28,6 +27,7 @@ from sim.data_plane import Statistic
 from sim.engine import build
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 S = 1000 * MS
 MORE_NS = 4 * S  # a job that a crash overloads ends its moves late
@@ -113,7 +113,7 @@ def test_without_asking_nothing_is_counted() -> None:
     assert rows(made, "hosts_in_use") == [(host, 0, 10 * S) for host in range(3)]
 
 
-@pytest.mark.parametrize("plane", [World, CompiledPlane])
+@pytest.mark.parametrize("plane", [PlainPlane, CompiledPlane])
 def test_nobody_can_look_at_what_is_not_counted(plane: PlaneFactory) -> None:
     control = build(counted(recording={}), plane=plane)
     with pytest.raises(ValueError, match="counted"):
@@ -154,7 +154,7 @@ def test_a_group_rests_after_its_move() -> None:
     again = 0
     for seed in range(12):
         seen: dict[tuple[int, int], int] = {}
-        made = run(elastic_job(seed, rest="1 s", high=0.3, low=0.05), World, assists=False).records
+        made = run(elastic_job(seed, rest="1 s", high=0.3, low=0.05), PlainPlane, assists=False).records
         for row in rows(made, "migrations"):
             if row[-1] == "balance":
                 group, requested = (row[1], row[2]), row[5]
@@ -165,14 +165,14 @@ def test_a_group_rests_after_its_move() -> None:
 
 
 def test_no_decision_is_taken_before_its_time() -> None:
-    made = run(elastic_job(3, begin="2 s"), World, assists=False).records
+    made = run(elastic_job(3, begin="2 s"), PlainPlane, assists=False).records
     assert min(made.tables["adaptations"]["at_ns"]) >= 2 * S
     assert min(made.tables["statistics"]["at_ns"]) < S
 
 
 def test_the_checkpoint_stays_with_the_host_that_had_the_group() -> None:
     outcome = run(
-        counted("400 /s", elasticity={"policy": "threshold", "high": 0.5, "low": 0.1, "period": "2 s"}), World
+        counted("400 /s", elasticity={"policy": "threshold", "high": 0.5, "low": 0.1, "period": "2 s"}), PlainPlane
     )
     for row in rows(outcome.records, "migrations"):
         partition = outcome.control.cluster.owner_of(outcome.control.plan.first_partition[row[1]] + row[2])
@@ -206,7 +206,7 @@ def scaled(**elasticity: Any) -> Scenario:
 
 
 def test_a_spare_host_is_acquired_when_nothing_fits_and_released_when_it_is_not_needed() -> None:
-    outcome = run(scaled(), World, assists=False)
+    outcome = run(scaled(), PlainPlane, assists=False)
     made = outcome.records
     assert outcome.faults == []
     acquired, left, released = decisions(made, "acquired", "to be left", "released")
@@ -228,7 +228,7 @@ def test_a_spare_host_is_acquired_when_nothing_fits_and_released_when_it_is_not_
 
 
 def test_a_spare_host_is_nothing_before_it_is_acquired() -> None:
-    made = run(scaled(scale_out=False), World).records
+    made = run(scaled(scale_out=False), PlainPlane).records
     for name, column in (("samples", "host"), ("checkpoints", "checkpoint_host"), ("migrations", "target")):
         assert 2 not in made.tables[name][column].tolist()
     assert 2 not in [row[0] for row in rows(made, "hosts_in_use")]
@@ -260,7 +260,7 @@ def test_after_rescaling_each_key_group_is_with_its_task(protocol: str) -> None:
     def event(at: str, tasks: int) -> dict[str, Any]:
         return {"kind": "rescale", "at": at, "operator": "sum", "parallelism": tasks, "protocol": protocol}
 
-    outcome = run(counted(events={"up": event("3 s", 3), "down": event("6 s", 2)}), World, assists=False)
+    outcome = run(counted(events={"up": event("3 s", 3), "down": event("6 s", 2)}), PlainPlane, assists=False)
     made, cluster = outcome.records, outcome.control.cluster
     assert outcome.faults == []
     up, down = rows(made, "rescales")
@@ -281,25 +281,25 @@ def test_after_rescaling_each_key_group_is_with_its_task(protocol: str) -> None:
 
 
 def campaign(seed: int, many: int) -> list[Crash]:
-    return crashes(seed, run(elastic_job(seed), World, assists=False).moments or [S], many)
+    return crashes(seed, run(elastic_job(seed), PlainPlane, assists=False).moments or [S], many)
 
 
 # With 54 and 64 a host was released that had a part upstream in a move.
 @pytest.mark.parametrize("seed", sample(4, 65, also=(54, 64)))
 def test_nothing_is_lost_or_done_twice_whichever_host_dies(seed: int) -> None:
     for crash in [None, *campaign(seed, 3)]:
-        assert run(elastic_job(seed), World, crash, assists=False).faults == [], crash
+        assert run(elastic_job(seed), PlainPlane, crash, assists=False).faults == [], crash
 
 
 @pytest.mark.parametrize("seed", sample(2, 8))
 def test_nothing_is_lost_or_done_twice_in_any_order(seed: int) -> None:
     for crash in [None, *campaign(seed, 1)]:
-        assert run(elastic_job(seed), World, crash, clock=UnevenClock(seed), assists=False).faults == [], crash
+        assert run(elastic_job(seed), PlainPlane, crash, clock=UnevenClock(seed), assists=False).faults == [], crash
 
 
 def test_a_key_group_that_died_as_its_checkpoint_came_to_the_target_takes_checkpoints_again() -> None:
     # Host 4 dies after its checkpoint for a lazy_move has left; the news freezes what is dead already.
-    outcome = run(elastic_job(5), World, Crash(4, 2240006001, 30 * MS), assists=False)
+    outcome = run(elastic_job(5), PlainPlane, Crash(4, 2240006001, 30 * MS), assists=False)
     assert outcome.faults == []
     taken = outcome.records.tables["checkpoints"]
     own = (taken["operator"] == 1) & (taken["key_group"] == 2)
@@ -310,18 +310,18 @@ def test_a_key_group_that_died_as_its_checkpoint_came_to_the_target_takes_checkp
 def test_both_planes_give_equal_rows(seed: int) -> None:
     made = elastic_job(seed)
     for crash in [None, *campaign(seed, 1)]:
-        plain, fast = (run(made, plane, crash, assists=False) for plane in (World, CompiledPlane))
+        plain, fast = (run(made, plane, crash, assists=False) for plane in (PlainPlane, CompiledPlane))
         assert differences(plain.records, fast.records) == [], crash
 
 
 @pytest.fixture(scope="module")
 def counted_rightly() -> RunRecords:
-    return run(elastic_job(1), World, assists=False).records
+    return run(elastic_job(1), PlainPlane, assists=False).records
 
 
 @pytest.mark.parametrize("field", Statistic._fields[1:])
 def test_the_planes_are_compared_in_all_that_is_counted(field: str, counted_rightly: RunRecords) -> None:
-    class Miscounting(World):
+    class Miscounting(PlainPlane):
         def statistics(self) -> list[Statistic]:
             first, *others = super().statistics()
             return [first._replace(**{field: getattr(first, field) + 1}), *others]
@@ -334,7 +334,7 @@ def test_the_planes_are_compared_in_all_that_is_counted(field: str, counted_righ
 def test_the_random_jobs_do_what_they_are_for(seeds: Iterable[int]) -> None:
     seen: dict[str, int] = {}
     for seed in seeds:
-        made = run(elastic_job(seed), World, assists=False).records
+        made = run(elastic_job(seed), PlainPlane, assists=False).records
         for cause in made.tables["migrations"]["cause"].tolist():
             seen[cause] = seen.get(cause, 0) + 1
         for word in ("acquired", "released", "stays overloaded", "is not left"):
@@ -349,6 +349,7 @@ def test_a_long_campaign(part: int) -> None:
     for seed in range(1000 + 250 * part, 1000 + 250 * (part + 1)):
         for crash in [None, *campaign(seed, 4)]:
             plain, fast = (
-                run(elastic_job(seed), plane, crash, assists=False, more_ns=MORE_NS) for plane in (World, CompiledPlane)
+                run(elastic_job(seed), plane, crash, assists=False, more_ns=MORE_NS)
+                for plane in (PlainPlane, CompiledPlane)
             )
             assert plain.faults == differences(plain.records, fast.records) == [], (seed, crash)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from reference.world import World
 from small_jobs import scenario, simulate
 
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
 
 BUSY: dict[str, Any] = {
     "duration": "5 s",
@@ -38,7 +38,7 @@ BUSY: dict[str, Any] = {
 def test_what_waits_is_what_the_specification_has_left_in_the_order_of_queues() -> None:
     made = scenario(BUSY)
     found = simulate(made, plane=CompiledPlane).tables["waiting"]
-    expected = simulate(made, plane=World).tables["waiting"]
+    expected = simulate(made, plane=PlainPlane).tables["waiting"]
     for column in expected:
         assert sorted(found[column].tolist()) == sorted(expected[column].tolist())
     assert found["task"].size > 500

@@ -14,8 +14,8 @@ from sim.draws import source_id
 
 def recursion(made: Scenario, servers: int) -> list[tuple[int, int, int]]:
     """(arrival, start, end) of every tuple in order of arrival, from the arrivals and the drawn services alone."""
-    world = built(made)
-    source, operator = world.sources[0], world.plan.operators[1]
+    plane = built(made)
+    source, operator = plane.sources[0], plane.plan.operators[1]
     assert operator.service_ns is not None
     free = [0] * servers
     rows = []

@@ -1,6 +1,6 @@
 """The scan against the event loop and their specification: equal rows, in every table, for the same scenario.
 
-Oracle: the plain plane of `reference`, by equality of all columns; no tolerance.
+Oracle: `sim.plain`, by equality of all columns; no tolerance.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference.world import World
 from scan_jobs import scan_job
 from small_jobs import queue, random_job
 from test_planes import differences
@@ -30,6 +29,7 @@ from sim.kernel.scan import setup
 from sim.kernel.scan.order import bits_of, cells_for, fits, order_by_keys, put_in_order
 from sim.kernel.scan.plane import ScanPlane
 from sim.kernel.scan.state import CHUNK, QUEUED
+from sim.plain.plane import PlainPlane
 from sim.recording import HistogramRecording, TupleRecording
 
 
@@ -57,7 +57,7 @@ def equal_on_three_planes(seed: int) -> None:
     raw = scan_job(Random(seed))
     assert kernel(raw).name == SCAN
     found = simulate(made(raw), plane=ScanPlane)
-    assert differences(simulate(made(raw), plane=World), found) == []
+    assert differences(simulate(made(raw), plane=PlainPlane), found) == []
     assert differences(simulate(made(raw), plane=CompiledPlane), found) == []
 
 
@@ -308,4 +308,4 @@ def test_what_the_scan_is_chosen_for_is_done_alike_by_the_event_loop(seed: int) 
 def test_a_long_campaign_of_the_scan(part: int) -> None:
     for seed in range(part * 1000, part * 1000 + 1000):
         job = made(scan_job(Random(seed)))
-        assert differences(simulate(job, plane=World), simulate(job, plane=ScanPlane)) == [], seed
+        assert differences(simulate(job, plane=PlainPlane), simulate(job, plane=ScanPlane)) == [], seed

@@ -1,6 +1,6 @@
 """Checkpoints in the scan: equal rows, in every table, to those of the event loop and of their specification.
 
-Oracle: the plain plane of `reference`, by equality of all columns; no tolerance.
+Oracle: `sim.plain`, by equality of all columns; no tolerance.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference.world import World
 from scan_jobs import checkpointed_job, writing_job
 from test_planes import differences
 from test_scan import WIDE, cut_up, kernel, made
@@ -28,6 +27,7 @@ from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.scan.plane import ScanPlane
 from sim.kernel.scan.state import LOG_CHUNK
+from sim.plain.plane import PlainPlane
 
 
 def checkpoint_hosts(raw: dict[str, Any], draw: Random) -> RunInputs:
@@ -49,7 +49,7 @@ def equal_checkpoints(seed: int) -> None:
     job = made(raw)
     assert kernel(raw).name == SCAN
     found = simulate(job, inputs, plane=ScanPlane)
-    assert differences(simulate(job, inputs, plane=World), found) == []
+    assert differences(simulate(job, inputs, plane=PlainPlane), found) == []
     assert differences(simulate(job, inputs, plane=CompiledPlane), found) == []
 
 
@@ -72,7 +72,7 @@ def test_snapshots_take_time_on_all_planes(seed: int) -> None:
     job = made(raw)
     assert kernel(raw).name == SCAN
     found = simulate(job, plane=ScanPlane)
-    assert differences(simulate(job, plane=World), found) == []
+    assert differences(simulate(job, plane=PlainPlane), found) == []
     assert differences(simulate(job, plane=CompiledPlane), found) == []
 
 
@@ -261,4 +261,4 @@ def test_a_job_on_one_host_has_nobody_to_hold_a_checkpoint() -> None:
 def test_a_long_campaign_of_checkpoints(part: int, job: Callable[[Random], dict[str, Any]]) -> None:
     for seed in range(part * 1000, part * 1000 + 1000):
         job = made(job(Random(seed)))
-        assert differences(simulate(job, plane=World), simulate(job, plane=ScanPlane)) == [], seed
+        assert differences(simulate(job, plane=PlainPlane), simulate(job, plane=ScanPlane)) == [], seed

@@ -1,19 +1,62 @@
-"""The processor of a host whose cores are shared evenly, or whose pace others change."""
+"""Hosts: a link, cores, and the processor where cores are shared evenly or others change the pace."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from reference.mark import Mark
-from reference.partition import Visit
-from sim.clock import SERVICE
+from models.scenario.cluster import HostGroup
+from sim.clock import SERVICE, Clock
 from sim.pace import FAR_NS, FULL, PARTS
+from sim.plain.link import FairLink, Link, LinkUse
+from sim.plain.partition import Message, Visit, Watermark, Work
+from sim.plain.task import Cores, Task
+from sim.plain.views import PlaneView
 
-if TYPE_CHECKING:
-    from reference.host import Host
-    from reference.task import Task, Work
-    from reference.world import World
+
+class Host:
+    """One host; its tasks share its cores, have cores of their own, or share a processor evenly."""
+
+    def __init__(self, clock: Clock, index: int, name: str, group: HostGroup, latency_ns: int, fair: bool) -> None:
+        self.clock, self.index, self.name, self.group, self.fair = clock, index, name, group, fair
+        self.life = 0  # how often the host has died
+        self.tickets = 0
+        self.latency_ns = latency_ns
+        self.use = LinkUse()
+        self.link = self._new_link()
+        self.cores = Cores(group.cores)
+        self.tasks: list[Task] = []
+        self.processor: Processor | None = None  # where cores are shared evenly, or the pace has changed
+
+    def ticket(self) -> int:
+        """Return the next place in the order of arrivals at this host."""
+        self.tickets += 1
+        return self.tickets
+
+    def cores_for(self, threads: int) -> Cores:
+        """Return the cores of a new task: the shared ones, or as many of its own as it has threads."""
+        return self.cores if self.group.cpu == "shared" else Cores(threads)
+
+    def scaled(self, service_ns: int) -> int:
+        """Return a service time on this host's speed, at least 1 ns."""
+        return service_ns if self.group.speed == 1.0 else max(1, round(service_ns / self.group.speed))
+
+    def crash(self) -> list[Task]:
+        """Empty the host, which has died; return its tasks."""
+        self.life += 1
+        if self.processor:
+            self.processor.stop()
+        tasks, self.tasks = self.tasks, []
+        self.cores = Cores(self.group.cores)
+        self.link.close()
+        self.use.forget()
+        self.link = self._new_link()
+        return tasks
+
+    def _new_link(self) -> Link | FairLink:
+        rate = self.group.network_bytes_per_s
+        if self.fair and rate:
+            return FairLink(self.clock, self.index, rate, self.use)
+        return Link(rate, self.latency_ns, self.use)
 
 
 @dataclass
@@ -21,7 +64,7 @@ class Service:
     """A service in progress: the work that it takes, what has been done of it, and what of that before the warm-up."""
 
     task: Task
-    item: Visit | Work
+    item: Visit | Work | Message
     start_ns: int
     work_ns: int
     done: int = 0  # parts of a nanosecond
@@ -33,7 +76,7 @@ class Service:
         return self.work_ns * PARTS - self.done
 
     def used_ns(self, done: int) -> int:
-        """CPU time that was used from the warm-up on, when so many parts are done."""
+        """Return the CPU time that was used from the warm-up on, when so many parts are done."""
         return min(self.work_ns, done // PARTS) - min(self.work_ns, self.before // PARTS)
 
 
@@ -55,8 +98,8 @@ class Processor:
     the next one.
     """
 
-    def __init__(self, world: World, host: Host, shares_evenly: bool) -> None:
-        self.world, self.host, self.clock = world, host, world.clock
+    def __init__(self, plane: PlaneView, host: Host, shares_evenly: bool) -> None:
+        self.plane, self.host, self.clock = plane, host, plane.clock
         self.shares_evenly = shares_evenly
         self.pace = FULL
         self.services: list[Service] = []  # in order of start
@@ -66,38 +109,38 @@ class Processor:
         self.used: dict[Task, Used] = {}
 
     def rate(self) -> tuple[int, int]:
-        """Work that a service gets done in a nanosecond, as a fraction."""
+        """Return the work that a service gets done in a nanosecond, as a fraction."""
         services, cores = len(self.services), self.host.group.cores
         if self.shares_evenly and services > cores:
             return self.pace * cores, FULL * services
         return self.pace, FULL
 
     def take_over(self) -> None:
-        """Services that began at full pace are in progress on the host."""
-        now, warmup = self.clock.now_ns(), self.world.warmup_ns
+        """Take over the services that began at full pace."""
+        now, warmup = self.clock.now_ns(), self.plane.warmup_ns
         for task in self.host.tasks:
             for item, (work, end) in task.serving.items():
-                if isinstance(item, Mark):
+                if isinstance(item, Watermark):
                     continue  # it takes no work
                 start = end - work
                 before = max(0, min(warmup, now) - start)
                 self.services.append(Service(task, item, start, work, (now - start) * PARTS, before * PARTS))
 
-    def begin(self, task: Task, item: Visit | Work, ns: int) -> None:
-        """A service of so much work begins."""
+    def begin(self, task: Task, item: Visit | Work | Message, ns: int) -> None:
+        """Begin a service of so much work."""
         self._settle()
         self.services.append(Service(task, item, self.clock.now_ns(), ns))
         self._set_end()
 
     def set_pace(self, pace: int) -> None:
-        """The pace is another one from now on."""
+        """Change the pace from now on."""
         if pace != self.pace:
             self._settle()
             self.pace = pace
             self._set_end()
 
     def stop(self) -> None:
-        """The host dies."""
+        """End all services: the host dies."""
         self._settle()
         for service in self.services:
             self._account(service)
@@ -106,7 +149,7 @@ class Processor:
 
     def _settle(self) -> None:
         """Take off what was done since the last change."""
-        now, warmup, (num, den) = self.clock.now_ns(), self.world.warmup_ns, self.rate()
+        now, warmup, (num, den) = self.clock.now_ns(), self.plane.warmup_ns, self.rate()
         for service in self.services:
             if self.changed_ns < warmup <= now:
                 service.before = service.done + (warmup - self.changed_ns) * num * PARTS // den
@@ -151,17 +194,17 @@ class Processor:
             total.used_ns += used
 
     def _from_warmup(self, service: Service, done: int) -> tuple[int, int]:
-        """(time in service, CPU time) from the warm-up on of a service of which so much is done now."""
-        now, warmup = self.clock.now_ns(), self.world.warmup_ns
+        """Return (time in service, CPU time) from the warm-up on of a service of which so much is done now."""
+        now, warmup = self.clock.now_ns(), self.plane.warmup_ns
         if now <= warmup:
             return 0, 0
         return now - max(service.start_ns, warmup), service.used_ns(done)
 
     def used_by(self, task: Task) -> Used:
-        """The accounts of a task now, with what is in progress."""
+        """Return the accounts of a task now, with what is in progress."""
         total = self.used.get(task, Used())
         made = Used(total.served_ns, total.used_ns)
-        now, warmup, (num, den) = self.clock.now_ns(), self.world.warmup_ns, self.rate()
+        now, warmup, (num, den) = self.clock.now_ns(), self.plane.warmup_ns, self.rate()
         for one in self.services:
             if one.task is task and isinstance(one.item, Visit):
                 begin = self.changed_ns

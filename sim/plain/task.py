@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from reference.mark import Mark
-from reference.outbox import Outbox, Places
-from reference.partition import Bundle, Message, Partition, Visit
 from sim.clock import SERVICE
-
-if TYPE_CHECKING:
-    from reference.host import Host
-    from reference.world import World
-    from sim.operator_plan import OperatorPlan
-
-
-class Work:
-    """Time that a task spends on something else than a tuple: writing a snapshot, installing a state."""
-
-    __slots__ = ("done", "ns", "partition", "ticket")
-
-    def __init__(self, ns: int, ticket: int, done: Callable[[], None], partition: Partition | None = None) -> None:
-        self.ns, self.ticket, self.done = ns, ticket, done
-        self.partition = partition  # whose snapshot is written
+from sim.operator_plan import OperatorPlan
+from sim.plain.outbox import Outbox, Places
+from sim.plain.partition import Bundle, HostView, Message, Visit, Watermark, Work
+from sim.plain.views import PlaneView
 
 
 class Cores:
@@ -63,24 +47,24 @@ class Cores:
 class Task:
     """One task: a front lane for replay and work, a queue behind it, and `threads` services at a time."""
 
-    def __init__(self, world: World, operator: OperatorPlan, index: int, host: Host, cores: Cores) -> None:
-        self.world, self.operator, self.index, self.host, self.cores = world, operator, index, host, cores
+    def __init__(self, plane: PlaneView, operator: OperatorPlan, index: int, host: HostView, cores: Cores) -> None:
+        self.plane, self.operator, self.index, self.host, self.cores = plane, operator, index, host, cores
         self.front: deque[Visit | Work] = deque()
-        self.queue: deque[Visit | Message | Mark | Bundle] = deque()
+        self.queue: deque[Visit | Message | Watermark | Bundle] = deque()
         # (work, end at full pace) [ns], in order of start
-        self.serving: dict[Visit | Work | Message | Mark, tuple[int, int]] = {}
+        self.serving: dict[Visit | Work | Message | Watermark, tuple[int, int]] = {}
         self.paused_until_ns = 0  # 0: not paused, NEVER: without an end
         self.in_hand: list[Message] = []  # their turn has come, and the listener is being told
         self.rules: list[tuple[int | None, int | None]] = []  # (partition, task of origin) whose tuples are held
         self.side: list[Visit] = []  # what these rules hold
         self.barriers: list[Message] = []  # those that wait for their twins on other channels
-        self.back: list[Visit | Message | Mark | Bundle] = []  # what has come behind them
+        self.back: list[Visit | Message | Watermark | Bundle] = []  # what has come behind them
         self.idle_threads = operator.description.threads
         self.busy_ns = 0
         self.alive = True
         self.died_ns: int | None = None
-        self.places = Places(world, self, operator.description.buffer)
-        self.outbox = Outbox(world, self)
+        self.places = Places(plane, self, operator.description.buffer)
+        self.outbox = Outbox(plane, self)
         cores.tasks.append(self)
 
     @property
@@ -100,20 +84,20 @@ class Task:
         return self.idle_threads > 0 and not self.stopped and not self.outbox
 
     def waiting(self) -> int:
-        """Number of tuples in both lanes, and beside them."""
+        """Return the number of tuples in both lanes, and beside them."""
         return sum(isinstance(item, Visit) for lane in (self.front, self.queue, self.back, self.side) for item in lane)
 
     def died_by(self, departed_ns: int) -> bool:
-        """Whether the host was dead before a transmission of this task had left the link at `departed_ns`."""
+        """Return whether the host was dead before a transmission had left the link at `departed_ns`."""
         return self.died_ns is not None and self.died_ns <= departed_ns
 
     def head_ticket(self) -> int | None:
-        """The place in the order of arrivals of what the task can start now, or None."""
+        """Return the place in the order of arrivals of what the task can start now, or None."""
         lane = self.front or self.queue
         return lane[0].ticket if lane and self.ready else None
 
-    def arrive(self, *items: Visit | Message | Mark | Bundle) -> None:
-        """Tuples, messages or watermarks have come over their channels."""
+    def arrive(self, *items: Visit | Message | Watermark | Bundle) -> None:
+        """Take in tuples, messages or watermarks that have come over their channels."""
         todo = deque(items)
         while todo:
             one = todo.popleft()
@@ -131,12 +115,12 @@ class Task:
             self._enter(one)
 
     def _is_last(self, barrier: Message) -> bool:
-        """Whether this one completes the oldest barrier that waits; another has to wait in turn."""
+        """Return whether this one completes the oldest barrier that waits; another has to wait in turn."""
         same = [other for other in self.barriers if other.token == barrier.token]
         return 1 + len(same) >= barrier.channels and (not self.barriers or self.barriers[0].token == barrier.token)
 
-    def _let_through(self, token: int) -> list[Visit | Message | Mark | Bundle]:
-        """What was held back, and the barriers of others, arrive once more."""
+    def _let_through(self, token: int) -> list[Visit | Message | Watermark | Bundle]:
+        """Return what was held back, and the barriers of others, which arrive once more."""
         again = [*(other for other in self.barriers if other.token != token), *self.back]
         for item in self.back:
             if isinstance(item, Visit):
@@ -145,11 +129,11 @@ class Task:
         return again
 
     def give_up_alignment(self) -> None:
-        """The oldest barrier is forgotten."""
+        """Forget the oldest barrier."""
         if self.barriers:
             self.arrive(*self._let_through(self.barriers[0].token))
 
-    def _enter(self, item: Visit | Message | Mark | Bundle) -> None:
+    def _enter(self, item: Visit | Message | Watermark | Bundle) -> None:
         if isinstance(item, Message) and not item.turn:
             self._take_in_hand(item)
             return
@@ -163,10 +147,10 @@ class Task:
 
     def _take_in_hand(self, message: Message) -> None:
         self.in_hand.append(message)
-        self.world.note_message(self, message)
+        self.plane.note_message(self, message)
 
     def go_on(self) -> None:
-        """It may start again what waits."""
+        """Start what waits, as far as that is possible again."""
         if self.operator.service_ns is not None:
             self.cores.dispatch()
             return
@@ -174,14 +158,14 @@ class Task:
             self.take()
 
     def holds(self, visit: Visit) -> bool:
-        """Whether a rule holds the tuple."""
+        """Return whether a rule holds the tuple."""
         return any(
             partition in (None, visit.partition.number) and origin in (None, visit.origin.index)
             for partition, origin in self.rules
         )
 
     def put_in_front(self, items: list[Visit] | list[Work]) -> None:
-        """Ahead of the queue, behind what is already in front."""
+        """Put items ahead of the queue, behind what is already in front."""
         if self.operator.service_ns is None and not self.stopped:
             for item in items:
                 self._admit(item)
@@ -190,7 +174,7 @@ class Task:
         self.cores.dispatch()
 
     def take(self) -> None:
-        """The item whose turn has come: serve it, hold it or drop it."""
+        """Serve, hold or drop the item whose turn has come."""
         if self.front:
             self._admit(self.front.popleft())
             return
@@ -199,12 +183,12 @@ class Task:
             self.places.leave()
         self._admit(item)
 
-    def _admit(self, item: Visit | Work | Message | Mark | Bundle) -> None:  # noqa: PLR0912 - one switch
-        now = self.world.clock.now_ns()
+    def _admit(self, item: Visit | Work | Message | Watermark | Bundle) -> None:  # noqa: PLR0912 - one switch
+        now = self.plane.clock.now_ns()
         if isinstance(item, Bundle):
-            self.world.open_bundle(item, self)
-        elif isinstance(item, Mark):
-            item.begun = self.world.next_number()
+            self.plane.open_bundle(item, self)
+        elif isinstance(item, Watermark):
+            item.begun = self.plane.next_number()
             self._serve(item, 0, now)
         elif isinstance(item, Work):
             self._serve(item, item.ns, now)
@@ -214,18 +198,18 @@ class Task:
             else:
                 self._take_in_hand(item)
         elif item.partition.retired:
-            self.world.drop(item, self, "moved")
+            self.plane.drop(item, self, "moved")
         elif self.holds(item):
             self.side.append(item)
         elif not item.partition.live:
             item.partition.held.append(item)
-        elif self.world.drops_duplicates and item.row.id in item.partition.position:
-            cost = self.world.plan.duplicate_ns
+        elif self.plane.drops_duplicates and item.row.id in item.partition.position:
+            cost = self.plane.plan.duplicate_ns
             if cost and self.operator.service_ns is not None:
                 item.start_ns, item.refused = now, True
                 self._serve(item, cost, now)
                 return
-            self.world.drop(item, self, "duplicate")
+            self.plane.drop(item, self, "duplicate")
         elif self.operator.service_ns is None:
             item.start_ns = now
             self._complete(item, now)
@@ -233,29 +217,29 @@ class Task:
             item.start_ns = now
             self._serve(item, self.host.scaled(self.operator.service_ns(item.row.id)), now)
 
-    def _serve(self, item: Visit | Work | Message | Mark, ns: int, now: int) -> None:
+    def _serve(self, item: Visit | Work | Message | Watermark, ns: int, now: int) -> None:
         self.cores.free -= 1
         self.idle_threads -= 1
         self.serving[item] = (ns, now + ns)
-        if self.host.processor and not isinstance(item, Mark):
+        if self.host.processor and not isinstance(item, Watermark):
             self.host.processor.begin(self, item, ns)
         else:
-            self.world.clock.at(now + ns, SERVICE + self.index, lambda _: self._end_at_full_pace(item, ns))
+            self.plane.clock.at(now + ns, SERVICE + self.index, lambda _: self._end_at_full_pace(item, ns))
 
-    def _end_at_full_pace(self, item: Visit | Work | Message | Mark, ns: int) -> None:
+    def _end_at_full_pace(self, item: Visit | Work | Message | Watermark, ns: int) -> None:
         # A watermark takes no work, whatever the pace.
         if self.alive and (
-            isinstance(item, Mark) or not self.host.processor
+            isinstance(item, Watermark) or not self.host.processor
         ):  # else the host died, or its processor took the service over
             self.end(item, ns)
 
-    def end(self, item: Visit | Work | Message | Mark, ns: int) -> None:
-        """The service of so much work is over."""
+    def end(self, item: Visit | Work | Message | Watermark, ns: int) -> None:
+        """End the service of so much work."""
         self.cores.free += 1
         self.idle_threads += 1
         self.busy_ns += ns
         self._count(item, ns)
-        if isinstance(item, Mark):
+        if isinstance(item, Watermark):
             item.served = True
         else:
             del self.serving[item]
@@ -264,50 +248,50 @@ class Task:
             elif isinstance(item, Message):
                 self._take_in_hand(item)
             else:
-                self._complete(item, self.world.clock.now_ns())
-        self._let_marks_pass()
+                self._complete(item, self.plane.clock.now_ns())
+        self._let_watermarks_pass()
         self.cores.dispatch()
-        self.world.notice(self)
-        self.world.tell()
+        self.plane.notice(self)
+        self.plane.tell()
 
-    def _count(self, item: Visit | Work | Message | Mark, ns: int) -> None:
-        """Whose work it was."""
+    def _count(self, item: Visit | Work | Message | Watermark, ns: int) -> None:
+        """Count whose work it was."""
         if isinstance(item, (Visit, Work)) and item.partition is not None:
             item.partition.cpu_ns += ns
             item.partition.served += isinstance(item, Visit)
 
-    def _let_marks_pass(self) -> None:
-        """A watermark passes when all services that began before it, on other threads too, have ended."""
-        while isinstance(first := next(iter(self.serving), None), Mark) and first.served:
+    def _let_watermarks_pass(self) -> None:
+        """Let a watermark pass when all services that began before it, on other threads too, have ended."""
+        while isinstance(first := next(iter(self.serving), None), Watermark) and first.served:
             del self.serving[first]
-            self.world.watermarks.turn(first, self)
+            self.plane.watermarks.turn(first, self)
 
     def _complete(self, visit: Visit, now: int) -> None:
-        """Effect and output of a tuple, at the end of its service."""
+        """Apply a tuple and emit its outputs, at the end of its service."""
         partition, row = visit.partition, visit.row
         if partition.retired:
-            self.world.drop(visit, self, "moved")
+            self.plane.drop(visit, self, "moved")
             return
-        if visit.refused or (self.world.drops_duplicates and row.id in partition.position):
-            self.world.drop(visit, self, "duplicate")  # or a twin on another thread was first
+        if visit.refused or (self.plane.drops_duplicates and row.id in partition.position):
+            self.plane.drop(visit, self, "duplicate")  # or a twin on another thread was first
             return
-        self.world.recorder.visit(self, visit.arrival_ns, visit.start_ns, now)
+        self.plane.recorder.visit(self, visit.arrival_ns, visit.start_ns, now)
         partition.measure(visit, now)
         partition.apply(row)
         if self.operator.is_sink:
-            self.world.recorder.delivery(self.operator.index, row.created_ns, now)
+            self.plane.recorder.delivery(self.operator.index, row.created_ns, now)
         if self.operator.joins is not None:
-            self.world.watermarks.join(partition, row, visit.origin.operator)
+            self.plane.watermarks.join(partition, row, visit.origin.operator)
         elif self.operator.windows is not None:
-            self.world.watermarks.enter(partition, row)
+            self.plane.watermarks.enter(partition, row)
         elif self.operator.edges:
             for child, key in self.operator.outputs(row.id, row.key):
-                self.world.emit(partition, child, row.created_ns, key)
+                self.plane.emit(partition, child, row.created_ns, key)
         if visit.replayed:
-            self.world.one_replayed(partition, self)
+            self.plane.one_replayed(partition, self)
 
     def crash(self, now_ns: int) -> list[Visit]:
-        """The host died; returns the tuples that are gone with it."""
+        """Empty the task, whose host died; return the tuples that are gone with it."""
         self.alive, self.died_ns = False, now_ns
         self.cores.tasks.remove(self)
         lanes = (self.serving, self.front, self.queue, self.back, self.side)
@@ -315,7 +299,7 @@ class Task:
             visit
             for lane in lanes
             for item in lane
-            for visit in (self.world.lost(item) if isinstance(item, Bundle) else [item])
+            for visit in (self.plane.lost(item) if isinstance(item, Bundle) else [item])
             if isinstance(visit, Visit)
         ]
         self.serving, self.front, self.queue = {}, deque(), deque()

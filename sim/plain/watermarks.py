@@ -9,18 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
-from reference.mark import Mark
-from reference.outbox import Passing
 from sim.clock import ARRIVAL, TICKS, channel
-
-if TYPE_CHECKING:
-    from reference.partition import Checkpoint, Partition, Row
-    from reference.source import Source
-    from reference.task import Task
-    from reference.world import World
-    from sim.operator_plan import Edge, OperatorPlan
+from sim.operator_plan import Edge, OperatorPlan
+from sim.plain.channels import Channels
+from sim.plain.partition import Checkpoint, Partition, Passing, Row, TaskView, Watermark
+from sim.plain.source import Source
 
 
 class Watermarks:
@@ -31,26 +25,26 @@ class Watermarks:
     sent to the other by then is in front of it, or in the checkpoint from which the receiver came back.
     """
 
-    def __init__(self, world: World) -> None:
-        self.world, self.clock = world, world.clock
-        self.sent_ns: dict[Task, int] = {}
+    def __init__(self, plane: Channels) -> None:
+        self.plane, self.clock = plane, plane.clock
+        self.sent_ns: dict[TaskView, int] = {}
         self.late: list[tuple[Partition, Row]] = []  # what came behind a watermark
-        for sender in world.all_partitions():
+        for sender in plane.all_partitions():
             for edge in sender.operator.edges:
                 if edge.down.timed:
                     for receiver in self._over(edge, sender):
                         receiver.time.of_sender[sender] = 0
-        for source in world.sources:
+        for source in plane.sources:
             if source.partition.operator.timed:
                 self._wait(source, source.partition.operator.watermark_ns)
 
     def _over(self, edge: Edge, sender: Partition) -> list[Partition]:
-        receivers = self.world.partitions[edge.down.index]
+        receivers = self.plane.partitions[edge.down.index]
         return [receivers[sender.index % len(receivers)]] if edge.partitioning == "forward" else receivers
 
-    def _partitions(self, task: Task) -> list[Partition]:
-        """The partitions there, and behind them further instances of key groups."""
-        here = self.world.instances()
+    def _partitions(self, task: TaskView) -> list[Partition]:
+        """Return the partitions there, and behind them further instances of key groups."""
+        here = self.plane.instances()
         return [partition for partition in here if partition.task is task and not partition.retired]
 
     # -- sending
@@ -59,53 +53,53 @@ class Watermarks:
         self.clock.at(at_ns, TICKS + source.partition.task.index, lambda _: self._tick(source, at_ns))
 
     def _tick(self, source: Source, now: int) -> None:
-        """Everything that the sources there bear before now is sent, but for what waits, which holds event time back.
+        """Send a watermark up to now; what waits at a source there holds it back.
 
         A source that is down or paused says nothing.
         """
         task = source.partition.task
         if source.partition.live and not task.paused_until_ns:
-            here = [other for other in self.world.sources if other.partition.task is task and other.partition.live]
+            here = [other for other in self.plane.sources if other.partition.task is task and other.partition.live]
             self._rise(task, min(other.promise_ns(now) for other in here))
         self._wait(source, now + source.partition.operator.watermark_ns)
 
-    def _receivers(self, task: Task) -> Iterator[Task]:
-        """The tasks that get the watermarks of a task: all that it can send tuples to on the way to a window."""
+    def _receivers(self, task: TaskView) -> Iterator[TaskView]:
+        """Yield the tasks that get the watermarks of a task: all it can send tuples to on the way to a window."""
         for edge in task.operator.edges:
             if edge.down.timed:
                 partitions = [partition for sender in self._partitions(task) for partition in self._over(edge, sender)]
-                everywhere = [other for other in self.world.tasks if other.operator is edge.down]
+                everywhere = [other for other in self.plane.tasks if other.operator is edge.down]
                 goals = (
                     {partition.task for partition in partitions} if edge.partitioning == "forward" else set(everywhere)
                 )
                 yield from [goal for goal in everywhere if goal in goals and goal.alive]
 
-    def _rise(self, origin: Task, event_ns: int) -> None:
+    def _rise(self, origin: TaskView, event_ns: int) -> None:
         """Send a watermark over all channels of a task, behind what waits there, if it is a later one."""
         if event_ns > self.sent_ns.get(origin, 0):
             self.sent_ns[origin] = event_ns
             for task in self._receivers(origin):
-                origin.outbox.pass_on(Passing(Mark(event_ns, origin, self.world.next_number()), task))
+                origin.outbox.pass_on(Passing(Watermark(event_ns, origin, self.plane.next_number()), task))
 
-    def send(self, mark: Mark, task: Task) -> None:
+    def send(self, watermark: Watermark, task: TaskView) -> None:
         """Send a watermark to a task, behind all that went before on the same channel."""
-        origin, arrive = mark.origin, partial(self._arrive, mark, task)
+        origin, arrive = watermark.origin, partial(self._arrive, watermark, task)
         rank = channel(ARRIVAL, task.index, origin.index)
         comes = lambda arrival_ns: self.clock.at(arrival_ns, rank, arrive)  # noqa: E731
-        self.world.transmit(origin, task, 0, comes)
+        self.plane.transmit(origin, task, 0, comes)
 
-    def _arrive(self, mark: Mark, task: Task, _: object) -> None:
-        if task.alive and mark.origin.alive:
-            task.arrive(mark)
-            self.world.tell()
+    def _arrive(self, watermark: Watermark, task: TaskView, _: object) -> None:
+        if task.alive and watermark.origin.alive:
+            task.arrive(watermark)
+            self.plane.tell()
 
     # -- at its turn
 
-    def turn(self, mark: Mark, task: Task) -> None:
-        """Event time rises at the partitions there; what it passes ends."""
+    def turn(self, watermark: Watermark, task: TaskView) -> None:
+        """Raise event time at the partitions there, and end what it passes."""
         partitions = [partition for partition in self._partitions(task) if partition.live]
         for partition in partitions:
-            self._hear(partition, mark)
+            self._hear(partition, watermark)
         windows = task.operator.windows
         if windows is not None and task.operator.joins is None:
             self._end_windows(task, partitions)
@@ -119,33 +113,35 @@ class Watermarks:
                 }
         self._rise(task, min((partition.time.event_ns for partition in partitions), default=0))
 
-    def _hear(self, partition: Partition, mark: Mark) -> None:
-        """The event time of a partition is the least of what came from all partitions that send to it."""
+    def _hear(self, partition: Partition, watermark: Watermark) -> None:
+        """Raise event time at the partition to the least of what came from all partitions that send to it."""
         time = partition.time
-        if mark.number >= partition.assigned_at and mark.begun > partition.freed_at and self._is_meant(partition, mark):
+        number, begun = watermark.number, watermark.begun
+        if number >= partition.assigned_at and begun > partition.freed_at and self._is_meant(partition, watermark):
             for sender, event_ns in time.of_sender.items():
-                if any(self._speaks(instance, mark) for instance in self.world.instances_of(sender)):
-                    time.of_sender[sender] = max(event_ns, mark.event_ns)
+                if any(self._speaks(instance, watermark) for instance in self.plane.instances_of(sender)):
+                    time.of_sender[sender] = max(event_ns, watermark.event_ns)
             time.event_ns = max(time.event_ns, min(time.of_sender.values()))
 
-    def _is_meant(self, partition: Partition, mark: Mark) -> bool:
-        """Whether the task that the mark is from has sent the partition its tuples ever since the mark was made.
+    def _is_meant(self, partition: Partition, watermark: Watermark) -> bool:
+        """Return whether its task has sent the partition its tuples ever since the watermark was made.
 
-        What a rule keeps aside was sent before the mark, and is not applied.
+        What a rule keeps aside was sent before the watermark, and is not applied.
         """
-        group, origin = partition.group, mark.origin.index
+        group, origin = partition.group, watermark.origin.index
         if any(of in (None, partition.number) and task in (None, origin) for of, task in partition.task.rules):
             return False
         if origin in group.routes:
-            return partition in group.routes[origin] and mark.number >= group.routed_at[origin]
-        return group.owner is partition and mark.number >= partition.owned_at
+            return partition in group.routes[origin] and watermark.number >= group.routed_at[origin]
+        return group.owner is partition and watermark.number >= partition.owned_at
 
-    def _speaks(self, sender: Partition, mark: Mark) -> bool:
-        """Whether the mark comes from where the instance is, and was made since it has sent all that it kept."""
-        return sender.task is mark.origin and sender.live and not sender.muted and mark.number >= sender.live_at
+    def _speaks(self, sender: Partition, watermark: Watermark) -> bool:
+        """Return whether it comes from where the instance is, and was made since that has sent all that it kept."""
+        here = sender.task is watermark.origin
+        return here and sender.live and not sender.muted and watermark.number >= sender.live_at
 
-    def _end_windows(self, task: Task, partitions: list[Partition]) -> None:
-        """By window, key group, and first tuple of a key."""
+    def _end_windows(self, task: TaskView, partitions: list[Partition]) -> None:
+        """End windows that event time has passed, by window, key group, and first tuple of a key."""
         operator, windows = task.operator, task.operator.windows
         assert windows is not None
 
@@ -157,10 +153,10 @@ class Watermarks:
                 if window in over(partition):
                     for key, newest_ns in partition.time.windows.pop(window).items():
                         for child, child_key in operator.results(partition.index, key, window):
-                            self.world.emit(partition, child, newest_ns, child_key)
+                            self.plane.emit(partition, child, newest_ns, child_key)
 
     def join(self, partition: Partition, row: Row, origin: OperatorPlan) -> None:
-        """The tuple meets those of the other input that are in its window already, in the order in which they came."""
+        """Pair the tuple with those of the other input that are in its window, in the order in which they came."""
         operator, windows, time = partition.operator, partition.operator.windows, partition.time
         assert windows is not None
         window, side = windows.last(row.created_ns), int(origin.index != operator.joins)
@@ -169,11 +165,11 @@ class Watermarks:
             return
         for other in time.sides.get((window, row.key, 1 - side), ()):
             for child, key in operator.pairs(row.id, other.id, row.key):
-                self.world.emit(partition, child, max(row.created_ns, other.created_ns), key)
+                self.plane.emit(partition, child, max(row.created_ns, other.created_ns), key)
         time.sides.setdefault((window, row.key, side), []).append(row)
 
     def enter(self, partition: Partition, row: Row) -> None:
-        """The tuple is in all windows around its event time; of each key a window knows the newest."""
+        """Put the tuple into all windows around its event time; of each key a window knows the newest."""
         windows, time = partition.operator.windows, partition.time
         assert windows is not None
         self._note_late(partition, row)
@@ -184,15 +180,15 @@ class Watermarks:
 
     def _note_late(self, partition: Partition, row: Row) -> None:
         if row.created_ns < partition.time.event_ns:
-            assert self.world.plan.may_fail, "a tuple came behind its watermark"
+            assert self.plane.plan.may_fail, "a tuple came behind its watermark"
             self.late.append((partition, row))
 
     # -- after a crash
 
     def restore(self, partition: Partition, checkpoint: Checkpoint | None) -> None:
-        """Event time as in the stored checkpoint, or from the beginning."""
+        """Set event time to that of the stored checkpoint, or to the beginning."""
         saved, windows = checkpoint.time if checkpoint else None, partition.operator.windows
-        time = partition.time = partition.time.restored(saved, self.world.plan.replays)
+        time = partition.time = partition.time.restored(saved, self.plane.plan.replays)
         if windows is not None:
             passed = time.event_ns
             time.windows = {n: newest for n, newest in time.windows.items() if windows.end_ns(n) > passed}

@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
 
 from sim.clock import SERVICE
 from sim.draws import code_of, source_id
-
-if TYPE_CHECKING:
-    from reference.partition import Partition
-    from reference.world import World
+from sim.plain.partition import Partition
+from sim.plain.views import PlaneView
 
 
 class Source:
     """Tuples drawn ahead of the run; the log they come from survives a crash of the task's host."""
 
-    def __init__(self, world: World, partition: Partition, arrivals_ns: list[int], keys: list[int]) -> None:
-        self.world, self.partition, self.arrivals_ns, self.keys = world, partition, arrivals_ns, keys
+    def __init__(self, plane: PlaneView, partition: Partition, arrivals_ns: list[int], keys: list[int]) -> None:
+        self.plane, self.partition, self.arrivals_ns, self.keys = plane, partition, arrivals_ns, keys
         self.code = code_of("source", partition.operator.name, partition.index)
         self.arrived = 0  # arrivals whose instant has come
         self.emitted = 0
         self._wait_for(0)
 
     def lag(self, now_ns: int) -> int:
-        """Tuples that arrived before now and are not emitted."""
+        """Return how many tuples arrived before now and are not emitted."""
         return bisect_right(self.arrivals_ns, now_ns - 1) - self.emitted
 
     def _wait_for(self, index: int) -> None:
         if index < len(self.arrivals_ns):
-            self.world.clock.at(
+            self.plane.clock.at(
                 self.arrivals_ns[index], SERVICE + self.partition.task.index, lambda _: self._arrive(index)
             )
 
     def _arrive(self, index: int) -> None:
-        """All tuples of one instant."""
+        """Let all tuples of one instant arrive."""
         upto = bisect_right(self.arrivals_ns, self.arrivals_ns[index], lo=index)
         self.arrived = upto
         if self.partition.live:
@@ -42,28 +39,28 @@ class Source:
         self._wait_for(upto)
 
     def resume(self) -> None:
-        """The task is up again: emit what arrived in the meantime."""
-        self._emit(bisect_right(self.arrivals_ns, self.world.clock.now_ns() - 1))
+        """Emit what arrived while the task was down."""
+        self._emit(bisect_right(self.arrivals_ns, self.plane.clock.now_ns() - 1))
 
     def catch_up(self) -> None:
-        """The pause of the task is over: emit all whose arrival has come."""
+        """Emit what arrived while the task was paused."""
         self._emit(self.arrived)
 
     def promise_ns(self, now_ns: int) -> int:
-        """Its watermark: the creation time of the first tuple that waits, or now."""
+        """Return its watermark: the creation time of the first tuple that waits, or now."""
         return self.arrivals_ns[self.emitted] if self.emitted < self.arrived else now_ns
 
     def waiting_since(self) -> int | None:
-        """When the first tuple that could be emitted now was created, or None without one."""
+        """Return when the first tuple that could be emitted now was created, or None without one."""
         return self.arrivals_ns[self.emitted] if self.partition.live and self.emitted < self.arrived else None
 
     def emit_one(self) -> None:
         """Emit the first tuple that waits."""
-        task, now, index = self.partition.task, self.world.clock.now_ns(), self.emitted
+        task, now, index = self.partition.task, self.plane.clock.now_ns(), self.emitted
         created = self.arrivals_ns[index]
         self.emitted += 1
-        self.world.recorder.visit(task, created, now, now)
-        self.world.emit(self.partition, source_id(self.code, index), created, self.keys[index])
+        self.plane.recorder.visit(task, created, now, now)
+        self.plane.emit(self.partition, source_id(self.code, index), created, self.keys[index])
 
     def _emit(self, upto: int) -> None:
         """Emit in order, as long as nothing is left to send and the task is not paused."""

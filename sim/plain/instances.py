@@ -1,28 +1,20 @@
-"""Key groups at two tasks at a time, in the plain data plane."""
+"""Key groups at two tasks at a time: further instances of a partition, and who is sent what."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from models.records.tables import NEVER
-from reference.event_time import Watermarks
-from reference.partition import Partition
-from reference.task import Task
+from sim.plain.channels import Channels
+from sim.plain.partition import Partition
 
 
-class Moves:
-    """The verbs of `sim.data_plane` for instances; a part of `reference.world.World`."""
-
-    plan: Any
-    tasks: list[Task]
-    watermarks: Watermarks
-    _numbered: list[Partition]
-    _sendings: int
+class GroupInstances(Channels):
+    """The verbs of `sim.data_plane` for instances."""
 
     def add_instance(self, instance: int, partition: int, task: int) -> None:
-        """One more instance of the partition's group: not live, without a state."""
+        """Add an instance of the partition's group: not live, without a state."""
         group = self._numbered[partition].group
         made = Partition(group.operator, group.index, instance, self.tasks[task])
         made.live, made.group = False, group
@@ -30,7 +22,7 @@ class Moves:
         self._numbered.append(made)
 
     def route(self, sender: int, partition: int, targets: Sequence[int]) -> None:
-        """Outputs of this task for the group go to these instances, or to its owner."""
+        """Send outputs of this task for the group to these instances, or to its owner."""
         group = self._numbered[partition].group
         group.routes.pop(sender, None)
         if targets:
@@ -38,19 +30,19 @@ class Moves:
             group.routed_at[sender] = self._sendings
 
     def own(self, instance: int) -> None:
-        """The instance is the owner of its group."""
+        """Make the instance the owner of its group."""
         owner = self._numbered[instance]
         owner.group.owner = owner
         owner.owned_at = self._sendings
 
     def copy_kept(self, sender: int, receiver: int, other: int) -> None:
-        """What is kept for a receiver is kept for another one, too."""
+        """Keep what is kept for a receiver for another one, too."""
         keeper = self._numbered[sender]
         for row in list(keeper.kept.get(self._numbered[receiver], ())):
             keeper.keep(self._numbered[other], row)
 
     def adopt(self, instance: int, partition: int) -> None:
-        """The stored checkpoint of the partition is that of a new instance, too, and its state."""
+        """Make the stored checkpoint of the partition that of a new instance, too, and its state."""
         new, old = self._numbered[instance], self._numbered[partition]
         source = old.checkpoint or new.checkpoint
         if source:
@@ -62,7 +54,7 @@ class Moves:
             new.install(source)
 
     def hand_down(self, instance: int, successor: int) -> bool:
-        """The state of an instance becomes the stored checkpoint of another one, held by its host."""
+        """Make the state of an instance the stored checkpoint of another one, held by its host."""
         old, new = self._numbered[instance], self._numbered[successor]
         if not old.live or new.saved:
             return False
@@ -72,17 +64,17 @@ class Moves:
         return True
 
     def freeze(self, partition: int, frozen: bool) -> None:
-        """No checkpoint of the partition is taken or stored, as if one were always under way."""
+        """Take and store no checkpoint of the partition, as if one were always under way, or end that."""
         one = self._numbered[partition]
         one.incarnation += frozen and one.saving
         one.saving = frozen
 
     def plan_checkpoint_host(self, partition: int, host: int) -> None:
-        """The cluster is asked each time."""
+        """Do nothing: the cluster is asked each time."""
         assert self._numbered[partition].number == partition
 
     def announce(self, partition: int) -> None:
-        """The listener is told when the next checkpoint of the partition is stored."""
+        """Tell the listener when the next checkpoint of the partition is stored."""
         self._numbered[partition].announced = True
 
     def measure(self, partition: int, from_ns: int) -> None:
@@ -91,20 +83,20 @@ class Moves:
         one.measured_from, one.until_calm, one.longest = from_ns, False, NEVER
 
     def measure_until_calm(self, partition: int) -> None:
-        """Up to the first that is served as it arrives."""
+        """Stop timing with the first tuple that is served as it arrives."""
         self._numbered[partition].until_calm = True
 
     def longest_ns(self, partition: int) -> int:
-        """The longest of these times, or NEVER."""
+        """Return the longest of these times, or NEVER."""
         return self._numbered[partition].longest
 
     def retire(self, partition: int) -> None:
-        """The instance is not live, keeps nothing, and nothing is kept for it."""
+        """End the instance: it is not live, keeps nothing, and nothing is kept for it."""
         old = self._numbered[partition]
         old.live = old.saving = old.announced = False
         old.retired = True
         for visit in old.held:
-            self.drop(visit, old.task, "moved")  # type: ignore[attr-defined]
+            self.drop(visit, old.task, "moved")
         old.held = []
         old.incarnation += 1
         for one in self._numbered:

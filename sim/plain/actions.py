@@ -1,89 +1,24 @@
-"""What migration protocols do to the plain data plane: pauses, messages, holds, barriers, timed actions."""
+"""What migration protocols do to tasks: pauses, holds, messages, barriers, timed actions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
 
 from models.records.tables import NEVER
-from reference.outbox import Letter
-from reference.partition import Message, Partition, Visit
-from reference.task import Task, Work
-from sim.clock import ARRIVAL, PAUSES, Process, channel
+from sim.clock import PAUSES, Process
 from sim.data_plane import CONTROL, Timed
-
-if TYPE_CHECKING:
-    from reference.host import Host
-    from reference.source import Source
-
-_LAST = (1 << 24) - 1  # as a sender, control comes after all tasks
+from sim.plain.channels import Channels
+from sim.plain.partition import Letter, Message, Visit, Work
+from sim.plain.task import Task
 
 
-class Actions:
-    """The verbs of `sim.data_plane` for migrations; a part of `reference.world.World`."""
-
-    plan: Any
-    clock: Any
-    cluster: Any
-    listener: Any
-    recorder: Any
-    emit_ticks: Any
-    note_freed: Any
-    transmit: Any
-    tasks: list[Task]
-    hosts: list[Host]
-    sources: list[Source]
-    _numbered: list[Partition]
-    _sendings: int
-
-    def __init__(self) -> None:
-        self._told: list[tuple[Task | Partition, Message | None]] = []  # None: the task is idle
-        self._telling = False
-
-    # -- telling
-
-    def notice(self, task: Task) -> None:
-        """Something ended at the task: the listener is told if it has nothing to do now."""
-        if task.index in self._watched and task.empty:  # type: ignore[attr-defined]
-            self._told.append((task, None))
-
-    def note_message(self, task: Task, message: Message) -> None:
-        """The listener is told of a message that the task has in hand."""
-        self._told.append((task, message))
-
-    def note_stored(self, partition: Partition) -> None:
-        """The listener is told that a checkpoint of the partition is stored."""
-        self._told.append((partition, None))
-
-    def tell(self) -> None:
-        """The event or the verb is over: tell the listener what came up, one after the other.
-
-        What comes up meanwhile is told after that.
-        """
-        if self._telling:
-            return
-        self._telling = True
-        while self._told:
-            task, message = self._told.pop(0)
-            if isinstance(task, Partition):
-                self.listener.stored(task.number)
-            elif message is None:
-                self.listener.idle(task.index)
-            elif message in task.in_hand:
-                if message.channels:
-                    self.listener.aligned(message.token, task.index)
-                else:
-                    self.listener.message(message.token, task.index)
-                if task.alive:
-                    task.in_hand.remove(message)
-                    task.go_on()
-                    self.notice(task)
-        self._telling = False
+class Actions(Channels):
+    """The verbs of `sim.data_plane` for migrations."""
 
     # -- pauses
 
     def pause(self, task: int, until_ns: int | None) -> None:
-        """The task starts nothing before that instant, or before `unpause`."""
+        """Let the task start nothing before that instant, or (None) before `unpause`."""
         paused, until = self.tasks[task], NEVER if until_ns is None else until_ns
         before = paused.paused_until_ns
         if not paused.alive or before == NEVER or (until != NEVER and until <= max(before, self.clock.now_ns())):
@@ -98,7 +33,7 @@ class Actions:
             self.tell()
 
     def unpause(self, task: int) -> None:
-        """The pause is over."""
+        """End the pause."""
         if self.tasks[task].alive and self.tasks[task].paused_until_ns:
             self._unpause(self.tasks[task])
             self.tell()
@@ -117,12 +52,12 @@ class Actions:
     # -- rules that are asked at a tuple's turn
 
     def hold(self, task: int, partition: int | None, origin: int | None) -> None:
-        """Tuples for the partition from that task (None: all) go to a side list."""
+        """Put tuples for the partition from that task (None: all) on a side list, at their turn."""
         if self.tasks[task].alive:
             self.tasks[task].rules.append((partition, origin))
 
     def unhold(self, task: int, partition: int | None) -> None:
-        """No more rules for the partition (None: none at all); what none holds any more goes in front."""
+        """End the rules for the partition (None: all rules); what none holds any more goes in front."""
         holder = self.tasks[task]
         if not holder.alive:
             return
@@ -137,7 +72,7 @@ class Actions:
         self.tell()
 
     def mute(self, partition: int, muted: bool) -> None:
-        """The partition applies what comes, but emits nothing."""
+        """Let the partition apply what comes and emit nothing, or end that."""
         self._numbered[partition].muted = muted
         if not muted:
             self._numbered[partition].live_at = self._sendings
@@ -154,7 +89,7 @@ class Actions:
         work_ns: int = 0,
         channels: int = 0,
     ) -> None:
-        """A message from task to task, behind all that went before on the same channel."""
+        """Send a message from task to task, behind all that went before on the same channel."""
         task, origin = self.tasks[receiver], None if sender == CONTROL else self.tasks[sender]
         message = Message(token, origin, turn or channels > 0, work_ns, channels)
         if origin is None:
@@ -162,29 +97,8 @@ class Actions:
         elif origin.alive:
             origin.outbox.post(Letter(message, task, size_bytes))
 
-    def send_message(self, message: Message, task: Task, size_bytes: int) -> None:
-        """The message leaves its task, or control: nothing is before it that is not sent."""
-        now, origin = self.clock.now_ns(), message.origin
-        self.recorder.message(now, "protocol", 1, size_bytes)
-
-        def comes(arrival_ns: int) -> None:
-            message.departure_ns = arrival_ns - self.plan.latency_ns
-            rank = channel(ARRIVAL, task.index, origin.index if origin else _LAST)
-            self.clock.at(arrival_ns, rank, lambda _: self._message_arrives(message, task))
-
-        if origin is None:
-            comes(now + self.plan.latency_ns)
-        else:
-            self.transmit(origin, task, size_bytes, comes)
-
-    def _message_arrives(self, message: Message, task: Task) -> None:
-        if not task.alive or (message.origin and message.origin.died_by(message.departure_ns)):
-            return
-        task.arrive(message)
-        self.tell()
-
     def unalign(self, task: int) -> None:
-        """Give the alignment up: its barriers are forgotten, and what they held back arrives now."""
+        """Forget the oldest barriers that wait at the task; what they held back arrives now."""
         stuck = self.tasks[task]
         if stuck.alive:
             stuck.give_up_alignment()
@@ -214,12 +128,12 @@ class Actions:
         return made
 
     def _chore(self, task: int, ns: int) -> None:
-        """Work of which nobody is told."""
+        """Occupy the task with work of which nobody is told."""
         busy = self.tasks[task]
         if busy.alive and busy.operator.service_ns is not None:
             busy.put_in_front([Work(ns, busy.host.ticket(), lambda: None)])
 
 
 def side_lists(task: Task) -> list[Visit]:
-    """Tuples that a rule or a barrier keeps from the lanes of a task."""
+    """Return the tuples that a rule or a barrier keeps out of the lanes of a task."""
     return [*(item for item in task.back if isinstance(item, Visit)), *task.side]

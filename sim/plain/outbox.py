@@ -3,38 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
 
 from sim.clock import CREDIT, channel
-
-if TYPE_CHECKING:
-    from reference.mark import Mark
-    from reference.partition import Message, Partition, Row
-    from reference.task import Task
-    from reference.world import World
-
-
-class Passing(NamedTuple):
-    """A watermark that goes out of its task behind the outputs that were made before; it needs no place."""
-
-    mark: Mark
-    task: Task
-
-
-class Output(NamedTuple):
-    """An output on its way out of its task. It counts as kept since the end of the service that made it."""
-
-    sender: Partition
-    receiver: Partition
-    row: Row
-
-
-class Letter(NamedTuple):
-    """A message on its way out of its task, behind the outputs that were there before. It needs no place."""
-
-    message: Message
-    receiver: Task
-    size_bytes: int
+from sim.plain.partition import Letter, Output, Partition, Passing, PlacesView, TaskView
+from sim.plain.views import PlaneView
 
 
 class Places:
@@ -45,8 +17,8 @@ class Places:
     there is at a dead task.
     """
 
-    def __init__(self, world: World, task: Task, count: int | None) -> None:
-        self.world, self.task, self.count = world, task, count
+    def __init__(self, plane: PlaneView, task: TaskView, count: int | None) -> None:
+        self.plane, self.task, self.count = plane, task, count
         self.taken = 0
         self.waiting: deque[Outbox] = deque()
         self._giving = False
@@ -62,15 +34,15 @@ class Places:
         return self.count is None or self.taken < self.count or not self.task.alive
 
     def has_room(self) -> bool:
-        """Whether somebody new can send: a place is free that nobody waits for, or the task is dead."""
+        """Return whether somebody new can send: a place is free that nobody waits for, or the task is dead."""
         return self.free and (not self.waiting or not self.task.alive)
 
     def take(self) -> None:
-        """A tuple was sent here."""
+        """Count a tuple that was sent here."""
         self.taken += 1
 
     def leave(self) -> None:
-        """A tuple has left the queue, or will never come."""
+        """Give a place back: its tuple has left the queue, or will never come."""
         self.taken -= 1
         self.give()
 
@@ -78,7 +50,7 @@ class Places:
         """Let the first that waits go on, if there is room for it."""
         if self.waiting and self.free and not self._giving:
             self._giving = True
-            clock = self.world.clock
+            clock = self.plane.clock
             clock.at(clock.now_ns(), channel(CREDIT, 1, self.task.index), lambda _: self._given())
 
     def _given(self) -> None:
@@ -86,7 +58,7 @@ class Places:
         if self.waiting and self.free:
             self.waiting.popleft().granted(self.task)
             self.give()
-            self.world.tell()
+            self.plane.tell()
 
 
 class Outbox:
@@ -95,15 +67,15 @@ class Outbox:
     As long as there are any the task starts nothing.
     """
 
-    def __init__(self, world: World, task: Task) -> None:
-        self.world, self.task = world, task
+    def __init__(self, plane: PlaneView, task: TaskView) -> None:
+        self.plane, self.task = plane, task
         self.items: deque[Output | Letter | Passing] = deque()
-        self._waits_at: Places | None = None
+        self._waits_at: PlacesView | None = None
         self._loose = False  # its head was taken away, and the event is set at which it goes on
         self._blocked_ns, self._since_ns = 0, 0
 
     def __bool__(self) -> bool:
-        """Whether something is left to send."""
+        """Return whether something is left to send."""
         return bool(self.items)
 
     @property
@@ -112,18 +84,18 @@ class Outbox:
         return [item for item in self.items if isinstance(item, Output)]
 
     def blocked_ns(self) -> int:
-        """For how long something was left to send, up to now."""
-        return self._blocked_ns + (self.world.clock.now_ns() - self._since_ns if self.items else 0)
+        """Return for how long something was left to send, up to now."""
+        return self._blocked_ns + (self.plane.clock.now_ns() - self._since_ns if self.items else 0)
 
     def offer(self, output: Output) -> None:
         """Send an output at once if nothing is before it and there is room; otherwise it waits."""
         if self.items:
             self.items.append(output)
         elif output.receiver.task.places.has_room():
-            self.world.send_tuple(*output)
+            self.plane.send_tuple(*output)
         else:
             self.items.append(output)
-            self._since_ns = self.world.clock.now_ns()
+            self._since_ns = self.plane.clock.now_ns()
             self._wait()
 
     def pass_on(self, passing: Passing) -> None:
@@ -131,43 +103,43 @@ class Outbox:
         if self.items:
             self.items.append(passing)
         else:
-            self.world.watermarks.send(*passing)
+            self.plane.watermarks.send(*passing)
 
     def post(self, letter: Letter) -> None:
         """Send a message behind all outputs that are left to send."""
         if self.items:
             self.items.append(letter)
         else:
-            self.world.send_message(*letter)
+            self.plane.send_message(*letter)
 
-    def granted(self, task: Task) -> None:
-        """There is a place for the head at the task that it waited for, or the task is dead."""
+    def granted(self, task: TaskView) -> None:
+        """Send the head to the task that it waited for, which has a place now, or is dead."""
         self._waits_at = None
         if task.alive:
             self._send_head()
         self._go_on()
 
     def forget(self, sender: Partition, receiver: Partition) -> None:
-        """A replay takes along what waits here from one partition for another."""
+        """Drop what waits here from one partition for another: a replay takes it along."""
         left = deque(item for item in self.items if not (isinstance(item, Output) and item[:2] == (sender, receiver)))
         if len(left) == len(self.items):
             return
         same_head = bool(left) and left[0] is self.items[0]
         self.items = left
         if not left:
-            self._blocked_ns += self.world.clock.now_ns() - self._since_ns
+            self._blocked_ns += self.plane.clock.now_ns() - self._since_ns
         if not same_head:
             self._stop_waiting()
             self._go_on_later()
 
     def lose(self) -> list[Output]:
-        """The host died: returns the outputs that are gone with it."""
+        """Empty the outbox of a dead task; return the outputs that are gone with it."""
         lost, self.items = self.unsent, deque()
         self._stop_waiting()
         return lost
 
-    def _lacks(self) -> Places | None:
-        """Where the head finds no room."""
+    def _lacks(self) -> PlacesView | None:
+        """Return the places among which the head finds none."""
         head = self.items[0]
         if not isinstance(head, Output) or head.receiver.task.places.has_room():
             return None
@@ -184,17 +156,17 @@ class Outbox:
             self._waits_at = None
 
     def _go_on_later(self) -> None:
-        """After what control does at this instant."""
+        """Go on after what control does at this instant."""
         if not self._loose:
             self._loose = True
-            clock = self.world.clock
+            clock = self.plane.clock
             clock.at(clock.now_ns(), channel(CREDIT, 0, self.task.index), lambda _: self._goes_on())
 
     def _goes_on(self) -> None:
         self._loose = False
         if self.task.alive and self._waits_at is None:
             self._go_on()
-            self.world.tell()
+            self.plane.tell()
 
     def _go_on(self) -> None:
         """Send from the head as long as there is room; with nothing left the task goes on."""
@@ -203,17 +175,17 @@ class Outbox:
                 self._wait()
                 return
             self._send_head()
-        self.world.emit_waiting(self.task)
+        self.plane.emit_waiting(self.task)
         self.task.cores.dispatch()
-        self.world.notice(self.task)
+        self.plane.notice(self.task)
 
     def _send_head(self) -> None:
         head = self.items.popleft()
         if isinstance(head, Output):
-            self.world.send_tuple(*head)
+            self.plane.send_tuple(*head)
         elif isinstance(head, Letter):
-            self.world.send_message(*head)
+            self.plane.send_message(*head)
         else:
-            self.world.watermarks.send(*head)
+            self.plane.watermarks.send(*head)
         if not self.items:
-            self._blocked_ns += self.world.clock.now_ns() - self._since_ns
+            self._blocked_ns += self.plane.clock.now_ns() - self._since_ns

@@ -1,4 +1,4 @@
-"""Hosts: their cores, and the link that carries what they send to others."""
+"""Links: how long what a host sends to others holds its link, first in first out or shared evenly."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from models.scenario.cluster import HostGroup
-from reference.processor import Processor
-from reference.task import Cores, Task
 from sim.clock import HOST_RECEIVER, LINK, Clock
 
 _NS = 1_000_000_000
@@ -28,12 +25,12 @@ class LinkUse:
         self._free_at_ns = 0
 
     def leaves_alone_ns(self, now_ns: int, work_ns: int) -> int:
-        """When a message would have left the link without checkpoints."""
+        """Return when a message would have left the link without checkpoints."""
         self._free_at_ns = max(now_ns, self._free_at_ns) + work_ns
         return self._free_at_ns
 
     def count(self, tuples: int, late_ns: int) -> None:
-        """Tuples have left the link, so much later than they would have left it without checkpoints."""
+        """Count tuples that left the link, so much later than they would have left it without checkpoints."""
         self.carried += tuples
         if late_ns > 0 and tuples:
             self.delayed += tuples
@@ -41,7 +38,7 @@ class LinkUse:
             self.longest_ns = max(self.longest_ns, late_ns)
 
     def forget(self) -> None:
-        """The host died: its link is empty."""
+        """Empty the link: its host died."""
         self._free_at_ns = 0
 
 
@@ -60,13 +57,13 @@ class Link:
         self.free_at_ns = 0
 
     def departure_ns(self, now_ns: int, size_bytes: int) -> int:
-        """When what is sent now has left; holds the link for its bytes."""
+        """Hold the link for the bytes of what is sent now; return when it has left."""
         begin = max(now_ns, self.free_at_ns)
         self.free_at_ns = begin + self._work_ns(size_bytes)
         return self.free_at_ns
 
     def arrival_ns(self, now_ns: int, size_bytes: int) -> int:
-        """When what is sent now has arrived."""
+        """Return when what is sent now has arrived."""
         return self.departure_ns(now_ns, size_bytes) + self.latency_ns
 
     def send(
@@ -141,7 +138,7 @@ class FairLink:
         self._set_departure(now_ns)
 
     def least_ns(self, now_ns: int, channel: Channel, before: int) -> int | None:
-        """How long the channel needs at least for the tuples that were sent before this number; None without such."""
+        """Return how long the channel needs at least for tuples sent before this number; None without such."""
         parcels = [parcel for parcel in self.parcels.get(channel, ()) if parcel.number < before]
         while parcels and not parcels[-1].tuples:
             parcels.pop()
@@ -187,55 +184,9 @@ class FairLink:
         parcel.leave(now)
 
     def _count(self, channel: Channel, parcel: Parcel, now_ns: int) -> None:
-        """A message leaves the link: count its tuples, and what checkpoints that were there with it cost them."""
+        """Count the tuples of a message that leaves, and what checkpoints that were there with it cost them."""
         if _is_upload(channel):
             self._upload_left_ns = now_ns
             return
         met = self._upload_left_ns > parcel.sent_ns or any(_is_upload(other) for other in self.parcels)
         self.use.count(parcel.tuples, now_ns - parcel.alone_ns if met else 0)
-
-
-class Host:
-    """One host; its tasks share its cores, have cores of their own, or share a processor evenly."""
-
-    def __init__(self, clock: Clock, index: int, name: str, group: HostGroup, latency_ns: int, fair: bool) -> None:
-        self.clock, self.index, self.name, self.group, self.fair = clock, index, name, group, fair
-        self.life = 0  # how often the host has died
-        self.tickets = 0
-        self.latency_ns = latency_ns
-        self.use = LinkUse()
-        self.link = self._new_link()
-        self.cores = Cores(group.cores)
-        self.tasks: list[Task] = []
-        self.processor: Processor | None = None  # where cores are shared evenly, or the pace has changed
-
-    def ticket(self) -> int:
-        """The next place in the order of arrivals at this host."""
-        self.tickets += 1
-        return self.tickets
-
-    def cores_for(self, threads: int) -> Cores:
-        """The cores that a new task runs on: the shared ones, or as many of its own as it has threads."""
-        return self.cores if self.group.cpu == "shared" else Cores(threads)
-
-    def scaled(self, service_ns: int) -> int:
-        """A service time on this host's speed, at least 1 ns."""
-        return service_ns if self.group.speed == 1.0 else max(1, round(service_ns / self.group.speed))
-
-    def crash(self) -> list[Task]:
-        """The host dies; returns its tasks."""
-        self.life += 1
-        if self.processor:
-            self.processor.stop()
-        tasks, self.tasks = self.tasks, []
-        self.cores = Cores(self.group.cores)
-        self.link.close()
-        self.use.forget()
-        self.link = self._new_link()
-        return tasks
-
-    def _new_link(self) -> Link | FairLink:
-        rate = self.group.network_bytes_per_s
-        if self.fair and rate:
-            return FairLink(self.clock, self.index, rate, self.use)
-        return Link(rate, self.latency_ns, self.use)

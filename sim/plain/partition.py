@@ -1,23 +1,142 @@
-"""A partition of state and recovery: a key group, or a whole task where the operator is not keyed.
+"""Key groups and what is on its way to them: the nouns of the plain engine.
 
-Its life: *live* at a task; its host dies, and the partition waits; when the failure is detected it is *assigned* to
+A *partition* is the unit of state and recovery: a key group, or a whole task where the operator is not keyed. Its
+life: it is *live* at a task; its host dies, and the partition waits; when the failure is detected it is *assigned* to
 a task elsewhere and holds what arrives; once its state is installed it is live again.
+
+The other classes are items: what travels over a channel, waits in a queue, or is served. `TaskView`, `HostView`,
+`PlacesView` and `OutboxView` state what these know of the task at which they are (`task.py`, `host.py`, `outbox.py`).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 from models.records.tables import NEVER
 from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState
 from models.units import to_ns
-from reference.mark import EventTime
+from sim.operator_plan import OperatorPlan
+from sim.plain.link import FairLink, Link
 
-if TYPE_CHECKING:
-    from reference.task import Task
-    from sim.operator_plan import OperatorPlan
+# -- what a partition knows of its task
+
+
+class PlacesView(Protocol):
+    """The places in the bounded queue of a task: `outbox.Places`."""
+
+    waiting: deque[Any]  # outboxes whose head finds no room
+
+    def has_room(self) -> bool:
+        """Return whether somebody new can send."""
+
+    def take(self) -> None:
+        """Count a tuple that was sent here."""
+
+    def leave(self) -> None:
+        """Give a place back."""
+
+    def give(self) -> None:
+        """Let the first that waits go on, if there is room for it."""
+
+
+class OutboxView(Protocol):
+    """What a task has made and not sent: `outbox.Outbox`."""
+
+    def __bool__(self) -> bool:
+        """Return whether something is left to send."""
+
+    def offer(self, output: Output) -> None:
+        """Send an output, now or when there is room."""
+
+    def pass_on(self, passing: Passing) -> None:
+        """Send a watermark behind all outputs that are left to send."""
+
+    def post(self, letter: Letter) -> None:
+        """Send a message behind all outputs that are left to send."""
+
+    def forget(self, sender: Partition, receiver: Partition) -> None:
+        """Drop what waits here from one partition for another."""
+
+
+class ProcessorView(Protocol):
+    """The processor of a host: `host.Processor`."""
+
+    def begin(self, task: Any, item: Visit | Work | Message, ns: int) -> None:
+        """Begin a service of so much work."""
+
+
+class HostView(Protocol):
+    """The host of a task: `host.Host`."""
+
+    index: int
+    life: int
+    link: Link | FairLink
+
+    @property
+    def processor(self) -> ProcessorView | None:
+        """The processor, where cores are shared evenly or the pace has changed."""
+
+    def ticket(self) -> int:
+        """Return the next place in the order of arrivals at this host."""
+
+    def scaled(self, service_ns: int) -> int:
+        """Return a service time on this host's speed."""
+
+
+class CoresView(Protocol):
+    """The cores that serve a task: `task.Cores`."""
+
+    def dispatch(self) -> None:
+        """Start services until no core is free or no task can go on."""
+
+
+class TaskView(Protocol):
+    """The task at which a partition is, or from which an item comes: `task.Task`."""
+
+    operator: OperatorPlan
+    index: int
+    alive: bool
+    paused_until_ns: int
+    rules: list[tuple[int | None, int | None]]
+    in_hand: list[Message]
+
+    @property
+    def host(self) -> HostView:
+        """The host."""
+
+    @property
+    def cores(self) -> CoresView:
+        """The cores that serve it."""
+
+    @property
+    def places(self) -> PlacesView:
+        """Room in its queue."""
+
+    @property
+    def outbox(self) -> OutboxView:
+        """What it has made and not sent."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has nothing to do."""
+
+    def died_by(self, departed_ns: int) -> bool:
+        """Return whether the host was dead before a transmission had left the link."""
+
+    def arrive(self, *items: Visit | Message | Watermark | Bundle) -> None:
+        """Take in what has come over its channels."""
+
+    def put_in_front(self, items: list[Visit] | list[Work]) -> None:
+        """Put items ahead of the queue."""
+
+    def go_on(self) -> None:
+        """Start again what waits."""
+
+
+# -- items
 
 
 class Row(NamedTuple):
@@ -49,7 +168,7 @@ class Visit:
         "ticket",
     )
 
-    def __init__(self, row: Row, partition: Partition, origin: Task, number: int, replayed: bool) -> None:
+    def __init__(self, row: Row, partition: Partition, origin: TaskView, number: int, replayed: bool) -> None:
         self.row, self.partition, self.origin, self.number, self.arrival_ns = row, partition, origin, number, NEVER
         self.arrived, self.start_ns, self.ticket, self.replayed = False, NEVER, 0, replayed
         self.refused = False  # it is a duplicate, which costs the time of its service
@@ -64,10 +183,23 @@ class Message:
 
     __slots__ = ("channels", "departure_ns", "ns", "origin", "ticket", "token", "turn")
 
-    def __init__(self, token: int, origin: Task | None, turn: bool, ns: int, channels: int) -> None:
+    def __init__(self, token: int, origin: TaskView | None, turn: bool, ns: int, channels: int) -> None:
         self.token, self.origin, self.turn, self.ns = token, origin, turn, ns
         self.channels, self.ticket = channels, 0
         self.departure_ns = NEVER  # when it has left its host
+
+
+class Watermark:
+    """A watermark on its way from the task `origin`, then in the queue of another; `number` as of a sending.
+
+    `begun` is such a number, too: of its turn.
+    """
+
+    __slots__ = ("begun", "event_ns", "number", "origin", "served", "ticket")
+
+    def __init__(self, event_ns: int, origin: TaskView, number: int) -> None:
+        self.event_ns, self.origin, self.number = event_ns, origin, number
+        self.ticket, self.served, self.begun = 0, False, 0
 
 
 class Bundle:
@@ -75,8 +207,74 @@ class Bundle:
 
     __slots__ = ("origin", "ticket", "visits")
 
-    def __init__(self, visits: list[Visit], origin: Task) -> None:
+    def __init__(self, visits: list[Visit], origin: TaskView) -> None:
         self.visits, self.origin, self.ticket = visits, origin, 0
+
+
+class Work:
+    """Time that a task spends on something else than a tuple: writing a snapshot, installing a state."""
+
+    __slots__ = ("done", "ns", "partition", "ticket")
+
+    def __init__(self, ns: int, ticket: int, done: Callable[[], None], partition: Partition | None = None) -> None:
+        self.ns, self.ticket, self.done = ns, ticket, done
+        self.partition = partition  # whose snapshot is written
+
+
+class Output(NamedTuple):
+    """An output on its way out of its task. It counts as kept since the end of the service that made it."""
+
+    sender: Partition
+    receiver: Partition
+    row: Row
+
+
+class Letter(NamedTuple):
+    """A message on its way out of its task, behind the outputs that were there before. It needs no place."""
+
+    message: Message
+    receiver: TaskView
+    size_bytes: int
+
+
+class Passing(NamedTuple):
+    """A watermark on its way out of its task, behind the outputs that were made before. It needs no place."""
+
+    watermark: Watermark
+    task: TaskView
+
+
+# -- state
+
+
+@dataclass
+class EventTime:
+    """What a partition knows of event time, which is a part of its checkpoints."""
+
+    ticks: int = 0  # instants of its timer whose outputs were made
+    of_sender: dict[Partition, int] = field(default_factory=dict)  # all that it sent before was applied
+    event_ns: int = 0  # the least of these
+    windows: dict[int, dict[int, int]] = field(default_factory=dict)  # not ended -> key -> newest event time
+    sides: dict[tuple[int, int, int], list[Row]] = field(default_factory=dict)  # (window, key, input) -> to be joined
+
+    def copy(self) -> EventTime:
+        """Return the same, of which nothing changes any more."""
+        windows = {window: dict(newest) for window, newest in self.windows.items()}
+        sides = {at: list(rows) for at, rows in self.sides.items()}
+        return EventTime(self.ticks, dict(self.of_sender), self.event_ns, windows, sides)
+
+    def restored(self, saved: EventTime | None, replays: bool) -> EventTime:
+        """Return what holds after a crash, from what was saved.
+
+        Without replay what was emitted is not emitted again: event time does not go back, and what it had passed is
+        over.
+        """
+        if saved is None:
+            saved = EventTime(0, dict.fromkeys(self.of_sender, 0))
+        made = saved.copy()
+        if not replays:
+            made.ticks, made.of_sender, made.event_ns = self.ticks, self.of_sender, self.event_ns
+        return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +295,7 @@ class Checkpoint:
     applied_created_ns: list[int] | None = None  # of its applied tuples
 
     def size_bytes(self) -> int:
-        """Size of all that a restore reads: the state and the kept outputs."""
+        """Return the size of all that a restore reads: the state and the kept outputs."""
         return self.state_bytes + sum(row.bytes for _, rows in self.kept for row in rows)
 
 
@@ -109,7 +307,7 @@ class Partition:
     of arrival.
     """
 
-    def __init__(self, operator: OperatorPlan, index: int, number: int, task: Task) -> None:
+    def __init__(self, operator: OperatorPlan, index: int, number: int, task: TaskView) -> None:
         self.operator, self.index, self.number = operator, index, number
         self.task = task
         self.live = True
@@ -151,17 +349,17 @@ class Partition:
 
     @property
     def name(self) -> str:
-        """For decisions: OPERATOR[index]."""
+        """OPERATOR[index], for decisions."""
         return f"{self.operator.name}[{self.index}]"
 
-    def assign(self, task: Task) -> None:
-        """The partition is with that task from now on, which counts what is replayed to it."""
+    def assign(self, task: TaskView) -> None:
+        """Put the partition at that task from now on, and count what is replayed to it."""
         self.task = task
         self.incarnation += 1
         self.counts_replays, self.pending, self.processed_ns = True, 0, NEVER
 
     def apply(self, row: Row) -> None:
-        """The tuple's effect on the state."""
+        """Apply a tuple to the state."""
         if row.id not in self.position:
             self.position[row.id] = len(self.applied)
         self.applied.append(row.id)
@@ -171,7 +369,7 @@ class Partition:
         self.touched.add(row.key)
 
     def measure(self, visit: Visit, now_ns: int) -> None:
-        """A tuple was answered: how long that took from its arrival on; what is sent again was answered before."""
+        """Note how long a tuple took from its arrival to its answer; what is sent again was answered before."""
         if self.measured_from is None or self.muted or visit.replayed:
             return
         if visit.arrival_ns >= self.measured_from:
@@ -189,7 +387,7 @@ class Partition:
         self.new_kept_bytes += row.bytes
 
     def trim(self, receiver: Partition, count: int) -> int:
-        """Forget the outputs that are among the receiver's first `count` applied tuples; returns how many."""
+        """Forget the outputs that are among the receiver's first `count` applied tuples; return how many."""
         queue, position = self.kept.get(receiver), receiver.position
         receiver.trimmed = max(receiver.trimmed, count)
         forgotten = 0
@@ -199,25 +397,25 @@ class Partition:
         return forgotten
 
     def kept_rows(self) -> int:
-        """Number of outputs in the buffers."""
+        """Return the number of outputs in the buffers."""
         return sum(map(len, self.kept.values()))
 
     def kept_bytes(self) -> int:
-        """Size of the outputs in the buffers."""
+        """Return the size of the outputs in the buffers."""
         return sum(row.bytes for rows in self.kept.values() for row in rows)
 
     def state_bytes(self) -> int:
-        """Size of the whole state."""
+        """Return the size of the whole state."""
         return self._size(len(self.key_since), len(self.applied), 0)
 
     def changed_bytes(self) -> int:
-        """Size of what changed since the last snapshot."""
+        """Return the size of what changed since the last snapshot."""
         if isinstance(self.operator.description.state, FixedState):
             return self.state_bytes()
         return self._size(len(self.touched), len(self.applied) - self.applied_at_snapshot, self.applied_at_snapshot)
 
     def _size(self, keys: int, tuples: int, first: int) -> int:
-        """Of so many keys, or tuples, of which the first is applied tuple `first`."""
+        """Return the size of so many keys, or tuples, of which the first is applied tuple `first`."""
         state = self.operator.description.state
         if isinstance(state, WindowState):
             after = max(self.applied_created_ns, default=0) - to_ns(state.length_s)
@@ -229,7 +427,7 @@ class Partition:
         return round(state.group_bytes) if isinstance(state, FixedState) else 0
 
     def snapshot(self, host: int, host_life: int) -> Checkpoint:
-        """The state now, as a checkpoint for `checkpoint_host`; what changes from here on counts for the next one."""
+        """Return the state now, as a checkpoint for a host; what changes from here on counts for the next one."""
         self.touched.clear()
         self.applied_at_snapshot = len(self.applied)
         self.new_kept_bytes = 0
@@ -238,7 +436,7 @@ class Partition:
         return Checkpoint(self.applied, len(self.applied), kept, size, host, host_life, time)
 
     def install(self, checkpoint: Checkpoint | None) -> int:
-        """The state of the checkpoint, or an empty one, as a new incarnation.
+        """Begin a new incarnation with the state of the checkpoint, or an empty one.
 
         Returns how many tuples are missing from it that upstream may have forgotten: then state is lost.
         """
@@ -264,7 +462,7 @@ class Partition:
         return missing
 
     def forget_volatile(self) -> list[Visit]:
-        """The host died: what was kept in memory is gone, and so are the held tuples, which are returned.
+        """Forget what a host that died had in memory; return the tuples that were held.
 
         A source reads a durable log: what it keeps is the part of the log that is not acknowledged yet. The
         list of applied tuples stays, for the audit.

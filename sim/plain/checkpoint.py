@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from models.records.tables import NEVER
-from reference.partition import Checkpoint, Partition
-from reference.task import Task, Work
 from sim.clock import HOST_RECEIVER, MESSAGE, Process, channel
 from sim.data_plane import NO_HOST, REMOTE
-
-if TYPE_CHECKING:
-    from reference.host import Host
-    from reference.world import World
+from sim.plain.partition import Checkpoint, HostView, Partition, TaskView, Work
+from sim.plain.state import PlaneState
 
 _NS = 1_000_000_000
 
@@ -26,7 +21,7 @@ class _Transfer:
     partition: Partition
     checkpoint: Checkpoint
     incarnation: int
-    origin: Task
+    origin: TaskView
     departure_ns: int
     bytes: int
     row: int  # in the table of checkpoints
@@ -43,13 +38,15 @@ class CheckpointCoordinator:
     than the interval.
     """
 
-    def __init__(self, world: World, partitions: list[Partition], offsets_ns: Sequence[int], interval_ns: int) -> None:
-        self.world, self.partitions, self.offsets_ns, self.interval_ns = world, partitions, offsets_ns, interval_ns
-        self.description = world.plan.scenario.fault_tolerance
+    def __init__(
+        self, plane: PlaneState, partitions: list[Partition], offsets_ns: Sequence[int], interval_ns: int
+    ) -> None:
+        self.plane, self.partitions, self.offsets_ns, self.interval_ns = plane, partitions, offsets_ns, interval_ns
+        self.description = plane.plan.scenario.fault_tolerance
 
     def run(self) -> Process:
-        """The SimPy process."""
-        clock = self.world.clock
+        """Take the checkpoints: a SimPy process."""
+        clock = self.plane.clock
         begin = self.interval_ns
         while True:
             for group, offset in zip(self.partitions, self.offsets_ns, strict=True):
@@ -58,10 +55,11 @@ class CheckpointCoordinator:
                 partition = group.owner
                 if partition.live and not partition.saving:
                     self.take(partition)
-                    self.world.tell()
+                    self.plane.tell()
             begin += self.interval_ns
 
     def take(self, partition: Partition) -> None:
+        """Take a checkpoint of the partition, where a host can hold it; a sink only acknowledges."""
         if partition.operator.is_sink:
             self._trim_later(partition, len(partition.applied))  # delivered is outside: the sink only acknowledges
             return
@@ -70,8 +68,8 @@ class CheckpointCoordinator:
             self.take_for(partition, checkpoint_host)
 
     def take_for(self, partition: Partition, checkpoint_host: int) -> None:
-        """A snapshot of the partition now, for that checkpoint host."""
-        task, now = partition.task, self.world.clock.now_ns()
+        """Take a snapshot of the partition now, for that checkpoint host."""
+        task, now = partition.task, self.plane.clock.now_ns()
         full = (
             self.description.kind == "full"
             or partition.checkpoint is None
@@ -87,7 +85,7 @@ class CheckpointCoordinator:
             partition.incarnation,
         )
         partition.saving = True
-        rows = self.world.recorder.rows["checkpoints"]
+        rows = self.plane.recorder.rows["checkpoints"]
         row = len(rows)
         rows.append(
             (partition.operator.index, partition.index, task.host.index, checkpoint_host, now, NEVER, size, full)
@@ -104,45 +102,45 @@ class CheckpointCoordinator:
             )
             task.put_in_front([work])
 
-    def _checkpoint_host(self, partition: Partition, owner: Host) -> int:
-        """The planned checkpoint host, or where that is the owner or dead the last one; else control has to choose."""
+    def _checkpoint_host(self, partition: Partition, owner: HostView) -> int:
+        """Return the planned checkpoint host; where it is the owner or dead the last one, or control chooses."""
         if self.description.store == "remote":
             return REMOTE
-        cluster = self.world.cluster
+        cluster = self.plane.cluster
         planned = cluster.planned_checkpoint_host[partition.number]
         current = partition.checkpoint.host if partition.checkpoint else planned
         for candidate in (planned, current):
             if candidate is not None and candidate != owner.index and cluster.trusted[candidate]:
                 return candidate
-        return self.world.listener.checkpoint_host(partition.number)
+        return self.plane.listener.checkpoint_host(partition.number)
 
     def _ship(self, partition: Partition, checkpoint: Checkpoint, incarnation: int, size: int, row: int) -> None:
-        task, clock = partition.task, self.world.clock
-        self.world.recorder.message(clock.now_ns(), "checkpoint", 1, size)
+        task, clock = partition.task, self.plane.clock
+        self.plane.recorder.message(clock.now_ns(), "checkpoint", 1, size)
         arrive = self._at_remote if checkpoint.host == REMOTE else self._stored
 
         def leaves(departure_ns: int) -> None:
             transfer = _Transfer(partition, checkpoint, incarnation, task, departure_ns, size, row)
-            clock.at(departure_ns + self.world.plan.latency_ns, _rank(transfer), lambda _: arrive(transfer))
+            clock.at(departure_ns + self.plane.plan.latency_ns, _rank(transfer), lambda _: arrive(transfer))
 
         ends = (task.index, HOST_RECEIVER + checkpoint.host + 1)
-        task.host.link.send(clock.now_ns(), size, ends, self.world.next_number(), leaves)
+        task.host.link.send(clock.now_ns(), size, ends, self.plane.next_number(), leaves)
 
     def _life(self, checkpoint_host: int) -> int:
-        return 0 if checkpoint_host == REMOTE else self.world.hosts[checkpoint_host].life
+        return 0 if checkpoint_host == REMOTE else self.plane.hosts[checkpoint_host].life
 
     def _is_lost(self, checkpoint: Checkpoint) -> bool:
-        """Whether the checkpoint host is dead, or has died since the snapshot."""
+        """Return whether the checkpoint host is dead, or has died since the snapshot."""
         checkpoint_host = checkpoint.host
-        here = checkpoint_host == REMOTE or self.world.cluster.host_alive[checkpoint_host]
+        here = checkpoint_host == REMOTE or self.plane.cluster.host_alive[checkpoint_host]
         return not here or checkpoint.host_life != self._life(checkpoint_host)
 
     def _at_remote(self, transfer: _Transfer) -> None:
-        """The remote store writes one checkpoint after the other, in order of arrival."""
+        """Have the remote store write one checkpoint after the other, in order of arrival."""
         if transfer.origin.died_by(transfer.departure_ns):
             return
-        clock = self.world.clock
-        written = self.world.remote.departure_ns(clock.now_ns(), transfer.bytes)
+        clock = self.plane.clock
+        written = self.plane.remote.departure_ns(clock.now_ns(), transfer.bytes)
         clock.at(written, _rank(transfer), lambda _: self._stored(transfer))
 
     def _stored(self, transfer: _Transfer) -> None:
@@ -155,31 +153,31 @@ class CheckpointCoordinator:
         if self._is_lost(checkpoint):
             return  # the checkpoint host died meanwhile: if it is back, then without what this one builds on
         partition.checkpoint, partition.saved = checkpoint, True
-        rows = self.world.recorder.rows["checkpoints"]
-        rows[transfer.row] = (*rows[transfer.row][:5], self.world.clock.now_ns(), *rows[transfer.row][6:])
+        rows = self.plane.recorder.rows["checkpoints"]
+        rows[transfer.row] = (*rows[transfer.row][:5], self.plane.clock.now_ns(), *rows[transfer.row][6:])
         self._trim_later(partition, checkpoint.count)
         if partition.announced:
             partition.announced = False
-            self.world.note_stored(partition)
-            self.world.tell()
+            self.plane.note_stored(partition)
+            self.plane.tell()
 
     def _trim_later(self, partition: Partition, count: int) -> None:
         """Tell every upstream task to forget what the stored checkpoint covers."""
-        clock = self.world.clock
+        clock = self.plane.clock
         senders = [sender for sender in partition.senders if sender.kept.get(partition)]
         if not senders:
             return
-        self.world.recorder.message(clock.now_ns(), "trim", len({sender.task for sender in senders}), 0)
+        self.plane.recorder.message(clock.now_ns(), "trim", len({sender.task for sender in senders}), 0)
         incarnation = partition.incarnation
         rank = channel(MESSAGE, partition.task.index, partition.task.index)
-        clock.at(clock.now_ns() + self.world.plan.latency_ns, rank, lambda _: self._trim(partition, count, incarnation))
+        clock.at(clock.now_ns() + self.plane.plan.latency_ns, rank, lambda _: self._trim(partition, count, incarnation))
 
     def _trim(self, partition: Partition, count: int, incarnation: int) -> None:
         if incarnation == partition.incarnation:
             self.trim_now(partition, count)
 
     def trim_now(self, partition: Partition, count: int) -> None:
-        """Upstream forgets what is among the first `count` applied tuples."""
+        """Let upstream forget what is among the first `count` applied tuples."""
         for sender in partition.senders:
             if sender.kept.get(partition):
                 sender.trim(partition, count)

@@ -12,14 +12,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from reference.partition import Partition, Visit
 from sim.draws import source_id
-
-if TYPE_CHECKING:
-    from reference.world import World
-    from sim.operator_plan import OperatorPlan
+from sim.operator_plan import OperatorPlan
+from sim.plain.partition import Partition, Visit
+from sim.plain.state import PlaneState
 
 
 @dataclass
@@ -31,20 +28,20 @@ class Account:
     duplicated: int = 0
 
 
-def ledger(world: World) -> list[tuple[int, int, int, int]]:
-    """Rows (operator, expected, lost, duplicated), one for each operator that is audited."""
+def ledger(plane: PlaneState) -> list[tuple[int, int, int, int]]:
+    """Return rows (operator, expected, lost, duplicated), one for each operator that is audited."""
     return [
-        (index, account.expected, len(account.lost), account.duplicated) for index, account in accounts(world).items()
+        (index, account.expected, len(account.lost), account.duplicated) for index, account in accounts(plane).items()
     ]
 
 
-def accounts(world: World) -> dict[int, Account]:
-    """The account of each operator but the sources, by its index."""
-    coming = _coming(world)
-    final = {partition: _final_ids(partition) for partition in _owners(world)}
-    found = {plan.index: Account() for plan in world.plan.operators if not plan.is_source and plan.reckoned}
-    for begin in _begun(world):
-        todo = _receivers(world, *begin)
+def accounts(plane: PlaneState) -> dict[int, Account]:
+    """Return the account of each operator but the sources, by its index."""
+    coming = _coming(plane)
+    final = {partition: _final_ids(partition) for partition in _owners(plane)}
+    found = {plan.index: Account() for plan in plane.plan.operators if not plan.is_source and plan.reckoned}
+    for begin in _begun(plane):
+        todo = _receivers(plane, *begin)
         while todo:
             partition, tuple_id, key = todo.pop()
             if not partition.operator.reckoned:
@@ -58,7 +55,7 @@ def accounts(world: World) -> dict[int, Account]:
             if not there:
                 account.lost.add((partition.index, tuple_id))
             for child, child_key in _made(partition.operator, tuple_id, key):
-                todo += _receivers(world, partition, child, child_key)
+                todo += _receivers(plane, partition, child, child_key)
     for partition, ids in final.items():
         if partition.operator.index in found:
             found[partition.operator.index].duplicated += ids.total() - len(ids)
@@ -66,59 +63,59 @@ def accounts(world: World) -> dict[int, Account]:
 
 
 def _made(operator: OperatorPlan, tuple_id: int, key: int) -> list[tuple[int, int]]:
-    """What follows from a tuple at once."""
+    """Return (id, key) of what follows from a tuple at once."""
     return operator.outputs(tuple_id, key) if operator.edges and operator.windows is None else []
 
 
-def _begun(world: World) -> Iterator[tuple[Partition, int, int]]:
-    """(partition, id, key) of all that sources and timers emitted."""
-    for source in world.sources:
+def _begun(plane: PlaneState) -> Iterator[tuple[Partition, int, int]]:
+    """Yield (partition, id, key) of all that sources and timers emitted."""
+    for source in plane.sources:
         for sequence in range(source.emitted):
             yield source.partition, source_id(source.code, sequence), source.keys[sequence]
-    for partition in world.all_partitions():
+    for partition in plane.all_partitions():
         for number in range(1, partition.time.ticks + 1):
             yield partition, *partition.operator.tick(partition.index, number)
 
 
-def _receivers(world: World, partition: Partition, tuple_id: int, key: int) -> list[tuple[Partition, int, int]]:
-    """(partition, id, key) of all that an output is sent to."""
+def _receivers(plane: PlaneState, partition: Partition, tuple_id: int, key: int) -> list[tuple[Partition, int, int]]:
+    """Return (partition, id, key) of all that an output is sent to."""
     return [
-        (world.partitions[edge.down.index][target].owner, edge.id_for(tuple_id, target), key)
+        (plane.partitions[edge.down.index][target].owner, edge.id_for(tuple_id, target), key)
         for edge in partition.operator.edges
         for target in edge.targets(tuple_id, key, partition.index)
     ]
 
 
-def _owners(world: World) -> list[Partition]:
+def _owners(plane: PlaneState) -> list[Partition]:
     """Return the instance that owns each group."""
-    return [partition.owner for partition in world.all_partitions()]
+    return [partition.owner for partition in plane.all_partitions()]
 
 
 def _final_ids(partition: Partition) -> Counter[int]:
-    """Ids in the state, or in the checkpoint from which a partition that is down will come back."""
+    """Return the ids in the state, or in the checkpoint from which a partition that is down will come back."""
     if partition.live or partition.operator.is_sink:
         return Counter(partition.applied)
     checkpoint = partition.checkpoint
     return Counter(checkpoint.applied[: checkpoint.count] if checkpoint else ())
 
 
-def _coming(world: World) -> defaultdict[Partition, set[int]]:
-    """Ids that are on their way to a partition, or will be sent to it again."""
+def _coming(plane: PlaneState) -> defaultdict[Partition, set[int]]:
+    """Return the ids that are on their way to a partition, or will be sent to it again."""
     coming: defaultdict[Partition, set[int]] = defaultdict(set)
-    for visit, task in world.wire.items():
+    for visit, task in plane.wire.items():
         if task.alive:
             coming[visit.partition].add(visit.row.id)
-    for task in world.tasks:
+    for task in plane.tasks:
         for item in (*task.front, *task.queue, *task.serving, *task.back, *task.side):
             if isinstance(item, Visit):
                 coming[item.partition].add(item.row.id)
         for output in task.outbox.unsent:
             coming[output.receiver].add(output.row.id)
-    for partition in _owners(world):
+    for partition in _owners(plane):
         coming[partition].update(visit.row.id for visit in partition.held)
         if not partition.live:
-            _will_be_replayed(world, partition, coming)
-    for partition in world.instances():
+            _will_be_replayed(plane, partition, coming)
+    for partition in plane.instances():
         if partition.group.owner is not partition and not partition.retired:  # under way to its next place
             coming[partition.group.owner].update(coming[partition], (visit.row.id for visit in partition.held))
             coming[partition.group.owner].update(
@@ -127,9 +124,9 @@ def _coming(world: World) -> defaultdict[Partition, set[int]]:
     return coming
 
 
-def _will_be_replayed(world: World, partition: Partition, coming: defaultdict[Partition, set[int]]) -> None:
-    """What a partition that is down will be sent once more, and what it will send once more itself."""
-    if not world.plan.replays:
+def _will_be_replayed(plane: PlaneState, partition: Partition, coming: defaultdict[Partition, set[int]]) -> None:
+    """Add what a partition that is down will be sent once more, and what it will send once more itself."""
+    if not plane.plan.replays:
         return
     for sender in partition.senders:
         coming[partition].update(row.id for row in sender.kept.get(partition, ()))
@@ -145,6 +142,6 @@ def _will_be_replayed(world: World, partition: Partition, coming: defaultdict[Pa
         coming[successor].update(row.id for row in rows)
     for number in range(partition.checkpoint.time.ticks if partition.checkpoint else 0, partition.time.ticks):
         for receiver, tuple_id, _ in _receivers(
-            world, partition, *partition.operator.tick(partition.index, number + 1)
+            plane, partition, *partition.operator.tick(partition.index, number + 1)
         ):
             coming[receiver].add(tuple_id)

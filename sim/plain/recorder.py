@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from models.records.tables import NEVER, TABLES, table
-
-if TYPE_CHECKING:
-    from reference.task import Task
+from sim.plain.partition import TaskView
 
 _SECOND = 1_000_000_000
 
@@ -25,16 +23,16 @@ class Recorder:
         self.messages: dict[tuple[int, str], list[int]] = {}
         self.rows: dict[str, list[tuple[Any, ...]]] = {"dropped": [], "checkpoints": []}
 
-    def visit(self, task: Task, arrival_ns: int, start_ns: int, end_ns: int) -> None:
-        """A tuple was processed by a task."""
+    def visit(self, task: TaskView, arrival_ns: int, start_ns: int, end_ns: int) -> None:
+        """Record that a tuple was processed by a task."""
         self._visits.extend((task.operator.index, task.index, arrival_ns, start_ns, end_ns))
 
     def delivery(self, operator: int, created_ns: int, delivered_ns: int) -> None:
-        """A sink accepted a tuple."""
+        """Record that a sink accepted a tuple."""
         self._deliveries.extend((operator, created_ns, delivered_ns))
 
     def message(self, now_ns: int, kind: str, count: int, size_bytes: int) -> None:
-        """`count` messages of a kind were sent."""
+        """Record that `count` messages of a kind were sent."""
         total = self.messages.setdefault((now_ns - now_ns % _SECOND, kind), [0, 0])
         total[0] += count
         total[1] += size_bytes
@@ -42,7 +40,7 @@ class Recorder:
     def tables(
         self, serving: list[tuple[int, int, int, int]], waiting: list[tuple[int, int, int]]
     ) -> Mapping[str, Mapping[str, np.ndarray]]:
-        """The tables, with services (operator, task, arrival, start) that run and tuples that wait."""
+        """Return the tables, with services (operator, task, arrival, start) that run and tuples that wait."""
         left = array("q", [number for row in serving for number in (*row, NEVER)])
         return {
             "visits": _columns("visits", self._visits + left),

@@ -1,0 +1,42 @@
+"""The plain engine: one event for each step of each tuple, written to be read. It specifies what the compiled one does.
+
+Start here to learn what happens to a tuple. Rows of the compiled engine (`sim.kernel`) equal those of this one, bit for
+bit; `holdfast run --engine plain` takes this one. A tuple's way is short: a source emits it (`Source.emit_one`), it is
+sent over a channel (`Channels.emit`, `Outbox.offer`, `Channels.send_tuple`, `Link.send`), arrives at a task
+(`Task.arrive`), waits in its queue, is served when a core is free (`Cores.dispatch`, `Task.take`), and at the end of
+its service changes the state and makes outputs (`Task._complete`, `Partition.apply`), which take the same way. Read the
+modules in this order; none imports one that comes later.
+
+`link`: links between hosts. How long what is sent holds the link of its host: first in first out, or shared evenly by
+the channels.
+
+`partition`: the nouns. A partition is a key group with its state, the outputs that it keeps for replay, and its
+checkpoint; items are what travels and waits: tuples (`Visit`), messages, watermarks, work.
+
+`recorder`: the rows of the run, one for each tuple that a task has processed.
+
+`views`: what the parts below ask of the plane around them.
+
+`outbox`: bounded queues. A task that receives has places, a task that sends an outbox whose head waits for one.
+
+`task`: the heart. A task has a queue, and a lane in front of it for replays and work; cores take what arrived first;
+what is held, dropped or a duplicate is found out at its turn.
+
+`host`: hosts, and the processor of a host whose cores are shared evenly or whose pace changes.
+
+`source`: arrivals, drawn ahead of the run. They wait while the task is down, paused, or its outputs find no room.
+
+`state`: the state that all verbs share, and what control is told after each event.
+
+`channels`: emitting, sending, arriving, replaying and dropping tuples.
+
+`watermarks`: event time. Watermarks follow tuples over channels and through queues; windows end where they pass.
+
+`checkpoint`: the life of a checkpoint: snapshot, writing, transfer, and what upstream forgets once it is stored.
+
+`audit`: the ledger at the end. Was every tuple applied once?
+
+`actions` and `instances`: what migration protocols do: pauses, holds, messages and barriers; a key group at two tasks.
+
+`plane`: `PlainPlane`, the verbs and questions of `sim.data_plane.DataPlane` by which control acts on all of it.
+"""

@@ -1,0 +1,195 @@
+"""The way of a tuple from task to task: emitted, sent over its channel, arrived, replayed, or dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from models.records.tables import NEVER
+from sim.clock import ARRIVAL, MESSAGE, channel
+from sim.plain.partition import Bundle, Message, Output, Partition, Row, TaskView, Visit
+from sim.plain.state import PlaneState
+
+_LAST = (1 << 24) - 1  # as a sender, control comes after all tasks
+
+
+class Channels(PlaneState):
+    """Sends tuples and messages. One first-in-first-out channel joins each pair of tasks.
+
+    Routing is by partition: `partition.task` is where its tuples are sent. Tuples between hosts hold the sender's link
+    for their bytes, tuples inside a host arrive at once.
+    """
+
+    def emit_ticks(self, partition: Partition, upto: int) -> None:
+        """Emit the outputs of the timer that are not made yet, each created at its instant."""
+        while partition.time.ticks < upto and not partition.task.paused_until_ns:
+            partition.time.ticks += 1
+            made, key = partition.operator.tick(partition.index, partition.time.ticks)
+            self.emit(partition, made, partition.time.ticks * partition.operator.timer_ns, key)
+
+    def emit(self, partition: Partition, tuple_id: int, created_ns: int, key: int) -> None:
+        """Send an output of the partition to its receivers, and keep it until they have saved it."""
+        size = partition.operator.output_bytes
+        row = Row(tuple_id, created_ns, key, size)
+        for edge in partition.operator.edges:
+            receivers = self.partitions[edge.down.index]
+            for index in edge.targets(tuple_id, key, partition.index):
+                receiver = receivers[index]
+                sent = row if edge.copy_code is None else row._replace(id=edge.id_for(tuple_id, index))
+                for target in receiver.routes.get(partition.task.index, (receiver.owner,)):
+                    if self.plan.replays:
+                        partition.keep(target, sent)
+                    if not partition.muted:
+                        partition.task.outbox.offer(Output(partition, target, sent))
+
+    def emit_waiting(self, task: TaskView) -> None:
+        """Let sources at a task with nothing left to send emit what waits, what arrived first before the rest."""
+        here = [source for source in self.sources if source.partition.task is task]
+        while not task.outbox and not task.paused_until_ns:
+            waiting = [source for source in here if source.waiting_since() is not None]
+            if not waiting:
+                return
+            min(waiting, key=lambda source: (source.waiting_since(), source.partition.number)).emit_one()
+
+    def send_tuple(self, sender: Partition, receiver: Partition, row: Row) -> None:
+        """Send a tuple; it takes a place at the task where the receiver is now."""
+        origin, task = sender.task, receiver.task
+        self.recorder.message(self.clock.now_ns(), "local" if origin.host is task.host else "data", 1, row.bytes)
+        sender.sent_bytes += row.bytes if origin.host is not task.host else 0
+        visit = Visit(row, receiver, origin, self.next_number(), replayed=False)
+        self.wire[visit] = task
+        task.places.take()
+
+        def comes(arrival_ns: int) -> None:
+            visit.arrival_ns = arrival_ns
+            self.clock.at(arrival_ns, channel(ARRIVAL, task.index, origin.index), lambda _: self._arrive(visit, task))
+
+        self.transmit(origin, task, row.bytes, comes, tuples=1)
+
+    def transmit(
+        self, origin: TaskView, task: TaskView, size_bytes: int, comes: Callable[[int], None], tuples: int = 0
+    ) -> None:
+        """Send a message of so many tuples from task to task; `comes` is told when it arrives, as soon as that is
+        known.
+        """
+        now = self.clock.now_ns()
+        if origin.host is task.host:
+            comes(now)
+            return
+        ends, latency_ns = (origin.index, task.index), self.plan.latency_ns
+        leave = lambda departure_ns: comes(departure_ns + latency_ns)  # noqa: E731
+        origin.host.link.send(now, size_bytes, ends, self.next_number(), leave, tuples)
+
+    def _arrive(self, visit: Visit, task: TaskView) -> None:
+        if self.wire.pop(visit, None) is None:
+            return  # its sender died before it had left
+        if not task.alive:
+            self.drop(visit, task, "crash")
+            return
+        visit.arrived = True
+        visit.partition.came += 1
+        visit.partition.received_bytes += visit.row.bytes if visit.origin.host is not task.host else 0
+        task.arrive(visit)
+        self.tell()
+
+    def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
+        """Send all that `sender` keeps for `receiver` again, as one message; return (tuples, bytes)."""
+        from_partition, to_partition = self._numbered[sender], self._numbered[receiver]
+        rows = tuple(from_partition.kept.get(to_partition, ()))
+        if not rows:
+            return 0, 0
+        origin, task = from_partition.task, to_partition.task
+        now, size = self.clock.now_ns(), sum(row.bytes for row in rows)
+        self.recorder.message(now, "replay", 1, size)
+        from_partition.sent_bytes += size if origin.host is not task.host else 0
+        origin.outbox.forget(from_partition, to_partition)
+        visits = [Visit(row, to_partition, origin, self.next_number(), replayed=True) for row in rows]
+        self.wire.update(dict.fromkeys(visits, task))
+        rank = channel(MESSAGE, task.index, origin.index)
+
+        def comes(arrival_ns: int) -> None:
+            for visit in visits:
+                visit.arrival_ns = arrival_ns
+            if turn:
+                rank_of_tuples, bundle = channel(ARRIVAL, task.index, origin.index), Bundle(visits, origin)
+                self.clock.at(arrival_ns, rank_of_tuples, lambda _: self._bundle_arrives(bundle, task))
+            else:
+                self.clock.at(arrival_ns, rank, lambda _: self._replay_arrives(visits, task))
+
+        self.transmit(origin, task, size, comes, tuples=len(rows))
+        if to_partition.counts_replays:
+            to_partition.pending += len(rows)
+        return len(rows), size
+
+    def _replay_arrives(self, visits: list[Visit], task: TaskView) -> None:
+        arrived = [visit for visit in visits if self.wire.pop(visit, None) is not None]
+        if not task.alive:
+            for visit in arrived:
+                self.drop(visit, task, "crash")
+            return
+        for visit in arrived:
+            visit.ticket, visit.arrived = task.host.ticket(), True
+        task.put_in_front(arrived)
+        self.tell()
+
+    def _bundle_arrives(self, bundle: Bundle, task: TaskView) -> None:
+        if not task.alive:
+            for visit in self.lost(bundle):
+                self.drop(visit, task, "crash")
+        elif any(visit in self.wire for visit in bundle.visits):
+            task.arrive(bundle)
+            self.tell()
+
+    def open_bundle(self, bundle: Bundle, task: TaskView) -> None:
+        """Put the tuples of a bundle in front of the queue: its turn has come."""
+        arrived = self.lost(bundle)
+        for visit in arrived:
+            visit.ticket, visit.arrived = task.host.ticket(), True
+        task.put_in_front(arrived)
+
+    def lost(self, bundle: Bundle) -> list[Visit]:
+        """Take the tuples of a bundle off the wire, and return them."""
+        return [visit for visit in bundle.visits if self.wire.pop(visit, None) is not None]
+
+    def one_replayed(self, partition: Partition, task: TaskView) -> None:
+        """Count a replayed tuple as done: it was processed, recognised as a duplicate, or lost with its sender."""
+        if partition.counts_replays and partition.task is task:
+            partition.pending -= 1
+            partition.processed_ns = self.clock.now_ns()
+            if not partition.pending:
+                self.notice(task)
+
+    def drop(self, visit: Visit, task: TaskView, reason: str) -> None:
+        """End a tuple here, without effect."""
+        now = self.clock.now_ns()
+        arrival = visit.arrival_ns if visit.arrived else NEVER
+        self.recorder.rows["dropped"].append((task.operator.index, task.index, arrival, visit.start_ns, now, reason))
+        if visit.replayed:
+            self.one_replayed(visit.partition, task)
+
+    def note_freed(self, visits: list[Visit]) -> None:
+        """Note that these go in front, also of watermarks whose turn has come and that wait for other threads."""
+        for visit in visits:
+            visit.partition.freed_at = self.next_number()
+
+    # -- messages
+
+    def send_message(self, message: Message, task: TaskView, size_bytes: int) -> None:
+        """Send a message off: nothing is before it that is not sent."""
+        now, origin = self.clock.now_ns(), message.origin
+        self.recorder.message(now, "protocol", 1, size_bytes)
+
+        def comes(arrival_ns: int) -> None:
+            message.departure_ns = arrival_ns - self.plan.latency_ns
+            rank = channel(ARRIVAL, task.index, origin.index if origin else _LAST)
+            self.clock.at(arrival_ns, rank, lambda _: self._message_arrives(message, task))
+
+        if origin is None:
+            comes(now + self.plan.latency_ns)
+        else:
+            self.transmit(origin, task, size_bytes, comes)
+
+    def _message_arrives(self, message: Message, task: TaskView) -> None:
+        if not task.alive or (message.origin and message.origin.died_by(message.departure_ns)):
+            return
+        task.arrive(message)
+        self.tell()

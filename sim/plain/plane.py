@@ -1,0 +1,338 @@
+"""The plain data plane as control sees it: what is there at the start, and the verbs and questions of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from models.records.tables import NEVER, table
+from sim.arrivals import draw_arrivals
+from sim.clock import TIMERS, Clock
+from sim.control.cluster import Cluster, RunPlan
+from sim.control.statistics import check_counts
+from sim.data_plane import Key, Listener, Statistic
+from sim.data_plane import Row as TableRow
+from sim.pace import FULL, pace_of
+from sim.plain.actions import Actions, side_lists
+from sim.plain.audit import ledger
+from sim.plain.checkpoint import CheckpointCoordinator
+from sim.plain.host import Processor
+from sim.plain.instances import GroupInstances
+from sim.plain.link import FairLink
+from sim.plain.partition import HostView, Partition, TaskView, Visit, Work
+from sim.plain.source import Source
+from sim.plain.task import Task
+from sim.plain.watermarks import Watermarks
+
+
+class PlainPlane(Actions, GroupInstances):
+    """A `sim.data_plane.DataPlane` in which each step of a tuple is an event of the clock that control uses, too.
+
+    So there is nothing to advance. The listener is told who is idle after the event, or after the verb.
+    """
+
+    def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
+        super().__init__(plan, cluster, clock, listener)
+        for host in self.hosts:
+            if host.group.cpu == "processor-sharing":
+                host.processor = Processor(self, host, shares_evenly=True)
+        for task in range(len(cluster.task_host)):
+            self.add_task(task)
+        for number, (operator, index) in enumerate(
+            zip(cluster.partition_operator, cluster.partition_index, strict=True)
+        ):
+            made = Partition(plan.operators[operator], index, number, self.tasks[cluster.partition_task[number]])
+            self.partitions[operator].append(made)
+        self._numbered = list(self.all_partitions())
+        self._planned = len(self._numbered)
+        self.sources = [source for each in plan.operators if each.is_source for source in self._sources(each.index)]
+        self.watermarks = Watermarks(self)
+        for partition in self._numbered:
+            if partition.operator.timer_ns:
+                self._wait_for_timer(partition, 1)
+
+    def _sources(self, operator: int) -> Iterator[Source]:
+        plan, name = self.plan, self.plan.operators[operator].name
+        for partition in self.partitions[operator]:
+            times, keys = draw_arrivals(
+                plan.scenario, name, partition.index, plan.replication, plan.inputs.rates.get(name)
+            )
+            yield Source(self, partition, times.tolist(), keys.tolist())
+
+    # -- time
+
+    def advance(self, limit: Key) -> bool:
+        """Return False: all steps of tuples are events of the clock."""
+        return False
+
+    # -- tasks and partitions
+
+    def add_task(self, task: int) -> None:
+        """Start a new task of an operator on a host."""
+        operator, host = self.plan.operators[self.cluster.task_operator[task]], self.hosts[self.cluster.task_host[task]]
+        made = Task(self, operator, task, host, host.cores_for(operator.description.threads))
+        host.tasks.append(made)
+        self.tasks.append(made)
+
+    def crash(self, host: int) -> None:
+        """End the host's tasks, and forget what they and the host had."""
+        dead, now = self.hosts[host], self.clock.now_ns()
+        tasks = dead.crash()
+        lost = [partition for partition in self._numbered if partition.task in tasks]
+        for partition in lost:
+            partition.counts_replays = False
+        for task in tasks:
+            for visit in task.crash(now):
+                self.drop(visit, task, "crash")
+            for output in task.outbox.lose():
+                self.never_sent += 1
+                unsent = Visit(output.row, output.receiver, task, self.next_number(), replayed=False)
+                self.drop(unsent, output.receiver.task, "crash")
+        for partition in lost:
+            for visit in partition.forget_volatile():
+                self.drop(visit, partition.task, "crash")
+        self._cut_links(dead)
+        for task in tasks:
+            task.places.give()  # a dead task has room
+        for partition in self._numbered:
+            if partition.checkpoint and partition.checkpoint.host == host:
+                partition.checkpoint = None
+        self.tell()
+
+    def _cut_links(self, dead: HostView) -> None:
+        """Drop what a dead host had not sent yet."""
+        cut = [
+            (visit, task)
+            for visit, task in self.wire.items()
+            if visit.origin.host is dead
+            and (visit.arrival_ns == NEVER or visit.origin.died_by(visit.arrival_ns - self.plan.latency_ns))
+        ]
+        for visit, _ in cut:
+            del self.wire[visit]
+        for visit, task in cut:
+            if not visit.replayed:
+                task.places.leave()
+            self.drop(visit, task, "crash")
+
+    def assign(self, partition: int, task: int) -> None:
+        """Put the partition at that task from now on."""
+        self._numbered[partition].assign(self.tasks[task])
+        self._numbered[partition].assigned_at = self._sendings
+
+    def install(self, partition: int) -> int:
+        """Install the stored checkpoint, or none.
+
+        Returns how many tuples are missing that upstream may have forgotten.
+        """
+        installed = self._numbered[partition]
+        self.watermarks.restore(installed, installed.checkpoint)
+        return installed.install(installed.checkpoint)
+
+    def open(self, partition: int) -> None:
+        """Make the partition live."""
+        self._numbered[partition].live, self._numbered[partition].live_at = True, self._sendings
+
+    def release(self, partition: int) -> None:
+        """Put what the partition held in front of the queue."""
+        opened = self._numbered[partition]
+        held, opened.held = opened.held, []
+        self.note_freed(held)
+        opened.task.put_in_front(held)
+        self.tell()
+
+    def resume(self, partition: int) -> None:
+        """Let a source partition emit what waits, and a timer what it did not at the instants before now."""
+        resumed = self._numbered[partition]
+        if resumed.operator.timer_ns:
+            self.emit_ticks(resumed, (self.clock.now_ns() - 1) // resumed.operator.timer_ns)
+        for source in self.sources:
+            if source.partition.number == partition:
+                source.resume()
+
+    def work(self, task: int, ns: int, token: int) -> None:
+        """Occupy the task for a time, ahead of its queue."""
+        busy = self.tasks[task]
+        busy.put_in_front([Work(ns, busy.host.ticket(), lambda: self.listener.work_done(token))])
+        self.tell()
+
+    def speed(self, host: int, share: float) -> None:
+        """Give others this share of the CPU from now on."""
+        changed, pace = self.hosts[host], pace_of(share)
+        if changed.processor is None and pace != FULL:
+            changed.processor = Processor(self, changed, shares_evenly=False)
+            changed.processor.take_over()
+        if changed.processor:
+            changed.processor.set_pace(pace)
+
+    def stop_counting_replays(self, partition: int) -> tuple[int, int]:
+        """Return `replayed` now, and count no more."""
+        self._numbered[partition].counts_replays = False
+        return self.replayed(partition)
+
+    # -- questions
+
+    def replayed(self, partition: int) -> tuple[int, int]:
+        """Return (pending replayed tuples, when the last was processed)."""
+        asked = self._numbered[partition]
+        return asked.pending, asked.processed_ns
+
+    def checkpoint_host(self, partition: int) -> int | None:
+        """Return who holds the stored checkpoint."""
+        checkpoint = self._numbered[partition].checkpoint
+        return checkpoint.host if checkpoint else None
+
+    def checkpoint_bytes(self, partition: int) -> int:
+        """Return the size of all that a restore reads."""
+        checkpoint = self._numbered[partition].checkpoint
+        return checkpoint.size_bytes() if checkpoint else 0
+
+    def senders(self, partition: int) -> list[int]:
+        """Return the partitions that keep outputs for this one."""
+        receiver = self._numbered[partition]
+        return sorted(sender.number for sender in receiver.senders if sender.kept.get(receiver))
+
+    def receivers(self, partition: int) -> list[int]:
+        """Return the partitions that this one keeps outputs for."""
+        return sorted(receiver.number for receiver, rows in self._numbered[partition].kept.items() if rows)
+
+    def empty(self, task: int) -> bool:
+        """Return whether the task has nothing to do."""
+        return self.tasks[task].empty
+
+    def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
+        """Return when the last that is under way from these operators arrives at the task, at least."""
+        goal, now, limit = self.tasks[task], self.clock.now_ns(), self._sendings if before is None else before
+        found = []
+        for visit, receiver in self.wire.items():
+            if receiver is goal and visit.origin.operator.index in operators and visit.number < limit:
+                link = visit.origin.host.link
+                if visit.arrival_ns == NEVER and isinstance(link, FairLink):
+                    least = link.least_ns(now, (visit.origin.index, task), limit) or 0
+                    found.append(now + least + self.plan.latency_ns)
+                else:
+                    found.append(visit.arrival_ns)
+        return max(found, default=None)
+
+    def sendings(self) -> int:
+        """Return how much was sent so far."""
+        return self._sendings
+
+    def watch(self, tasks: Collection[int]) -> None:
+        """Tell of exactly these tasks when they are idle."""
+        self._watched = frozenset(tasks)
+
+    # -- the store, checkpoints
+
+    def fetch_ns(self, size_bytes: int) -> int:
+        """Return when so many bytes have come from the remote store."""
+        return self.remote.arrival_ns(self.clock.now_ns(), size_bytes)
+
+    def start_checkpoints(self, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+        """Take checkpoints of these partitions from the first interval on."""
+        taken = [self._numbered[partition] for partition in partitions]
+        self.clock.process(CheckpointCoordinator(self, taken, offsets_ns, interval_ns).run())
+
+    def checkpoint(self, partition: int, checkpoint_host: int) -> bool:
+        """Take a checkpoint of the partition now, for that checkpoint host; return whether it was taken."""
+        saved = self._numbered[partition]
+        if not saved.live or saved.saving or saved.operator.is_sink or saved.operator.is_source:
+            return False
+        CheckpointCoordinator(self, [], [], 1).take_for(saved, checkpoint_host)
+        self.tell()
+        return True
+
+    def trim(self, partition: int, count: int) -> None:
+        """Let upstream forget what is among the first `count` tuples that the partition applied."""
+        CheckpointCoordinator(self, [], [], 1).trim_now(self._numbered[partition], count)
+
+    # -- timers
+
+    def _wait_for_timer(self, partition: Partition, number: int) -> None:
+        at = number * partition.operator.timer_ns
+        self.clock.at(at, TIMERS + partition.task.index, lambda _: self._timer(partition, number))
+
+    def _timer(self, partition: Partition, number: int) -> None:
+        """Let a task emit whatever came in, at no cost, unless it is down or paused."""
+        partition.due = number
+        if partition.live:
+            self.emit_ticks(partition, number)
+        self._wait_for_timer(partition, number + 1)
+
+    # -- records
+
+    def samples(self) -> list[TableRow]:
+        """Return (task, host, queue, busy_ns, buffered) of each live task."""
+        buffered: dict[TaskView, int] = dict.fromkeys(self.tasks, 0)
+        held: dict[TaskView, int] = dict.fromkeys(self.tasks, 0)
+        for partition in self._numbered:
+            buffered[partition.task] += partition.kept_rows()
+            held[partition.task] += len(partition.held)
+        return [
+            (task.index, task.host.index, held[task] + task.waiting(), task.busy_ns, buffered[task])
+            for task in self.tasks
+            if task.alive
+        ]
+
+    def buffers(self) -> list[TableRow]:
+        """Return (task, taken, unsent, blocked_ns) of each live task."""
+        return [
+            (task.index, task.places.taken_now, len(task.outbox.unsent), task.outbox.blocked_ns())
+            for task in self.tasks
+            if task.alive
+        ]
+
+    def links(self) -> list[TableRow]:
+        """Return (host, carried, delayed, delay_ns, longest_ns) of each host on whose link a tuple was delayed."""
+        used = [(host.index, host.use) for host in self.hosts if host.use.delayed]
+        return [(index, use.carried, use.delayed, use.delay_ns, use.longest_ns) for index, use in used]
+
+    def lag(self) -> list[tuple[int, int]]:
+        """Return (operator, tuples that arrived before now and are not emitted) for each source partition."""
+        now = self.clock.now_ns()
+        return [(source.partition.operator.index, source.lag(now)) for source in self.sources]
+
+    def statistics(self) -> list[Statistic]:
+        """Return what each partition but those of sources has done so far."""
+        check_counts(self.plan)
+        return [
+            Statistic(
+                partition.number,
+                partition.came,
+                partition.served,
+                partition.cpu_ns,
+                partition.received_bytes,
+                partition.sent_bytes,
+                partition.state_bytes() if partition.live else 0,
+            )
+            for partition in self._numbered
+            if not partition.operator.is_source
+        ]
+
+    def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
+        """Return (begin of the second, kind) -> (messages, bytes)."""
+        return self.recorder.messages
+
+    def ledger(self) -> list[tuple[int, int, int, int]]:
+        """Return rows (operator, expected, lost, duplicated)."""
+        return ledger(self)
+
+    def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
+        """Return all rows so far, with what is in service, in a queue, or held for a partition that is not live."""
+        held: dict[TaskView, list[Visit]] = {task: [] for task in self.tasks}
+        for partition in self._numbered:
+            held[partition.task] += partition.held
+        serving, waiting = [], []
+        for task in self.tasks:
+            here = task.operator.index, task.index
+            serving += [(*here, item.arrival_ns, item.start_ns) for item in task.serving if isinstance(item, Visit)]
+            waiting += [
+                (*here, item.arrival_ns)
+                for item in (*held[task], *task.front, *task.queue, *side_lists(task))
+                if isinstance(item, Visit)
+            ]
+        made = dict(self.recorder.tables(serving, waiting))
+        processors = [(task, self.hosts[task.host.index].processor) for task in self.tasks]
+        used = [(task.index, processor.used_by(task)) for task, processor in processors if processor]
+        made["cpu"] = table("cpu", [(task, one.served_ns, one.used_ns) for task, one in used])
+        return made

@@ -1,0 +1,82 @@
+"""The engine that a run is asked to take: equal rows and summaries, and what is refused before it starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from models.errors import InputError
+from models.records.tables import PLAIN
+from scenarios.files.library import names, resolve
+from scenarios.files.scenario import read_scenario
+from scenarios.runs import execute
+from scenarios.runs.run import RunResult, run
+
+ONCE = ["replications=1"]
+SHORT = {
+    "backlog": ONCE,
+    "backpressure": ["duration=100 s", *ONCE],
+    "crash-recovery": ONCE,
+    "elasticity": ["duration=60 s", *ONCE],
+    "migration": ["workload.orders.rate=200 /s", *ONCE],
+    "mm1": ["duration=20 s", *ONCE],
+    "tiny-sweep": ONCE,
+    "windowed-join": ["duration=30 s", *ONCE],
+    "word-count": ["duration=20 s", "warmup=1 s", "events={}", *ONCE],
+}
+
+
+def ran(name: str, settings: list[str], **options: Any) -> RunResult:
+    loaded = read_scenario(resolve(name), settings)
+    return run(loaded.scenario, folder=loaded.folder, **options)
+
+
+def test_each_scenario_of_the_library_is_tried() -> None:
+    assert sorted(SHORT) == sorted(names())
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_the_plain_engine_gives_equal_rows_and_an_equal_summary(name: str) -> None:
+    plain, fast = ran(name, SHORT[name], engine="plain"), ran(name, SHORT[name])
+    for one, other in zip(plain.records, fast.records, strict=True):
+        assert one.tables.keys() == other.tables.keys()
+        for table, columns in one.tables.items():
+            for column, values in columns.items():
+                assert np.array_equal(values, other.tables[table][column]), (table, column)
+    kernels = [dict(result.summary)["kernel"]["name"] for result in (plain, fast)]
+    assert kernels[0] == PLAIN != kernels[1]
+    assert {**plain.summary, "kernel": None} == {**fast.summary, "kernel": None}
+
+
+def test_workers_simulate_on_the_plain_engine_and_nothing_is_compiled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execute, "prepare", lambda *_: pytest.fail("there is nothing to compile"))
+    settings = ["duration=5 s", "warmup=1 s", "replications=2"]
+    alone, together = (ran("mm1", settings, engine="plain", workers=workers) for workers in (1, 2))
+    assert alone.summary == together.summary
+    assert [one.kernel.name for one in together.records if one.kernel] == [PLAIN, PLAIN]
+
+
+@pytest.mark.parametrize("name", ["", "fast", "PLAIN", "scan"])
+def test_an_engine_that_there_is_not_is_refused(name: str) -> None:
+    with pytest.raises(InputError) as raised:
+        ran("mm1", [], engine=name)
+    assert str(raised.value).startswith(f"engine = {name}: must be one of auto, plain")
+
+
+@pytest.mark.parametrize(
+    ("settings", "rule"),
+    [
+        (["recording.detail=histograms"], "recording.detail = histograms: the plain engine keeps a row for each tuple"),
+        (["duration=10 h"], "recording.detail = auto: the plain engine keeps a row for each tuple"),
+        (["limits.time=10 s"], "limits.time = 10 s: the run needs about"),
+        (["limits.memory=100 MB", "recording.detail=tuples"], "limits.memory = 100 MB: the run needs about"),
+    ],
+)
+def test_what_the_plain_engine_cannot_do_is_refused_before_it_starts(settings: list[str], rule: str) -> None:
+    started: list[Any] = []
+    with pytest.raises(InputError) as raised:
+        ran("mm1", settings, engine="plain", on_checked=lambda *made: started.append(made))
+    assert str(raised.value).startswith(rule)
+    assert started == []
