@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from reference.world import World
 from small_jobs import queue
 
 from models.records.tables import SCAN
@@ -34,6 +33,7 @@ from sim.kernel import choice
 from sim.kernel.choice import Need, kernel_for, needs_of
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.scan.plane import ScanPlane
+from sim.plain.plane import PlainPlane
 
 S = 1_000_000_000
 MORE = (ActionPlane, CheckpointPlane, CountingPlane, IdlePlane, InstancePlane, RecoverablePlane, SharedCpuPlane)
@@ -61,7 +61,9 @@ def test_the_scan_does_what_every_plane_does_and_no_more(interface: type) -> Non
     assert not any(hasattr(control.plane, verb) for verb in verbs_of(interface).keys() - verbs_of(Plane))
 
 
-@pytest.mark.parametrize(("plane", "interface"), [(World, DataPlane), (CompiledPlane, DataPlane), (ScanPlane, Plane)])
+@pytest.mark.parametrize(
+    ("plane", "interface"), [(PlainPlane, DataPlane), (CompiledPlane, DataPlane), (ScanPlane, Plane)]
+)
 def test_verbs_have_the_parameters_of_the_interface(plane: type, interface: type) -> None:
     for name, verb in verbs_of(interface).items():
         wanted, found = (inspect.signature(one).parameters.values() for one in (verb, getattr(plane, name)))
