@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.report import event_marks, lines, moves, tables, text
+from analysis.report import event_marks, lines, moves_figures, tables, text
 from analysis.report.content import ReportContent
 from analysis.report.figure import Figure
 from analysis.report.heat import heat
@@ -16,7 +16,7 @@ def migrations(content: ReportContent) -> Section | None:
     if not content.migrations and content.hosts is None:
         return None
     given = content.migrations
-    drawn = moves.pauses(given)
+    drawn = moves_figures.pauses(given)
     listed = [tables.move_kinds(content.move_kinds)] if content.move_kinds else []
     listed += [tables.migrations(given)] if given else []
     kinds = {kind: said for kind, said in tables.KINDS.items() if any(one.kind == kind for one in given)}
@@ -36,7 +36,7 @@ def migrations(content: ReportContent) -> Section | None:
 
 def load_checks(content: ReportContent) -> Section | None:
     """Which checkpoints would have helped, each time the load was checked."""
-    drawn = moves.load_checks(content.load_checks) if content.load_checks else None
+    drawn = moves_figures.load_checks(content.load_checks) if content.load_checks else None
     if drawn is None:
         return None
     words = (

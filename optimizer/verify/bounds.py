@@ -7,7 +7,7 @@ Each value is at most what any assignment that keeps the constraints costs:
 - of copies with anti-affinity, as many different nodes as there are copies, each at its cheapest;
 - prices of the nodes (`lagrangian.bound`), of either sign; where capacities only count, in numbers of checkpoints
   (`flow.potential_bound`);
-- multipliers of the checkpoints, with one knapsack problem per node (`column_generation.bound`);
+- multipliers of the checkpoints, with one knapsack problem per node (`column_generation.certificate`);
 - for small problems, that nothing is found below the bound when all is tried (`better_assignment`).
 
 All is summed over all pairs, some rows at a time in float64, less what rounding may add.

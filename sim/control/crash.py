@@ -46,11 +46,11 @@ class CrashCoordinator:
         lost = self.state.view.died(host, self._checkpoints_on(host))
         # The host is dead before the plane drops what it had: nothing that ends there may start anything else.
         self.cluster.host_alive[host] = False
-        self.lose_again(host)
+        self.lose_what_is_there(host)
         return lost
 
-    def lose_again(self, host: int) -> None:
-        """Lose what is on a dead host: what was there, or what was sent to it since."""
+    def lose_what_is_there(self, host: int) -> None:
+        """Lose what is on a dead host: what was there when it died, or what was sent to it since."""
         # Recoveries end with what the plane has counted for them so far, and outages begin for partitions that were
         # live: both are asked of partitions that the crash of the plane is about to empty.
         for partition in self.cluster.partitions_on(host):
@@ -101,7 +101,7 @@ class CrashCoordinator:
         for host in sorted({self.cluster.task_host[entry.task] for entry in begun}):
             if not self.cluster.host_alive[host]:
                 self.state.view.died(host, {})
-                self.lose_again(host)
+                self.lose_what_is_there(host)
         # 5. Earlier outages that await a dead task now await its successors; then this one is awaited itself.
         successors = [(before[entry.partition], entry.task) for entry in begun]
         successors += [(before[loss.partition], entry.task) for (loss, _), entry in zip(instead, taken, strict=True)]

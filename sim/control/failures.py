@@ -19,7 +19,7 @@ CRASH, SUSPICION = "crash", "suspicion"
 
 
 class Failures:
-    """Lets hosts die and come back, and tells recovery what was lost once the failure is detected.
+    """Lets hosts die and come back, and has the coordinator of crashes do the rest.
 
     Where heartbeats can be lost or late, a host that lives and was silent for too long is fenced: it is lost as if it
     had died at that instant, and back with its next heartbeat.

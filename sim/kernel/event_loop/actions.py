@@ -19,7 +19,8 @@ from sim.kernel.event_loop.rules import (
     stop,
     take_in_hand,
 )
-from sim.kernel.event_loop.service import (
+from sim.kernel.event_loop.state import BUNDLE, MAIL, NONE, TUPLE, UNPAUSE
+from sim.kernel.event_loop.tasks import (
     admit,
     dispatch,
     drop_bundle,
@@ -30,7 +31,6 @@ from sim.kernel.event_loop.service import (
     take_head,
     ticket,
 )
-from sim.kernel.event_loop.state import BUNDLE, MAIL, NONE, TUPLE, UNPAUSE
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
 

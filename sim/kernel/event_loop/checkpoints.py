@@ -12,7 +12,6 @@ from sim.kernel.event_loop.channels import count_message, new_visit, remote_depa
 from sim.kernel.event_loop.events import push
 from sim.kernel.event_loop.fair_links import post
 from sim.kernel.event_loop.restoring import save_time, store_time
-from sim.kernel.event_loop.service import dispatch, put_in_front, ticket
 from sim.kernel.event_loop.state import (
     AT_REMOTE,
     CHECKPOINTED,
@@ -28,6 +27,7 @@ from sim.kernel.event_loop.state import (
     TRIM,
     TRIMMED,
 )
+from sim.kernel.event_loop.tasks import dispatch, put_in_front, ticket
 from sim.kernel.event_loop.windows import recent
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State

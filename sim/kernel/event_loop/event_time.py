@@ -12,8 +12,8 @@ from sim.kernel.event_loop.emitting import emit_ticks
 from sim.kernel.event_loop.events import push
 from sim.kernel.event_loop.fair_links import fair_room
 from sim.kernel.event_loop.rules import holds_from
-from sim.kernel.event_loop.service import dispatch, note_idle, put_in_queue, ticket
 from sim.kernel.event_loop.state import DUE, END, FORWARD, MARK, NONE, PASSED, TICK, TIMER, TUPLE
+from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_queue, ticket
 from sim.kernel.event_loop.watermarks import pass_mark
 from sim.kernel.event_loop.windows import NEVER_ENDS, due, end_windows, first_open, is_there, matches, nth_partition
 from sim.kernel.tools.compiling import kernel

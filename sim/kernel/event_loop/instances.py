@@ -20,8 +20,8 @@ from sim.kernel.event_loop.checkpoints import state_bytes
 from sim.kernel.event_loop.hash_tables import FIRST_KEYS, SPREAD, cut_keys, find_pair, set_position, touch_key
 from sim.kernel.event_loop.restoring import copy_time, notes_of, save_time, store_time
 from sim.kernel.event_loop.rules import ANY, new_rule, rules_without
-from sim.kernel.event_loop.service import drop
 from sim.kernel.event_loop.state import CHUNK, MOVED, NONE
+from sim.kernel.event_loop.tasks import drop
 from sim.kernel.event_loop.windows import forget_windows
 from sim.kernel.tools.compiling import allocating, kernel
 from sim.kernel.tools.pointer import State

@@ -14,18 +14,6 @@ from sim.kernel.event_loop.fair_links import depart, fair_room
 from sim.kernel.event_loop.hash_tables import prefetch_position
 from sim.kernel.event_loop.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
 from sim.kernel.event_loop.rules import take_in_hand
-from sim.kernel.event_loop.service import (
-    complete,
-    dispatch,
-    drop,
-    note_idle,
-    pass_by,
-    put_in_front,
-    put_in_queue,
-    start_services,
-    stop_serving,
-    ticket,
-)
 from sim.kernel.event_loop.service_times import draw_ahead
 from sim.kernel.event_loop.sharing import ended
 from sim.kernel.event_loop.source_events import (
@@ -68,6 +56,18 @@ from sim.kernel.event_loop.state import (
     TUPLE,
     UNPAUSE,
     WORKED,
+)
+from sim.kernel.event_loop.tasks import (
+    complete,
+    dispatch,
+    drop,
+    note_idle,
+    pass_by,
+    put_in_front,
+    put_in_queue,
+    start_services,
+    stop_serving,
+    ticket,
 )
 from sim.kernel.event_loop.timed_actions import act, needed
 from sim.kernel.tools.compiling import inlined, kernel

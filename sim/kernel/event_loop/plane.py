@@ -19,11 +19,13 @@ from sim.kernel.event_loop import (
     pools,
     restoring,
     rows,
-    service,
     setup,
     sharing,
     source_events,
     verbs,
+)
+from sim.kernel.event_loop import (
+    tasks as service,
 )
 from sim.kernel.event_loop.acting import Actions
 from sim.kernel.event_loop.answers import Answers

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sim.kernel.event_loop.actions import burst, mute, pause, send_message, unalign, unpause
 from sim.kernel.event_loop.channels import new_visit
 from sim.kernel.event_loop.events import push
-from sim.kernel.event_loop.service import dispatch, put_in_front, ticket
 from sim.kernel.event_loop.state import ACT, CHORE, COME, NONE, UNPAUSE
+from sim.kernel.event_loop.tasks import dispatch, put_in_front, ticket
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
 

@@ -15,9 +15,9 @@ from sim.kernel.event_loop.link_use import forget_use
 from sim.kernel.event_loop.outbox import give, leave_place, stop_waiting
 from sim.kernel.event_loop.restoring import restore_time
 from sim.kernel.event_loop.rules import ANY, beside, rules_without, without_rules
-from sim.kernel.event_loop.service import dispatch, drop, drop_bundle, note_turn, put_in_front, ticket
 from sim.kernel.event_loop.sharing import stop, used
 from sim.kernel.event_loop.state import BUNDLE, CONTROL, CRASHED, NONE, SNAPSHOT, TUPLE
+from sim.kernel.event_loop.tasks import dispatch, drop, drop_bundle, note_turn, put_in_front, ticket
 from sim.kernel.event_loop.windows import NEVER_ENDS
 from sim.kernel.tools.compiling import allocating, kernel
 from sim.kernel.tools.pointer import State

@@ -1,1 +1,5 @@
-"""The scan: a compiled data plane for runs in which every task is a server of its own and no host fails."""
+"""The scan: a compiled data plane for runs in which every task is a server of its own and no host fails.
+
+It goes operator by operator, a span of the run at a time. `span` does one span of one operator: `gather` and `order`
+bring what arrives into order, `queues` has what waits from one span to the next, `send` and `straight` what leaves.
+"""

@@ -1,4 +1,8 @@
-"""Migration protocols by name; to add one, write its class in a file here and name it below."""
+"""Migration protocols by name.
+
+To add one, write its class in a file here, and name it below and in `PROTOCOLS` of `models.scenario.events`.
+`sent_state` is the begin of those whose state travels; `replicate` makes active replicas, and cannot be asked for.
+"""
 
 from __future__ import annotations
 

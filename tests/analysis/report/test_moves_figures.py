@@ -14,7 +14,7 @@ from analysis.report import ReportContent, render_report
 from analysis.report.content import Decision, Latency, Migration, Recovery
 from analysis.report.event_marks import with_marks
 from analysis.report.lines import latency
-from analysis.report.moves import load_checks, pauses
+from analysis.report.moves_figures import load_checks, pauses
 from analysis.report.parts import LoadChecks, Moved, PlacedGroup, PlacedHost
 from analysis.report.placement import before_after
 
