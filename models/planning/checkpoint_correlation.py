@@ -1,9 +1,8 @@
 """The costs of checkpoint allocation from the correlation of key-group loads.
 
 c[j, n] = l[j] * mean over the key groups h on node n of r(g(j), h): a checkpoint is cheap on a node whose
-key groups have spare capacity when its own key group needs it. The mean of pairwise correlations is choice
-(a) of the spec page "Checkpoint-assisted migration and checkpoint allocation"; an empty node and a constant
-series have correlation 0.
+key groups have spare capacity when its own key group needs it. [Madsen and Zhou, CIKM 2015] leave open how pairs
+are combined: here it is by their mean. An empty node and a constant series have correlation 0.
 """
 
 from __future__ import annotations
@@ -30,8 +29,7 @@ def node_correlation(
 
     correlation (G, G) of the load series; host (G,) node of each key group. Pairs with |r| < zero_below
     count as 0 (noise). With tie_band > 0 every node within best + tie_band counts as exactly the best, so
-    that the tie rule "lowest checkpoint load" acts (the spec page's section "The trap"); best = the
-    smallest value away from home.
+    that the tie rule "lowest checkpoint load" acts; best = the smallest value away from home.
     """
     check = CheckedArrays()
     r = check.floats("correlation", correlation, (None, None))

@@ -12,7 +12,7 @@ h = 0 .. H-1, which has host_cpu[h] and host_network[h]:
     goal "hosts":    minimise hosts used:  plain bin packing with one resource, and vector packing with two
     goal "value":    maximise the value of what is placed, the rest is left out:  multiple knapsack
 
-Source: spec page "Adaptive selective replication", section "Three steps" (placement, coloured bin packing).
+Source: Grüneberger, Heinze and Felber, VLDB PhD workshop 2013 (the step of placement); coloured bin packing.
 
 Sums are of whole numbers: see `whole_units`. A fixed instance stays on its host; no colour (-1) counts for none.
 """

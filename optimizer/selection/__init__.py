@@ -12,8 +12,8 @@ Queries q with operators O[q], z[q] = 1 when all of them have a replica, y[o] = 
     subject to z[q] <= y[o]                     for each q and o in O[q]
                sum w[o] y[o] <= W
 
-Source: spec page "Adaptive selective replication", section "Three steps". What is left over by the queries goes to
-single operators, by the first program.
+Source: Grüneberger, Heinze and Felber, VLDB PhD workshop 2013 (the step of selection). What is left over by the queries
+goes to single operators, by the first program.
 """
 
 from __future__ import annotations

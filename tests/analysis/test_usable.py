@@ -1,4 +1,4 @@
-"""Usable checkpoints and assisted moves against a slow reference written from the spec page, by equality."""
+"""Usable checkpoints and assisted moves against a slow reference written from the definition, by equality."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_nothing_overloaded_has_no_share() -> None:
 
 
 def test_anti_correlated_example_gives_all_half_and_none() -> None:
-    """The spec page's exact case: theta equals the outside load, so only node 1 has room."""
+    """An exact case: theta equals the outside load, so only node 1 has room."""
     outside, speed = [0.7, 0.0, 0.7], [1.0, 1.0, 1.0]
     load = np.concatenate([np.full((10, 1), 0.01), np.full((10, 1), 0.03)])
     host = np.repeat([1, 2], 10)

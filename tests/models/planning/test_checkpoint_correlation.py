@@ -1,4 +1,4 @@
-"""Costs from correlations: mean of pairs, ties and noise as on the spec page."""
+"""Costs from correlations: mean of pairs, ties and noise as defined."""
 
 import math
 

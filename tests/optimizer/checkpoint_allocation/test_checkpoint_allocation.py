@@ -283,7 +283,7 @@ def test_even_counts_per_operator_when_operators_are_given():
 
 
 def test_even_counts_over_all_operators_when_none_are_given():
-    """The spec page's anti-correlated case: the literal cap forces 6 or 7 of operator 2 onto node 1."""
+    """The anti-correlated case: the literal cap forces 6 or 7 of operator 2 onto node 1."""
     home = [1] * 10 + [2] * 10
     problem = CheckpointAllocation(cost=np.zeros((20, 3)), load=np.ones(20), forbidden=list(enumerate(home)))
     for seed in range(10):

@@ -7,8 +7,8 @@ from random import Random
 import networkx as nx
 import pytest
 
+from sim.migration.coordinator import Territories
 from sim.migration.protocol import WHOLE, Territory
-from sim.migration.territories import Territories
 
 
 def meet(dataflow: nx.DiGraph[int], one: Territory, other: Territory) -> bool:
