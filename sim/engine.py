@@ -30,8 +30,9 @@ def simulate(
     Everything strictly before `duration` happens. `on_progress` is called now and then with the share of the
     simulated time that is done; `on_compile`, where code for this machine is not kept yet, with the share of it that
     is compiled. `engine` chooses the data plane: the fastest that can do what the scenario asks for
-    (`sim.kernel.choice`), or the plain one (`sim.plain`), which needs no compiled code; `plane` makes another one. All
-    give equal rows.
+    (`sim.kernel.choice`), or the plain one (`sim.plain`), which needs no compiled code; both give equal rows. `plane`
+    makes another one: it is refused where it lacks verbs that the run needs (ValueError); that it keeps every rule of
+    the scenario is the caller's business.
     """
     duration_ns = max(1, to_ns(scenario.duration_s))
     plan = RunPlan.of(scenario, inputs or RunInputs(), replication)
@@ -89,6 +90,8 @@ def _chosen(plan: RunPlan, engine: Engine) -> tuple[PlaneFactory, Kernel]:
         return PlainPlane, Kernel(PLAIN, "it was asked for")
     from sim.kernel.choice import kernel_for, plane_of  # noqa: PLC0415 - it takes longer than all the rest
 
+    if engine != "auto":
+        raise ValueError(f"no engine {engine!r}: there are auto and plain")
     kernel = kernel_for(plan)
     return plane_of(kernel), kernel
 

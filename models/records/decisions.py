@@ -16,7 +16,7 @@ class Action(StrEnum):
     LOSE_STATE = "lose state"  # of a partition, for good
     FAIL = "fail"  # a host
     FENCE = "fence"  # a host
-    MOVE = "move"  # a key group, to a host
+    MOVE = "move"  # a key group, to a host: asked for by the balancing of load, or refused, whoever asked
     USE_DIRECT = "use direct"  # for a key group whose protocol needs a checkpoint at the target
     RESCALE = "rescale"  # an operator, from a number of tasks to another
     STORE = "store"  # checkpoints of a partition, on a host in place of the planned one

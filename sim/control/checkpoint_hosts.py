@@ -33,12 +33,14 @@ class CheckpointHosts:
             return NO_HOST
         held = Counter(planned[other] for other in self._partitions)
         chosen = min(others, key=lambda host: (held[host], host))
-        why = (
-            "none was planned"
-            if planned[partition] is None
-            else "the planned checkpoint host is dead or owns the group"
-        )
-        target = cluster.plan.host_names[chosen]
-        self._state.decide(Action.STORE, cluster.partition_name(partition), why, target=target)
+        name, target = cluster.partition_name(partition), cluster.plan.host_names[chosen]
+        self._state.decide(Action.STORE, name, self._why(planned[partition]), target=target)
         planned[partition] = chosen
         return chosen
+
+    def _why(self, planned: int | None) -> str:
+        if planned is None:
+            return "none was planned"
+        if planned in self._cluster.leaving:
+            return "the planned checkpoint host is to be left"
+        return "the planned checkpoint host is dead or owns the group"

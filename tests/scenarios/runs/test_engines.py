@@ -13,6 +13,7 @@ from scenarios.files.library import names, resolve
 from scenarios.files.scenario import read_scenario
 from scenarios.runs import execute
 from scenarios.runs.run import RunResult, run
+from sim.engine import simulate
 
 ONCE = ["replications=1"]
 SHORT = {
@@ -80,3 +81,8 @@ def test_what_the_plain_engine_cannot_do_is_refused_before_it_starts(settings: l
         ran("mm1", settings, engine="plain", on_checked=lambda *made: started.append(made))
     assert str(raised.value).startswith(rule)
     assert started == []
+
+
+def test_an_engine_that_there_is_not_is_refused_in_python() -> None:
+    with pytest.raises(ValueError, match="no engine 'fast': there are auto and plain"):
+        simulate(read_scenario(resolve("mm1")).scenario, engine="fast")  # type: ignore[arg-type]

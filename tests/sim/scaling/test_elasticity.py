@@ -6,6 +6,7 @@ Oracles: the ledger (nothing lost, nothing twice), equality of the two data plan
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from uneven_clock import UnevenClock
 from models.records.tables import NEVER, RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
+from scenarios.files.scenario import read_scenario
+from scenarios.runs.inputs import inputs_of
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.data_plane import Statistic
@@ -353,3 +356,12 @@ def test_a_long_campaign(part: int) -> None:
                 for plane in (PlainPlane, CompiledPlane)
             )
             assert plain.faults == differences(plain.records, fast.records) == [], (seed, crash)
+
+
+def test_checkpoints_that_leave_with_their_host_say_so() -> None:
+    loaded = read_scenario(Path(__file__).parents[3] / "scenarios" / "library" / "elasticity.toml")
+    made = simulate(loaded.scenario, inputs_of(loaded.scenario, loaded.folder), plane=CompiledPlane)
+    left = {what.split()[0]: at for at, what, _ in decided(made) if what.endswith("is to be left")}
+    assert left
+    why = {why for at, what, why in decided(made) if what.startswith("checkpoints of") and at in left.values()}
+    assert why == {"the planned checkpoint host is to be left"}
