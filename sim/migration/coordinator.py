@@ -35,15 +35,12 @@ class RunCoordinator:
 
     def request(self, kind: PlanKind[Any], request: Request) -> None:
         """Start a run as soon as all is over that was asked for before and that it would meet."""
-        if not self._alert and self._is_blocked(request, self._wanted) and not kind.may_change(request):
-            self._wait(kind, request)  # nothing has changed for the others
-            return
-        self._wait(kind, request)
-        self.begin_what_can()
-
-    def _wait(self, kind: PlanKind[Any], request: Request) -> None:
+        # One that is blocked changes nothing for the others, which all wait for runs: they need not be looked at.
+        blocked = not self._alert and self._is_blocked(request, self._wanted) and not kind.may_change(request)
         self.waiting.append((kind, request))
         self._wanted.add(request.territory)
+        if not blocked:
+            self.begin_what_can()
 
     def _is_blocked(self, request: Request, ahead: Territories) -> bool:
         return self._claimed.meet(request.territory) or ahead.meet(request.territory)

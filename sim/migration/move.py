@@ -20,7 +20,7 @@ _NS = 1_000_000_000
 
 
 class Fact(Enum):
-    """What has come true at a task; a move is complete when all of them are."""
+    """Facts that come true at tasks; a move is complete when all of them have."""
 
     OWNS = "owns"  # the target has processed what waited for the move
     HOLDS = "holds"  # the state of the source is the checkpoint of the target
@@ -175,7 +175,7 @@ class MoveContext(Context):
     # -- the receiving side
 
     def has_state(self) -> bool:
-        """Whether the new instance is live."""
+        """Return whether the new instance is live."""
         return self._cluster.partition_live[self._run.move.new]
 
     def install(self, muted: bool = False) -> None:
@@ -222,7 +222,7 @@ class MoveContext(Context):
         self._plane.hold(self.me, self._run.move.new, origin)
 
     def release(self) -> None:
-        """What waits aside goes in front of the queue."""
+        """Put what waits aside in front of the queue."""
         self._plane.unhold(self.me, self._run.move.new)
 
     # -- the side that lets go
@@ -282,7 +282,7 @@ class MoveContext(Context):
         self._plane.freeze(self._run.move.old, True)
 
     def target_has_checkpoint(self) -> bool:
-        """Whether the newest checkpoint is with the target, or is in the remote store and newer than the move."""
+        """Return whether the newest checkpoint is with the target, or in the remote store and newer than the move."""
         move = self._run.move
         if self._is_remote:
             return self._run.stored

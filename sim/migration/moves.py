@@ -196,12 +196,12 @@ class Migrations(PlanKind[MoveRequest]):
         )
 
     def _answers(self, host: int) -> bool:
-        """Whether the host does not keep control waiting: it lives, or is known not to."""
+        """Return whether the host does not keep control waiting: it lives, or is known not to."""
         view = self.state.view
         return self.cluster.host_alive[host] or not (view.host_alive(host) or host in view.returning)
 
     def is_taking(self, task: int) -> bool:
-        """Whether a key group has come to the task by a move that is not over."""
+        """Return whether a key group has come to the task by a move that is not over."""
         return any(run.move.target == task and self.cluster.retired(run.move.old) for run in self.open.values())
 
     # -- crashes

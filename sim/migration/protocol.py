@@ -1,4 +1,4 @@
-"""What a protocol of the control plane may say and do, for any plan.
+"""Protocols of the control plane, for any plan: messages, handlers and verbs.
 
 A protocol is a class of handlers, written once. It acts on the data plane by the verbs of its `Context`, each for the
 task at which the handler runs, at the instant of the message that is handled. It never sees tuples. Tasks of a host
@@ -23,7 +23,7 @@ from sim.data_plane import CONTROL
 WHOLE = None  # in place of a key group: all of an operator
 
 Territory = tuple[tuple[int, int | None], ...]
-"""What a run changes, and no other run may change meanwhile: pairs of an operator and a key group, or `WHOLE`."""
+"""Pairs of an operator and a key group, or `WHOLE`, that a run changes and no other run may change meanwhile."""
 
 
 class Plan(ABC):
@@ -41,7 +41,7 @@ class Plan(ABC):
 
 
 class Message(NamedTuple):
-    """What one task says to another, or control to a task, in one run of a protocol."""
+    """A message from a task to another, or from control to a task, in one run of a protocol."""
 
     run: int
     kind: str
@@ -165,7 +165,7 @@ class PlanKind(ABC, Generic[Q]):
 
 
 class Carrier(typing.Protocol):
-    """What a context asks of whoever carries the messages of its run (`sim.migration.runtime`)."""
+    """Carries the messages of a run for its contexts; `sim.migration.runtime` does."""
 
     state: RunState
 

@@ -103,7 +103,7 @@ class Laboratory(Control):
             lambda plan, cluster, clock, listener: LabWorld(plan, cluster, clock, listener, job, stepped_links),
             Scheduler(chooser),
         )
-        # When an outage is worked off is a matter of time, and decides nothing.
+        # When tasks have caught up after an outage is a matter of time, and decides nothing.
         self.recovery.watch = lambda begun: None  # type: ignore[method-assign]
         self.stops = Stops(self.state, self.coordinator)
 

@@ -118,7 +118,7 @@ class Stops(PlanKind[StopRequest]):
         return not all(map(view.partition_live, down))
 
     def begin(self, request: StopRequest) -> ProtocolRun[Stop] | None:
-        """Return the run, over all tasks that control believes to be there."""
+        """Return the run, over all tasks that are not known to be dead."""
         view, operators = self.state.view, self.cluster.task_operator
         members = [task for task, its in enumerate(operators) if its == request.operator and view.task_alive(task)]
         plan = Stop(request.operator, tuple(members))

@@ -1,4 +1,4 @@
-"""What begins without a checkpoint at the target: one is sent there first."""
+"""The begin of a protocol that needs no checkpoint at the target: one is sent there first."""
 
 from __future__ import annotations
 
