@@ -11,7 +11,9 @@ import numpy as np
 from sim.clock import Clock, Process
 from sim.data_plane import CONTROL, Listener, Timed
 from sim.kernel.event_loop import actions, pools, timed_actions
-from sim.kernel.event_loop.state import ACT, NONE, TIMED, TOLD_STORED
+from sim.kernel.event_loop.codes import ACT, NONE
+from sim.kernel.event_loop.notices import TOLD_STORED
+from sim.kernel.event_loop.timed_actions import TIMED
 from sim.kernel.tools.pointer import State
 
 if TYPE_CHECKING:
@@ -45,11 +47,10 @@ class Actions(ABC):
 
     def _tell(self) -> None:
         """Tell what came up, one after the other; what comes up meanwhile is told after that."""
-        run = self.s.run
-        if self._telling or not run["notices"][0]:
+        if self._telling or not self.s.told["count"]:
             return
         self._telling, k = True, 0
-        while k < int(run["notices"][0]):
+        while k < int(self.s.told["count"]):
             what = int(self.s.notices[k])
             k += 1
             if what >= TOLD_STORED:
@@ -58,7 +59,7 @@ class Actions(ABC):
                 self._listener.idle(what)
             else:
                 self._tell_message(-1 - what)
-        run["notices"] = 0
+        self.s.told["count"] = 0
         self._telling = False
 
     def _tell_message(self, task: int) -> None:
@@ -112,10 +113,10 @@ class Actions(ABC):
         self._act()
         if not self._plan.may_fail:
             raise ValueError("a partition can be muted only where a host may fail: else no ids are kept for the ledger")
-        self.s.run["special"] = 1
+        self.s.options["special"] = 1
         self.s.partitions["muted"][partition] = muted
         if not muted:
-            self.s.partitions["live_at"][partition] = self.s.run["serial"][0]
+            self.s.partitions["live_at"][partition] = self.s.clock["serial"]
 
     # -- messages
 
@@ -156,7 +157,7 @@ class Actions(ABC):
             self._check(action)
             _fill(record, action)
         made["last"][-1] = 1
-        self.s.run["special"] |= np.any(made["verb"] == _MUTE)
+        self.s.options["special"] |= np.any(made["verb"] == _MUTE)
         first = pools.with_actions(self.s, made)
         self._clock.process(self._start(times[0], ACT, first))
 
@@ -165,7 +166,7 @@ class Actions(ABC):
         s, given = self.s, action.arguments
         if action.verb == "mute" and not self._plan.may_fail:
             raise ValueError("a partition can be muted only where a host may fail: else no ids are kept for the ledger")
-        room = len(s.partitions) if action.verb == "mute" else int(s.run["tasks"][0])
+        room = len(s.partitions) if action.verb == "mute" else int(s.cluster["tasks"])
         named = given[:2] if action.verb == "send" else given[:1]
         least = CONTROL if action.verb == "send" else 0
         if not all(least <= number < room for number in named) or (action.verb == "send" and given[1] < 0):

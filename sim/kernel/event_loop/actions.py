@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from sim.clock import PAUSES
-from sim.kernel.event_loop.channels import free_visit, new_visit, send_mail
+from sim.kernel.event_loop.channels import send_mail
+from sim.kernel.event_loop.codes import BUNDLE, MAIL, NONE, TUPLE, UNPAUSE
 from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks
-from sim.kernel.event_loop.events import push
+from sim.kernel.event_loop.events import next_serial, push
+from sim.kernel.event_loop.free_lists import free_visit, new_visit
 from sim.kernel.event_loop.outbox import leave_place, put_behind
 from sim.kernel.event_loop.rules import (
     ANY,
@@ -19,7 +21,6 @@ from sim.kernel.event_loop.rules import (
     stop,
     take_in_hand,
 )
-from sim.kernel.event_loop.state import BUNDLE, MAIL, NONE, TUPLE, UNPAUSE
 from sim.kernel.event_loop.tasks import (
     admit,
     dispatch,
@@ -69,7 +70,7 @@ def heard(s: State, task: int) -> None:
 @kernel
 def burst(s: State, task: int) -> int:
     """Sendings that may follow when the task goes on: of a source, or of one that takes tuples as they come."""
-    run, t = s.run[0], s.tasks[task]
+    t = s.tasks[task]
     n = 0
     if not s.operators[t.operator].has_service:
         n += t.queue_n + t.front_n + t.back_n + t.side_n
@@ -82,7 +83,7 @@ def burst(s: State, task: int) -> int:
             u = s.partitions[k]
             if u.task == task and u.live:
                 n += max(0, u.ticks_due - u.ticks)
-    return (run.fan_out + 2) * (n + 2) + s.operators[t.operator].threads
+    return (s.options.fan_out + 2) * (n + 2) + s.operators[t.operator].threads
 
 
 # -- pauses
@@ -91,21 +92,20 @@ def burst(s: State, task: int) -> int:
 @kernel
 def pause(s: State, task: int, until: int) -> None:
     """The task starts nothing before `until` (NONE: before it is told); never shortens a pause."""
-    run, t = s.run[0], s.tasks[task]
-    if not t.alive or t.paused_until == NONE or (until != NONE and until <= max(t.paused_until, run.now)):
+    t = s.tasks[task]
+    if not t.alive or t.paused_until == NONE or (until != NONE and until <= max(t.paused_until, s.clock.now)):
         return
     if t.paused_until == 0:
         stop(s, task)
     t.paused_until = until
     if until != NONE:
-        push(s, until, PAUSES + task, run.serial, UNPAUSE, task)
-        run.serial += 1
+        push(s, until, PAUSES + task, next_serial(s), UNPAUSE, task)
 
 
 @kernel
 def pause_ends(s: State, task: int) -> None:
     """The end of a pause has come, if no other made it longer."""
-    if s.tasks[task].paused_until == s.run[0].now:
+    if s.tasks[task].paused_until == s.clock.now:
         unpause(s, task)
 
 
@@ -182,7 +182,7 @@ def mute(s: State, partition: int, muted: int) -> None:
     """The partition applies what comes, but emits nothing."""
     s.partitions[partition].muted = muted
     if not muted:
-        s.partitions[partition].live_at = s.run[0].serial
+        s.partitions[partition].live_at = s.clock.serial
 
 
 # -- messages

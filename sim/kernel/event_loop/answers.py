@@ -12,7 +12,7 @@ from models.records.tables import NEVER, table
 from sim.control.statistics import check_counts
 from sim.data_plane import Row, Statistic
 from sim.kernel.event_loop import audit, backlog, channels, statistics, verbs
-from sim.kernel.event_loop.state import MESSAGE_KINDS, NONE, REASONS, TUPLE
+from sim.kernel.event_loop.codes import MESSAGE_KINDS, NONE, REASONS, TUPLE
 from sim.kernel.tools.pointer import State
 
 if TYPE_CHECKING:
@@ -46,13 +46,13 @@ class Answers(ABC):
 
     def samples(self) -> np.ndarray:
         """A row for each live task."""
-        rows = np.zeros((int(self.s.run["tasks"][0]), 5), np.int64)
+        rows = np.zeros((int(self.s.cluster["tasks"]), 5), np.int64)
         return rows[: verbs.sample(self.s, rows)]
 
     def buffers(self) -> np.ndarray:
         """(task, taken, unsent, blocked_ns) of each live task."""
         self._now()
-        rows = np.zeros((int(self.s.run["tasks"][0]), 4), np.int64)
+        rows = np.zeros((int(self.s.cluster["tasks"]), 4), np.int64)
         return rows[: verbs.sample_buffers(self.s, rows)]
 
     def links(self) -> np.ndarray:
@@ -79,7 +79,7 @@ class Answers(ABC):
         """(begin of the second, kind) -> (messages, bytes)."""
         channels.flush_messages(self.s)
         found: dict[tuple[int, str], list[int]] = {}
-        for row in self.s.message_rows[: int(self.s.run["message_rows"][0])].tolist():
+        for row in self.s.message_rows[: int(self.s.messages["rows"])].tolist():
             second, kind, count, size = row
             both = found.setdefault((second, MESSAGE_KINDS[kind]), [0, 0])  # a second is several rows if asked within
             both[0] += count
@@ -102,9 +102,8 @@ class Answers(ABC):
         self._flush()
         if unfinished:
             self.recording.add_visits(np.array(unfinished, np.int64))
-        run = self.s.run
-        dropped = self.s.dropped_rows[: int(run["dropped_rows"][0])]
-        checkpoints = self.s.checkpoint_rows[: int(run["checkpoint_rows"][0])]
+        dropped = self.s.dropped_rows[: int(self.s.drops["rows"])]
+        checkpoints = self.s.checkpoint_rows[: int(self.s.checkpointing["rows"])]
         made = dict(self.recording.tables())
         made["cpu"] = table("cpu", self._cpu())
         made["waiting"] = self._waiting()
@@ -137,7 +136,7 @@ class Answers(ABC):
     def _cpu(self) -> list[Row]:
         """Rows of the tasks on hosts whose pace changes."""
         self._now()
-        rows = np.zeros((int(self.s.run["tasks"][0]), 3), np.int64)
+        rows = np.zeros((int(self.s.cluster["tasks"]), 3), np.int64)
         count = verbs.cpu(self.s, rows)
         return [tuple(row) for row in rows[:count].tolist()]
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from sim.arrival_stream import ArrivalStream
-from sim.kernel.event_loop.buffers import next_node
+from sim.kernel.event_loop.buffers import CHUNK, NODES, next_node
+from sim.kernel.event_loop.codes import BROADCAST, FORWARD, GROUPED, KEYED, NONE, SHUFFLE, TUPLE
 from sim.kernel.event_loop.hash_tables import slot_of
 from sim.kernel.event_loop.instances import stored_at
-from sim.kernel.event_loop.state import BROADCAST, CHUNK, FORWARD, GROUPED, KEYED, NODES, NONE, SHUFFLE, TUPLE
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools.audit_sums import by_sum
 from sim.kernel.tools.compiling import allocating, kernel
@@ -57,9 +57,9 @@ def settle(s: State, streams: Callable[[], Sequence[ArrivalStream]]) -> tuple[np
     operator, and that they are what follows from the sources is checked; raises RuntimeError if they are not, which
     would be an error of the engine.
     """
-    if s.run["overdue"][0]:
-        raise RuntimeError(f"{s.run['overdue'][0]} tuples were sent again whose ids had been forgotten")
-    if s.run["logs"][0]:
+    if s.ids["overdue"]:
+        raise RuntimeError(f"{s.ids['overdue']} tuples were sent again whose ids had been forgotten")
+    if s.options["logs_ids"]:
         return _by_id(s, streams())
     return by_sum(s)
 
@@ -85,7 +85,7 @@ def _by_id(s: State, streams: Sequence[ArrivalStream]) -> tuple[np.ndarray, np.n
 
 def _stack(s: State) -> np.ndarray:
     """Room for all that one source tuple can have open at a time."""
-    return np.zeros((int(s.run["fan_out"][0]) * (s.operators.shape[0] + 1) + 1, 3), np.uint64)
+    return np.zeros((int(s.options["fan_out"]) * (s.operators.shape[0] + 1) + 1, 3), np.uint64)
 
 
 def _emitted(s: State, streams: Sequence[ArrivalStream]) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
@@ -102,13 +102,12 @@ def _emitted(s: State, streams: Sequence[ArrivalStream]) -> Iterator[tuple[int, 
 @kernel
 def entries(s: State) -> int:
     """An upper bound of the entries of the table."""
-    run = s.run[0]
-    total = s.visits.shape[0] - run.visits_left + 2 * (s.nodes.shape[0] - NODES * run.nodes_left)
+    total = s.visits.shape[0] - s.visit_pool.left + 2 * (s.nodes.shape[0] - NODES * s.node_pool.left)
     for partition in range(s.partitions.shape[0]):
         total += (
             s.partitions[partition].applied
             - s.partitions[partition].base
-            + s.run[0].fan_out * s.partitions[partition].ticks
+            + s.options.fan_out * s.partitions[partition].ticks
         )
     return total
 
@@ -132,7 +131,7 @@ def enter_final_state(s: State, table: np.ndarray, duplicated: np.ndarray, stack
             pos += CHUNK
             chunk = s.log_next[chunk]
         _mark_chain(s, table, u.held_head)
-        if is_owner and not u.live and s.run[0].replays:
+        if is_owner and not u.live and s.options.keeps_outputs:
             _mark_replay(s, table, partition)
             for number in range(u.ticks_stored if u.stored else 0, u.ticks):
                 depth = _push_tick(s, stack, partition, number + 1)
@@ -142,7 +141,7 @@ def enter_final_state(s: State, table: np.ndarray, duplicated: np.ndarray, stack
         e = s.visits[v]
         if e.wire and s.tasks[e.task].alive:
             _mark_coming(s, table, e.partition, e.id)
-    for task in range(s.run[0].tasks):
+    for task in range(s.cluster.tasks):
         t = s.tasks[task]
         _mark_chain(s, table, t.front_head)
         _mark_chain(s, table, t.queue_head)
@@ -296,7 +295,7 @@ def enter(
     b = s.sources[source]
     for sequence in range(keys.shape[0]):
         depth = _push_outputs(s, stack, 0, b.partition, source_id(b.code, first + sequence), keys[sequence])
-        closed = arrivals[sequence] < s.run[0].oldest
+        closed = arrivals[sequence] < s.ids.oldest
         _follow(s, table, sieve, gone, closed, depth, expected, lost, stack)
 
 

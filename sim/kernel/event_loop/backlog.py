@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.event_loop.state import NONE, TUPLE
+from sim.kernel.event_loop.codes import NONE, TUPLE
 from sim.kernel.tools.arrays import prefetch
 from sim.kernel.tools.compiling import allocating
 from sim.kernel.tools.pointer import State
@@ -18,7 +18,7 @@ from sim.kernel.tools.pointer import State
 def waiting(s: State) -> np.ndarray:
     """Rows (operator, task, arrival) of the tuples that wait at the tasks, by task, held ones first (n, 3)."""
     lists, tasks = _lists(s)
-    room = s.visits.shape[0] - s.run[0].visits_left
+    room = s.visits.shape[0] - s.visit_pool.left
     found, arrivals = np.empty(room, np.int32), np.empty(room, np.int64)
     counts, left, n = np.zeros(lists.shape[0] + 1, np.int64), np.arange(lists.shape[0]), 0
     many = lists.shape[0]
@@ -55,9 +55,9 @@ def _lists(s: State) -> tuple[np.ndarray, np.ndarray]:
         if s.partitions[partition].held_n > 0:
             holding[many] = partition
             many += 1
-    most, n = many + 4 * s.run[0].tasks, 0
+    most, n = many + 4 * s.cluster.tasks, 0
     heads, tasks = np.empty(most, np.int64), np.empty(most, np.int64)
-    for task in range(s.run[0].tasks):
+    for task in range(s.cluster.tasks):
         for k in range(many):
             u = s.partitions[holding[k]]
             if u.task == task:

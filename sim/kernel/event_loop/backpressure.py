@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from sim.clock import CREDIT as CREDITS
-from sim.kernel.event_loop.channels import free_visit, send_mail, send_over
-from sim.kernel.event_loop.events import push
+from sim.kernel.event_loop.channels import send_mail, send_over
+from sim.kernel.event_loop.codes import CREDIT, GO_ON, MAIL, NONE, TUPLE
+from sim.kernel.event_loop.events import next_serial, push
+from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.outbox import go_on_later, nothing_unsent, stop_waiting
-from sim.kernel.event_loop.state import CREDIT, GO_ON, MAIL, NONE, TUPLE
 from sim.kernel.event_loop.watermarks import send_mark
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
@@ -40,9 +41,7 @@ def send_head(s: State, task: int) -> None:
 @kernel
 def emit_later(s: State, task: int) -> None:
     """The sources at the task go on at once, ahead of all others that go on."""
-    run = s.run[0]
-    push(s, run.now, CREDITS - 1, run.serial, GO_ON, task)
-    run.serial += 1
+    push(s, s.clock.now, CREDITS - 1, next_serial(s), GO_ON, task)
 
 
 @kernel
@@ -78,13 +77,12 @@ def take_along(s: State, sender: int, receiver: int) -> None:
 @kernel
 def bounded_need(s: State, kind: int, ref: int) -> int:
     """For how many tuples more an event needs memory where queues have bounds."""
-    run = s.run[0]
-    if not run.bounded:
+    if not s.options.bounded:
         return 0
-    need = run.tasks + run.threads
+    need = s.cluster.tasks + s.cluster.threads
     if kind == CREDIT and s.tasks[ref].first_waiting != NONE:
         sender = s.tasks[ref].first_waiting
-        need += s.tasks[sender].unsent_n + s.tasks[sender].unsent_mail + PORTION * run.fan_out
+        need += s.tasks[sender].unsent_n + s.tasks[sender].unsent_mail + PORTION * s.options.fan_out
     elif kind == GO_ON:
-        need += s.tasks[ref].unsent_n + s.tasks[ref].unsent_mail + PORTION * run.fan_out
+        need += s.tasks[ref].unsent_n + s.tasks[ref].unsent_mail + PORTION * s.options.fan_out
     return need

@@ -4,10 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
+from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.hash_tables import pair_of, position, prefetch_position, set_position, unset_position
-from sim.kernel.event_loop.state import CHUNK, NODES, NONE
 from sim.kernel.tools.compiling import inlined, kernel
 from sim.kernel.tools.pointer import State
+
+# What is known of the ids of tuples.
+IDS = np.dtype(
+    [
+        ("clean", "u1"),  # no host has died yet: no tuple can come twice, and none is looked up by its id
+        ("oldest", "i8"),  # no tuple that was created before is anywhere; ids that were are forgotten
+        ("overdue", "i8"),  # tuples that came all the same: there must be none
+    ],
+    align=True,
+)
+
+
+# `next` is that of the last one in a piece, or of the first in a free piece. `pos` is where the receiver has applied
+# it, as long as no host has died; after that `positions` says so.
+NODE = np.dtype([("id", "u8"), ("created", "i8"), ("key", "i8"), ("pos", "i4"), ("next", "i4")], align=True)
+
+NODES = 4  # kept outputs in one piece of memory: they are read in order, and far apart in time
+
+CHUNK = 32  # applied tuples in one chunk of a log
 
 
 @kernel
@@ -17,27 +36,31 @@ def next_node(s: State, n: int) -> int:
 
 
 @kernel
+def note_overdue(s: State) -> None:
+    """Count a tuple whose id may have been forgotten: the audit refuses to go on with one."""
+    s.ids.overdue += 1
+
+
+@kernel
 def free_nodes(s: State, n: int) -> None:
     """Nobody needs the nodes any more that are in one piece with this one."""
-    run = s.run[0]
     piece = n // NODES
-    s.nodes[piece * NODES].next = run.free_node
-    run.free_node = piece
-    run.nodes_left += 1
+    s.nodes[piece * NODES].next = s.node_pool.free
+    s.node_pool.free = piece
+    s.node_pool.left += 1
 
 
 @kernel
 def keep(s: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int) -> int:
     """Remember an output for a receiver; the number of its node."""
-    run = s.run[0]
     p = s.pairs[pair_of(s, sender, receiver)]
     if p.last != NONE and p.last % NODES != NODES - 1:
         n = p.last + 1
     else:
-        piece = run.free_node
+        piece = s.node_pool.free
         n = piece * NODES
-        run.free_node = s.nodes[n].next
-        run.nodes_left -= 1
+        s.node_pool.free = s.nodes[n].next
+        s.node_pool.left -= 1
         if p.last == NONE:
             p.first = n
             p.first_seq = p.end_seq
@@ -92,16 +115,16 @@ def trim(s: State, pair: int, count: int) -> None:
     """Forget the live outputs, in order, that are among the receiver's first `count` applied tuples."""
     p = s.pairs[pair]
     u = s.partitions[p.sender]
-    looks_up = not s.run[0].clean
+    looks_up = not s.ids.clean
     if looks_up and p.live != NONE:
         _prefetch_piece(s, p.receiver, p.live // NODES)
     while p.live != NONE:
         if looks_up and p.live % NODES == 0 and p.last // NODES != p.live // NODES:
             _prefetch_piece(s, p.receiver, s.nodes[p.live + NODES - 1].next // NODES)
         node = s.nodes[p.live]
-        if node.created < s.run[0].oldest:
-            s.run[0].overdue += 1
-        pos = node.pos if s.run[0].clean else position(s, p.receiver, node.id)
+        if node.created < s.ids.oldest:
+            note_overdue(s)
+        pos = node.pos if s.ids.clean else position(s, p.receiver, node.id)
         if pos < 0 or pos >= count:
             break
         p.live = NONE if p.live == p.last else next_node(s, p.live)
@@ -211,14 +234,22 @@ def restore_kept(s: State, partition: int) -> None:
 
 
 @kernel
+def free_chunk(s: State, chunk: int) -> None:
+    """Nobody needs the ids in this chunk of a log any more."""
+    s.log_next[chunk] = s.chunk_pool.free
+    s.chunk_pool.free = chunk
+    s.chunk_pool.left += 1
+
+
+@kernel
 def append_log(s: State, partition: int, tuple_id: int, created: int) -> None:
     """The partition applied the tuple, which was created then or before."""
-    run, u = s.run[0], s.partitions[partition]
+    u = s.partitions[partition]
     place = (u.applied - u.base) % CHUNK
     if place == 0:
-        c = run.free_chunk
-        run.free_chunk = s.log_next[c]
-        run.chunks_left -= 1
+        c = s.chunk_pool.free
+        s.chunk_pool.free = s.log_next[c]
+        s.chunk_pool.left -= 1
         s.log_next[c] = NONE
         s.log_newest[c] = created
         if u.log_last == NONE:
@@ -235,13 +266,13 @@ def append_log(s: State, partition: int, tuple_id: int, created: int) -> None:
 @inlined
 def apply(s: State, partition: int, tuple_id: int, created: int, node: int) -> None:
     """Enter a tuple into the audit of the partition."""
-    run, u = s.run[0], s.partitions[partition]
-    if run.clean:
+    u = s.partitions[partition]
+    if s.ids.clean:
         if node != NONE:
             s.nodes[node].pos = u.applied
-    elif run.replays:
+    elif s.options.keeps_outputs:
         set_position(s, partition, tuple_id, u.applied)
-    if run.logs:
+    if s.options.logs_ids:
         append_log(s, partition, tuple_id, created)
     else:
         op = s.operators[u.operator]
@@ -254,7 +285,7 @@ def apply(s: State, partition: int, tuple_id: int, created: int, node: int) -> N
 def positions_missing(s: State) -> int:
     """How many entries `note_positions` makes."""
     total = 0
-    if s.run[0].clean and s.run[0].replays:
+    if s.ids.clean and s.options.keeps_outputs:
         for partition in range(s.partitions.shape[0]):
             total += s.partitions[partition].applied - s.partitions[partition].base
     return total
@@ -263,10 +294,9 @@ def positions_missing(s: State) -> int:
 @kernel
 def note_positions(s: State) -> None:
     """A host dies for the first time: from now on a tuple may come twice, and its place is looked up by its id."""
-    run = s.run[0]
-    if run.clean and run.replays:
+    if s.ids.clean and s.options.keeps_outputs:
         note_all_positions(s)
-    run.clean = 0
+    s.ids.clean = 0
 
 
 @kernel
@@ -285,7 +315,7 @@ def note_all_positions(s: State) -> None:
 @kernel
 def cut_log(s: State, partition: int, count: int) -> None:
     """Only the first `count` applied tuples remain."""
-    run, u = s.run[0], s.partitions[partition]
+    u = s.partitions[partition]
     chunk, before, pos = u.log_first, NONE, u.base
     while chunk != NONE:
         following = s.log_next[chunk]
@@ -297,9 +327,7 @@ def cut_log(s: State, partition: int, count: int) -> None:
                 u.log_first = NONE
             else:
                 s.log_next[before] = NONE
-            s.log_next[chunk] = run.free_chunk
-            run.free_chunk = chunk
-            run.chunks_left += 1
+            free_chunk(s, chunk)
         else:
             before = chunk
         chunk = following

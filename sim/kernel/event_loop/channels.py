@@ -6,12 +6,7 @@ import numpy as np
 
 from sim.clock import ARRIVAL, MESSAGE, RECEIVER
 from sim.kernel.event_loop.buffers import keep, next_node
-from sim.kernel.event_loop.events import push, push_arrival
-from sim.kernel.event_loop.fair_links import post
-from sim.kernel.event_loop.link_use import count_tuples, leaves_alone
-from sim.kernel.event_loop.outbox import put_unsent, takes_place
-from sim.kernel.event_loop.service_times import draw_now
-from sim.kernel.event_loop.state import (
+from sim.kernel.event_loop.codes import (
     ARRIVE,
     BROADCAST,
     BUNDLE,
@@ -27,10 +22,22 @@ from sim.kernel.event_loop.state import (
     SHUFFLE,
     TUPLE,
 )
+from sim.kernel.event_loop.events import next_serial, push, push_arrival
+from sim.kernel.event_loop.fair_links import post
+from sim.kernel.event_loop.free_lists import new_visit
+from sim.kernel.event_loop.link_use import count_tuples, leaves_alone
+from sim.kernel.event_loop.outbox import put_unsent, takes_place
+from sim.kernel.event_loop.service_times import draw_now
 from sim.kernel.tools.compiling import inlined, kernel, noinline
 from sim.kernel.tools.draws import child_id, shuffle_target, takes
 from sim.kernel.tools.exponential import UNSURE
 from sim.kernel.tools.pointer import State
+
+# Messages of the current second, by kind: (number, bytes).
+MESSAGES = np.dtype([("second", "i8"), ("rows", "i8"), ("counts", "i8", (6, 2))], align=True)
+
+REMOTE_LINK = np.dtype([("free", "i8"), ("rate", "f8")])  # of the remote store; bytes per second, 0: no bound
+
 
 _NS = 1e9
 _SECOND = 1_000_000_000
@@ -40,35 +47,33 @@ _LAST = RECEIVER - 1  # as a sender, control comes after all tasks
 @kernel
 def count_message(s: State, kind: int, number: int, size: int) -> None:
     """So many messages of a kind were sent in the current second."""
-    run = s.run[0]
-    if run.now >= run.second + _SECOND:
+    if s.clock.now >= s.messages.second + _SECOND:
         flush_messages(s)
-    run.messages[kind, 0] += number
-    run.messages[kind, 1] += size
+    s.messages.counts[kind, 0] += number
+    s.messages.counts[kind, 1] += size
 
 
 @kernel
 def flush_messages(s: State) -> None:
     """Write the rows of the second that is over."""
-    run = s.run[0]
-    for kind in range(run.messages.shape[0]):
-        if run.messages[kind, 0] > 0:
-            row = s.message_rows[run.message_rows]
-            row.second = run.second
+    for kind in range(s.messages.counts.shape[0]):
+        if s.messages.counts[kind, 0] > 0:
+            row = s.message_rows[s.messages.rows]
+            row.second = s.messages.second
             row.kind = kind
-            row.count = run.messages[kind, 0]
-            row.bytes = run.messages[kind, 1]
-            run.message_rows += 1
-            run.messages[kind, 0] = 0
-            run.messages[kind, 1] = 0
-    run.second = run.now - run.now % _SECOND
+            row.count = s.messages.counts[kind, 0]
+            row.bytes = s.messages.counts[kind, 1]
+            s.messages.rows += 1
+            s.messages.counts[kind, 0] = 0
+            s.messages.counts[kind, 1] = 0
+    s.messages.second = s.clock.now - s.clock.now % _SECOND
 
 
 @kernel
 def departure(s: State, host: int, size: int, tuples: int) -> int:
     """Return when a message of so many tuples that the host sends now has left its link."""
     h = s.hosts[host]
-    free = max(s.run[0].now, h.link_free)
+    free = max(s.clock.now, h.link_free)
     if h.rate > 0:
         free = _after_bytes(s, host, free, size, tuples)
     h.link_free = free
@@ -87,7 +92,7 @@ def _after_bytes(s: State, host: int, begin: int, size: int, tuples: int) -> int
 def upload_departure(s: State, host: int, size: int) -> int:
     """Return when a checkpoint that the host sends now has left its link."""
     h = s.hosts[host]
-    free = max(s.run[0].now, h.link_free)
+    free = max(s.clock.now, h.link_free)
     if h.rate > 0:
         free += np.int64(np.rint(size * _NS / h.rate))
     h.link_free = free
@@ -97,46 +102,25 @@ def upload_departure(s: State, host: int, size: int) -> int:
 @kernel
 def remote_departure(s: State, size: int) -> int:
     """The same for the link of the remote store."""
-    run = s.run[0]
-    begin = max(run.now, run.remote_free)
-    if run.remote_rate > 0:
-        begin += np.int64(np.rint(size * _NS / run.remote_rate))
-    run.remote_free = begin
+    begin = max(s.clock.now, s.remote_link.free)
+    if s.remote_link.rate > 0:
+        begin += np.int64(np.rint(size * _NS / s.remote_link.rate))
+    s.remote_link.free = begin
     return begin
-
-
-@inlined
-def new_visit(s: State) -> int:
-    """A place for a visit."""
-    run = s.run[0]
-    v = run.free_visit
-    run.free_visit = s.visits[v].next
-    run.visits_left -= 1
-    return v
-
-
-@inlined
-def free_visit(s: State, v: int) -> None:
-    """The visit is over."""
-    run = s.run[0]
-    s.visits[v].next = run.free_visit
-    run.free_visit = v
-    run.visits_left += 1
 
 
 @inlined
 def send(s: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int, node: int) -> None:
     """Send a tuple to a partition: at once inside a host, over the link of the sender's host otherwise."""
-    run = s.run[0]
     origin, task = s.partitions[sender].task, s.partitions[receiver].task
     host = s.tasks[origin].host
     if host == s.tasks[task].host:
-        arrival = run.now
+        arrival = s.clock.now
         count_message(s, LOCAL, 1, size)
     else:
-        arrival = departure(s, host, size, 1) + run.latency
+        arrival = departure(s, host, size, 1) + s.options.latency
         count_message(s, DATA, 1, size)
-        if s.extended and run.counts_load:
+        if s.extended and s.options.counts_load:
             s.partitions[sender].sent += size
     v = _on_its_way(s, receiver, origin, task, tuple_id, created, key, arrival, node)
     if not push_arrival(s, arrival, ARRIVAL + task * RECEIVER + origin, s.visits[v].serial, v):
@@ -147,7 +131,6 @@ def send(s: State, sender: int, receiver: int, tuple_id: int, created: int, key:
 def _on_its_way(
     s: State, receiver: int, origin: int, task: int, tuple_id: int, created: int, key: int, arrival: int, node: int
 ) -> int:
-    run = s.run[0]
     v = new_visit(s)
     e = s.visits[v]
     e.id = tuple_id
@@ -155,9 +138,8 @@ def _on_its_way(
     e.key = key
     e.arrival = arrival
     e.start = NONE
-    e.serial = run.serial
+    e.serial = next_serial(s)
     e.service = UNSURE
-    run.serial += 1
     e.next = NONE
     e.partition = receiver
     e.origin = origin
@@ -181,7 +163,7 @@ def send_over(
         send(s, sender, receiver, tuple_id, created, key, size, node)
         return
     count_message(s, DATA, 1, size)
-    if s.run[0].counts_load:
+    if s.options.counts_load:
         s.partitions[sender].sent += size
     v = _on_its_way(s, receiver, origin, task, tuple_id, created, key, NONE, node)
     post(s, host, origin, task, size, ARRIVE, v, 1)
@@ -190,33 +172,32 @@ def send_over(
 @kernel
 def send_mail(s: State, v: int) -> None:
     """A message leaves its task, or control; its `key` is its size until then, and when it left its host from then."""
-    run, e = s.run[0], s.visits[v]
+    e = s.visits[v]
     origin, task, size = e.origin, e.task, e.key
     count_message(s, SENT, 1, size)
-    arrival, e.key, e.next = run.now, run.now, NONE
+    arrival, e.key, e.next = s.clock.now, s.clock.now, NONE
     if origin == NONE:
-        origin, arrival = _LAST, run.now + run.latency
+        origin, arrival = _LAST, s.clock.now + s.options.latency
     elif s.tasks[origin].host != s.tasks[task].host:
         host = s.tasks[origin].host
         if s.hosts[host].fair:
             post(s, host, origin, task, size, COME, v, 0)
             return
         e.key = departure(s, host, size, 0)
-        arrival = e.key + run.latency
-    push(s, arrival, ARRIVAL + task * RECEIVER + origin, run.serial, COME, v)
-    run.serial += 1
+        arrival = e.key + s.options.latency
+    push(s, arrival, ARRIVAL + task * RECEIVER + origin, next_serial(s), COME, v)
 
 
 @inlined
 def emit_to(s: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int) -> None:
     """An output for one partition, or for those instances of its group that the sender's table names."""
-    if s.extended and s.run[0].special:
+    if s.extended and s.options.special:
         if s.partitions[receiver].routed:
             _emit_routed(s, sender, receiver, tuple_id, created, key, size)
         else:
             _emit_one(s, sender, receiver, tuple_id, created, key, size)
     else:
-        node = keep(s, sender, receiver, tuple_id, created, key, size) if s.run[0].replays else NONE
+        node = keep(s, sender, receiver, tuple_id, created, key, size) if s.options.keeps_outputs else NONE
         send(s, sender, receiver, tuple_id, created, key, size, node)
 
 
@@ -237,10 +218,10 @@ def _emit_routed(s: State, sender: int, group: int, tuple_id: int, created: int,
 @kernel
 def _emit_one(s: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int) -> None:
     """An output for one instance: kept until that has saved it, and sent unless the sender is muted."""
-    node = keep(s, sender, receiver, tuple_id, created, key, size) if s.run[0].replays else NONE
+    node = keep(s, sender, receiver, tuple_id, created, key, size) if s.options.keeps_outputs else NONE
     if s.partitions[sender].muted:
         return
-    if s.run[0].bounded and not takes_place(s, sender, receiver):
+    if s.options.bounded and not takes_place(s, sender, receiver):
         put_unsent(s, new_visit(s), sender, receiver, tuple_id, created, key, node)
     else:
         send_over(s, sender, receiver, tuple_id, created, key, size, node)
@@ -304,7 +285,7 @@ def _bundle(s: State, head: int, origin: int, task: int) -> int:
 @kernel
 def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
     """Send all that is kept in the pair again, as one message; (tuples, bytes)."""
-    run, p = s.run[0], s.pairs[pair]
+    p = s.pairs[pair]
     if p.live == NONE:
         return 0, 0
     receiver = p.receiver
@@ -313,11 +294,11 @@ def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
     origin, task = s.partitions[sender].task, s.partitions[receiver].task
     host = s.tasks[origin].host
     shared = s.hosts[host].fair and host != s.tasks[task].host
-    arrival = run.now if host == s.tasks[task].host else NONE
+    arrival = s.clock.now if host == s.tasks[task].host else NONE
     if arrival == NONE and not shared:
-        arrival = departure(s, host, size, rows) + run.latency
+        arrival = departure(s, host, size, rows) + s.options.latency
     count_message(s, REPLAYED, 1, size)
-    if s.extended and run.counts_load and host != s.tasks[task].host:
+    if s.extended and s.options.counts_load and host != s.tasks[task].host:
         s.partitions[sender].sent += size
     head, tail, n = NONE, NONE, p.live
     while n != NONE:
@@ -337,8 +318,7 @@ def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
     if s.extended and shared:
         post(s, host, origin, task, size, kind, ref, rows)
     else:
-        push(s, arrival, rank + task * RECEIVER + origin, run.serial, kind, ref)
-        run.serial += 1
+        push(s, arrival, rank + task * RECEIVER + origin, next_serial(s), kind, ref)
     if s.partitions[receiver].replay_task != NONE:
         s.partitions[receiver].replay_pending += rows
     return rows, size

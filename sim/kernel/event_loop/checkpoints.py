@@ -8,11 +8,8 @@ import numpy as np
 
 from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER
 from sim.kernel.event_loop.buffers import forget_handed, forget_stored, save_kept, store_kept, trim
-from sim.kernel.event_loop.channels import count_message, new_visit, remote_departure, upload_departure
-from sim.kernel.event_loop.events import push
-from sim.kernel.event_loop.fair_links import post
-from sim.kernel.event_loop.restoring import save_time, store_time
-from sim.kernel.event_loop.state import (
+from sim.kernel.event_loop.channels import count_message, remote_departure, upload_departure
+from sim.kernel.event_loop.codes import (
     AT_REMOTE,
     CHECKPOINTED,
     FIXED,
@@ -23,14 +20,32 @@ from sim.kernel.event_loop.state import (
     ROUND,
     SNAPSHOT,
     STORED,
-    TOLD_STORED,
     TRIM,
     TRIMMED,
 )
+from sim.kernel.event_loop.events import next_control_number, next_mark, next_serial, push
+from sim.kernel.event_loop.fair_links import post
+from sim.kernel.event_loop.free_lists import free_transfer, new_transfer, new_visit
+from sim.kernel.event_loop.notices import TOLD_STORED, notify
+from sim.kernel.event_loop.restoring import save_time, store_time
 from sim.kernel.event_loop.tasks import dispatch, put_in_front, ticket
 from sim.kernel.event_loop.windows import recent
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
+
+# The round of checkpoints: whose turn is next.
+CHECKPOINTING = np.dtype(
+    [
+        ("interval", "i8"),
+        ("round_begin", "i8"),
+        ("round_next", "i8"),  # in `round_partitions`
+        ("rows", "i8"),
+        ("asked", "i4"),  # partition whose checkpoint host Python is to choose, or NONE
+        ("answer", "i4"),  # that host, NO_HOST or REMOTE
+    ],
+    align=True,
+)
+
 
 _NS = 1e9
 _REMOTE = -1
@@ -81,58 +96,40 @@ def life(s: State, checkpoint_host: int) -> int:
 
 
 @kernel
-def new_transfer(s: State) -> int:
-    """A place for a transfer."""
-    run = s.run[0]
-    made = run.free_transfer
-    run.free_transfer = s.transfers[made].next
-    run.transfers_left -= 1
-    return made
-
-
-@kernel
-def free_transfer(s: State, transfer: Any) -> None:
-    """The transfer is over."""
-    run = s.run[0]
-    s.transfers[transfer].next = run.free_transfer
-    run.free_transfer = transfer
-    run.transfers_left += 1
-
-
-@kernel
 def round_goes_on(s: State, ask: bool) -> bool:
     """Take the checkpoints that are due now and set the next; False if Python must choose a checkpoint host first.
 
     `ask` is False when Python has just answered for the partition whose turn it is.
     """
-    run = s.run[0]
+    if not ask:
+        s.checkpointing.asked = NONE
     n = s.round_partitions.shape[0]
-    while run.round_begin + s.round_offsets[run.round_next] <= run.now:
-        partition = s.partitions[s.round_partitions[run.round_next]].owner
+    while s.checkpointing.round_begin + s.round_offsets[s.checkpointing.round_next] <= s.clock.now:
+        partition = s.partitions[s.round_partitions[s.checkpointing.round_next]].owner
         if s.partitions[partition].live and not s.partitions[partition].saving:
             if s.partitions[partition].is_sink:
                 trim_later(s, partition, s.partitions[partition].applied)
             else:
-                checkpoint_host = run.answer if not ask else _checkpoint_host(s, partition)
+                checkpoint_host = s.checkpointing.answer if not ask else _checkpoint_host(s, partition)
                 if checkpoint_host == _ASK:
-                    run.asked = partition
+                    s.checkpointing.asked = partition
                     return False
                 if checkpoint_host >= _REMOTE:
                     take(s, partition, checkpoint_host)
         ask = True
-        run.round_next += 1
-        if run.round_next == n:
-            run.round_next = 0
-            run.round_begin += run.interval
-    push(s, run.round_begin + s.round_offsets[run.round_next], 1, run.clock_number, ROUND, 0)
-    run.clock_number += 1
+        s.checkpointing.round_next += 1
+        if s.checkpointing.round_next == n:
+            s.checkpointing.round_next = 0
+            s.checkpointing.round_begin += s.checkpointing.interval
+    due = s.checkpointing.round_begin + s.round_offsets[s.checkpointing.round_next]
+    push(s, due, 1, next_control_number(s), ROUND, 0)
     return True
 
 
 @kernel
 def _checkpoint_host(s: State, partition: int) -> int:
     """The planned checkpoint host, or where that cannot the one of the last checkpoint, or Python has to choose."""
-    if s.run[0].remote_store:
+    if s.options.remote_store:
         return _REMOTE
     u = s.partitions[partition]
     owner = s.tasks[u.task].host
@@ -147,10 +144,10 @@ def _checkpoint_host(s: State, partition: int) -> int:
 @kernel
 def take(s: State, partition: int, checkpoint_host: int) -> None:
     """A snapshot of the partition now, for that checkpoint host."""
-    run, u = s.run[0], s.partitions[partition]
+    u = s.partitions[partition]
     op = s.operators[u.operator]
     kept = u.kept_rows * op.bytes
-    full = run.full_kind or not u.stored or u.stored_checkpoint_host != checkpoint_host
+    full = s.options.always_full or not u.stored or u.stored_checkpoint_host != checkpoint_host
     whole = state_bytes(s, partition)
     size = whole + kept if full else changed_bytes(s, partition) + u.new_kept_bytes
     u.touched = 0
@@ -162,14 +159,14 @@ def take(s: State, partition: int, checkpoint_host: int) -> None:
     if s.extended:
         save_time(s, partition)
     host = s.tasks[u.task].host
-    number = run.checkpoint_rows
-    run.checkpoint_rows = number + 1
+    number = s.checkpointing.rows
+    s.checkpointing.rows = number + 1
     row = s.checkpoint_rows[number]
     row.operator = u.operator
     row.partition = u.index
     row.owner = host
     row.checkpoint_host = checkpoint_host
-    row.taken = run.now
+    row.taken = s.clock.now
     row.stored = NONE
     row.bytes = size
     row.full = full
@@ -202,7 +199,7 @@ def take(s: State, partition: int, checkpoint_host: int) -> None:
 @kernel
 def ship(s: State, transfer: int) -> None:
     """What was written goes over the link of the owner."""
-    run, t = s.run[0], s.transfers[transfer]
+    t = s.transfers[transfer]
     count_message(s, CHECKPOINTED, 1, t.bytes)
     kind = AT_REMOTE if t.checkpoint_host == _REMOTE else STORED
     host = s.tasks[t.origin].host
@@ -210,8 +207,7 @@ def ship(s: State, transfer: int) -> None:
         post(s, host, t.origin, HOST_RECEIVER + t.checkpoint_host + 1, t.bytes, kind, transfer, 0)
         return
     t.departure = upload_departure(s, host, t.bytes)
-    push(s, t.departure + run.latency, _rank(s, transfer), run.serial, kind, transfer)
-    run.serial += 1
+    push(s, t.departure + s.options.latency, _rank(s, transfer), next_serial(s), kind, transfer)
 
 
 @kernel
@@ -235,14 +231,13 @@ def at_remote(s: State, transfer: int) -> None:
         free_transfer(s, transfer)
         return
     written = remote_departure(s, s.transfers[transfer].bytes)
-    push(s, written, _rank(s, transfer), s.run[0].serial, STORED, transfer)
-    s.run[0].serial += 1
+    push(s, written, _rank(s, transfer), next_serial(s), STORED, transfer)
 
 
 @kernel
 def stored(s: State, transfer: int) -> None:
     """The checkpoint has come to its host."""
-    run, t = s.run[0], s.transfers[transfer]
+    t = s.transfers[transfer]
     partition = t.partition
     u = s.partitions[partition]
     if never_left(s, transfer) or t.incarnation != u.incarnation:
@@ -262,28 +257,27 @@ def stored(s: State, transfer: int) -> None:
         if s.extended and u.stored_from != NONE:
             forget_stored(s, u.stored_from)
             forget_handed(s, partition)
-        s.checkpoint_rows[t.row].stored = run.now
+        s.checkpoint_rows[t.row].stored = s.clock.now
         trim_later(s, partition, t.count)
         if s.extended and u.announced:
             u.announced = 0
-            s.notices[run.notices] = TOLD_STORED + partition
-            run.notices += 1
+            notify(s, TOLD_STORED + partition)
     free_transfer(s, transfer)
 
 
 @kernel
 def trim_later(s: State, partition: int, count: int) -> None:
     """Tell every upstream task to forget what the stored checkpoint covers."""
-    run, u = s.run[0], s.partitions[partition]
-    run.mark += 1
+    u = s.partitions[partition]
+    mark = next_mark(s)
     tasks = 0
     pair = u.in_pair
     while pair != NONE:
         p = s.pairs[pair]
         if p.live != NONE:
             task = s.tasks[s.partitions[p.sender].task]
-            if task.mark != run.mark:
-                task.mark = run.mark
+            if task.mark != mark:
+                task.mark = mark
                 tasks += 1
         pair = p.next_in
     if tasks == 0:
@@ -294,8 +288,7 @@ def trim_later(s: State, partition: int, count: int) -> None:
     t.partition = partition
     t.count = count
     t.incarnation = u.incarnation
-    push(s, run.now + run.latency, MESSAGE + u.task * RECEIVER + u.task, run.serial, TRIM, made)
-    run.serial += 1
+    push(s, s.clock.now + s.options.latency, MESSAGE + u.task * RECEIVER + u.task, next_serial(s), TRIM, made)
 
 
 @kernel

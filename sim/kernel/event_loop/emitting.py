@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sim.kernel.event_loop.channels import emit, send_output
+from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.rows import record_visit
-from sim.kernel.event_loop.state import NONE
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools.compiling import inlined, kernel, noinline
 from sim.kernel.tools.draws import output_key, source_id
@@ -26,7 +26,7 @@ def emit_one(s: State, source: int, k: int) -> None:
 @noinline
 def emit_arrivals(s: State, source: int, upto: int) -> None:
     """Emit what arrived up to this sequence number and waits, until the task is paused or an output finds no room."""
-    b, run = s.sources[source], s.run[0]
+    b = s.sources[source]
     partition = b.partition
     task, operator = s.partitions[partition].task, s.partitions[partition].operator
     if s.extended and s.tasks[task].paused_until != 0:
@@ -36,7 +36,7 @@ def emit_arrivals(s: State, source: int, upto: int) -> None:
             return
         arrival = s.arrivals[b.offset + k - b.base]
         b.emitted = k + 1
-        record_visit(s, operator, task, arrival.time, run.now, run.now)
+        record_visit(s, operator, task, arrival.time, s.clock.now, s.clock.now)
         emit(s, partition, source_id(b.code, k), arrival.time, arrival.key)
 
 

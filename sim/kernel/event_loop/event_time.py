@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from sim.clock import SERVICE, TICKS, TIMERS
 from sim.kernel.event_loop.actions import held_back
-from sim.kernel.event_loop.channels import free_visit
+from sim.kernel.event_loop.codes import DUE, END, FORWARD, MARK, NONE, PASSED, TICK, TIMER, TUPLE
 from sim.kernel.event_loop.emitting import emit_ticks
-from sim.kernel.event_loop.events import push
+from sim.kernel.event_loop.events import next_mark, next_serial, push
 from sim.kernel.event_loop.fair_links import fair_room
+from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.rules import holds_from
-from sim.kernel.event_loop.state import DUE, END, FORWARD, MARK, NONE, PASSED, TICK, TIMER, TUPLE
 from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_queue, ticket
 from sim.kernel.event_loop.watermarks import pass_mark
 from sim.kernel.event_loop.windows import NEVER_ENDS, due, end_windows, first_open, is_there, matches, nth_partition
@@ -23,8 +23,7 @@ from sim.kernel.tools.pointer import State
 @kernel
 def burst(s: State, kind: int, ref: int, rank: int) -> int:
     """How many tuples and watermarks the event can send beyond those of a single tuple."""
-    run = s.run[0]
-    fan = run.mark_fan * run.tasks
+    fan = s.event_time.mark_fan * s.cluster.tasks
     if kind == TICK:
         return fan
     task = rank - SERVICE
@@ -40,28 +39,27 @@ def burst(s: State, kind: int, ref: int, rank: int) -> int:
     if not t.alive:
         return 0
     if kind == END:
-        met = 1 + run.fan_out * matches(s, ref) if op.joins != NONE and e.kind == TUPLE else 0
+        met = 1 + s.options.fan_out * matches(s, ref) if op.joins != NONE and e.kind == TUPLE else 0
         return fan * t.marks + met
     need = fan * (t.marks + 1)
     if op.windowed and op.joins == NONE:
-        need += run.fan_out * due(s, task, e.key)
+        need += s.options.fan_out * due(s, task, e.key)
     return need
 
 
 @kernel
 def room_for_windows(s: State, kind: int, ref: int, rank: int, need: int) -> bool:
     """Whether the pools have room for the event's windows and watermarks; else `run.burst` says for what."""
-    run = s.run[0]
-    run.burst = burst(s, kind, ref, rank)
-    need += run.burst
+    s.room.burst = burst(s, kind, ref, rank)
+    need += s.room.burst
     return not (
-        run.visits_left < need
-        or run.nodes_left < need
-        or run.notes_left < need
-        or run.events + need > s.heap.shape[0]
-        or run.pairs_used + need > s.pairs.shape[0]
-        or run.cells_left < run.spread
-        or run.panes_left < run.spread
+        s.visit_pool.left < need
+        or s.node_pool.left < need
+        or s.note_pool.left < need
+        or s.queue.in_heap + need > s.heap.shape[0]
+        or s.tables.pairs + need > s.pairs.shape[0]
+        or s.cell_pool.left < s.event_time.most_windows
+        or s.pane_pool.left < s.event_time.most_windows
         or not fair_room(s, need)
     )
 
@@ -82,8 +80,7 @@ def tick(s: State, source: int, time: int) -> None:
             ):
                 promise = min(promise, s.arrivals[other.offset + other.emitted - other.base].time)
         rise(s, partition.task, promise)
-    push(s, time + b.watermark, TICKS + partition.task, s.run[0].serial, TICK, source)
-    s.run[0].serial += 1
+    push(s, time + b.watermark, TICKS + partition.task, next_serial(s), TICK, source)
 
 
 @kernel
@@ -94,14 +91,12 @@ def timer(s: State, partition: int, time: int) -> None:
     u.ticks_due = time // op.timer
     if u.live:
         emit_ticks(s, partition, u.ticks_due)
-    push(s, time + op.timer, TIMERS + u.task, s.run[0].serial, TIMER, partition)
-    s.run[0].serial += 1
+    push(s, time + op.timer, TIMERS + u.task, next_serial(s), TIMER, partition)
 
 
 @kernel
 def rise(s: State, origin: int, event: int) -> None:
     """Send a watermark over all channels on the way to a window, if it is a later one."""
-    run = s.run[0]
     if event <= s.tasks[origin].event_sent:
         return
     s.tasks[origin].event_sent = event
@@ -109,17 +104,17 @@ def rise(s: State, origin: int, event: int) -> None:
     for k in range(op.first_edge, op.first_edge + op.edges):
         edge = s.edges[k]
         if s.operators[edge.down].timed:
+            mark = NONE
             if edge.kind == FORWARD:
-                run.mark += 1
-                for j in range(op.partitions + run.further):
+                mark = next_mark(s)
+                for j in range(op.partitions + s.cluster.extra_instances):
                     partition = nth_partition(s, op, j)
                     if is_there(s, partition, origin):
-                        s.tasks[
-                            s.partitions[edge.first_partition + s.partitions[partition].index % edge.partitions].task
-                        ].mark = run.mark
-            for task in range(run.tasks):
+                        receiver = edge.first_partition + s.partitions[partition].index % edge.partitions
+                        s.tasks[s.partitions[receiver].task].mark = mark
+            for task in range(s.cluster.tasks):
                 t = s.tasks[task]
-                if t.operator == edge.down and t.alive and (edge.kind != FORWARD or t.mark == run.mark):
+                if t.operator == edge.down and t.alive and (edge.kind != FORWARD or t.mark == mark):
                     pass_mark(s, origin, task, event)
 
 
@@ -165,7 +160,7 @@ def _speaks(s: State, group: int, origin: int, serial: int) -> bool:
     """Whether the mark comes from where an instance is, and was made since that has sent all that it kept."""
     if _speaks_alone(s, group, origin, serial):
         return True
-    for partition in range(s.partitions.shape[0] - s.run[0].further, s.partitions.shape[0]):
+    for partition in range(s.partitions.shape[0] - s.cluster.extra_instances, s.partitions.shape[0]):
         if s.partitions[partition].group == group and _speaks_alone(s, partition, origin, serial):
             return True
     return False
@@ -204,14 +199,14 @@ def _turn(s: State, task: int, origin: int, event: int, serial: int, begun: int)
     """Event time rises at the partitions there; what it passes ends."""
     t = s.tasks[task]
     op = s.operators[t.operator]
-    for k in range(op.partitions + s.run[0].further):
+    for k in range(op.partitions + s.cluster.extra_instances):
         partition = nth_partition(s, op, k)
         if is_there(s, partition, task) and s.partitions[partition].live:
             _hear(s, partition, origin, event, serial, begun)
     if op.windowed and t.next_end <= event:
         end_windows(s, task)
     least = NEVER_ENDS
-    for k in range(op.partitions + s.run[0].further):
+    for k in range(op.partitions + s.cluster.extra_instances):
         partition = nth_partition(s, op, k)
         u = s.partitions[partition]
         if is_there(s, partition, task) and u.live:

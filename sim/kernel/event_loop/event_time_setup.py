@@ -8,9 +8,9 @@ from models.scenario.job import WindowState
 from models.units import to_ns
 from sim.clock import TICKS, TIMERS
 from sim.control.cluster import Cluster, RunPlan
-from sim.kernel.event_loop.pools import chained, longer, power, push
-from sim.kernel.event_loop.state import CELL, CHANNEL, NONE, NOTE, PANE, RECENT, TICK, TIMER
-from sim.kernel.event_loop.windows import rehash_cells
+from sim.kernel.event_loop.codes import NONE, RECENT, TICK, TIMER
+from sim.kernel.event_loop.pools import longer, more_places, power, push
+from sim.kernel.event_loop.windows import CELL, CHANNEL, NOTE, PANE, rehash_cells
 from sim.kernel.tools.pointer import State
 
 
@@ -49,18 +49,19 @@ def operator_fields(operators: np.ndarray, plan: RunPlan) -> None:
 
 def start(s: State, plan: RunPlan, cluster: Cluster) -> None:
     """Join the tasks by channels, and set the first watermarks of the sources; nothing without a window."""
-    run = s.run
-    run["free_cell"] = run["free_pane"] = NONE
-    run["noted"] = (
+    s.cell_pool["free"] = s.pane_pool["free"] = NONE
+    s.event_time["keeps_tuples"] = (
         np.any(s.operators["joins"] != NONE)
         or np.any(s.operators["state_model"] == RECENT)
         or (plan.may_fail and np.any(s.operators["windowed"]))
     )
-    run["spread"] = max((operator.windows.most for operator in plan.operators if operator.windows), default=0)
+    s.event_time["most_windows"] = max(
+        (operator.windows.most for operator in plan.operators if operator.windows), default=0
+    )
     for name in ("panes", "recent_first", "recent_last", "past_first", "past_last"):
         s.partitions[name] = NONE
     s.channels = _channels(s, plan)
-    run["mark_fan"] = max((sum(edge.down.timed for edge in plan.edges) for plan in plan.operators), default=0)
+    s.event_time["mark_fan"] = max((sum(edge.down.timed for edge in plan.edges) for plan in plan.operators), default=0)
     for partition, operator in enumerate(cluster.partition_operator):
         timer_ns = plan.operators[operator].timer_ns
         if timer_ns:
@@ -75,10 +76,10 @@ def start(s: State, plan: RunPlan, cluster: Cluster) -> None:
 
 def _set(s: State, at_ns: int, rank: int, kind: int, ref: int) -> None:
     """Set an event of the start of the run."""
-    if int(s.run["events"][0]) + 1 > s.heap.shape[0]:
+    if int(s.queue["in_heap"]) + 1 > s.heap.shape[0]:
         s.heap = longer(s.heap, 0)
-    push(s, at_ns, rank, int(s.run["serial"][0]), kind, ref)
-    s.run["serial"] += 1
+    push(s, at_ns, rank, int(s.clock["serial"]), kind, ref)
+    s.clock["serial"] += 1
 
 
 def _channels(s: State, plan: RunPlan) -> np.ndarray:
@@ -118,17 +119,9 @@ def with_channels(s: State, instance: int, group: int) -> None:
 
 def grown(s: State, tuples: int = 1) -> None:
     """Make room for so many more tuples in all their windows."""
-    run = s.run
-    spread = tuples * int(run["spread"][0])
-    for pool, left, head in (("cells", "cells_left", "free_cell"), ("panes", "panes_left", "free_pane")):
-        missing = spread - int(run[left][0])
-        if missing > 0:
-            old = getattr(s, pool)
-            made = longer(old, old.shape[0] + missing)
-            chained(made["next"], old.shape[0], int(run[head][0]))
-            run[head] = old.shape[0]
-            run[left] += made.shape[0] - old.shape[0]
-            setattr(s, pool, made)
+    spread = tuples * int(s.event_time["most_windows"])
+    for name in ("cell", "pane"):
+        more_places(s, name, spread)
     if 2 * s.cells.shape[0] > s.cell_index.shape[0]:
         index = np.full(power(2 * s.cells.shape[0]), NONE, np.int32)
         rehash_cells(s.cells, index, s.cell_index)

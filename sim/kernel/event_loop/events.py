@@ -14,19 +14,77 @@ from __future__ import annotations
 import numpy as np
 
 from sim.clock import SERVICE
-from sim.kernel.event_loop.state import ARRIVE, NEVER, NONE, RING
+from sim.kernel.event_loop.codes import ARRIVE, NEVER, NONE
 from sim.kernel.tools.compiling import inlined, kernel
 from sim.kernel.tools.pointer import State
 
+# The instant, and counters that only grow.
+CLOCK = np.dtype(
+    [
+        ("now", "i8"),  # instant of the event that is being handled [ns]
+        ("serial", "i8"),  # events and sendings so far: of equal instants and ranks the lower number acts first
+        ("mark", "i8"),  # passes over the tasks so far: a task whose own `mark` is this one was met in the present pass
+        ("control_number", "i8"),  # number of the next event that stands in the order of control's own
+    ],
+    align=True,
+)
+
+# Where the events wait.
+QUEUE = np.dtype(
+    [
+        ("in_heap", "i8"),
+        ("near_first", "i8"),
+        ("near_count", "i8"),
+        ("far_first", "i8"),
+        ("far_count", "i8"),
+        ("vacant", "i8"),  # place in `own` whose event was removed and whose matches are not replayed yet, or NONE
+        ("task_bits", "i8"),  # of a number in `tournament` so many say the task, and the rest the instant,
+        ("horizon", "i8"),  # which is before this one
+    ],
+    align=True,
+)
+
+
+EVENT = np.dtype([("time", "i8"), ("rank", "i8"), ("seq", "i8"), ("kind", "i4"), ("ref", "i4")], align=True)
+
+# The next event of each task of its own rank.
+OWN_EVENT = np.dtype([("seq", "i8"), ("kind", "i4"), ("ref", "i4")], align=True)
+
+RING = 256  # places in the rings of arrivals, a power of two
+
+
 HEAP, NEAR, FAR, OWN = range(4)
+
+
+@inlined
+def next_serial(s: State) -> int:
+    """Return the number of the next event or sending."""
+    serial = s.clock.serial
+    s.clock.serial = serial + 1
+    return serial
+
+
+@kernel
+def next_mark(s: State) -> int:
+    """Begin a pass that marks tasks, and return its number."""
+    s.clock.mark += 1
+    return s.clock.mark
+
+
+@kernel
+def next_control_number(s: State) -> int:
+    """Return the number of the next event in the order of control's own."""
+    number = s.clock.control_number
+    s.clock.control_number = number + 1
+    return number
 
 
 @kernel
 def push(s: State, time: int, rank: int, seq: int, kind: int, ref: int) -> None:
     """Set an event."""
     heap = s.heap
-    place = s.run[0].events
-    s.run[0].events = place + 1
+    place = s.queue.in_heap
+    s.queue.in_heap = place + 1
     while place > 0:
         above = (place - 1) >> 1
         e = heap[above]
@@ -46,8 +104,8 @@ def push(s: State, time: int, rank: int, seq: int, kind: int, ref: int) -> None:
 def pop(s: State) -> None:
     """Remove the first event of the heap."""
     heap = s.heap
-    n = s.run[0].events - 1
-    s.run[0].events = n
+    n = s.queue.in_heap - 1
+    s.queue.in_heap = n
     if n == 0:
         heap[0].time = NEVER
         return
@@ -75,11 +133,10 @@ def pop(s: State) -> None:
 @inlined
 def push_arrival(s: State, time: int, rank: int, seq: int, v: int) -> bool:
     """Set the arrival of a tuple; `seq` is above that of all events that were set before. Whether it is in `far`."""
-    run = s.run[0]
-    if time == run.now:
-        ring, first, count = s.near, run.near_first, run.near_count
+    if time == s.clock.now:
+        ring, first, count = s.near, s.queue.near_first, s.queue.near_count
     else:
-        ring, first, count = s.far, run.far_first, run.far_count
+        ring, first, count = s.far, s.queue.far_first, s.queue.far_count
     if count > 0:
         last = ring[(first + count - 1) & (RING - 1)]
         if count == RING or time < last.time or (time == last.time and rank < last.rank):
@@ -91,31 +148,29 @@ def push_arrival(s: State, time: int, rank: int, seq: int, v: int) -> bool:
     e.seq = seq
     e.kind = ARRIVE
     e.ref = v
-    if time == run.now:
-        run.near_count = count + 1
+    if time == s.clock.now:
+        s.queue.near_count = count + 1
         return False
-    run.far_count = count + 1
+    s.queue.far_count = count + 1
     return True
 
 
 @inlined
 def push_own(s: State, time: int, task: int, kind: int, ref: int) -> None:
     """Set an event of the rank of the task: a service ends, or a source tuple arrives."""
-    run = s.run[0]
-    seq = run.serial
-    run.serial = seq + 1
+    seq = next_serial(s)
     place = s.tasks[task].place
     leaf = (s.tournament.shape[0] >> 1) + place
-    if s.tournament[leaf] != NEVER or time >= run.horizon:
+    if s.tournament[leaf] != NEVER or time >= s.queue.horizon:
         push(s, time, SERVICE + task, seq, kind, ref)
         return
     e = s.own[place]
     e.seq = seq
     e.kind = kind
     e.ref = ref
-    _replay_path(s.tournament, leaf, (time << run.task_bits) + task)
-    if run.vacant == place:
-        run.vacant = NONE
+    _replay_path(s.tournament, leaf, (time << s.queue.task_bits) + task)
+    if s.queue.vacant == place:
+        s.queue.vacant = NONE
 
 
 @inlined
@@ -145,10 +200,9 @@ def build_tournament(tournament: np.ndarray) -> None:
 @inlined
 def replay_vacant(s: State) -> None:
     """Replay the tournament for the place whose event was just removed; needed before the root is read."""
-    run = s.run[0]
-    if run.vacant != NONE:
-        _replay_path(s.tournament, (s.tournament.shape[0] >> 1) + run.vacant, NEVER)
-        run.vacant = NONE
+    if s.queue.vacant != NONE:
+        _replay_path(s.tournament, (s.tournament.shape[0] >> 1) + s.queue.vacant, NEVER)
+        s.queue.vacant = NONE
 
 
 @inlined
@@ -173,35 +227,37 @@ def first_of(s: State) -> int:
 @kernel
 def event_at(s: State, place: int) -> tuple[int, int, int, int, int]:
     """Instant, rank, order of setting, kind and subject of the first event there; the instant is NEVER without one."""
-    run = s.run[0]
     if place == OWN:
         first = s.tournament[1]
         if first == NEVER:
             return NEVER, 0, 0, 0, 0
         task = task_of(s, first)
         own = s.own[s.tasks[task].place]
-        return first >> run.task_bits, SERVICE + task, own.seq, own.kind, own.ref
-    e = s.heap[0] if place == HEAP else s.near[run.near_first] if place == NEAR else s.far[run.far_first]
+        return first >> s.queue.task_bits, SERVICE + task, own.seq, own.kind, own.ref
+    e = s.heap[0] if place == HEAP else s.near[s.queue.near_first] if place == NEAR else s.far[s.queue.far_first]
     return e.time, e.rank, e.seq, e.kind, e.ref
 
 
 @inlined
-def remove_first(s: State, place: int) -> None:
-    """Remove the first event there; an empty heap or ring has NEVER where the instant of its first would be."""
-    run = s.run[0]
+def remove_first(s: State, place: int, time: int) -> None:
+    """Remove the first event there, whose instant is the present from now on.
+
+    An empty heap or ring has NEVER where the instant of its first would be: the loop reads it without asking.
+    """
+    s.clock.now = time
     if place == OWN:
-        run.vacant = s.tasks[task_of(s, s.tournament[1])].place
+        s.queue.vacant = s.tasks[task_of(s, s.tournament[1])].place
         # Not replayed yet: mostly the next event comes at once, and does that.
-        s.tournament[(s.tournament.shape[0] >> 1) + run.vacant] = NEVER
+        s.tournament[(s.tournament.shape[0] >> 1) + s.queue.vacant] = NEVER
     elif place == FAR:
-        run.far_first = (run.far_first + 1) & (RING - 1)
-        run.far_count -= 1
-        if run.far_count == 0:
-            s.far[run.far_first].time = NEVER
+        s.queue.far_first = (s.queue.far_first + 1) & (RING - 1)
+        s.queue.far_count -= 1
+        if s.queue.far_count == 0:
+            s.far[s.queue.far_first].time = NEVER
     elif place == NEAR:
-        run.near_first = (run.near_first + 1) & (RING - 1)
-        run.near_count -= 1
-        if run.near_count == 0:
-            s.near[run.near_first].time = NEVER
+        s.queue.near_first = (s.queue.near_first + 1) & (RING - 1)
+        s.queue.near_count -= 1
+        if s.queue.near_count == 0:
+            s.near[s.queue.near_first].time = NEVER
     else:
         pop(s)

@@ -10,12 +10,50 @@ from __future__ import annotations
 import numpy as np
 
 from sim.clock import ARRIVAL, LINK, MESSAGE, RECEIVER
-from sim.kernel.event_loop.events import push
+from sim.kernel.event_loop.codes import ARRIVE, AT_REMOTE, BUNDLE, COME, DEPART, MARKED, NONE, REPLAY, STORED
+from sim.kernel.event_loop.events import next_serial, push
+from sim.kernel.event_loop.free_lists import free_transfer, free_visit
 from sim.kernel.event_loop.hash_tables import slot_of
 from sim.kernel.event_loop.link_use import count_tuples, leaves_alone
-from sim.kernel.event_loop.state import ARRIVE, AT_REMOTE, BUNDLE, COME, DEPART, MARKED, NONE, REPLAY, STORED
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
+
+FAIR_LINKS = np.dtype([("lanes", "i8")])  # in use
+
+
+# A message on a link that is shared evenly: `ref` is a visit, the first of a replay, or a transfer, as `kind` says.
+# `tuples` is how many tuples it has, `posted` when it was sent, `alone` when it would have left without checkpoints.
+PARCEL = np.dtype(
+    [
+        ("work", "i8"),
+        ("serial", "i8"),
+        ("posted", "i8"),
+        ("alone", "i8"),
+        ("kind", "i4"),
+        ("ref", "i4"),
+        ("next", "i4"),
+        ("tuples", "i4"),
+    ],
+    align=True,
+)
+
+# A channel over such a link. Those with something to send are a list at the host in the order in which their first
+# messages leave: when `done` of the host has come to `finish`, of equals the one that was sent first.
+LANE = np.dtype(
+    [
+        ("finish", "i8"),
+        ("serial", "i8"),  # of the first message
+        ("origin", "i4"),
+        ("receiver", "i4"),
+        ("host", "i4"),
+        ("first", "i4"),
+        ("last", "i4"),
+        ("before", "i4"),
+        ("next", "i4"),
+    ],
+    align=True,
+)
+
 
 _NS = 1e9
 
@@ -23,8 +61,7 @@ _NS = 1e9
 @kernel
 def fair_room(s: State, need: int) -> bool:
     """Whether there is room for so many messages."""
-    run = s.run[0]
-    return not run.fair or (run.parcels_left >= need and run.lanes_used + need <= s.lanes.shape[0])
+    return not s.options.fair or (s.parcel_pool.left >= need and s.fair_links.lanes + need <= s.lanes.shape[0])
 
 
 @kernel
@@ -48,8 +85,8 @@ def _lane_of(s: State, host: int, origin: int, receiver: int) -> int:
         if s.lanes[n].origin == origin and s.lanes[n].receiver == receiver:
             return n
         k = (k + 1) & (size - 1)
-    n = s.run[0].lanes_used
-    s.run[0].lanes_used = n + 1
+    n = s.fair_links.lanes
+    s.fair_links.lanes = n + 1
     index[k] = n
     lane = s.lanes[n]
     lane.origin = origin
@@ -61,7 +98,7 @@ def _lane_of(s: State, host: int, origin: int, receiver: int) -> int:
 
 @kernel
 def _work_off(s: State, host: int) -> None:
-    h, now = s.hosts[host], s.run[0].now
+    h, now = s.hosts[host], s.clock.now
     if h.active > 0:
         h.link_done += (now - h.link_changed) // h.active
     h.link_changed = now
@@ -70,14 +107,13 @@ def _work_off(s: State, host: int) -> None:
 @kernel
 def _set_departure(s: State, host: int) -> None:
     """Say when the next message leaves; an event that is set for an earlier instant looks again then."""
-    h, run = s.hosts[host], s.run[0]
+    h = s.hosts[host]
     if h.active == 0:
         return
-    h.due = run.now + (s.lanes[h.first_lane].finish - h.link_done) * h.active
+    h.due = s.clock.now + (s.lanes[h.first_lane].finish - h.link_done) * h.active
     if h.alarm == NONE or h.due < h.alarm:
         h.alarm = h.due
-        push(s, h.due, LINK + host, run.serial, DEPART, host)
-        run.serial += 1
+        push(s, h.due, LINK + host, next_serial(s), DEPART, host)
 
 
 @kernel
@@ -109,19 +145,17 @@ def _put_in_order(s: State, host: int, n: int) -> None:
 @kernel
 def post(s: State, host: int, origin: int, receiver: int, size: int, kind: int, ref: int, tuples: int) -> None:
     """Send a message of so many tuples over the link; what happens when it arrives is an event of that kind."""
-    run = s.run[0]
-    p = run.free_parcel
+    p = s.parcel_pool.free
     parcel = s.parcels[p]
-    run.free_parcel = parcel.next
-    run.parcels_left -= 1
+    s.parcel_pool.free = parcel.next
+    s.parcel_pool.left -= 1
     parcel.work = np.int64(np.rint(size * _NS / s.hosts[host].rate))
-    parcel.serial = run.serial
-    run.serial += 1
+    parcel.serial = next_serial(s)
     parcel.kind = kind
     parcel.ref = ref
     parcel.next = NONE
     parcel.tuples = tuples
-    parcel.posted = run.now
+    parcel.posted = s.clock.now
     if _is_upload(kind):
         s.hosts[host].uploads += 1
     else:
@@ -150,29 +184,28 @@ def _count_use(s: State, host: int, p: int) -> None:
     h, parcel = s.hosts[host], s.parcels[p]
     if _is_upload(parcel.kind):
         h.uploads -= 1
-        h.upload_left = s.run[0].now
+        h.upload_left = s.clock.now
         return
     met = h.uploads > 0 or h.upload_left > parcel.posted
-    count_tuples(s, host, parcel.tuples, s.run[0].now - parcel.alone if met else 0)
+    count_tuples(s, host, parcel.tuples, s.clock.now - parcel.alone if met else 0)
 
 
 @kernel
 def _free_parcel(s: State, p: int) -> None:
-    run = s.run[0]
-    s.parcels[p].next = run.free_parcel
-    run.free_parcel = p
-    run.parcels_left += 1
+    s.parcels[p].next = s.parcel_pool.free
+    s.parcel_pool.free = p
+    s.parcel_pool.left += 1
 
 
 @kernel
 def depart(s: State, host: int) -> None:
     """A message leaves the link, if one is due."""
-    h, run = s.hosts[host], s.run[0]
-    if h.alarm == run.now:
+    h = s.hosts[host]
+    if h.alarm == s.clock.now:
         h.alarm = NONE
     if h.active == 0:
         return
-    if h.due != run.now:
+    if h.due != s.clock.now:
         _set_alarm(s, host)
         return
     _work_off(s, host)
@@ -199,18 +232,16 @@ def depart(s: State, host: int) -> None:
 
 @kernel
 def _set_alarm(s: State, host: int) -> None:
-    h, run = s.hosts[host], s.run[0]
+    h = s.hosts[host]
     if h.alarm == NONE:
         h.alarm = h.due
-        push(s, h.due, LINK + host, run.serial, DEPART, host)
-        run.serial += 1
+        push(s, h.due, LINK + host, next_serial(s), DEPART, host)
 
 
 @kernel
 def _left(s: State, kind: int, ref: int, origin: int, receiver: int) -> None:
     """The message has left: set the event of its arrival."""
-    run = s.run[0]
-    arrival = run.now + run.latency
+    arrival = s.clock.now + s.options.latency
     rank = MESSAGE
     if kind == MARKED:
         rank = ARRIVAL
@@ -222,13 +253,12 @@ def _left(s: State, kind: int, ref: int, origin: int, receiver: int) -> None:
         if s.visits[ref].kind == BUNDLE:
             _note_arrival(s, s.visits[ref].created, arrival)
         else:
-            s.visits[ref].key = run.now
+            s.visits[ref].key = s.clock.now
     elif kind == REPLAY:
         _note_arrival(s, ref, arrival)
     else:
-        s.transfers[ref].departure = run.now
-    push(s, arrival, rank + receiver * RECEIVER + origin, run.serial, kind, ref)
-    run.serial += 1
+        s.transfers[ref].departure = s.clock.now
+    push(s, arrival, rank + receiver * RECEIVER + origin, next_serial(s), kind, ref)
 
 
 @kernel
@@ -242,7 +272,7 @@ def _note_arrival(s: State, v: int, arrival: int) -> None:
 @kernel
 def close_link(s: State, host: int) -> None:
     """The host died: nothing leaves any more. Visits that were on the link are left to those who drop them."""
-    h, run = s.hosts[host], s.run[0]
+    h = s.hosts[host]
     n = h.first_lane
     while n != NONE:
         lane = s.lanes[n]
@@ -251,14 +281,10 @@ def close_link(s: State, host: int) -> None:
             following = s.parcels[p].next
             if _is_upload(s.parcels[p].kind):
                 ref = s.parcels[p].ref
-                s.transfers[ref].next = run.free_transfer
-                run.free_transfer = ref
-                run.transfers_left += 1
+                free_transfer(s, ref)
             elif s.parcels[p].kind == COME or s.parcels[p].kind == MARKED:
                 ref = s.parcels[p].ref
-                s.visits[ref].next = run.free_visit
-                run.free_visit = ref
-                run.visits_left += 1
+                free_visit(s, ref)
             _free_parcel(s, p)
             p = following
         lane.first = lane.last = NONE
@@ -280,17 +306,17 @@ def least_arrival(s: State, task: int, operators: np.ndarray, before: int) -> in
 
     Or NONE. `operators` (n_operators,) marks the operators that count.
     """
-    run, last = s.run[0], NONE
-    for n in range(run.lanes_used):
+    last = NONE
+    for n in range(s.fair_links.lanes):
         lane = s.lanes[n]
         if lane.receiver != task or lane.first == NONE or not operators[s.tasks[lane.origin].operator]:
             continue
         h = s.hosts[lane.host]
-        left = lane.finish - h.link_done - (run.now - h.link_changed) // h.active
+        left = lane.finish - h.link_done - (s.clock.now - h.link_changed) // h.active
         p = lane.first
         while p != NONE and s.parcels[p].serial < before:
             if _has_tuples(s, p):
-                last = max(last, run.now + left + run.latency)
+                last = max(last, s.clock.now + left + s.options.latency)
             p = s.parcels[p].next
             if p != NONE:
                 left += s.parcels[p].work

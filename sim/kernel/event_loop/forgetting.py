@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.event_loop.buffers import next_node, note_all_positions
-from sim.kernel.event_loop.state import CHUNK, NONE, TUPLE
+from sim.kernel.event_loop.buffers import CHUNK, free_chunk, next_node, note_all_positions
+from sim.kernel.event_loop.codes import NONE, TUPLE
+from sim.kernel.event_loop.hash_tables import forget_positions
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
 
@@ -27,14 +28,13 @@ _NEVER = np.iinfo(np.int64).max
 @kernel
 def forget(s: State) -> None:
     """Forget all ids that no tuple can have any more; takes as long as what is left is large."""
-    run = s.run[0]
     _note_instances(s)
-    run.oldest = max(run.oldest, oldest_created(s))
+    s.ids.oldest = max(s.ids.oldest, oldest_created(s))
     for partition in range(s.partitions.shape[0]):
         u = s.partitions[partition]
         if u.retired or s.partitions[u.group].instances == 1:  # the audit compares the logs of several
-            _cut_front(s, partition, run.oldest)
-    if not run.clean:
+            _cut_front(s, partition, s.ids.oldest)
+    if not s.ids.clean:
         _rebuild_positions(s)
 
 
@@ -73,7 +73,7 @@ def oldest_created(s: State) -> int:
     for v in range(s.visits.shape[0]):
         if s.visits[v].wire:
             oldest = min(oldest, s.visits[v].created)
-    for task in range(s.run[0].tasks):
+    for task in range(s.cluster.tasks):
         t = s.tasks[task]
         oldest = min(oldest, _oldest_of(s, t.front_head), _oldest_of(s, t.queue_head), _oldest_of(s, t.serving_head))
         oldest = min(oldest, _oldest_of(s, t.unsent_head), _oldest_of(s, t.back_head), _oldest_of(s, t.side_head))
@@ -113,7 +113,7 @@ def _oldest_kept(s: State, partition: int) -> int:
 @kernel
 def _cut_front(s: State, partition: int, oldest: int) -> None:
     """Free the chunks at the front of a log, as long as all in them was created before an instant."""
-    run, u = s.run[0], s.partitions[partition]
+    u = s.partitions[partition]
     while u.log_first != NONE and s.log_newest[u.log_first] < oldest:
         chunk = u.log_first
         if u.applied - u.base < CHUNK and not u.retired:
@@ -122,15 +122,11 @@ def _cut_front(s: State, partition: int, oldest: int) -> None:
         u.log_first = NONE if chunk == u.log_last else s.log_next[chunk]
         if u.log_first == NONE:
             u.log_last = NONE
-        s.log_next[chunk] = run.free_chunk
-        run.free_chunk = chunk
-        run.chunks_left += 1
+        free_chunk(s, chunk)
 
 
 @kernel
 def _rebuild_positions(s: State) -> None:
     """Only what is in the logs has a position."""
-    for k in range(s.positions.shape[0]):
-        s.positions[k].partition = NONE
-    s.run[0].positions_used = 0
+    forget_positions(s)
     note_all_positions(s)

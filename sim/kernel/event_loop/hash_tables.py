@@ -11,10 +11,40 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernel.event_loop.state import NONE
+from sim.kernel.event_loop.codes import NONE
 from sim.kernel.tools.arrays import prefetch
 from sim.kernel.tools.compiling import inlined, kernel, noinline
 from sim.kernel.tools.pointer import State
+
+TABLES = np.dtype([("pairs", "i8"), ("positions", "i8"), ("keys", "i8")])  # places in use
+
+
+# Outputs that one partition keeps for another, numbered as they come: those of the last stored checkpoint, of the one
+# that is under way, and the live ones are three ranges of the same numbers.
+PAIR = np.dtype(
+    [
+        ("first_seq", "i8"),  # of the oldest node there is
+        ("live_seq", "i8"),
+        ("end_seq", "i8"),
+        ("stored_begin", "i8"),
+        ("stored_end", "i8"),
+        ("pending_begin", "i8"),
+        ("pending_end", "i8"),
+        ("first", "i4"),
+        ("live", "i4"),
+        ("last", "i4"),
+        ("sender", "i4"),
+        ("receiver", "i4"),
+        ("next_out", "i4"),
+        ("next_in", "i4"),
+    ],
+    align=True,
+)
+
+POSITION = np.dtype([("id", "u8"), ("pos", "i8"), ("partition", "i4")], align=True)  # partition NONE: empty place
+
+KEY = np.dtype([("key", "i8"), ("since", "i8"), ("epoch", "i8"), ("partition", "i4")], align=True)
+
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
@@ -62,7 +92,7 @@ def set_position(s: State, partition: int, tuple_id: int, pos: int) -> None:
     e.id = tuple_id
     e.partition = partition
     e.pos = pos
-    s.run[0].positions_used += 1
+    s.tables.positions += 1
 
 
 @kernel
@@ -79,7 +109,7 @@ def unset_position(s: State, partition: int, tuple_id: int, pos: int) -> None:
                 return
             break
         k = (k + 1) & (size - 1)
-    s.run[0].positions_used -= 1
+    s.tables.positions -= 1
     # What comes behind moves up, so that no search ends too early.
     hole = k
     k = (k + 1) & (size - 1)
@@ -90,6 +120,14 @@ def unset_position(s: State, partition: int, tuple_id: int, pos: int) -> None:
             hole = k
         k = (k + 1) & (size - 1)
     table[hole].partition = NONE
+
+
+@kernel
+def forget_positions(s: State) -> None:
+    """No tuple has a position."""
+    for k in range(s.positions.shape[0]):
+        s.positions[k].partition = NONE
+    s.tables.positions = 0
 
 
 @kernel
@@ -126,7 +164,7 @@ def touch_key(s: State, partition: int, key: int, pos: int) -> None:
             e.epoch = u.epoch
             u.keys += 1
             u.touched += 1
-            s.run[0].keys_used += 1
+            s.tables.keys += 1
             return
     if e.since < 0:
         e.since = pos
@@ -204,8 +242,8 @@ def pair_of(s: State, sender: int, receiver: int) -> int:
     k = slot_of(sender, receiver, size)
     while s.pair_index[k] != NONE:
         k = (k + 1) & (size - 1)
-    made = s.run[0].pairs_used
-    s.run[0].pairs_used = made + 1
+    made = s.tables.pairs
+    s.tables.pairs = made + 1
     s.pair_index[k] = made
     p = s.pairs[made]
     p.sender = sender

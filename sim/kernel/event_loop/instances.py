@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.event_loop.buffers import (
+    CHUNK,
     append_log,
     cut_log,
     forget_live,
@@ -15,12 +16,12 @@ from sim.kernel.event_loop.buffers import (
     save_kept,
     store_kept,
 )
-from sim.kernel.event_loop.channels import free_visit
 from sim.kernel.event_loop.checkpoints import state_bytes
+from sim.kernel.event_loop.codes import MOVED, NONE
+from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.hash_tables import FIRST_KEYS, SPREAD, cut_keys, find_pair, set_position, touch_key
 from sim.kernel.event_loop.restoring import copy_time, notes_of, save_time, store_time
 from sim.kernel.event_loop.rules import ANY, new_rule, rules_without
-from sim.kernel.event_loop.state import CHUNK, MOVED, NONE
 from sim.kernel.event_loop.tasks import drop
 from sim.kernel.event_loop.windows import forget_windows
 from sim.kernel.tools.compiling import allocating, kernel
@@ -43,7 +44,7 @@ def add_instance(s: State, instance: int, partition: int, task: int) -> None:
     u.first_key = instance * SPREAD & FIRST_KEYS
     u.group = group
     u.panes = u.past_first = u.past_last = u.recent_first = u.recent_last = NONE
-    s.run[0].further += 1
+    s.cluster.extra_instances += 1
 
 
 @kernel
@@ -73,7 +74,7 @@ def own(s: State, instance: int) -> None:
     """The instance is the owner of its group."""
     group = s.partitions[instance].group
     s.partitions[group].owner = instance
-    s.partitions[instance].owned_at = s.run[0].serial
+    s.partitions[instance].owned_at = s.clock.serial
     _note_routed(s, group)
 
 
@@ -259,7 +260,7 @@ def _copy(s: State, source: int, handed: bool, count: int, partition: int) -> No
     while pos < count:
         for k in range(min(CHUNK, count - pos)):
             tuple_id = s.log[chunk * CHUNK + k]
-            if s.run[0].replays:
+            if s.options.keeps_outputs:
                 set_position(s, partition, tuple_id, pos + k)
             append_log(s, partition, tuple_id, s.log_newest[chunk])
         pos += CHUNK

@@ -14,7 +14,7 @@ from sim.kernel.tools.pointer import State
 def leaves_alone(s: State, host: int, held: int) -> int:
     """Return when a message that holds the link so long would have left it without checkpoints."""
     h = s.hosts[host]
-    h.free_alone = max(s.run[0].now, h.free_alone) + held
+    h.free_alone = max(s.clock.now, h.free_alone) + held
     return h.free_alone
 
 

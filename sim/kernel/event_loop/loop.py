@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sim.clock import SERVICE
 from sim.kernel.event_loop.actions import come, held_back, pause_ends
 from sim.kernel.event_loop.backpressure import bounded_need, send_head
-from sim.kernel.event_loop.channels import free_visit
 from sim.kernel.event_loop.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
-from sim.kernel.event_loop.counting import count_arrival, count_work
-from sim.kernel.event_loop.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
-from sim.kernel.event_loop.events import FAR, OWN, event_at, first_of, remove_first, replay_vacant, task_of
-from sim.kernel.event_loop.fair_links import depart, fair_room
-from sim.kernel.event_loop.hash_tables import prefetch_position
-from sim.kernel.event_loop.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
-from sim.kernel.event_loop.rules import take_in_hand
-from sim.kernel.event_loop.service_times import draw_ahead
-from sim.kernel.event_loop.sharing import ended
-from sim.kernel.event_loop.source_events import (
-    emit_waiting,
-    handle_arrivals,
-    handle_single_arrival,
-    has_arrivals,
-    is_single,
-    waiting_arrivals,
-)
-from sim.kernel.event_loop.state import (
+from sim.kernel.event_loop.codes import (
     ACT,
     ARRIVE,
     ASKED,
@@ -57,6 +41,24 @@ from sim.kernel.event_loop.state import (
     UNPAUSE,
     WORKED,
 )
+from sim.kernel.event_loop.counting import count_arrival, count_work
+from sim.kernel.event_loop.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
+from sim.kernel.event_loop.events import FAR, OWN, event_at, first_of, remove_first, replay_vacant, task_of
+from sim.kernel.event_loop.fair_links import depart, fair_room
+from sim.kernel.event_loop.free_lists import free_visit
+from sim.kernel.event_loop.hash_tables import prefetch_position
+from sim.kernel.event_loop.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
+from sim.kernel.event_loop.rules import take_in_hand
+from sim.kernel.event_loop.service_times import take_drawn
+from sim.kernel.event_loop.sharing import ended
+from sim.kernel.event_loop.source_events import (
+    emit_waiting,
+    handle_arrivals,
+    handle_single_arrival,
+    has_arrivals,
+    is_single,
+    waiting_arrivals,
+)
 from sim.kernel.event_loop.tasks import (
     complete,
     dispatch,
@@ -69,9 +71,31 @@ from sim.kernel.event_loop.tasks import (
     stop_serving,
     ticket,
 )
-from sim.kernel.event_loop.timed_actions import act, needed
+from sim.kernel.event_loop.timed_actions import act, needed, take_pending
 from sim.kernel.tools.compiling import inlined, kernel
 from sim.kernel.tools.pointer import State
+
+# What the event at hand may need, and for how many such events there is room.
+ROOM = np.dtype(
+    [
+        ("need", "i8"),  # sendings that it may need
+        ("burst", "i8"),  # sendings of windows and watermarks beyond these
+        ("budget", "i8"),  # so many everyday events have room for what they may need
+        ("rows_full", "u1"),  # only rows of tuples have no room left
+    ],
+    align=True,
+)
+
+# What Python is to do before the loop goes on.
+REQUESTS = np.dtype(
+    [
+        ("token", "i8"),  # of the work whose end the listener is told of
+        ("dispatch", "i4"),  # the task of that work: its cores are dispatched when the loop goes on, or NONE
+        ("refill", "i4"),  # source whose arrivals have run out
+    ],
+    align=True,
+)
+
 
 _AMPLE = 16  # events for which there is room: nobody has to look for more
 
@@ -79,40 +103,37 @@ _AMPLE = 16  # events for which there is room: nobody has to look for more
 @kernel
 def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int:  # noqa: PLR0912, PLR0915 - one switch
     """Do all events before the limit; returns why it stopped."""
-    run = s.run[0]
-    if run.dispatch != NONE:  # an end of work was told: now its core goes on
-        task = run.dispatch
-        run.dispatch = NONE
+    if s.requests.dispatch != NONE:  # an end of work was told: now its core goes on
+        task = s.requests.dispatch
+        s.requests.dispatch = NONE
         if s.extended and s.tasks[task].marks > 0:
             let_marks_pass(s, task)
         dispatch(s, s.tasks[task].cores)
         note_idle(s, task)
-        if run.notices > 0:
+        if s.told.count > 0:
             return TOLD
-    if run.asked != NONE:
-        run.asked = NONE
+    if s.checkpointing.asked != NONE:
         if not round_goes_on(s, False):
             return ASKED
-        if run.notices > 0:
+        if s.told.count > 0:
             return TOLD
-    if s.extended and run.acting != NONE:
-        ref = run.acting
+    if s.extended and s.actions.pending != NONE:
+        ref = s.actions.pending
         if not room(s, most_sent(s, ACT, ref)):
             return GROW
-        run.budget = 0
-        run.acting = NONE
-        if not act(s, ref):
+        s.room.budget = 0
+        if not act(s, take_pending(s)):
             return TOLD
     # What an event may need is looked at each time.
-    watchful = s.extended and (run.bounded or run.fair or run.spread > 0)
-    soon = min(limit_time, run.horizon)
+    watchful = s.extended and (s.options.bounded or s.options.fair or s.event_time.most_windows > 0)
+    soon = min(limit_time, s.queue.horizon)
     while True:
         replay_vacant(s)
         first = s.tournament[1]
-        own, far = first >> run.task_bits, s.far[run.far_first].time
-        others = min(s.heap[0].time, s.near[run.near_first].time, soon)
+        own, far = first >> s.queue.task_bits, s.far[s.queue.far_first].time
+        others = min(s.heap[0].time, s.near[s.queue.near_first].time, soon)
         if far < own and far < others:
-            place, time, rank, kind, ref = FAR, far, 0, ARRIVE, s.far[run.far_first].ref
+            place, time, rank, kind, ref = FAR, far, 0, ARRIVE, s.far[s.queue.far_first].ref
         elif own < far and own < others:
             task = task_of(s, first)
             e = s.own[s.tasks[task].place]
@@ -128,23 +149,22 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
                 return LIMIT
         single = kind == CREATE and is_single(s, ref, time)
         if kind == CREATE and not single and not has_arrivals(s, ref, time):
-            run.refill = ref
+            s.requests.refill = ref
             return REFILL
         if watchful or (kind > END and not single and (kind != CREATE or waiting_arrivals(s, ref) > 1)):
             need = most_sent(s, kind, ref)
-            if not room(s, need) or (s.extended and run.spread > 0 and not room_for_windows(s, kind, ref, rank, need)):
+            if not room(s, need) or (
+                s.extended and s.event_time.most_windows > 0 and not room_for_windows(s, kind, ref, rank, need)
+            ):
                 return GROW
-            run.budget = 0
+            s.room.budget = 0
         else:
-            if run.budget <= 0 and not room(s, run.fan_out + 2):
+            if s.room.budget <= 0 and not room(s, s.options.fan_out + 2):
                 return GROW
-            run.budget -= 1
+            s.room.budget -= 1
         if place == FAR:
-            if run.drawn == 0:
-                draw_ahead(s)
-            run.drawn -= 1
-        remove_first(s, place)
-        run.now = time
+            take_drawn(s)
+        remove_first(s, place, time)
         if s.extended and kind == DUE:
             ref = ended(s, ref, rank - SERVICE)
             if ref == NONE:
@@ -164,14 +184,14 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
                 e = s.visits[v]
                 what = e.kind
                 t.busy += time - e.start
-                if s.extended and run.counts_load:
+                if s.extended and s.options.counts_load:
                     count_work(s, v, time - e.start)
                     if what == TUPLE:
                         s.partitions[e.partition].served += 1
                 if what == CONTROL:
-                    run.token = e.id
+                    s.requests.token = e.id
                     free_visit(s, v)
-                    run.dispatch = task
+                    s.requests.dispatch = task
                     return WORKED
                 if what == TUPLE:
                     complete(s, v, task)
@@ -205,7 +225,7 @@ def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int: 
             start_services(s, cores)
             if kind == END:
                 note_idle(s, rank - SERVICE)
-        if run.notices > 0:
+        if s.told.count > 0:
             return TOLD
 
 
@@ -237,20 +257,19 @@ def handle_rare_event(s: State, kind: int, ref: int, rank: int, time: int) -> No
 @kernel
 def most_sent(s: State, kind: int, ref: int) -> int:
     """How many tuples, rows and events an event that is not an everyday one may need room for."""
-    run = s.run[0]
-    need = run.fan_out + 2
+    need = s.options.fan_out + 2
     if kind == CREATE:
-        need += run.fan_out * waiting_arrivals(s, ref)
+        need += s.options.fan_out * waiting_arrivals(s, ref)
     elif kind == REPLAY:
-        need += (run.fan_out + 2) * s.visits[ref].ticket
+        need += (s.options.fan_out + 2) * s.visits[ref].ticket
     elif kind == ROUND:
         need += 2 * s.round_partitions.shape[0]
     elif s.extended and kind == TIMER:
         u = s.partitions[ref]
-        need += run.fan_out * (s.heap[0].time // s.operators[u.operator].timer - u.ticks)
+        need += s.options.fan_out * (s.heap[0].time // s.operators[u.operator].timer - u.ticks)
     elif s.extended and kind >= COME:
         need += needed(s, kind, ref)
-    if s.extended and run.bounded:
+    if s.extended and s.options.bounded:
         need += bounded_need(s, kind, ref)
     return need
 
@@ -258,23 +277,25 @@ def most_sent(s: State, kind: int, ref: int) -> int:
 @kernel
 def room(s: State, need: int) -> bool:
     """Whether there is room for an event that needs so much; `run.budget` is for how many of them."""
-    run = s.run[0]
-    left = min(run.visits_left, run.nodes_left, run.chunks_left, run.transfers_left)
-    left = min(left, s.heap.shape[0] - run.events, s.pairs.shape[0] - run.pairs_used)
-    left = min(left, s.positions.shape[0] // 2 - run.positions_used, s.keys.shape[0] // 2 - run.keys_used)
-    left = min(left, s.checkpoint_rows.shape[0] - run.checkpoint_rows)
+    left = min(s.visit_pool.left, s.node_pool.left, s.chunk_pool.left, s.transfer_pool.left)
+    left = min(left, s.heap.shape[0] - s.queue.in_heap, s.pairs.shape[0] - s.tables.pairs)
+    left = min(left, s.positions.shape[0] // 2 - s.tables.positions, s.keys.shape[0] // 2 - s.tables.keys)
+    left = min(left, s.checkpoint_rows.shape[0] - s.checkpointing.rows)
     # A dispatch can drop all that waits; a second that is over makes up to six rows of messages.
-    drops = min(s.dropped_rows.shape[0] - run.dropped_rows, s.notices.shape[0]) - s.visits.shape[0]
-    if s.extended and run.noted:
-        left = min(left, run.notes_left)
-    if s.extended and run.fair and not fair_room(s, need):
+    drops = min(s.dropped_rows.shape[0] - s.drops.rows, s.notices.shape[0]) - s.visits.shape[0]
+    if s.extended and s.event_time.keeps_tuples:
+        left = min(left, s.note_pool.left)
+    if s.extended and s.options.fair and not fair_room(s, need):
         left = 0
-    run.need = need
-    run.budget = 0 if drops < 0 else min(left // need, (s.message_rows.shape[0] - run.message_rows) // 16)
-    rows = min(run.visit_room - run.visit_rows, run.delivery_room - run.delivery_rows) // need
-    run.rows_full = rows <= 0 and run.budget >= _AMPLE
-    run.budget = min(run.budget, rows)
-    return run.budget > 0
+    s.room.need = need
+    s.room.budget = 0 if drops < 0 else min(left // need, (s.message_rows.shape[0] - s.messages.rows) // 16)
+    rows = (
+        min(s.recording.visit_room - s.recording.visit_rows, s.recording.delivery_room - s.recording.delivery_rows)
+        // need
+    )
+    s.room.rows_full = rows <= 0 and s.room.budget >= _AMPLE
+    s.room.budget = min(s.room.budget, rows)
+    return s.room.budget > 0
 
 
 @inlined
@@ -293,9 +314,9 @@ def arrive(s: State, v: int) -> int:
         return NONE
     e.ticket = ticket(s, t.host)
     e.arrived = 1
-    if not s.run[0].clean:
+    if not s.ids.clean:
         prefetch_position(s, e.partition, e.id)
-    if s.extended and s.run[0].counts_load:
+    if s.extended and s.options.counts_load:
         count_arrival(s, v)
     if s.extended and t.barriers != NONE and held_back(s, v, task):
         return NONE

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sim.kernel.event_loop import buffers, checkpoints, event_time_setup, instances, pools
-from sim.kernel.event_loop.state import CALM, NONE
+from sim.kernel.event_loop.codes import CALM, NONE
 from sim.kernel.tools.pointer import State
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Moves(ABC):
             raise ValueError("a source has one instance")
         if not self._may_double:
             self._may_double = True
-            self.s.run["fan_out"] *= _TARGETS
-            self.s.run["special"] = 1
+            self.s.options["fan_out"] *= _TARGETS
+            self.s.options["special"] = 1
         self._room(0)
         pools.more_positions(self.s, int(buffers.positions_missing(self.s)))
         buffers.note_positions(self.s)  # from now on a tuple may come twice
@@ -96,7 +96,7 @@ class Moves(ABC):
         u = self.s.partitions[partition]
         if not u["live"] or u["saving"] or u["is_sink"] or u["is_source"]:
             return False
-        self._room(int(self.s.run["fan_out"][0]) + 2)
+        self._room(int(self.s.options["fan_out"]) + 2)
         checkpoints.take(self.s, partition, checkpoint_host)
         self._tell()
         return True

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from sim.clock import CREDIT as CREDITS
 from sim.clock import RECEIVER
-from sim.kernel.event_loop.events import push
-from sim.kernel.event_loop.state import CREDIT, GO_ON, NONE, TUPLE
+from sim.kernel.event_loop.codes import CREDIT, GO_ON, NONE, TUPLE
+from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.exponential import UNSURE
 from sim.kernel.tools.pointer import State
@@ -37,11 +37,10 @@ def has_room(s: State, task: int) -> bool:
 @kernel
 def give(s: State, task: int) -> None:
     """Let the first that waits go on, if there is room for it, as an event of its own."""
-    t, run = s.tasks[task], s.run[0]
+    t = s.tasks[task]
     if t.first_waiting != NONE and not t.giving and is_free(s, task):
         t.giving = 1
-        push(s, run.now, CREDITS + RECEIVER + task, run.serial, CREDIT, task)
-        run.serial += 1
+        push(s, s.clock.now, CREDITS + RECEIVER + task, next_serial(s), CREDIT, task)
 
 
 @kernel
@@ -64,7 +63,7 @@ def takes_place(s: State, sender: int, receiver: int) -> bool:
 @kernel
 def put_unsent(s: State, v: int, sender: int, receiver: int, tuple_id: int, created: int, key: int, node: int) -> None:
     """Put an output behind those that wait, or have it wait for room; `v` is a new visit."""
-    run, origin = s.run[0], s.partitions[sender].task
+    origin = s.partitions[sender].task
     t = s.tasks[origin]
     e = s.visits[v]
     e.id = tuple_id
@@ -85,7 +84,7 @@ def put_unsent(s: State, v: int, sender: int, receiver: int, tuple_id: int, crea
     if t.unsent_head == NONE:
         t.unsent_head = v
         t.unsent_tail = v
-        t.blocked_since = run.now
+        t.blocked_since = s.clock.now
         t.idle_threads -= _BLOCKED
         wait_for_room(s, origin)
     else:
@@ -108,7 +107,7 @@ def nothing_unsent(s: State, task: int) -> None:
     """The last unsent output is gone: the task may start something."""
     t = s.tasks[task]
     t.unsent_tail = NONE
-    t.blocked += s.run[0].now - t.blocked_since
+    t.blocked += s.clock.now - t.blocked_since
     t.idle_threads += _BLOCKED
 
 
@@ -149,8 +148,7 @@ def stop_waiting(s: State, task: int) -> None:
 @kernel
 def go_on_later(s: State, task: int) -> None:
     """The first unsent output was taken away: the task goes on after what control does at this instant."""
-    t, run = s.tasks[task], s.run[0]
+    t = s.tasks[task]
     if not t.loose:
         t.loose = 1
-        push(s, run.now, CREDITS + task, run.serial, GO_ON, task)
-        run.serial += 1
+        push(s, s.clock.now, CREDITS + task, next_serial(s), GO_ON, task)

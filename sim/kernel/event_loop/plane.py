@@ -29,22 +29,13 @@ from sim.kernel.event_loop import (
 )
 from sim.kernel.event_loop.acting import Actions
 from sim.kernel.event_loop.answers import Answers
+from sim.kernel.event_loop.codes import ASKED, GROW, LIMIT, NONE, REFILL, ROUND, WORKED
+from sim.kernel.event_loop.entities import CHECKPOINT, MESSAGE_ROW
 from sim.kernel.event_loop.moving import Moves
-from sim.kernel.event_loop.state import (
-    ASKED,
-    CHECKPOINT,
-    DROPPED,
-    GROW,
-    LIMIT,
-    MESSAGE_ROW,
-    NONE,
-    REFILL,
-    ROUND,
-    RULE,
-    TIMED,
-    WORKED,
-)
-from sim.kernel.tools.pointer import State
+from sim.kernel.event_loop.rules import RULE
+from sim.kernel.event_loop.state import LoopState
+from sim.kernel.event_loop.tasks import DROPPED
+from sim.kernel.event_loop.timed_actions import TIMED
 from sim.pace import FULL, pace_of
 from sim.recording import recording_of
 
@@ -90,16 +81,15 @@ class CompiledPlane(Actions, Moves, Answers):
             if plan.operators[operator].is_source
         ]
 
-    def _state(self) -> State:
+    def _state(self) -> LoopState:
         plan, cluster = self._plan, self._cluster
         operators = setup.operator_records(plan)
         edges, key_tables = setup.edge_records(plan)
         draws, cumulative = setup.draw_records(plan)
         hosts, cores = setup.host_records(plan)
         sources = setup.source_records(plan, cluster, 2 * self._block)
-        empty, run = pools.empty(), setup.global_record(plan, operators, edges)
-        return State(
-            run=run,
+        made = LoopState(
+            options=setup.options(plan, operators, edges),
             tasks=setup.task_records(max(4, 2 * len(cluster.task_operator))),
             cores=cores,
             hosts=hosts,
@@ -119,41 +109,43 @@ class CompiledPlane(Actions, Moves, Answers):
             notices=np.zeros(64, np.int64),
             rules=np.zeros(0, RULE),
             timed=np.zeros(0, TIMED),
-            **empty,
-            **rows.arrays(self._kept, operators.shape[0], run),
+            **pools.empty(),
+            **rows.arrays(self._kept, operators.shape[0]),
             **event_time_setup.empty(),
         )
+        made.remote_link["rate"] = plan.scenario.fault_tolerance.remote_bytes_per_s or 0.0
+        return made
 
     # -- time
 
     def advance(self, limit: Key) -> bool:
         """Do all that comes before `limit`; True if the listener was told something."""
         self._kept.check_end(limit[0])
-        run = self.s.run
-        if run["dispatch"][0] != NONE or run["asked"][0] != NONE:
-            marks = int(run["mark_fan"][0] * run["tasks"][0] * self.s.tasks["marks"][run["dispatch"][0]])
-            self._grow(int(run["fan_out"][0]) + 2 + 2 * self.s.round_partitions.shape[0] + marks)
+        if self.s.requests["dispatch"] != NONE or self.s.checkpointing["asked"] != NONE:
+            told = self.s.tasks["marks"][self.s.requests["dispatch"]]
+            marks = int(self.s.event_time["mark_fan"] * self.s.cluster["tasks"] * told)
+            self._grow(int(self.s.options["fan_out"]) + 2 + 2 * self.s.round_partitions.shape[0] + marks)
         while True:
-            run["clock_number"] = self._clock.next_number()
+            self.s.clock["control_number"] = self._clock.next_number()
             self._tell_hosts()
             why = loop.advance(self.s, *limit)
-            self._clock.take_numbers(int(run["clock_number"][0]))
+            self._clock.take_numbers(int(self.s.clock["control_number"]))
             if why == LIMIT:
                 return False
-            if why == GROW and run["rows_full"][0]:
-                rows.make_room(self.s, self._kept, int(run["need"][0]))
+            if why == GROW and self.s.room["rows_full"]:
+                rows.make_room(self.s, self._kept, int(self.s.room["need"]))
             elif why == GROW:
-                self._grow(int(run["need"][0]))
+                self._grow(int(self.s.room["need"]))
             elif why == REFILL:
-                self._refill(int(run["refill"][0]))
+                self._refill(int(self.s.requests["refill"]))
             else:
-                self._clock.move_to(int(run["now"][0]))
+                self._clock.move_to(int(self.s.clock["now"]))
                 if why == WORKED:
-                    self._listener.work_done(int(run["token"][0]))
+                    self._listener.work_done(int(self.s.requests["token"]))
                 elif why == ASKED:
-                    partition = int(run["asked"][0])
+                    partition = int(self.s.checkpointing["asked"])
                     chosen = self._listener.checkpoint_host(partition)
-                    run["answer"] = chosen
+                    self.s.checkpointing["answer"] = chosen
                     if chosen != NO_HOST:
                         self.s.partitions["planned"][partition] = chosen
                 self._tell()
@@ -168,23 +160,22 @@ class CompiledPlane(Actions, Moves, Answers):
 
     def _now(self) -> None:
         """Verbs act at the instant of the clock."""
-        self.s.run["now"] = self._clock.now_ns()
+        self.s.clock["now"] = self._clock.now_ns()
 
     def _room(self, need: int) -> None:
         """Make room for so many sendings, and for all drops that a verb can cause."""
         self._now()
-        run = self.s.run
-        if run["bounded"][0]:
-            need += int(run["tasks"][0] + run["threads"][0])
-        run["need"] = need
+        if self.s.options["bounded"]:
+            need += int(self.s.cluster["tasks"] + self.s.cluster["threads"])
+        self.s.room["need"] = need
         self._grow(need)
 
     def _grow(self, need: int) -> None:
         """Give the kernel larger arrays where room for `need` tuples is missing, and empty those that are read out."""
-        self.s.run["budget"] = 0
+        self.s.room["budget"] = 0
         event_time_setup.grown(self.s)
         pools.forget_ids(self.s, need)
-        pools.grown(self.s, need, int(self.s.run["burst"][0]))
+        pools.grown(self.s, need, int(self.s.room["burst"]))
         rows.make_room(self.s, self._kept, need)
 
     def _flush(self) -> None:
@@ -243,11 +234,11 @@ class CompiledPlane(Actions, Moves, Answers):
     def open(self, partition: int) -> None:
         """The partition is live."""
         self.s.partitions["live"][partition] = 1
-        self.s.partitions["live_at"][partition] = self.s.run["serial"][0]
+        self.s.partitions["live_at"][partition] = self.s.clock["serial"]
 
     def release(self, partition: int) -> None:
         """What the partition held goes in front of its task's queue."""
-        fan = int(self.s.run["fan_out"][0])
+        fan = int(self.s.options["fan_out"])
         self._room((fan + 2) * (int(self.s.partitions["held_n"][partition]) + 2))
         verbs.release(self.s, partition)
         self._tell()
@@ -256,13 +247,13 @@ class CompiledPlane(Actions, Moves, Answers):
         """A source partition emits what arrived before now, a timer what it did not at the instants before now."""
         every = self._plan.operators[self._cluster.partition_operator[partition]].timer_ns
         if every:
-            self._room((int(self.s.run["fan_out"][0]) + 2) * (self._clock.now_ns() // every + 1))
+            self._room((int(self.s.options["fan_out"]) + 2) * (self._clock.now_ns() // every + 1))
             verbs.resume_timer(self.s, partition)
             self._tell()
             return
         source = int(np.flatnonzero(self.s.sources["partition"] == partition)[0])
         b = self.s.sources[source]
-        self._room((int(self.s.run["fan_out"][0]) + 2) * (int(b["arrived"] - b["emitted"]) + 1))
+        self._room((int(self.s.options["fan_out"]) + 2) * (int(b["arrived"] - b["emitted"]) + 1))
         verbs.resume(self.s, source)
         self._tell()
 
@@ -274,14 +265,14 @@ class CompiledPlane(Actions, Moves, Answers):
 
     def work(self, task: int, ns: int, token: int) -> None:
         """Occupy the task for a time, ahead of its queue."""
-        self._room(int(self.s.run["fan_out"][0]) + 2)
+        self._room(int(self.s.options["fan_out"]) + 2)
         verbs.work(self.s, task, ns, token)
         self._tell()
 
     def speed(self, host: int, share: float) -> None:
         """Others take this share of the host's CPU from now on."""
         pace = pace_of(share)
-        self.s.run["paced"] = self.s.run["paced"][0] or pace != FULL
+        self.s.options["paced"] = self.s.options["paced"] or pace != FULL
         self._room(2)
         if pace != FULL:
             self.s.extend()
@@ -332,7 +323,7 @@ class CompiledPlane(Actions, Moves, Answers):
 
     def sendings(self) -> int:
         """A number that grows with whatever is sent."""
-        return int(self.s.run["serial"][0])
+        return int(self.s.clock["serial"])
 
     def watch(self, tasks: Collection[int]) -> None:
         """Exactly these tasks are watched."""
@@ -351,6 +342,9 @@ class CompiledPlane(Actions, Moves, Answers):
             return
         self.s.round_partitions = np.array(partitions, np.int64)
         self.s.round_offsets = np.array(offsets_ns, np.int64)
-        run = self.s.run
-        run["interval"], run["round_begin"], run["round_next"] = interval_ns, interval_ns, 0
+        self.s.checkpointing["interval"], self.s.checkpointing["round_begin"], self.s.checkpointing["round_next"] = (
+            interval_ns,
+            interval_ns,
+            0,
+        )
         self._clock.process(self._start(interval_ns + int(offsets_ns[0]), ROUND, 0))

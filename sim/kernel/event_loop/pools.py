@@ -8,21 +8,15 @@ import numpy as np
 
 from sim.clock import SERVICE
 from sim.kernel.event_loop import events, fair_links, forgetting, hash_tables
+from sim.kernel.event_loop.buffers import CHUNK, NODE, NODES
+from sim.kernel.event_loop.codes import NEVER, NONE
+from sim.kernel.event_loop.entities import CORES, SOURCE_ARRIVAL, VISIT
+from sim.kernel.event_loop.events import EVENT, OWN_EVENT, RING
+from sim.kernel.event_loop.fair_links import LANE, PARCEL
+from sim.kernel.event_loop.free_lists import TRANSFER
+from sim.kernel.event_loop.hash_tables import KEY, PAIR, POSITION
 from sim.kernel.event_loop.service_times import TOGETHER
-from sim.kernel.event_loop.state import (
-    CHUNK,
-    KEY,
-    NEVER,
-    NODE,
-    NODES,
-    NONE,
-    PAIR,
-    POSITION,
-    RING,
-    SOURCE_ARRIVAL,
-    TRANSFER,
-)
-from sim.kernel.event_loop.task_records import CORES, EVENT, LANE, OWN_EVENT, PARCEL, SERVICE_SHARE, VISIT
+from sim.kernel.event_loop.sharing import SERVICE_SHARE
 from sim.kernel.tools.memory_layout import extended, records
 from sim.kernel.tools.pointer import State
 
@@ -96,49 +90,50 @@ def chained(links: np.ndarray, old: int, free: int) -> None:
     links[-1] = free
 
 
+def more_places(s: State, name: str, need: int) -> None:
+    """Make room for so many items of a pool of that name."""
+    pool, old = getattr(s, f"{name}_pool"), getattr(s, f"{name}s")
+    missing = need - int(pool["left"])
+    if missing > 0:
+        made = longer(old, old.shape[0] + missing)
+        chained(made["next"], old.shape[0], int(pool["free"]))
+        pool["free"] = old.shape[0]
+        pool["left"] += made.shape[0] - old.shape[0]
+        setattr(s, f"{name}s", made)
+
+
 def grown(s: State, need: int, burst: int = 0) -> None:
     """Make room for `need` tuples and events, and rows of control.
 
     `burst` is how many more are sent, and not processed, at the end of windows.
     """
-    run, sent = s.run, need + burst
-    for pool, left, head in (
-        ("visits", "visits_left", "free_visit"),
-        ("transfers", "transfers_left", "free_transfer"),
-        ("notes", "notes_left", "free_note"),
-    ):
-        missing = (need if pool == "transfers" else sent) - int(run[left][0])
-        if missing > 0:
-            old = getattr(s, pool)
-            made = longer(old, old.shape[0] + missing)
-            chained(made["next"], old.shape[0], int(run[head][0]))
-            run[head] = old.shape[0]
-            run[left] += made.shape[0] - old.shape[0]
-            setattr(s, pool, made)
-    missing = sent - int(run["nodes_left"][0])
+    sent = need + burst
+    for name in ("visit", "transfer", "note"):
+        more_places(s, name, need if name == "transfer" else sent)
+    missing = sent - int(s.node_pool["left"])
     if missing > 0:
         before = s.nodes.shape[0] // NODES
         made = longer(s.nodes, NODES * (before + missing))
-        chained(made["next"][::NODES], before, int(run["free_node"][0]))
-        run["free_node"] = before
-        run["nodes_left"] += made.shape[0] // NODES - before
+        chained(made["next"][::NODES], before, int(s.node_pool["free"]))
+        s.node_pool["free"] = before
+        s.node_pool["left"] += made.shape[0] // NODES - before
         s.nodes = made
-    if run["paced"][0] and s.services.shape[0] < s.visits.shape[0]:
+    if s.options["paced"] and s.services.shape[0] < s.visits.shape[0]:
         s.services = longer(s.services, s.visits.shape[0])
     _more_chunks(s, need)
-    if int(run["events"][0]) + sent > s.heap.shape[0]:
-        s.heap = longer(s.heap, int(run["events"][0]) + sent)
-    if int(run["pairs_used"][0]) + sent > s.pairs.shape[0]:
-        pairs = longer(s.pairs, int(run["pairs_used"][0]) + sent)
+    if int(s.queue["in_heap"]) + sent > s.heap.shape[0]:
+        s.heap = longer(s.heap, int(s.queue["in_heap"]) + sent)
+    if int(s.tables["pairs"]) + sent > s.pairs.shape[0]:
+        pairs = longer(s.pairs, int(s.tables["pairs"]) + sent)
         index = np.full(power(2 * pairs.shape[0]), NONE, np.int32)
-        hash_tables.rehash_pairs(pairs, int(run["pairs_used"][0]), index)
+        hash_tables.rehash_pairs(pairs, int(s.tables["pairs"]), index)
         s.pairs, s.pair_index = pairs, index
     more_positions(s, need)
-    if 2 * (int(run["keys_used"][0]) + need) > s.keys.shape[0]:
-        made = _vacant(records(power(4 * (int(run["keys_used"][0]) + need)), KEY))
+    if 2 * (int(s.tables["keys"]) + need) > s.keys.shape[0]:
+        made = _vacant(records(power(4 * (int(s.tables["keys"]) + need)), KEY))
         hash_tables.rehash_keys(s, made)
         s.keys = made
-    if run["fair"][0]:
+    if s.options["fair"]:
         _more_lanes(s, sent)
     _more_rows(s, need)
 
@@ -148,27 +143,25 @@ def forget_ids(s: State, need: int) -> None:
 
     That takes as long as all that is kept or waits is large. So there is room afterwards for a part of that.
     """
-    run = s.run
-    if not run["forgets"][0] or (
-        run["chunks_left"][0] >= need and 2 * (run["positions_used"][0] + need) <= len(s.positions)
+    if not s.options["forgets_ids"] or (
+        s.chunk_pool["left"] >= need and 2 * (s.tables["positions"] + need) <= len(s.positions)
     ):
         return
     forgetting.forget(s)
     looked_at = (s.visits.shape[0] + s.nodes.shape[0] + s.pairs.shape[0] + s.partitions.shape[0]) // _PART
     _more_chunks(s, need + max(s.log_next.shape[0] // 2, looked_at // CHUNK))
-    if not run["clean"][0]:
+    if not s.ids["clean"]:
         more_positions(s, need + max(s.positions.shape[0] // 4, looked_at))
 
 
 def _more_chunks(s: State, need: int) -> None:
-    run = s.run
-    missing = need - int(run["chunks_left"][0])
+    missing = need - int(s.chunk_pool["left"])
     if missing > 0:
         before = s.log_next.shape[0]
         links = longer(s.log_next, before + missing)
-        chained(links, before, int(run["free_chunk"][0]))
-        run["free_chunk"] = before
-        run["chunks_left"] += links.shape[0] - before
+        chained(links, before, int(s.chunk_pool["free"]))
+        s.chunk_pool["free"] = before
+        s.chunk_pool["left"] += links.shape[0] - before
         log = np.zeros(links.shape[0] * CHUNK, np.uint64)
         log[: s.log.shape[0]] = s.log
         s.log, s.log_next, s.log_newest = log, links, longer(s.log_newest, links.shape[0])
@@ -176,7 +169,7 @@ def _more_chunks(s: State, need: int) -> None:
 
 def more_positions(s: State, need: int) -> None:
     """Make room for the positions of `need` more tuples."""
-    used = int(s.run["positions_used"][0]) + need
+    used = int(s.tables["positions"]) + need
     if 2 * used > s.positions.shape[0]:
         made = _vacant(records(power(3 * used), POSITION))
         hash_tables.rehash_positions(s.positions, made)
@@ -184,16 +177,8 @@ def more_positions(s: State, need: int) -> None:
 
 
 def _more_lanes(s: State, need: int) -> None:
-    run = s.run
-    missing = need - int(run["parcels_left"][0])
-    if missing > 0:
-        before = s.parcels.shape[0]
-        parcels = longer(s.parcels, before + missing)
-        chained(parcels["next"], before, int(run["free_parcel"][0]))
-        run["free_parcel"] = before
-        run["parcels_left"] += parcels.shape[0] - before
-        s.parcels = parcels
-    used = int(run["lanes_used"][0])
+    more_places(s, "parcel", need)
+    used = int(s.fair_links["lanes"])
     if used + need > s.lanes.shape[0]:
         lanes = longer(s.lanes, used + need)
         index = np.full(power(2 * lanes.shape[0]), NONE, np.int32)
@@ -202,12 +187,11 @@ def _more_lanes(s: State, need: int) -> None:
 
 
 def _more_rows(s: State, need: int) -> None:
-    run = s.run
-    if int(run["checkpoint_rows"][0]) + need > s.checkpoint_rows.shape[0]:
-        s.checkpoint_rows = longer(s.checkpoint_rows, int(run["checkpoint_rows"][0]) + need)
-    if int(run["message_rows"][0]) + 16 > s.message_rows.shape[0]:
+    if int(s.checkpointing["rows"]) + need > s.checkpoint_rows.shape[0]:
+        s.checkpoint_rows = longer(s.checkpoint_rows, int(s.checkpointing["rows"]) + need)
+    if int(s.messages["rows"]) + 16 > s.message_rows.shape[0]:
         s.message_rows = longer(s.message_rows, 0)
-    visits, dropped, told = s.visits.shape[0], int(run["dropped_rows"][0]), int(run["notices"][0])
+    visits, dropped, told = s.visits.shape[0], int(s.drops["rows"]), int(s.told["count"])
     if dropped + visits > s.dropped_rows.shape[0]:
         s.dropped_rows = longer(s.dropped_rows, dropped + visits, dropped)
     if told + visits > s.notices.shape[0]:
@@ -221,11 +205,11 @@ def power(least: int) -> int:
 
 def with_rule(s: State) -> None:
     """Make room for one more rule of a task."""
-    if int(s.run["free_rule"][0]) == NONE:
+    if int(s.rule_pool["free"]) == NONE:
         old = s.rules.shape[0]
         made = longer(s.rules, old + 1)
         chained(made["next"], old, NONE)
-        s.run["free_rule"], s.rules = old, made
+        s.rule_pool["free"], s.rules = old, made
 
 
 def with_partition(s: State, partition: int) -> None:
@@ -251,17 +235,17 @@ def with_task(s: State, task: int) -> None:
 
 def _more_own(s: State, tasks: int) -> None:
     """Room for the own events of so many tasks; an instant that is too far away now goes to the heap."""
-    run, old, leaves = s.run, s.own.shape[0], power(tasks)
+    old, leaves = s.own.shape[0], power(tasks)
     bits = leaves.bit_length() - 1
     if bits % 2:  # a power of four
         bits, leaves = bits + 1, 2 * leaves
-    before, held = int(run["task_bits"][0]), s.tournament[old:]
+    before, held = int(s.queue["task_bits"]), s.tournament[old:]
     places = np.flatnonzero(held != NEVER)
     times, whose = held[places] >> before, held[places] & (old - 1)
     horizon = 1 << (62 - bits)
     far = times >= horizon
-    if int(run["events"][0]) + int(far.sum()) > s.heap.shape[0]:
-        s.heap = longer(s.heap, int(run["events"][0]) + int(far.sum()))
+    if int(s.queue["in_heap"]) + int(far.sum()) > s.heap.shape[0]:
+        s.heap = longer(s.heap, int(s.queue["in_heap"]) + int(far.sum()))
     for place, time, task in zip(places[far].tolist(), times[far].tolist(), whose[far].tolist(), strict=True):
         e = s.own[place]
         push(s, time, SERVICE + task, int(e["seq"]), int(e["kind"]), int(e["ref"]))
@@ -270,7 +254,7 @@ def _more_own(s: State, tasks: int) -> None:
     tournament[leaves + places[~far]] = (times[~far] << bits) + whose[~far]
     events.build_tournament(tournament)
     s.own, s.tournament = own, tournament
-    run["task_bits"], run["horizon"] = bits, horizon
+    s.queue["task_bits"], s.queue["horizon"] = bits, horizon
 
 
 def with_cores(s: State, count: int) -> int:

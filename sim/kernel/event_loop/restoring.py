@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.kernel.event_loop.state import NONE, RECENT
+from sim.kernel.event_loop.codes import NONE, RECENT
 from sim.kernel.event_loop.windows import enter, forget_windows, free_note, keep_side, new_note
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
@@ -34,7 +34,7 @@ def store_time(s: State, partition: int) -> None:
 def restore_time(s: State, partition: int, count: int) -> None:
     """Go back to the stored checkpoint, which has `count` applied tuples, or begin anew."""
     u = s.partitions[partition]
-    if s.run[0].replays:  # else what a timer or a window has emitted is never emitted again
+    if s.options.keeps_outputs:  # else what a timer or a window has emitted is never emitted again
         u.ticks = u.ticks_stored if u.stored else 0
         u.event = u.event_stored if u.stored else 0
         u.behind = 0

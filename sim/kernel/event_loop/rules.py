@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from sim.kernel.event_loop.state import NONE, TUPLE
+import numpy as np
+
+from sim.kernel.event_loop.codes import NONE, TUPLE
+from sim.kernel.event_loop.notices import notify
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
+
+# NONE: all; of a table entry `since` is how much was sent before it began.
+RULE = np.dtype([("since", "i8"), ("partition", "i4"), ("origin", "i4"), ("next", "i4")], align=True)
+
 
 STOP = 1 << 20  # is taken off the idle threads for each reason to start nothing: then none is left
 FAST, WAITS = range(2)  # `partition` of a message
@@ -24,13 +31,12 @@ def without_rules(s: State, task: int) -> None:
 @kernel
 def new_rule(s: State, partition: int, origin: int, following: int) -> int:
     """A rule or table entry about this partition and task of origin, before another."""
-    run = s.run[0]
-    rule = run.free_rule
+    rule = s.rule_pool.free
     r = s.rules[rule]
-    run.free_rule = r.next
+    s.rule_pool.free = r.next
     r.partition = partition
     r.origin = origin
-    r.since = run.serial
+    r.since = s.clock.serial
     r.next = following
     return rule
 
@@ -38,7 +44,6 @@ def new_rule(s: State, partition: int, origin: int, following: int) -> int:
 @kernel
 def rules_without(s: State, first: int, partition: int, origin: int) -> int:
     """Take the rules of this partition and task of origin (ANY: whichever) out of a list; its first one, or NONE."""
-    run = s.run[0]
     before, rule = NONE, first
     while rule != NONE:
         r = s.rules[rule]
@@ -48,8 +53,8 @@ def rules_without(s: State, first: int, partition: int, origin: int) -> int:
                 first = following
             else:
                 s.rules[before].next = following
-            r.next = run.free_rule
-            run.free_rule = rule
+            r.next = s.rule_pool.free
+            s.rule_pool.free = rule
         else:
             before = rule
         rule = following
@@ -67,7 +72,7 @@ def stop(s: State, task: int) -> None:
 @kernel
 def take_in_hand(s: State, v: int, task: int) -> None:
     """The listener is to be told of a message; the task starts nothing before it has been."""
-    run, t = s.run[0], s.tasks[task]
+    t = s.tasks[task]
     s.visits[v].next = NONE
     if t.hand_tail == NONE:
         t.hand_head = v
@@ -75,8 +80,7 @@ def take_in_hand(s: State, v: int, task: int) -> None:
     else:
         s.visits[t.hand_tail].next = v
     t.hand_tail = v
-    s.notices[run.notices] = -1 - task
-    run.notices += 1
+    notify(s, -1 - task)
 
 
 @kernel

@@ -7,31 +7,43 @@ first of them comes the next few get theirs; what does not go through that ring 
 
 from __future__ import annotations
 
-from sim.kernel.event_loop.state import RING
-from sim.kernel.tools.compiling import kernel, noinline
+import numpy as np
+
+from sim.kernel.event_loop.events import RING
+from sim.kernel.tools.compiling import inlined, kernel, noinline
 from sim.kernel.tools.draws import EXPONENTIAL, uniform
 from sim.kernel.tools.exponential import exponential_ns
 from sim.kernel.tools.pointer import State
+
+AHEAD = np.dtype([("drawn", "i8")])  # of the arrivals in `far` so many, from the first on, have their service time
+
 
 TOGETHER = 8  # draws: one vector of the processor
 _NS = 1e9
 
 
+@inlined
+def take_drawn(s: State) -> None:
+    """The first arrival in `far` comes now: its service time must be drawn, and with it those behind it."""
+    if s.ahead.drawn == 0:
+        draw_ahead(s)
+    s.ahead.drawn -= 1
+
+
 @noinline
 def draw_ahead(s: State) -> None:
     """Draw the service times of the first arrivals in `far`, where they are soon drawn."""
-    run = s.run[0]
-    n = min(TOGETHER, run.far_count)
+    n = min(TOGETHER, s.queue.far_count)
     for k in range(n):
-        e = s.visits[s.far[(run.far_first + k) & (RING - 1)].ref]
+        e = s.visits[s.far[(s.queue.far_first + k) & (RING - 1)].ref]
         draws = s.draws[s.partitions[e.partition].operator]
         s.ahead_ids[k] = e.id + draws.stream
         s.ahead_mean[k] = draws.a * _NS if draws.law == EXPONENTIAL else 0.0
     _draw(s)
     for k in range(n):
         if s.ahead_mean[k] > 0.0:
-            s.visits[s.far[(run.far_first + k) & (RING - 1)].ref].service = s.ahead_ns[k]
-    run.drawn = n
+            s.visits[s.far[(s.queue.far_first + k) & (RING - 1)].ref].service = s.ahead_ns[k]
+    s.ahead.drawn = n
 
 
 @kernel

@@ -9,49 +9,66 @@ from models.scenario.key_groups import groups_of_keys
 from models.units import to_ns
 from sim.control.cluster import Cluster, RunPlan
 from sim.draws import code_of
-from sim.kernel.event_loop.event_time_setup import operator_fields
-from sim.kernel.event_loop.hash_tables import FIRST_KEYS, SPREAD
-from sim.kernel.event_loop.state import (
+from sim.kernel.event_loop.codes import (
     BROADCAST,
-    EDGE,
     FIXED,
     FORWARD,
     GROUPED,
     KEYED,
     NO_STATE,
     NONE,
-    OPERATOR,
-    PARTITION,
     PER_KEY,
     PER_TUPLE,
     RECENT,
-    RUN,
     SHUFFLE,
-    SOURCE,
 )
-from sim.kernel.event_loop.task_records import CORES, HOST, TASK
+from sim.kernel.event_loop.entities import CORES, EDGE, HOST, OPERATOR, PARTITION, SOURCE, TASK
+from sim.kernel.event_loop.event_time_setup import operator_fields
+from sim.kernel.event_loop.hash_tables import FIRST_KEYS, SPREAD
 from sim.kernel.tools.draws import OPERATOR_DRAWS, pack_draws
 from sim.kernel.tools.memory_layout import records
 from sim.operator_plan import OperatorPlan
 from sim.pace import FAR_NS, FULL
 
+# What the plan fixes. The kernel only reads it; Python raises `paced` and `special` when a verb asks for more.
+OPTIONS = np.dtype(
+    [
+        ("latency", "i8"),
+        ("fan_out", "i8"),  # most tuples that one service can send
+        ("warmup", "i8"),
+        ("duplicate_ns", "i8"),  # time that dropping a duplicate takes
+        ("drops_duplicates", "u1"),
+        ("keeps_outputs", "u1"),  # for replay
+        ("logs_ids", "u1"),  # of applied tuples: a host may fail
+        ("forgets_ids", "u1"),  # that nobody can ask for again
+        ("always_full", "u1"),  # checkpoints hold the whole state
+        ("remote_store", "u1"),
+        ("paced", "u1"),  # some host has services whose pace changes: `services` has a place for each visit
+        ("bounded", "u1"),  # a queue has a bound
+        ("fair", "u1"),  # links are shared evenly
+        ("special", "u1"),  # bounded queues, fair links, or partitions that are muted or have further instances
+        ("counts_load", "u1"),  # what each partition does is counted
+    ],
+    align=True,
+)
 
-def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The one record of counters (1,)."""
+
+def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Return what the plan fixes (1,)."""
     tolerance = plan.scenario.fault_tolerance
-    made = np.zeros(1, RUN)
-    made["latency"] = plan.latency_ns
-    made["drops"], made["replays"] = plan.drops_duplicates, plan.replays
-    made["logs"], made["clean"] = plan.may_fail, 1
-    made["full_kind"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
-    made["remote_rate"] = tolerance.remote_bytes_per_s or 0.0
-    made["warmup"] = to_ns(plan.scenario.warmup_s)
+    made = np.zeros(1, OPTIONS)
+    made["latency"], made["warmup"] = plan.latency_ns, to_ns(plan.scenario.warmup_s)
+    made["drops_duplicates"], made["keeps_outputs"], made["logs_ids"] = (
+        plan.drops_duplicates,
+        plan.replays,
+        plan.may_fail,
+    )
+    made["duplicate_ns"] = plan.duplicate_ns
+    made["forgets_ids"] = plan.may_fail and plan.drops_duplicates and not has_event_time(plan)
+    made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
     made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)
-    made["free_parcel"] = NONE
-    for name in ("free_visit", "free_node", "free_chunk", "free_transfer", "free_note", "dispatch", "asked", "refill"):
-        made[name] = NONE
-    made["duplicate"] = plan.duplicate_ns
-    made["free_rule"] = made["acting"] = made["vacant"] = NONE
+    made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
+    made["counts_load"] = plan.counts_load
     most = 1
     for index, operator in enumerate(operators):
         own = edges[operator["first_edge"] : operator["first_edge"] + operator["edges"]]
@@ -59,9 +76,6 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
         outputs = 1 if operator["is_source"] else int(np.ceil(plan.operators[index].description.selectivity))
         most = max(most, targets * outputs)
     made["fan_out"] = most
-    made["counts_load"] = plan.counts_load
-    made["forgets"] = plan.may_fail and plan.drops_duplicates and not has_event_time(plan)
-    made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
     return made
 
 

@@ -17,13 +17,29 @@ from typing import Any
 import numpy as np
 
 from sim.clock import SERVICE
+from sim.kernel.event_loop.codes import DUE, END, MARK, NEVER, NONE, STALE, TUPLE
 from sim.kernel.event_loop.counting import count_work
-from sim.kernel.event_loop.events import push, task_of
-from sim.kernel.event_loop.state import DUE, END, MARK, NEVER, NONE, STALE, TUPLE
-from sim.kernel.event_loop.task_records import WAKES
+from sim.kernel.event_loop.entities import WAKES
+from sim.kernel.event_loop.events import next_serial, push, task_of
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
 from sim.pace import FAR_NS, FULL, PARTS
+
+# A service in progress on such a host, at the place of its visit.
+SERVICE_SHARE = np.dtype(
+    [
+        ("begin", "i8"),  # `done` of the host at its start
+        ("end", "i8"),  # and at its end
+        ("part", "i8"),  # parts of a nanosecond of both
+        ("serial", "i8"),
+        ("task", "i4"),
+        ("before", "i4"),  # in the list of its task, unless it is the head
+        ("child", "i4"),
+        ("sibling", "i4"),
+    ],
+    align=True,
+)
+
 
 _MOST = 1 << 62
 
@@ -102,7 +118,7 @@ def done_by(s: State, host: int, time: int) -> tuple[Any, Any]:
 @kernel
 def settle(s: State, host: int) -> None:
     """Bring `done` up to now: something changes."""
-    h, now, warmup = s.hosts[host], s.run[0].now, s.run[0].warmup
+    h, now, warmup = s.hosts[host], s.clock.now, s.options.warmup
     if not h.warm and now >= warmup:
         h.warm = 1
         h.done_before, h.before_part = done_by(s, host, warmup)
@@ -163,12 +179,11 @@ def _without_root(s: State, root: int) -> int:
 @kernel
 def _enter(s: State, v: int, task: int, host: int, begin: int, work: int, before: int) -> None:
     """A service of so much work, at whose start `done` was `begin`; `before` it in the list of the task."""
-    run, h, one = s.run[0], s.hosts[host], s.services[v]
+    h, one = s.hosts[host], s.services[v]
     one.begin = begin
     one.end = begin + work
     one.part = h.done_part
-    one.serial = run.serial
-    run.serial += 1
+    one.serial = next_serial(s)
     one.task = task
     one.before = before
     one.child = one.sibling = NONE
@@ -188,7 +203,7 @@ def begin_service(s: State, v: int, task: int, work: int, before: int) -> None:
 @kernel
 def set_end(s: State, host: int) -> None:
     """The next end, from what is in service and the pace now."""
-    h, now = s.hosts[host], s.run[0].now
+    h, now = s.hosts[host], s.clock.now
     h.next_time = FAR_NS
     if h.root == NONE:
         return
@@ -225,18 +240,17 @@ def _wake(s: State, host: int) -> None:
     h.wake_time[n] = time
     h.wake_task[n] = task
     h.wakes = n + 1
-    push(s, time, SERVICE + task, s.run[0].serial, DUE, host)
-    s.run[0].serial += 1
+    push(s, time, SERVICE + task, next_serial(s), DUE, host)
 
 
 @kernel
 def ended(s: State, host: int, task: int) -> Any:
     """An event of a host and a task has come: the service that ends now, first in the list of its task; or NONE."""
-    run, h = s.run[0], s.hosts[host]
+    h = s.hosts[host]
     n = h.wakes
-    if n > 0 and h.wake_time[n - 1] == run.now and h.wake_task[n - 1] == task:
+    if n > 0 and h.wake_time[n - 1] == s.clock.now and h.wake_task[n - 1] == task:
         h.wakes = n - 1
-    if h.next_time != run.now or h.next_task != task:
+    if h.next_time != s.clock.now or h.next_task != task:
         _wake(s, host)
         return NONE
     settle(s, host)
@@ -247,9 +261,9 @@ def ended(s: State, host: int, task: int) -> Any:
     _put_first(s, v, task)
     # The loop adds the time in service, which is more than the work.
     one = s.services[v]
-    less = one.end - one.begin - (run.now - s.visits[v].start)
+    less = one.end - one.begin - (s.clock.now - s.visits[v].start)
     s.tasks[task].busy += less
-    if run.counts_load:
+    if s.options.counts_load:
         count_work(s, v, less)
     set_end(s, host)
     return v
@@ -284,10 +298,10 @@ def _used(s: State, v: Any, done: int, part: int, before: int, before_part: int)
 @kernel
 def _account(s: State, v: Any, host: int) -> None:
     """The accounts of a task: its tuple ends, or is cut off, now."""
-    run, h, e, one = s.run[0], s.hosts[host], s.visits[v], s.services[v]
-    if e.kind == TUPLE and h.warm and run.now > run.warmup:
+    h, e, one = s.hosts[host], s.visits[v], s.services[v]
+    if e.kind == TUPLE and h.warm and s.clock.now > s.options.warmup:
         t = s.tasks[one.task]
-        t.served += run.now - max(e.start, run.warmup)
+        t.served += s.clock.now - max(e.start, s.options.warmup)
         t.used += _used(s, v, h.done, h.done_part, h.done_before, h.before_part)
 
 
@@ -314,31 +328,31 @@ def _is_at(s: State, task: int, host: int) -> bool:
 @kernel
 def take_over(s: State, host: int) -> None:
     """What is in service on a host was begun at full pace: it goes on here, and the events of its ends are void."""
-    run, h = s.run[0], s.hosts[host]
+    h = s.hosts[host]
     h.paced = 1
     h.pace = FULL
     h.root = NONE
     h.next_time = FAR_NS
-    h.changed = run.now
-    if run.now >= run.warmup:
+    h.changed = s.clock.now
+    if s.clock.now >= s.options.warmup:
         h.warm = 1
-        h.done_before = run.warmup - run.now
-    for k in range(run.events):
+        h.done_before = s.options.warmup - s.clock.now
+    for k in range(s.queue.in_heap):
         event = s.heap[k]
         if event.kind == END and _is_at(s, event.rank - SERVICE, host):
             event.kind = STALE
-            s.services[event.ref].end = event.time - run.now
+            s.services[event.ref].end = event.time - s.clock.now
     for place in range(s.own.shape[0]):
         own, number = s.own[place], s.tournament[s.own.shape[0] + place]
         if number != NEVER and own.kind == END and _is_at(s, task_of(s, number), host):
             own.kind = STALE
-            s.services[own.ref].end = (number >> run.task_bits) - run.now
-    for task in range(run.tasks):
+            s.services[own.ref].end = (number >> s.queue.task_bits) - s.clock.now
+    for task in range(s.cluster.tasks):
         if s.tasks[task].alive and s.tasks[task].host == host:
             before, v = NONE, s.tasks[task].serving_head
             while v != NONE:
                 if s.visits[v].kind != MARK:
-                    begin = s.visits[v].start - run.now
+                    begin = s.visits[v].start - s.clock.now
                     _enter(s, v, task, host, begin, s.services[v].end - begin, before)
                 before, v = v, s.visits[v].next
     set_end(s, host)
@@ -361,19 +375,19 @@ def set_pace(s: State, host: int, pace: int) -> None:
 @kernel
 def used(s: State, task: int) -> tuple[int, int]:
     """(time in service, CPU time used in it) of the tuples of a task from the warm-up until now."""
-    run, t = s.run[0], s.tasks[task]
+    t = s.tasks[task]
     host = t.host
     h = s.hosts[host]
     served, cpu = t.served, t.used
-    if run.now > run.warmup:
-        done, part = done_by(s, host, run.now)
-        before, before_part = done_by(s, host, max(run.warmup, h.changed))
+    if s.clock.now > s.options.warmup:
+        done, part = done_by(s, host, s.clock.now)
+        before, before_part = done_by(s, host, max(s.options.warmup, h.changed))
         if h.warm:
             before, before_part = h.done_before, h.before_part
         v = t.serving_head
         while v != NONE:
             if s.visits[v].kind == TUPLE:
-                served += run.now - max(s.visits[v].start, run.warmup)
+                served += s.clock.now - max(s.visits[v].start, s.options.warmup)
                 cpu += _used(s, v, done, part, before, before_part)
             v = s.visits[v].next
     return served, cpu

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.event_loop.buffers import apply
-from sim.kernel.event_loop.channels import free_visit, send_output
-from sim.kernel.event_loop.events import push_own
-from sim.kernel.event_loop.hash_tables import position, prefetch_key, touch_key
-from sim.kernel.event_loop.outbox import leave_place
-from sim.kernel.event_loop.restoring import note_past
-from sim.kernel.event_loop.rows import record_delivery, record_visit
-from sim.kernel.event_loop.rules import held_by_rule, put_aside, turn
-from sim.kernel.event_loop.sharing import begin_service
-from sim.kernel.event_loop.state import (
+from sim.kernel.event_loop.buffers import apply, note_overdue
+from sim.kernel.event_loop.channels import send_output
+from sim.kernel.event_loop.codes import (
     BUNDLE,
     CALM,
     CRASHED,
@@ -30,12 +23,28 @@ from sim.kernel.event_loop.state import (
     REFUSED,
     TUPLE,
 )
+from sim.kernel.event_loop.events import next_serial, push_own
+from sim.kernel.event_loop.free_lists import free_visit
+from sim.kernel.event_loop.hash_tables import position, prefetch_key, touch_key
+from sim.kernel.event_loop.notices import notify
+from sim.kernel.event_loop.outbox import leave_place
+from sim.kernel.event_loop.restoring import note_past
+from sim.kernel.event_loop.rows import record_delivery, record_visit
+from sim.kernel.event_loop.rules import held_by_rule, put_aside, turn
+from sim.kernel.event_loop.sharing import begin_service
 from sim.kernel.event_loop.windows import enter, join, remember, side_of
 from sim.kernel.tools.arrays import prefetch
 from sim.kernel.tools.compiling import inlined, kernel, noinline
 from sim.kernel.tools.draws import child_id, output_count, output_key, service_ns
 from sim.kernel.tools.exponential import UNSURE
 from sim.kernel.tools.pointer import State
+
+DROPS = np.dtype([("rows", "i8")])
+
+
+DROPPED = np.dtype(
+    [("operator", "i8"), ("task", "i8"), ("arrival", "i8"), ("start", "i8"), ("at", "i8"), ("reason", "i8")], align=True
+)
 
 
 @kernel
@@ -50,8 +59,7 @@ def is_empty(s: State, task: int) -> bool:
 def note_idle(s: State, task: int) -> None:
     """Tell that a watched task has nothing to do just now."""
     if s.tasks[task].watched and is_empty(s, task):
-        s.notices[s.run[0].notices] = task
-        s.run[0].notices += 1
+        notify(s, task)
 
 
 @kernel
@@ -60,7 +68,7 @@ def one_replayed(s: State, partition: int, task: int) -> None:
     u = s.partitions[partition]
     if u.replay_task == task:
         u.replay_pending -= 1
-        u.replayed_at = s.run[0].now
+        u.replayed_at = s.clock.now
         if u.replay_pending == 0:
             note_idle(s, task)
 
@@ -68,15 +76,15 @@ def one_replayed(s: State, partition: int, task: int) -> None:
 @kernel
 def drop(s: State, v: int, task: int, reason: int) -> None:
     """A tuple ends here, without effect; its place is not freed."""
-    run, e = s.run[0], s.visits[v]
-    row = s.dropped_rows[run.dropped_rows]
-    run.dropped_rows += 1
-    run.budget = 0  # there is room for as many at the next event only if that is seen to
+    e = s.visits[v]
+    row = s.dropped_rows[s.drops.rows]
+    s.drops.rows += 1
+    s.room.budget = 0  # there is room for as many at the next event only if that is seen to
     row.operator = s.tasks[task].operator
     row.task = task
     row.arrival = e.arrival if e.arrived else NONE
     row.start = e.start
-    row.at = run.now
+    row.at = s.clock.now
     row.reason = reason
     if e.replayed:
         one_replayed(s, e.partition, task)
@@ -90,7 +98,7 @@ def measure(s: State, v: int) -> None:
     if u.muted or e.replayed:
         return
     if e.arrival >= u.measured_from:
-        u.longest = max(u.longest, s.run[0].now - e.arrival)
+        u.longest = max(u.longest, s.clock.now - e.arrival)
     if u.measured == CALM and e.start == e.arrival:
         u.measured = 0
 
@@ -98,11 +106,11 @@ def measure(s: State, v: int) -> None:
 @inlined
 def apply_effect(s: State, v: int, task: int) -> None:
     """What a tuple has done at its operator, but for its outputs."""
-    run, e = s.run[0], s.visits[v]
+    e = s.visits[v]
     partition = e.partition
     u = s.partitions[partition]
     op = s.operators[u.operator]
-    record_visit(s, u.operator, task, e.arrival, e.start, run.now)
+    record_visit(s, u.operator, task, e.arrival, e.start, s.clock.now)
     if s.extended and u.measured:
         measure(s, v)
     if op.state_model == PER_KEY:
@@ -111,13 +119,13 @@ def apply_effect(s: State, v: int, task: int) -> None:
         remember(s, partition, e.created)
     apply(s, partition, e.id, e.created, e.node)
     if op.is_sink:
-        record_delivery(s, u.operator, e.created, run.now)
+        record_delivery(s, u.operator, e.created, s.clock.now)
 
 
 @inlined
 def complete(s: State, v: int, task: int) -> None:
     """Effect and output of a tuple, at the end of its service."""
-    run, e = s.run[0], s.visits[v]
+    e = s.visits[v]
     partition = e.partition
     u = s.partitions[partition]
     operator = u.operator
@@ -126,15 +134,15 @@ def complete(s: State, v: int, task: int) -> None:
         drop(s, v, task, MOVED)
         return
     if (
-        run.drops
-        and not run.clean
+        s.options.drops_duplicates
+        and not s.ids.clean
         and (e.arrived == REFUSED or (op.threads > 1 and position(s, partition, e.id) != NONE))
     ):
         drop(s, v, task, DUPLICATE)  # or a twin on another thread was first
         return
     apply_effect(s, v, task)
     if s.extended and op.windowed:
-        if run.logs:
+        if s.options.logs_ids:
             side = 0 if op.joins == NONE else side_of(s, op, e.origin)
             note_past(s, partition, e.id, e.created, e.key, side)
         if op.joins == NONE:
@@ -166,7 +174,7 @@ def hold(s: State, v: int) -> None:
 @inlined
 def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
     """Begin a service, whose end is an event of this kind."""
-    run, t = s.run[0], s.tasks[task]
+    t = s.tasks[task]
     s.cores[t.cores].free -= 1
     t.idle_threads -= 1
     s.visits[v].next = NONE
@@ -179,14 +187,14 @@ def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
     if s.extended and s.hosts[t.host].paced and kind != PASSED:  # a watermark takes no work
         begin_service(s, v, task, ns, before)
         return
-    push_own(s, run.now + ns, task, kind, v)
+    push_own(s, s.clock.now + ns, task, kind, v)
 
 
 @inlined
 def begin(s: State, v: int, task: int) -> None:
     """Begin the service of a tuple."""
     e, t = s.visits[v], s.tasks[task]
-    e.start = s.run[0].now
+    e.start = s.clock.now
     if s.operators[t.operator].state_model == PER_KEY:
         prefetch_key(s, e.partition, e.key)
     ns = e.service
@@ -201,8 +209,8 @@ def begin(s: State, v: int, task: int) -> None:
 @inlined
 def is_plain(s: State, v: int, task: int) -> bool:
     """Whether an item whose turn has come is a tuple like most: neither held nor dropped, nor has it come twice."""
-    run, e = s.run[0], s.visits[v]
-    if e.kind != TUPLE or e.created < run.oldest or (run.drops and not run.clean):
+    e = s.visits[v]
+    if e.kind != TUPLE or e.created < s.ids.oldest or (s.options.drops_duplicates and not s.ids.clean):
         return False
     u = s.partitions[e.partition]
     if s.extended and (u.retired or s.tasks[task].rules != NONE):
@@ -216,7 +224,7 @@ def pass_by(s: State, v: int, task: int) -> None:
     e = s.visits[v]
     op = s.operators[s.tasks[task].operator]
     if is_plain(s, v, task) and op.edges == 0 and not e.replayed and not (s.extended and op.windowed):
-        e.start = s.run[0].now
+        e.start = s.clock.now
         apply_effect(s, v, task)
         free_visit(s, v)
     else:
@@ -226,11 +234,11 @@ def pass_by(s: State, v: int, task: int) -> None:
 @noinline
 def admit(s: State, v: int, task: int) -> None:
     """The item whose turn has come: serve it, hold it or drop it."""
-    run, e, t = s.run[0], s.visits[v], s.tasks[task]
-    if e.kind == TUPLE and e.created < run.oldest:
-        run.overdue += 1
+    e, t = s.visits[v], s.tasks[task]
+    if e.kind == TUPLE and e.created < s.ids.oldest:
+        note_overdue(s)
     if e.kind != TUPLE:
-        e.start = run.now
+        e.start = s.clock.now
         if s.extended and e.kind == MARK:
             e.ticket = note_turn(s)
         if s.extended and e.kind == MAIL and turn(s, v, task):
@@ -247,16 +255,16 @@ def admit(s: State, v: int, task: int) -> None:
         put_aside(s, v, task)
     elif not s.partitions[e.partition].live:
         hold(s, v)
-    elif run.drops and not run.clean and position(s, e.partition, e.id) != NONE:
-        if run.duplicate > 0 and t.has_service:
-            e.start = run.now
+    elif s.options.drops_duplicates and not s.ids.clean and position(s, e.partition, e.id) != NONE:
+        if s.options.duplicate_ns > 0 and t.has_service:
+            e.start = s.clock.now
             e.arrived = REFUSED
-            serve(s, v, task, run.duplicate, END)
+            serve(s, v, task, s.options.duplicate_ns, END)
             return
         drop(s, v, task, DUPLICATE)
         free_visit(s, v)
     elif not t.has_service:
-        e.start = run.now
+        e.start = s.clock.now
         complete(s, v, task)
         free_visit(s, v)
     else:
@@ -266,9 +274,7 @@ def admit(s: State, v: int, task: int) -> None:
 @kernel
 def note_turn(s: State) -> int:
     """A number as of a sending: what has a later one came up after this turn."""
-    number = s.run[0].serial
-    s.run[0].serial = number + 1
-    return number
+    return next_serial(s)
 
 
 @kernel

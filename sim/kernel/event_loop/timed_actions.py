@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sim.kernel.event_loop.actions import burst, mute, pause, send_message, unalign, unpause
-from sim.kernel.event_loop.channels import new_visit
-from sim.kernel.event_loop.events import push
-from sim.kernel.event_loop.state import ACT, CHORE, COME, NONE, UNPAUSE
+from sim.kernel.event_loop.codes import ACT, CHORE, COME, NONE, UNPAUSE
+from sim.kernel.event_loop.events import next_control_number, push
+from sim.kernel.event_loop.free_lists import new_visit
 from sim.kernel.event_loop.tasks import dispatch, put_in_front, ticket
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
+
+ACTIONS = np.dtype([("pending", "i4")])  # the next one at this instant, once the listener was told of the last, or NONE
+
+
+TIMED = np.dtype([("time", "i8"), ("verb", "i8"), ("last", "i8"), ("of", "i8", (7,))], align=True)
+
 
 VERBS = ("pause", "unpause", "chore", "send", "unalign", "mute")
 _PAUSE, _UNPAUSE, _CHORE, _SEND, _UNALIGN, _MUTE = range(6)
@@ -50,10 +58,17 @@ def chore(s: State, task: int, ns: int) -> None:
 
 
 @kernel
+def take_pending(s: State) -> int:
+    """Return the action that comes next at this instant; none is pending any more."""
+    pending = s.actions.pending
+    s.actions.pending = NONE
+    return pending
+
+
+@kernel
 def act(s: State, k: int) -> bool:
     """Do the actions from the k-th on that are due, and set the next; False if something has to be told before."""
-    run = s.run[0]
-    while s.timed[k].time <= run.now:
+    while s.timed[k].time <= s.clock.now:
         r = s.timed[k]
         if r.verb == _PAUSE:
             pause(s, r.of[0], r.of[1])
@@ -67,12 +82,11 @@ def act(s: State, k: int) -> bool:
             unalign(s, r.of[0])
         elif r.verb == _MUTE:
             mute(s, r.of[0], r.of[1])
-        if run.notices > 0:
-            run.acting = NONE if r.last else k + 1
+        if s.told.count > 0:
+            s.actions.pending = NONE if r.last else k + 1
             return False
         if r.last:
             return True
         k += 1
-    push(s, s.timed[k].time, 1, run.clock_number, ACT, k)
-    run.clock_number += 1
+    push(s, s.timed[k].time, 1, next_control_number(s), ACT, k)
     return True

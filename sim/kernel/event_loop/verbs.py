@@ -6,21 +6,30 @@ import numpy as np
 
 from sim.kernel.event_loop.backpressure import take_along
 from sim.kernel.event_loop.buffers import cut_log, forget_handed, forget_live, forget_stored, restore_kept
-from sim.kernel.event_loop.channels import free_visit, new_visit, replay
-from sim.kernel.event_loop.checkpoints import free_transfer
+from sim.kernel.event_loop.channels import replay
+from sim.kernel.event_loop.codes import BUNDLE, CONTROL, CRASHED, NONE, SNAPSHOT, TUPLE
 from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks
 from sim.kernel.event_loop.fair_links import close_link, least_arrival
+from sim.kernel.event_loop.free_lists import free_transfer, free_visit, new_visit
 from sim.kernel.event_loop.hash_tables import cut_keys, find_pair
 from sim.kernel.event_loop.link_use import forget_use
 from sim.kernel.event_loop.outbox import give, leave_place, stop_waiting
 from sim.kernel.event_loop.restoring import restore_time
 from sim.kernel.event_loop.rules import ANY, beside, rules_without, without_rules
 from sim.kernel.event_loop.sharing import stop, used
-from sim.kernel.event_loop.state import BUNDLE, CONTROL, CRASHED, NONE, SNAPSHOT, TUPLE
 from sim.kernel.event_loop.tasks import dispatch, drop, drop_bundle, note_turn, put_in_front, ticket
 from sim.kernel.event_loop.windows import NEVER_ENDS
 from sim.kernel.tools.compiling import allocating, kernel
 from sim.kernel.tools.pointer import State
+
+CLUSTER = np.dtype(
+    [
+        ("tasks", "i8"),
+        ("threads", "i8"),  # of all tasks
+        ("extra_instances", "i8"),  # instances of key groups beside the planned ones: the last partitions
+    ],
+    align=True,
+)
 
 
 @kernel
@@ -40,7 +49,7 @@ def add_task(s: State, task: int, operator: int, host: int, cores: int, idle_thr
     t.places = s.operators[operator].buffer
     t.unsent_head = t.unsent_tail = t.waits_at = t.next_waiting = t.first_waiting = t.last_waiting = NONE
     t.next_end = NEVER_ENDS
-    s.run[0].threads += idle_threads
+    s.cluster.threads += idle_threads
     c = s.cores[cores]
     t.place = task
     if one_core and t.has_service:
@@ -54,7 +63,7 @@ def add_task(s: State, task: int, operator: int, host: int, cores: int, idle_thr
     else:
         s.tasks[c.last].next_on_cores = task
     c.last = task
-    s.run[0].tasks = max(s.run[0].tasks, task + 1)
+    s.cluster.tasks = max(s.cluster.tasks, task + 1)
 
 
 @kernel
@@ -78,7 +87,7 @@ def crash_task(s: State, task: int) -> None:
     """The task ends with what it has in service and in its lanes."""
     t = s.tasks[task]
     t.alive = 0
-    t.died = s.run[0].now
+    t.died = s.clock.now
     serving, front, queue = t.serving_head, t.front_head, t.queue_head
     t.serving_head = t.serving_tail = t.front_head = t.front_tail = t.queue_head = t.queue_tail = NONE
     t.front_n = t.queue_n = 0
@@ -92,7 +101,7 @@ def crash_task(s: State, task: int) -> None:
     _drop_chain(s, side, task)
     _drop_chain(s, barriers, task)
     _drop_chain(s, hand, task)
-    if s.extended and s.run[0].bounded:
+    if s.extended and s.options.bounded:
         _lose_unsent(s, task)
 
 
@@ -129,21 +138,20 @@ def lose_partition(s: State, partition: int) -> None:
 @allocating
 def cut_links(s: State, host: int) -> None:
     """What a dead host had not sent yet is gone; its tuples are dropped in the order of sending."""
-    run = s.run[0]
-    found = np.empty(s.visits.shape[0] - run.visits_left, np.int64)
+    found = np.empty(s.visits.shape[0] - s.visit_pool.left, np.int64)
     n = 0
     for v in range(s.visits.shape[0]):
         e = s.visits[v]
         if e.wire and s.tasks[e.origin].host == host:
             origin = s.tasks[e.origin]
-            if not origin.alive and (e.arrival == NONE or origin.died <= e.arrival - run.latency):
+            if not origin.alive and (e.arrival == NONE or origin.died <= e.arrival - s.options.latency):
                 found[n] = v
                 n += 1
     serials = np.empty(n, np.int64)
     for k in range(n):
         serials[k] = s.visits[found[k]].serial
         s.visits[found[k]].wire = 0  # the event of its arrival frees the place
-        if s.extended and run.bounded and not s.visits[found[k]].replayed:
+        if s.extended and s.options.bounded and not s.visits[found[k]].replayed:
             leave_place(s, s.visits[found[k]].task)
     for k in np.argsort(serials):
         drop(s, found[k], s.visits[found[k]].task, CRASHED)
@@ -167,7 +175,7 @@ def crash_host(s: State, host: int, tasks: np.ndarray, partitions: np.ndarray) -
         lose_partition(s, partitions[k])
     close_link(s, host)
     cut_links(s, host)
-    if s.extended and s.run[0].bounded:
+    if s.extended and s.options.bounded:
         for k in range(tasks.shape[0]):
             give(s, tasks[k])  # a dead task has room
     for partition in range(s.partitions.shape[0]):
@@ -183,7 +191,7 @@ def assign(s: State, partition: int, task: int) -> None:
     u = s.partitions[partition]
     u.task = task
     u.incarnation += 1
-    u.assigned_at = s.run[0].serial
+    u.assigned_at = s.clock.serial
     u.replay_task = task
     u.replay_pending = 0
     u.replayed_at = NONE
@@ -232,7 +240,7 @@ def resume(s: State, source: int) -> None:
     """Emit what arrived before now and waits."""
     b = s.sources[source]
     upto = b.arrived
-    while upto > b.emitted and s.arrivals[b.offset + upto - 1 - b.base].time >= s.run[0].now:
+    while upto > b.emitted and s.arrivals[b.offset + upto - 1 - b.base].time >= s.clock.now:
         upto -= 1
     emit_arrivals(s, source, upto)
 
@@ -241,7 +249,7 @@ def resume(s: State, source: int) -> None:
 def resume_timer(s: State, partition: int) -> None:
     """Emit what the timer did not at the instants before now."""
     if s.extended:
-        emit_ticks(s, partition, (s.run[0].now - 1) // s.operators[s.partitions[partition].operator].timer)
+        emit_ticks(s, partition, (s.clock.now - 1) // s.operators[s.partitions[partition].operator].timer)
 
 
 @kernel
@@ -250,7 +258,7 @@ def replay_between(s: State, sender: int, receiver: int, turn: bool) -> tuple[in
     pair = find_pair(s, sender, receiver)
     if pair == NONE:
         return 0, 0
-    if s.extended and s.run[0].bounded and s.pairs[pair].live != NONE:
+    if s.extended and s.options.bounded and s.pairs[pair].live != NONE:
         take_along(s, sender, receiver)
     return replay(s, sender, pair, turn)
 
@@ -291,7 +299,7 @@ def last_arrival(s: State, task: int, operators: np.ndarray, before: int) -> int
 
     Only those count that were sent before that number.
     """
-    last = least_arrival(s, task, operators, before) if s.extended and s.run[0].fair else NONE
+    last = least_arrival(s, task, operators, before) if s.extended and s.options.fair else NONE
     for v in range(s.visits.shape[0]):
         e = s.visits[v]
         if e.wire and e.task == task and e.serial < before and operators[s.tasks[e.origin].operator]:
@@ -302,7 +310,7 @@ def last_arrival(s: State, task: int, operators: np.ndarray, before: int) -> int
 @kernel
 def watch(s: State, tasks: np.ndarray) -> None:
     """Exactly these tasks are watched."""
-    for task in range(s.run[0].tasks):
+    for task in range(s.cluster.tasks):
         s.tasks[task].watched = 0
     for k in range(tasks.shape[0]):
         s.tasks[tasks[k]].watched = 1
@@ -312,7 +320,7 @@ def watch(s: State, tasks: np.ndarray) -> None:
 def cpu(s: State, rows: np.ndarray) -> int:
     """Rows (task, time in service, CPU time used) of the tasks on hosts whose pace changes; how many."""
     n = 0
-    for task in range(s.run[0].tasks):
+    for task in range(s.cluster.tasks):
         if s.extended and s.hosts[s.tasks[task].host].paced:
             served, work_done = used(s, task)
             rows[n, 0] = task
@@ -326,13 +334,13 @@ def cpu(s: State, rows: np.ndarray) -> int:
 def sample_buffers(s: State, rows: np.ndarray) -> int:
     """Rows (task, taken, unsent, blocked) of the live tasks; how many."""
     n = 0
-    for task in range(s.run[0].tasks):
+    for task in range(s.cluster.tasks):
         t = s.tasks[task]
         if t.alive:
             rows[n, 0] = task
             rows[n, 1] = t.taken if t.places > 0 else 0
             rows[n, 2] = t.unsent_n
-            rows[n, 3] = t.blocked + (s.run[0].now - t.blocked_since if t.unsent_head != NONE else 0)
+            rows[n, 3] = t.blocked + (s.clock.now - t.blocked_since if t.unsent_head != NONE else 0)
             n += 1
     return n
 
@@ -340,7 +348,7 @@ def sample_buffers(s: State, rows: np.ndarray) -> int:
 @kernel
 def sample(s: State, rows: np.ndarray) -> int:
     """Rows (task, host, queue, busy, buffered) of the live tasks; how many."""
-    for task in range(s.run[0].tasks):
+    for task in range(s.cluster.tasks):
         rows[task, 2] = s.tasks[task].queue_n + s.tasks[task].front_n + beside(s, task)
         rows[task, 4] = 0
     for partition in range(s.partitions.shape[0]):
@@ -349,7 +357,7 @@ def sample(s: State, rows: np.ndarray) -> int:
             rows[u.task, 2] += u.held_n
             rows[u.task, 4] += u.kept_rows
     n = 0
-    for task in range(s.run[0].tasks):
+    for task in range(s.cluster.tasks):
         t = s.tasks[task]
         if t.alive:
             rows[n, 0] = task

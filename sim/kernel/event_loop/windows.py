@@ -11,11 +11,47 @@ from typing import Any
 import numpy as np
 
 from sim.kernel.event_loop.channels import emit
+from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.hash_tables import slot_of
-from sim.kernel.event_loop.state import NONE
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key
 from sim.kernel.tools.pointer import State
+
+# Set-up writes this once.
+EVENT_TIME = np.dtype(
+    [
+        ("most_windows", "i8"),  # that one tuple is in; 0: there are no windows
+        ("mark_fan", "i8"),  # most operators that a task sends watermarks to
+        ("keeps_tuples", "u1"),  # single ones: joins, states of the last time, windows where a host may fail
+    ],
+    align=True,
+)
+
+
+# Event time: what came from a partition that sends to a partition, now and in its checkpoints; a tuple that is kept,
+# with the input of a join that it came over; a window of a partition; a key in a window, with the tuples of both inputs
+# of a join.
+CHANNEL = np.dtype([("sender", "i8"), ("event", "i8"), ("pending", "i8"), ("stored", "i8")], align=True)
+
+NOTE = np.dtype(
+    [("id", "u8"), ("created", "i8"), ("key", "i8"), ("pos", "i8"), ("side", "i4"), ("next", "i4")], align=True
+)
+
+PANE = np.dtype([("window", "i8"), ("cells", "i8"), ("first", "i4"), ("last", "i4"), ("next", "i4")], align=True)
+
+CELL = np.dtype(
+    [
+        ("key", "i8"),
+        ("newest", "i8"),
+        ("joined", "i8", (2,)),
+        ("pane", "i4"),
+        ("next", "i4"),
+        ("first", "i4", (2,)),
+        ("last", "i4", (2,)),
+    ],
+    align=True,
+)
+
 
 NEVER_ENDS = 2**62
 
@@ -23,20 +59,18 @@ NEVER_ENDS = 2**62
 @kernel
 def new_note(s: State) -> int:
     """A place for a tuple that is kept."""
-    run = s.run[0]
-    n = run.free_note
-    run.free_note = s.notes[n].next
-    run.notes_left -= 1
+    n = s.note_pool.free
+    s.note_pool.free = s.notes[n].next
+    s.note_pool.left -= 1
     return n
 
 
 @kernel
 def free_note(s: State, n: int) -> None:
     """Nobody needs the tuple any more."""
-    run = s.run[0]
-    s.notes[n].next = run.free_note
-    run.free_note = n
-    run.notes_left += 1
+    s.notes[n].next = s.note_pool.free
+    s.note_pool.free = n
+    s.note_pool.left += 1
 
 
 @kernel
@@ -54,15 +88,15 @@ def window_id(window_code: Any, partition: Any, key: Any, window: Any) -> Any:
 @kernel
 def _pane(s: State, partition: int, window: int, before: int) -> int:
     """The pane of a window of the partition, made if it is new; `before` is one in front of its place, or NONE."""
-    run, u = s.run[0], s.partitions[partition]
+    u = s.partitions[partition]
     found = u.panes if before == NONE else s.panes[before].next
     while found != NONE and s.panes[found].window < window:
         before, found = found, s.panes[found].next
     if found != NONE and s.panes[found].window == window:
         return found
-    made = run.free_pane
-    run.free_pane = s.panes[made].next
-    run.panes_left -= 1
+    made = s.pane_pool.free
+    s.pane_pool.free = s.panes[made].next
+    s.pane_pool.left -= 1
     p = s.panes[made]
     p.window = window
     p.cells = 0
@@ -91,14 +125,14 @@ def _place(s: State, pane: int, key: int) -> int:
 @kernel
 def _cell(s: State, task: int, pane: int, key: int, end: int) -> int:
     """The cell of a key in a pane that ends then, made if it is new."""
-    run, p, t = s.run[0], s.panes[pane], s.tasks[task]
+    p, t = s.panes[pane], s.tasks[task]
     place = _place(s, pane, key)
     made = s.cell_index[place]
     if made != NONE:
         return made
-    made = run.free_cell
-    run.free_cell = s.cells[made].next
-    run.cells_left -= 1
+    made = s.cell_pool.free
+    s.cell_pool.free = s.cells[made].next
+    s.cell_pool.left -= 1
     s.cell_index[place] = made
     c = s.cells[made]
     c.pane = pane
@@ -237,7 +271,11 @@ def rehash_cells(cells: np.ndarray, index: np.ndarray, old: np.ndarray) -> None:
 @kernel
 def nth_partition(s: State, op: Any, k: int) -> int:
     """Of the partitions that may be of the operator the k-th: the planned ones, then further instances of any."""
-    return op.first_partition + k if k < op.partitions else s.partitions.shape[0] - s.run[0].further + k - op.partitions
+    return (
+        op.first_partition + k
+        if k < op.partitions
+        else s.partitions.shape[0] - s.cluster.extra_instances + k - op.partitions
+    )
 
 
 @kernel
@@ -253,7 +291,7 @@ def due(s: State, task: int, event: int) -> int:
     op = s.operators[t.operator]
     total = 0
     if t.next_end <= event:
-        for k in range(op.partitions + s.run[0].further):
+        for k in range(op.partitions + s.cluster.extra_instances):
             partition = nth_partition(s, op, k)
             if is_there(s, partition, task):
                 pane = s.partitions[partition].panes
@@ -278,7 +316,7 @@ def end_windows(s: State, task: int) -> None:
     op = s.operators[t.operator]
     while True:
         window = NONE
-        for k in range(op.partitions + s.run[0].further):
+        for k in range(op.partitions + s.cluster.extra_instances):
             partition = nth_partition(s, op, k)
             u = s.partitions[partition]
             if is_there(s, partition, task) and u.live and _is_over(s, partition):
@@ -287,7 +325,7 @@ def end_windows(s: State, task: int) -> None:
                     window = first
         if window == NONE:
             break
-        for k in range(op.partitions + s.run[0].further):
+        for k in range(op.partitions + s.cluster.extra_instances):
             partition = nth_partition(s, op, k)
             u = s.partitions[partition]
             if is_there(s, partition, task) and u.live and _is_over(s, partition):
@@ -296,7 +334,7 @@ def end_windows(s: State, task: int) -> None:
                     u.panes = s.panes[pane].next
                     _end(s, partition, pane)
     t.next_end = NEVER_ENDS
-    for k in range(op.partitions + s.run[0].further):
+    for k in range(op.partitions + s.cluster.extra_instances):
         partition = nth_partition(s, op, k)
         u = s.partitions[partition]
         if is_there(s, partition, task) and u.panes != NONE:
@@ -331,19 +369,19 @@ def _end(s: State, partition: int, pane: int) -> None:
 
 @kernel
 def _free_pane(s: State, pane: int) -> None:
-    run, p = s.run[0], s.panes[pane]
+    p = s.panes[pane]
     number = p.first
     while number != NONE:
         following = s.cells[number].next
         _forget(s, number)
         _remove(s, pane, s.cells[number].key)
-        s.cells[number].next = run.free_cell
-        run.free_cell = number
-        run.cells_left += 1
+        s.cells[number].next = s.cell_pool.free
+        s.cell_pool.free = number
+        s.cell_pool.left += 1
         number = following
-    p.next = run.free_pane
-    run.free_pane = pane
-    run.panes_left += 1
+    p.next = s.pane_pool.free
+    s.pane_pool.free = pane
+    s.pane_pool.left += 1
 
 
 @kernel
@@ -361,12 +399,12 @@ def _forget(s: State, cell: int) -> None:
 @kernel
 def remember(s: State, partition: int, created: int) -> None:
     """The state keeps the tuple until one comes that is newer by its length, and what checkpoints need longer."""
-    run, u = s.run[0], s.partitions[partition]
+    u = s.partitions[partition]
     u.newest = max(u.newest, created)
     after = u.newest
-    if run.logs and u.stored:
+    if s.options.logs_ids and u.stored:
         after = u.newest_stored
-    elif run.logs and u.saving:
+    elif s.options.logs_ids and u.saving:
         after = u.newest_pending
     after -= s.operators[u.operator].state_length
     while u.recent_first != NONE and s.notes[u.recent_first].created <= after:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.draws import EXPONENTIAL, time_ns, uniform
 from sim.kernel.tools.exponential import UNSURE, exponential_ns
+from sim.kernel.tools.pointer import State
 
 _NS = 1e9
 
 
 @kernel
-def draw_times(s: ScanState, operator: int, n: int) -> None:
+def draw_times(s: State, operator: int, n: int) -> None:
     """Make the first n of `drawn` the service times of the first `ids` on a host of speed 1."""
     draws = s.draws[operator]
     law, a, b, stream = draws.law, draws.a, draws.b, draws.stream

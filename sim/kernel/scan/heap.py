@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from sim.kernel.scan.state import ScanState
+import numpy as np
+
 from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
+
+AGENDA = np.dtype([("count", "i8"), ("serial", "i8")])  # of happenings: how many wait, and how many there ever were
+
+
+HAPPENING = np.dtype(
+    [
+        ("time", "i8"),
+        ("rank", "i8"),
+        ("serial", "i8"),
+        ("count", "i8"),  # applied tuples that the checkpoint covers; of a pool its instant
+        ("bytes", "i8"),  # to restore; of a note the first arrival that upstream had not been told to forget
+        ("row", "i8"),  # of a note the first task of which it does not count what it sent at that very instant
+        ("partition", "i4"),
+        ("kind", "i4"),
+    ],
+    align=True,
+)
 
 
 @kernel
-def _before(s: ScanState, one: int, other: int) -> bool:
+def _before(s: State, one: int, other: int) -> bool:
     a, b = s.happenings[one], s.happenings[other]
     if a.time != b.time:
         return a.time < b.time
@@ -17,7 +36,7 @@ def _before(s: ScanState, one: int, other: int) -> bool:
 
 
 @kernel
-def _swap(s: ScanState, one: int, other: int) -> None:
+def _swap(s: State, one: int, other: int) -> None:
     spare = s.happenings.shape[0] - 1
     s.happenings[spare] = s.happenings[one]
     s.happenings[one] = s.happenings[other]
@@ -25,16 +44,15 @@ def _swap(s: ScanState, one: int, other: int) -> None:
 
 
 @kernel
-def put(s: ScanState, time: int, rank: int, kind: int, partition: int, count: int, size: int, row: int) -> None:
+def put(s: State, time: int, rank: int, kind: int, partition: int, count: int, size: int, row: int) -> None:
     """Something is to happen at an instant."""
-    b = s.checkpointing[0]
-    n = b.happenings
-    b.happenings = n + 1
-    b.serial += 1
+    n = s.agenda.count
+    s.agenda.count = n + 1
+    s.agenda.serial += 1
     e = s.happenings[n]
     e.time = time
     e.rank = rank
-    e.serial = b.serial
+    e.serial = s.agenda.serial
     e.count = count
     e.bytes = size
     e.row = row
@@ -46,11 +64,10 @@ def put(s: ScanState, time: int, rank: int, kind: int, partition: int, count: in
 
 
 @kernel
-def remove_first(s: ScanState) -> None:
+def remove_first(s: State) -> None:
     """The first has happened."""
-    b = s.checkpointing[0]
-    b.happenings -= 1
-    n = b.happenings
+    s.agenda.count -= 1
+    n = s.agenda.count
     s.happenings[0] = s.happenings[n]
     place = 0
     while 2 * place + 1 < n:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from models.records.histogram import BINS
-from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.histograms import (
     BUSY,
@@ -27,6 +28,27 @@ from sim.kernel.tools.histograms import (
     bin_of_more,
     bin_of_one,
 )
+from sim.kernel.tools.pointer import State
+
+# What the histograms are about: instants from the warm-up on, intervals of a length.
+BINNING = np.dtype([("warmup", "i8"), ("length", "i8"), ("intervals", "i8")])
+
+HISTOGRAM_PAGES = ("directory", "pages")
+
+HISTOGRAM_COUNTS = (
+    "sums",
+    "extremes",
+    "waits",
+    "sojourns",
+    "ended",
+    "sink_of",
+    "latency_sums",
+    "latency_extremes",
+    "latencies",
+    "intervals",
+    "used",
+)
+
 
 _LOW_BITS = 0xFFFFFFFF
 _COLUMNS = 4  # of an interval of a sink, and of the extremes of an operator
@@ -36,23 +58,23 @@ _MOST_SUM = 2**62
 
 
 @kernel
-def bin_served(s: ScanState, operator: int, n: int) -> None:
+def bin_served(s: State, operator: int, n: int) -> None:
     """Add the services that are done: waits, sojourns, and when they ended."""
-    step = max(1, _MOST_SUM // s.run[0].end)  # nothing took longer: the sum of so many fits into 64 bits
+    step = max(1, _MOST_SUM // s.span.end)  # nothing took longer: the sum of so many fits into 64 bits
     for first in range(0, n, step):
         _bin_services(s, operator, first, min(n, first + step))
-    first = operator * s.binning[0].intervals
+    first = operator * s.binning.intervals
     if _in_one_interval(s):
-        s.ended[first + s.run[0].begin // s.binning[0].length] += n
+        s.ended[first + s.span.begin // s.binning.length] += n
     else:
         for k in range(n):
-            s.ended[first + s.done[k].end // s.binning[0].length] += 1
+            s.ended[first + s.done[k].end // s.binning.length] += 1
 
 
 @kernel
-def _bin_services(s: ScanState, operator: int, first: int, last: int) -> None:
+def _bin_services(s: State, operator: int, first: int, last: int) -> None:
     """Add waits and sojourns of some services that are done, in short loops: several of them at a time."""
-    warmup, row = s.binning[0].warmup, operator * BINS
+    warmup, row = s.binning.warmup, operator * BINS
     n = 0
     for k in range(first, last):
         e = s.done[k]
@@ -89,33 +111,33 @@ def _bin_services(s: ScanState, operator: int, first: int, last: int) -> None:
 
 
 @kernel
-def bin_passed(s: ScanState, operator: int, n: int) -> None:
+def bin_passed(s: State, operator: int, n: int) -> None:
     """Add n tuples that took no time, at `times`."""
-    if s.run[0].begin >= s.binning[0].warmup and _in_one_interval(s):
-        _pass(s, operator, s.run[0].begin, n)
+    if s.span.begin >= s.binning.warmup and _in_one_interval(s):
+        _pass(s, operator, s.span.begin, n)
     else:
         for k in range(n):
             _pass(s, operator, s.times[k], 1)
 
 
 @kernel
-def bin_arrivals(s: ScanState, operator: int, first: int, n: int) -> None:
+def bin_arrivals(s: State, operator: int, first: int, n: int) -> None:
     """Add n arrivals from this place on."""
-    if s.run[0].begin >= s.binning[0].warmup and _in_one_interval(s):
-        _pass(s, operator, s.run[0].begin, n)
+    if s.span.begin >= s.binning.warmup and _in_one_interval(s):
+        _pass(s, operator, s.span.begin, n)
     else:
         for k in range(first, first + n):
             _pass(s, operator, s.arrivals[k].time, 1)
 
 
 @kernel
-def bin_delivered(s: ScanState, operator: int, n: int) -> None:
+def bin_delivered(s: State, operator: int, n: int) -> None:
     """Add what a sink delivers at `times`, created at `spare`, which are lost: there must be a page for each."""
-    step = max(1, _MOST_SUM // s.run[0].end)
+    step = max(1, _MOST_SUM // s.span.end)
     earliest = _NOTHING
     for k in range(n):
         earliest = min(earliest, s.spare[k])
-    if 0 < n <= step and earliest >= s.binning[0].warmup and _in_one_interval(s):
+    if 0 < n <= step and earliest >= s.binning.warmup and _in_one_interval(s):
         _bin_together(s, operator, n)
         return
     for first in range(0, n, step):
@@ -123,10 +145,10 @@ def bin_delivered(s: ScanState, operator: int, n: int) -> None:
 
 
 @kernel
-def _bin_together(s: ScanState, operator: int, n: int) -> None:
+def _bin_together(s: State, operator: int, n: int) -> None:
     """`_bin_latencies` of n tuples in one interval that were created behind the warm-up: several of them at a time."""
-    f, sink = s.binning[0], s.sink_of[operator]
-    row, interval = sink * BINS, sink * f.intervals + s.run[0].begin // f.length
+    sink = s.sink_of[operator]
+    row, interval = sink * BINS, sink * s.binning.intervals + s.span.begin // s.binning.length
     least, most, total = _NOTHING, -1, 0
     for k in range(n):
         latency = s.times[k] - s.spare[k]
@@ -143,7 +165,7 @@ def _bin_together(s: ScanState, operator: int, n: int) -> None:
 
 
 @kernel
-def _page(s: ScanState, interval: int, octave: int) -> int:
+def _page(s: State, interval: int, octave: int) -> int:
     """The page of a part of the histogram of an interval, a new one if it has none."""
     place = interval * PAGES + octave
     page = s.directory[place]
@@ -155,7 +177,7 @@ def _page(s: ScanState, interval: int, octave: int) -> int:
 
 
 @kernel
-def _add_latencies(s: ScanState, sink: int, total: int, least: int, most: int) -> None:
+def _add_latencies(s: State, sink: int, total: int, least: int, most: int) -> None:
     s.latency_sums[2 * sink] += total >> 32
     s.latency_sums[2 * sink + 1] += total & _LOW_BITS
     s.latency_extremes[2 * sink] = min(s.latency_extremes[2 * sink], least)
@@ -163,12 +185,12 @@ def _add_latencies(s: ScanState, sink: int, total: int, least: int, most: int) -
 
 
 @kernel
-def _bin_latencies(s: ScanState, operator: int, first: int, last: int) -> None:
+def _bin_latencies(s: State, operator: int, first: int, last: int) -> None:
     """Add some of what a sink delivers."""
-    f, sink = s.binning[0], s.sink_of[operator]
-    warmup, length, row = f.warmup, f.length, sink * BINS
+    sink = s.sink_of[operator]
+    warmup, length, row = s.binning.warmup, s.binning.length, sink * BINS
     least, most, total = _NOTHING, -1, 0
-    interval, begin, end = sink * f.intervals, 0, 0
+    interval, begin, end = sink * s.binning.intervals, 0, 0
     count, added, greatest = 0, 0, 0
     for k in range(first, last):
         at, created = s.times[k], s.spare[k]
@@ -176,7 +198,7 @@ def _bin_latencies(s: ScanState, operator: int, first: int, last: int) -> None:
         if at < begin or at >= end:
             _add_interval(s, interval, count, added, greatest)
             count, added, greatest = 0, 0, 0
-            interval = sink * f.intervals + at // length
+            interval = sink * s.binning.intervals + at // length
             begin = at // length * length
             end = begin + length
         in_bin = bin_of_one(latency)
@@ -193,30 +215,29 @@ def _bin_latencies(s: ScanState, operator: int, first: int, last: int) -> None:
 
 
 @kernel
-def _in_one_interval(s: ScanState) -> bool:
+def _in_one_interval(s: State) -> bool:
     """Whether all that happens in the span happens in one interval of the recording."""
-    length = s.binning[0].length
-    return s.run[0].begin // length == (s.run[0].end - 1) // length
+    length = s.binning.length
+    return s.span.begin // length == (s.span.end - 1) // length
 
 
 @kernel
-def _pass(s: ScanState, operator: Any, at: int, n: int) -> None:
+def _pass(s: State, operator: Any, at: int, n: int) -> None:
     """Add n tuples that arrive at an instant, or in its interval, and take no time."""
-    f = s.binning[0]
-    if at >= f.warmup:
+    if at >= s.binning.warmup:
         s.waits[operator * BINS] += n
         s.sojourns[operator * BINS] += n
         _widen(s, _COLUMNS * operator, 0, 0)
         _widen(s, _COLUMNS * operator + 2, 0, 0)
     else:
         s.sums[SUMS * operator + OTHERS] += n
-    s.ended[operator * f.intervals + at // f.length] += n
+    s.ended[operator * s.binning.intervals + at // s.binning.length] += n
 
 
 @kernel
-def _add_early(s: ScanState, operator: int, arrival: int, start: int, end: int) -> None:
+def _add_early(s: State, operator: int, arrival: int, start: int, end: int) -> None:
     """A service that came before the end of the warm-up: what of it is behind that."""
-    warmup = s.binning[0].warmup
+    warmup = s.binning.warmup
     s.sums[SUMS * operator + OTHERS] += 1
     waited, served = max(0, start - warmup), max(0, end - max(start, warmup))
     _add(s, operator, WAITING, waited)
@@ -224,7 +245,7 @@ def _add_early(s: ScanState, operator: int, arrival: int, start: int, end: int) 
 
 
 @kernel
-def _add_interval(s: ScanState, interval: Any, count: int, added: int, greatest: int) -> None:
+def _add_interval(s: State, interval: Any, count: int, added: int, greatest: int) -> None:
     place = _COLUMNS * interval
     s.intervals[place + COUNT] += count
     s.intervals[place + HIGH] += added >> 32
@@ -233,12 +254,12 @@ def _add_interval(s: ScanState, interval: Any, count: int, added: int, greatest:
 
 
 @kernel
-def _widen(s: ScanState, place: int, least: int, most: int) -> None:
+def _widen(s: State, place: int, least: int, most: int) -> None:
     s.extremes[place] = min(s.extremes[place], least)
     s.extremes[place + 1] = max(s.extremes[place + 1], most)
 
 
 @kernel
-def _add(s: ScanState, operator: int, column: int, value: int) -> None:
+def _add(s: State, operator: int, column: int, value: int) -> None:
     s.sums[SUMS * operator + column] += value >> 32
     s.sums[SUMS * operator + column + 1] += value & _LOW_BITS

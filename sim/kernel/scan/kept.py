@@ -13,15 +13,68 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.kernel.event_loop.state import NONE
-from sim.kernel.scan.state import LOG_CHUNK, ScanState
+import numpy as np
+
+from sim.kernel.event_loop.codes import NONE
+from sim.kernel.scan.entities import LOG_CHUNK
 from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
+
+LOG_POOL = np.dtype([("free", "i8"), ("left", "i8"), ("need", "i8")])  # pieces of the logs, the first free one or NONE
+
+
+# A partition. Of what is counted twice, "after" is what ended at `instant` or later. What each tuple needs comes first.
+SAVED = np.dtype(
+    [
+        ("instant", "i8"),  # of its next turn
+        ("sent", "i8"),
+        ("sent_after", "i8"),
+        ("applied", "i8"),
+        ("applied_after", "i8"),
+        ("first_key", "i8"),  # where its key 0 would be in `key_epochs`, or NONE
+        ("arrived", "i8"),  # in the log of arrivals
+        ("log_first", "i4"),
+        ("log_last", "i4"),
+        ("epoch", "i8"),  # of its turn; a key that was touched since the last snapshot is of `low` or later
+        ("low", "i8"),
+        ("keys", "i8"),
+        ("keys_after", "i8"),
+        ("touched", "i8"),  # keys, since the last snapshot and before `instant`
+        ("touched_after", "i8"),
+        ("touched_more", "i8"),  # of these those that had not been touched since the last snapshot
+        ("pool", "u1"),  # its tuples are not applied in the order in which they came
+        ("is_sink", "u1"),
+        ("on_its_way", "u1"),
+        ("stored", "u1"),
+        ("checkpoint_host", "i4"),
+        ("forgotten", "i8"),  # outputs that receivers have saved
+        ("applied_then", "i8"),  # at the last snapshot
+        ("sent_then", "i8"),
+        ("trimmed", "i8"),  # of the arrivals upstream was told to forget
+        ("notes", "i8"),  # to upstream that are under way
+        ("log_number", "i8"),  # of the first piece, all counted that there ever were
+        ("start_piece", "i4"),
+        ("started", "i8"),  # of a pool: services
+    ],
+    align=True,
+)
+
+SAVING = np.dtype(
+    [("partitions", "i8"), ("senders", "i8")]
+)  # an operator: its partitions, and the tasks that send to them
+
+ARRIVAL = np.dtype([("at", "i8"), ("sender", "i4")], align=True)
+
+SERVED = np.dtype(
+    [("end", "i8"), ("forgotten", "i8")]
+)  # an arrival at a pool: when its service ends, and upstream forgot
+
 
 FAR = 1 << 62  # no such instant comes
 
 
 @kernel
-def count_applied(s: ScanState, partition: Any, key: int, end: int) -> None:
+def count_applied(s: State, partition: Any, key: int, end: int) -> None:
     """The partition applies a tuple at the end of its service; those of a partition come in that order."""
     u = s.saved[partition]
     u.applied += 1
@@ -44,7 +97,7 @@ def count_applied(s: ScanState, partition: Any, key: int, end: int) -> None:
 
 
 @kernel
-def count_sent(s: ScanState, partition: Any, at: int) -> None:
+def count_sent(s: State, partition: Any, at: int) -> None:
     """The partition keeps an output from now on."""
     u = s.saved[partition]
     u.sent += 1
@@ -52,26 +105,25 @@ def count_sent(s: ScanState, partition: Any, at: int) -> None:
 
 
 @kernel
-def log_fits(s: ScanState, operator: int, n: int) -> bool:
+def log_fits(s: State, operator: int, n: int) -> bool:
     """Whether so many more arrivals at an operator fit into the logs; asks for more where not."""
-    b = s.checkpointing[0]
     need = n // LOG_CHUNK + min(n, s.saving[operator].partitions) + 1
-    b.log_need = max(b.log_need, need)
-    return b.log_left >= need
+    s.log_pool.need = max(s.log_pool.need, need)
+    return s.log_pool.left >= need
 
 
 @kernel
-def note_arrival(s: ScanState, partition: Any, sender: Any, at: int) -> None:
+def note_arrival(s: State, partition: Any, sender: Any, at: int) -> None:
     """A tuple has come to the partition; there must be room in its log."""
-    b, u = s.checkpointing[0], s.saved[partition]
-    if not b.keeps:
+    u = s.saved[partition]
+    if not s.options.keeps_outputs:
         return
     n = u.arrived
     u.arrived = n + 1
     if n % LOG_CHUNK == 0:
-        piece = b.free_log
-        b.free_log = s.log_next[piece]
-        b.log_left -= 1
+        piece = s.log_pool.free
+        s.log_pool.free = s.log_next[piece]
+        s.log_pool.left -= 1
         s.log_next[piece] = NONE
         if u.log_first == NONE:
             u.log_first = piece
@@ -89,7 +141,7 @@ def note_arrival(s: ScanState, partition: Any, sender: Any, at: int) -> None:
 
 
 @kernel
-def note_start(s: ScanState, partition: Any, end: int) -> None:
+def note_start(s: State, partition: Any, end: int) -> None:
     """A pool serves the next of those that came until then."""
     u = s.saved[partition]
     if not u.pool:
@@ -102,7 +154,7 @@ def note_start(s: ScanState, partition: Any, end: int) -> None:
 
 
 @kernel
-def log_piece(s: ScanState, partition: Any, n: int) -> Any:
+def log_piece(s: State, partition: Any, n: int) -> Any:
     """The piece of the log in which the n-th arrival of the partition is; NONE if it has not come."""
     u = s.saved[partition]
     piece = u.log_first
@@ -114,13 +166,13 @@ def log_piece(s: ScanState, partition: Any, n: int) -> Any:
 
 
 @kernel
-def free_log(s: ScanState, partition: Any, n: int) -> None:
+def free_log(s: State, partition: Any, n: int) -> None:
     """Nobody asks for the first n arrivals of the partition any more."""
-    b, u = s.checkpointing[0], s.saved[partition]
+    u = s.saved[partition]
     while u.log_first != NONE and (u.log_number + 1) * LOG_CHUNK <= n:
         piece = u.log_first
         u.log_first = s.log_next[piece]
         u.log_number += 1
-        s.log_next[piece] = b.free_log
-        b.free_log = piece
-        b.log_left += 1
+        s.log_next[piece] = s.log_pool.free
+        s.log_pool.free = piece
+        s.log_pool.left += 1

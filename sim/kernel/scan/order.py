@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
 
 _FEW = 24  # what is so short is sorted by insertion alone
 _LEAST_BITS, _MOST_BITS = 4, 11
@@ -28,7 +28,7 @@ def fits(span: int, ranks: int, n: int) -> bool:
 
 
 @kernel
-def cells_for(s: ScanState, n: int, bits: int) -> int:
+def cells_for(s: State, n: int, bits: int) -> int:
     """Bits of a cell, of which `counts` holds about as many as there are keys of so many bits; all are empty."""
     cells = min(_MOST_CELL_BITS, bits, max(_LEAST_BITS, bits_of(n)))
     for k in range((1 << cells) + 1):
@@ -37,7 +37,7 @@ def cells_for(s: ScanState, n: int, bits: int) -> int:
 
 
 @kernel
-def order_by_keys(s: ScanState, n: int, shift: int, cells: int, number_bits: int) -> None:
+def order_by_keys(s: State, n: int, shift: int, cells: int, number_bits: int) -> None:
     """Make `s.order` the last bits, their numbers, of the n keys `s.times` in order.
 
     One pass of a radix sort: `counts` holds how many keys are in each cell of `cells_for`, the key without `shift`
@@ -61,7 +61,7 @@ def order_by_keys(s: ScanState, n: int, shift: int, cells: int, number_bits: int
 
 
 @kernel
-def _keys_by_insertion(s: ScanState, n: int, moves: int) -> bool:
+def _keys_by_insertion(s: State, n: int, moves: int) -> bool:
     """Sort `s.spare`; False if that takes more moves, and is not done."""
     most = s.spare[0] if n > 0 else 0
     for k in range(1, n):
@@ -81,7 +81,7 @@ def _keys_by_insertion(s: ScanState, n: int, moves: int) -> bool:
 
 
 @kernel
-def _keys_by_merging(s: ScanState, n: int) -> None:
+def _keys_by_merging(s: State, n: int) -> None:
     width = 1
     while width < n:
         for begin in range(0, n, 2 * width):
@@ -100,7 +100,7 @@ def _keys_by_merging(s: ScanState, n: int) -> None:
 
 
 @kernel
-def put_in_order(s: ScanState, n: int, low: int, high: int) -> None:
+def put_in_order(s: State, n: int, low: int, high: int) -> None:
     """Make `s.order` the numbers below n by (`s.times`, `s.ranks`, number); all times are in [low, high).
 
     Two passes of a radix sort over cells of the span, about as many as the square of n, leave hardly two tuples in
@@ -149,14 +149,14 @@ def put_in_order(s: ScanState, n: int, low: int, high: int) -> None:
 
 
 @kernel
-def _after(s: ScanState, one: int, other: int) -> bool:
+def _after(s: State, one: int, other: int) -> bool:
     """Whether a tuple comes after another, numbers aside."""
     at, than = s.times[one], s.times[other]
     return at > than or (at == than and s.ranks[one] > s.ranks[other])
 
 
 @kernel
-def _by_insertion(s: ScanState, n: int, moves: int) -> bool:
+def _by_insertion(s: State, n: int, moves: int) -> bool:
     """Sort; False if that takes more moves, and is not done."""
     for k in range(1, n):
         one = s.order[k]
@@ -174,7 +174,7 @@ def _by_insertion(s: ScanState, n: int, moves: int) -> bool:
 
 
 @kernel
-def _by_merging(s: ScanState, n: int) -> None:
+def _by_merging(s: State, n: int) -> None:
     width = 1
     while width < n:
         for begin in range(0, n, 2 * width):

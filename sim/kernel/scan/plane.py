@@ -14,8 +14,9 @@ from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import Key, Listener, Row
 from sim.kernel.event_loop import pools
 from sim.kernel.scan import recording, saving, setup, span
+from sim.kernel.scan.entities import CHECKPOINTS_FULL, DONE, FLUSH, REFILL
 from sim.kernel.scan.queues import copy_arrivals, sum_queues
-from sim.kernel.scan.state import CHECKPOINTS_FULL, DONE, FLUSH, REFILL, ScanState
+from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.compiling import entry
 from sim.recording import recording_of
 
@@ -75,7 +76,7 @@ class ScanPlane:
             if why == DONE:
                 return False
             if why == REFILL:
-                source = int(self.s.run["refill"][0])
+                source = int(self.s.requests["refill"])
                 pools.refilled(self.s, source, self._streams[source])
             elif why == FLUSH:
                 self._sum_up()
@@ -86,11 +87,11 @@ class ScanPlane:
 
     def _sum_up(self) -> None:
         """Add up the messages of the last seconds."""
-        s, run = self.s, self.s.run
-        for second, *numbers in s.message_rows[: int(run["message_rows"][0])].tolist():
+        s = self.s
+        for second, *numbers in s.message_rows[: int(self.s.sent["rows"])].tolist():
             before = self._messages.get(second, [0, 0, 0, 0])
             self._messages[second] = [one + more for one, more in zip(before, numbers, strict=True)]
-        run["message_rows"] = 0
+        self.s.sent["rows"] = 0
 
     # -- checkpoints
 

@@ -6,25 +6,31 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernel.event_loop.state import NONE
-from sim.kernel.scan.state import CHUNK, ScanState
+from sim.kernel.event_loop.codes import NONE
+from sim.kernel.scan.entities import CHUNK
 from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
+
+CHUNK_POOL = np.dtype([("free", "i4")])  # the first free piece, or NONE
+
+
+QUEUE = np.dtype([("n", "i8"), ("head", "i4"), ("head_place", "i4"), ("tail", "i4"), ("tail_place", "i4")], align=True)
 
 
 @kernel
-def has_chunk(s: ScanState, queue: Any) -> bool:
+def has_chunk(s: State, queue: Any) -> bool:
     """Whether one more tuple fits behind the queue."""
     q = s.queues[queue]
-    return s.run[0].free_chunk != NONE or (q.n > 0 and q.tail_place < CHUNK)
+    return s.chunk_pool.free != NONE or (q.n > 0 and q.tail_place < CHUNK)
 
 
 @kernel
-def append(s: ScanState, queue: Any, e: Any, ns: int) -> None:
+def append(s: State, queue: Any, e: Any, ns: int) -> None:
     """Put a tuple behind the others, with the time that its service takes; there must be a free piece."""
-    run, q = s.run[0], s.queues[queue]
+    q = s.queues[queue]
     if q.n == 0 or q.tail_place == CHUNK:
-        piece = run.free_chunk
-        run.free_chunk = s.chunk_next[piece]
+        piece = s.chunk_pool.free
+        s.chunk_pool.free = s.chunk_next[piece]
         s.chunk_next[piece] = NONE
         if q.n == 0:
             q.head = piece
@@ -46,21 +52,21 @@ def append(s: ScanState, queue: Any, e: Any, ns: int) -> None:
 
 
 @kernel
-def remove_first(s: ScanState, queue: Any) -> None:
+def remove_first(s: State, queue: Any) -> None:
     """The first of the queue has left."""
-    run, q = s.run[0], s.queues[queue]
+    q = s.queues[queue]
     q.n -= 1
     q.head_place += 1
     if q.head_place == CHUNK or q.n == 0:
         piece = q.head
         q.head = s.chunk_next[piece]
         q.head_place = 0
-        s.chunk_next[piece] = run.free_chunk
-        run.free_chunk = piece
+        s.chunk_next[piece] = s.chunk_pool.free
+        s.chunk_pool.free = piece
 
 
 @kernel
-def sum_queues(s: ScanState, counts: np.ndarray, sums: np.ndarray) -> None:
+def sum_queues(s: State, counts: np.ndarray, sums: np.ndarray) -> None:
     """Add how many tuples wait to `counts`, and their ids to `sums`, both by the operator that they are for."""
     for queue in range(s.queues.shape[0]):
         q = s.queues[queue]
@@ -77,10 +83,10 @@ def sum_queues(s: ScanState, counts: np.ndarray, sums: np.ndarray) -> None:
 
 
 @kernel
-def copy_arrivals(s: ScanState, found: np.ndarray) -> None:
+def copy_arrivals(s: State, found: np.ndarray) -> None:
     """Write when what waits for the tasks arrived, task after task, each in order."""
     made = 0
-    for task in range(s.run[0].tasks):
+    for task in range(s.options.tasks):
         q = s.queues[task]
         piece, place = q.head, q.head_place
         for _ in range(q.n):

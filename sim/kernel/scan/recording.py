@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.scan.state import (
-    BINNING,
-    DELIVERY_COLUMNS,
-    HISTOGRAM_COUNTS,
-    HISTOGRAM_PAGES,
-    ROW_COLUMNS,
-    SPAN_ROW,
-    VISIT_COLUMNS,
-    ScanState,
-)
+from sim.kernel.scan.histograms import BINNING, HISTOGRAM_COUNTS, HISTOGRAM_PAGES
+from sim.kernel.scan.rows import DELIVERY_COLUMNS, ROW_COLUMNS, SPAN_ROW, VISIT_COLUMNS
+from sim.kernel.tools.pointer import State
 from sim.recording import HistogramRecording, TupleRecording
 
 _ROWS = 2**13
@@ -42,14 +35,14 @@ def _columns(recording: TupleRecording) -> dict[str, np.ndarray]:
     return dict(zip(VISIT_COLUMNS, visits, strict=True)) | dict(zip(DELIVERY_COLUMNS, deliveries, strict=True))
 
 
-def grow(s: ScanState, recording: Kept, need: int) -> None:
+def grow(s: State, recording: Kept, need: int) -> None:
     """Make room for what `need` more services leave."""
     if isinstance(recording, HistogramRecording):
         recording.make_room(need)
         s.pages = recording.shared()["pages"]
         return
     hand_over(s, recording)
-    rows, room = int(s.run["visit_rows"][0]), s.visit_rows.shape[0]
+    rows, room = int(s.rows["visits"]), s.visit_rows.shape[0]
     if room - rows < max(need, room // 8):
         longer = np.zeros(2 * room + need, SPAN_ROW)
         longer[:rows] = s.visit_rows[:rows]
@@ -59,7 +52,7 @@ def grow(s: ScanState, recording: Kept, need: int) -> None:
         setattr(s, name, column)
 
 
-def hand_over(s: ScanState, recording: Kept) -> None:
+def hand_over(s: State, recording: Kept) -> None:
     """Tell the recording how many rows it has now."""
     if isinstance(recording, TupleRecording):
-        recording.take(int(s.run["sorted_rows"][0]), int(s.run["delivery_rows"][0]))
+        recording.take(int(s.rows["sorted"]), int(s.rows["deliveries"]))

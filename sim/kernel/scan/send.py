@@ -6,24 +6,33 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernel.event_loop.state import BROADCAST, FORWARD, GROUPED, KEYED, SHUFFLE
+from sim.kernel.event_loop.codes import BROADCAST, FORWARD, GROUPED, KEYED, SHUFFLE
 from sim.kernel.scan.histograms import bin_arrivals, bin_delivered, bin_passed, bin_served
 from sim.kernel.scan.kept import count_applied, count_sent
 from sim.kernel.scan.rows import add_arrivals, add_done
-from sim.kernel.scan.state import ScanState
 from sim.kernel.scan.straight import is_straight, leads_one_way, make_outputs, send_straight, take_arrivals
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
 from sim.kernel.tools.histograms import PAGE
+from sim.kernel.tools.pointer import State
+
+# Messages of the current operator and second, and rows of messages.
+SENT = np.dtype([("local", "i8"), ("data", "i8"), ("second", "i8"), ("rows", "i8")], align=True)
+
+
+MESSAGES = np.dtype([("second", "i8"), ("local", "i8"), ("data", "i8"), ("local_bytes", "i8"), ("data_bytes", "i8")])
+
 
 _SECOND = 1_000_000_000
 
 
 @kernel
-def room(s: ScanState, operator: int) -> int:
+def room(s: State, operator: int) -> int:
     """How many more services of the operator there is room for: rows and outputs."""
-    run, stage = s.run[0], s.stages[operator]
-    found = s.pages.shape[0] // PAGE - s.used[0] if run.keeps_histograms else s.visit_rows.shape[0] - run.visit_rows
+    stage = s.stages[operator]
+    found = (
+        s.pages.shape[0] // PAGE - s.used[0] if s.options.keeps_histograms else s.visit_rows.shape[0] - s.rows.visits
+    )
     together = 0
     for k in range(stage.first_edge, stage.first_edge + stage.edges):
         b = s.boxes[s.edges[k].down]
@@ -31,13 +40,13 @@ def room(s: ScanState, operator: int) -> int:
         if s.fan[k] > 0:
             found = min(found, (b.room - b.n) // s.fan[k])
     if stage.limited and together > 0:
-        b = s.boxes[run.operators]
+        b = s.boxes[s.options.operators]
         found = min(found, (b.room - b.n) // together)
     return found
 
 
 @kernel
-def link_room(s: ScanState, operator: int) -> int:
+def link_room(s: State, operator: int) -> int:
     """How many tuples the links may bring on their way, whatever operator they are for."""
     stage = s.stages[operator]
     found = 1 << 62
@@ -48,7 +57,7 @@ def link_room(s: ScanState, operator: int) -> int:
 
 
 @kernel
-def post(s: ScanState, place: int, at: int, tuple_id: int, created: int, key: int, partition: int, origin: int) -> None:
+def post(s: State, place: int, at: int, tuple_id: int, created: int, key: int, partition: int, origin: int) -> None:
     """Put a tuple among those on their way to an operator."""
     b = s.boxes[place]
     e = s.box[b.first + b.n]
@@ -63,30 +72,28 @@ def post(s: ScanState, place: int, at: int, tuple_id: int, created: int, key: in
 
 @kernel
 def send(
-    s: ScanState, down: int, at: int, tuple_id: int, created: int, key: int, partition: int, origin: int, sender: int
+    s: State, down: int, at: int, tuple_id: int, created: int, key: int, partition: int, origin: int, sender: int
 ) -> None:
     """Send a tuple to a partition: at once inside a host, over the link of the sender's host otherwise."""
-    run, b = s.run[0], s.boxes[down]
+    b = s.boxes[down]
     b.sent += 1
     b.sum += tuple_id
     if s.saves:
         count_sent(s, sender, at)
     by = sender if s.saves else origin
     if s.task_host[s.partition_task[partition]] == s.task_host[origin]:
-        run.local += 1
+        s.sent.local += 1
         post(s, down, at, tuple_id, created, key, partition, by)
     else:
-        run.data += 1
+        s.sent.data += 1
         if s.servers[origin].limited:
-            post(s, run.operators, at, tuple_id, created, key, partition, origin)
+            post(s, s.options.operators, at, tuple_id, created, key, partition, origin)
         else:
-            post(s, down, at + run.latency, tuple_id, created, key, partition, by)
+            post(s, down, at + s.options.latency, tuple_id, created, key, partition, by)
 
 
 @kernel
-def emit(
-    s: ScanState, operator: int, origin: Any, partition: int, at: int, tuple_id: int, created: int, key: int
-) -> None:
+def emit(s: State, operator: int, origin: Any, partition: int, at: int, tuple_id: int, created: int, key: int) -> None:
     """An output of a partition, over every edge of its operator."""
     stage = s.stages[operator]
     for k in range(stage.first_edge, stage.first_edge + stage.edges):
@@ -120,34 +127,32 @@ def emit(
 
 
 @kernel
-def count_second(s: ScanState, operator: int, at: int) -> None:
+def count_second(s: State, operator: int, at: int) -> None:
     """Messages are counted for the second of this instant from now on."""
-    run = s.run[0]
-    if run.local > 0 or run.data > 0:
-        row = s.messages[run.second // _SECOND - run.begin // _SECOND]
+    if s.sent.local > 0 or s.sent.data > 0:
+        row = s.messages[s.sent.second // _SECOND - s.span.begin // _SECOND]
         size = s.operators[operator].bytes
-        row.second = run.second
-        row.local += run.local
-        row.data += run.data
-        row.local_bytes += run.local * size
-        row.data_bytes += run.data * size
-        run.local = 0
-        run.data = 0
-    run.second = at // _SECOND * _SECOND
+        row.second = s.sent.second
+        row.local += s.sent.local
+        row.data += s.sent.data
+        row.local_bytes += s.sent.local * size
+        row.data_bytes += s.sent.data * size
+        s.sent.local = 0
+        s.sent.data = 0
+    s.sent.second = at // _SECOND * _SECOND
 
 
 @kernel
-def sum_up_messages(s: ScanState) -> None:
+def sum_up_messages(s: State) -> None:
     """Add the messages of the span to the rows of the seconds in which they were sent."""
-    run = s.run[0]
-    for k in range((run.end - 1) // _SECOND - run.begin // _SECOND + 1):
+    for k in range((s.span.end - 1) // _SECOND - s.span.begin // _SECOND + 1):
         one = s.messages[k]
         if one.local > 0 or one.data > 0:
-            if run.message_rows == 0 or s.message_rows[run.message_rows - 1].second != one.second:
-                s.message_rows[run.message_rows] = one
-                run.message_rows += 1
+            if s.sent.rows == 0 or s.message_rows[s.sent.rows - 1].second != one.second:
+                s.message_rows[s.sent.rows] = one
+                s.sent.rows += 1
             else:
-                row = s.message_rows[run.message_rows - 1]
+                row = s.message_rows[s.sent.rows - 1]
                 row.local += one.local
                 row.data += one.data
                 row.local_bytes += one.local_bytes
@@ -159,14 +164,14 @@ def sum_up_messages(s: ScanState) -> None:
 
 
 @kernel
-def complete(s: ScanState, operator: int) -> bool:
+def complete(s: State, operator: int) -> bool:
     """Effects and outputs of all services that are done; False if there is no room for them yet."""
-    run, op = s.run[0], s.operators[operator]
-    n = run.done
+    op = s.operators[operator]
+    n = s.progress.done
     if n == 0:
         return True
     if room(s, operator) < n:
-        run.need = n
+        s.requests.need = n
         return False
     total = np.uint64(0)
     for k in range(n):
@@ -188,15 +193,15 @@ def complete(s: ScanState, operator: int) -> bool:
             _send_outputs(s, operator, _make_outputs(s, operator, n))
         else:
             _emit_one_by_one(s, operator, n)
-    run.done = 0
+    s.progress.done = 0
     return True
 
 
 @kernel
-def _keep(s: ScanState, operator: int, n: int) -> None:
+def _keep(s: State, operator: int, n: int) -> None:
     """What the recording keeps of all that is done."""
     op = s.operators[operator]
-    if not s.run[0].keeps_histograms:
+    if not s.options.keeps_histograms:
         add_done(s, operator, n)
         return
     if op.is_sink or not op.has_service:
@@ -212,25 +217,25 @@ def _keep(s: ScanState, operator: int, n: int) -> None:
 
 
 @kernel
-def has_room_in_histograms(s: ScanState, n: int) -> bool:
+def has_room_in_histograms(s: State, n: int) -> bool:
     """Whether so many deliveries find pages."""
     if s.pages.shape[0] // PAGE - s.used[0] < n:
-        s.run[0].need = n
+        s.requests.need = n
         return False
     return True
 
 
 @kernel
-def absorb(s: ScanState, operator: int) -> bool:
+def absorb(s: State, operator: int) -> bool:
     """Deliver what comes to a sink in the span and takes no time, in no order; False if there is no room."""
-    run, b, op = s.run[0], s.boxes[operator], s.operators[operator]
+    b, op = s.boxes[operator], s.operators[operator]
     if s.times.shape[0] < b.n or not has_room_in_histograms(s, b.n):
         return False
     due, kept = 0, 0
     total = np.uint64(0)
     for k in range(b.n):
         e = s.box[b.first + k]
-        if e.at < run.end:
+        if e.at < s.span.end:
             s.times[due] = e.at
             s.spare[due] = e.created
             due += 1
@@ -245,23 +250,23 @@ def absorb(s: ScanState, operator: int) -> bool:
         bin_delivered(s, operator, due)
     op.applied += due
     op.sum += total
-    run.most = max(run.most, due)
+    s.span.most = max(s.span.most, due)
     return True
 
 
 @kernel
-def within_a_second(s: ScanState) -> bool:
+def within_a_second(s: State) -> bool:
     """Whether all messages of the span are sent in one second."""
-    return s.run[0].begin // _SECOND == (s.run[0].end - 1) // _SECOND
+    return s.span.begin // _SECOND == (s.span.end - 1) // _SECOND
 
 
 @kernel
-def _emit_one_by_one(s: ScanState, operator: int, n: int) -> None:
+def _emit_one_by_one(s: State, operator: int, n: int) -> None:
     """Send the outputs in the order in which the event loop does."""
-    run, op, draws = s.run[0], s.operators[operator], s.draws[operator]
+    op, draws = s.operators[operator], s.draws[operator]
     for k in range(n):
         e = s.done[k]
-        if e.end < run.second or e.end >= run.second + _SECOND:
+        if e.end < s.sent.second or e.end >= s.sent.second + _SECOND:
             count_second(s, operator, e.end)
         for index in range(output_count(draws, e.id)):
             child = child_id(e.id, op.code, index)
@@ -278,7 +283,7 @@ def _emit_one_by_one(s: ScanState, operator: int, n: int) -> None:
 
 
 @kernel
-def _make_outputs(s: ScanState, operator: int, n: int) -> int:
+def _make_outputs(s: State, operator: int, n: int) -> int:
     """The outputs of a batch before they have a receiver; how many."""
     op, draws = s.operators[operator], s.draws[operator]
     code = op.code
@@ -299,7 +304,7 @@ def _make_outputs(s: ScanState, operator: int, n: int) -> int:
 
 
 @kernel
-def _send_outputs(s: ScanState, operator: int, n: int) -> None:
+def _send_outputs(s: State, operator: int, n: int) -> None:
     """Send the first `outputs` over each edge, all in one second and over links without a bandwidth."""
     stage = s.stages[operator]
     _count_second_of_span(s, operator)
@@ -308,23 +313,22 @@ def _send_outputs(s: ScanState, operator: int, n: int) -> None:
 
 
 @kernel
-def _count_second_of_span(s: ScanState, operator: int) -> None:
-    run = s.run[0]
-    if run.begin < run.second or run.begin >= run.second + _SECOND:
-        count_second(s, operator, run.begin)
+def _count_second_of_span(s: State, operator: int) -> None:
+    if s.span.begin < s.sent.second or s.span.begin >= s.sent.second + _SECOND:
+        count_second(s, operator, s.span.begin)
 
 
 @kernel
-def _send_over(s: ScanState, number: int, n: int) -> None:
+def _send_over(s: State, number: int, n: int) -> None:
     """Send the first `outputs` over an edge."""
-    run, edge = s.run[0], s.edges[number]
+    edge = s.edges[number]
     b = s.boxes[edge.down]
     place = b.first + b.n
     began = place
     total = np.uint64(0)
     kind, first, partitions, code = edge.kind, edge.first_partition, edge.partitions, edge.code
     table, share, takes_code, copy_code = edge.table, edge.takes, edge.takes_code, edge.copy_code
-    latency = run.latency
+    latency = s.options.latency
     local = 0
     for k in range(n):
         out = s.outputs[k]
@@ -361,12 +365,12 @@ def _send_over(s: ScanState, number: int, n: int) -> None:
     b.n += sent
     b.sent += sent
     b.sum += total
-    run.local += local
-    run.data += sent - local
+    s.sent.local += local
+    s.sent.data += sent - local
 
 
 @kernel
-def send_arrivals(s: ScanState, operator: int, source: int, upto: int) -> None:
+def send_arrivals(s: State, operator: int, source: int, upto: int) -> None:
     """Emit arrivals at a source up to this sequence number, which there is room for."""
     b = s.sources[source]
     partition = b.partition
@@ -374,7 +378,7 @@ def send_arrivals(s: ScanState, operator: int, source: int, upto: int) -> None:
     place = b.offset - b.base
     fast = within_a_second(s) and not s.stages[operator].limited
     made = 0
-    if s.run[0].keeps_histograms:
+    if s.options.keeps_histograms:
         bin_arrivals(s, operator, place + b.emitted, upto - b.emitted)
     else:
         add_arrivals(s, operator, task, place + b.emitted, upto - b.emitted)
@@ -396,7 +400,7 @@ def send_arrivals(s: ScanState, operator: int, source: int, upto: int) -> None:
             out.partition = partition
             out.origin = task
         else:
-            if arrival.time < s.run[0].second or arrival.time >= s.run[0].second + _SECOND:
+            if arrival.time < s.sent.second or arrival.time >= s.sent.second + _SECOND:
                 count_second(s, operator, arrival.time)
             emit(s, operator, task, partition, arrival.time, source_id(b.code, k), arrival.time, arrival.key)
     if fast:

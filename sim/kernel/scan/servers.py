@@ -4,19 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.kernel.scan.state import ScanState
+import numpy as np
+
 from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
+
+SERVER = np.dtype(
+    [
+        ("free", "i8"),  # when the one thread is free
+        ("busy", "i8"),
+        ("speed", "f8"),
+        ("operator", "i4"),
+        ("host", "i4"),
+        ("threads", "i4"),
+        ("serving", "i4"),
+        ("first_thread", "i4"),  # in `slots` and `frees`
+        ("limited", "u1"),  # the link of the host has a bandwidth
+    ],
+    align=True,
+)
 
 
 @kernel
-def earliest(s: ScanState, task: Any) -> Any:
+def earliest(s: State, task: Any) -> Any:
     """When a thread of the task is free."""
     t = s.servers[task]
     return t.free if t.threads == 1 else s.frees[t.first_thread]
 
 
 @kernel
-def occupy(s: ScanState, task: Any, end: int) -> None:
+def occupy(s: State, task: Any, end: int) -> None:
     """The thread that is free first is free from `end` on."""
     t = s.servers[task]
     if t.threads == 1:

@@ -7,26 +7,16 @@ import numpy as np
 from models.topology.layout import topological
 from sim.control.cluster import Cluster, RunPlan
 from sim.kernel.event_loop import pools, setup
-from sim.kernel.event_loop.state import BROADCAST, NONE
+from sim.kernel.event_loop.codes import BROADCAST, NONE
 from sim.kernel.scan import recording as scan_recording
 from sim.kernel.scan import saving
-from sim.kernel.scan.state import (
-    BATCH,
-    BOX,
-    CHUNK,
-    LINK,
-    MESSAGES,
-    PARCEL,
-    QUEUE,
-    QUEUED,
-    SCAN,
-    SERVER,
-    SHUFFLING,
-    SLOT,
-    STAGE,
-    ScanState,
-)
-from sim.kernel.scan.straight import reciprocal
+from sim.kernel.scan.entities import BATCH, BOX, CHUNK, PARCEL, QUEUED, SLOT, STAGE
+from sim.kernel.scan.links import LINK
+from sim.kernel.scan.queues import QUEUE
+from sim.kernel.scan.send import MESSAGES
+from sim.kernel.scan.servers import SERVER
+from sim.kernel.scan.state import ScanState
+from sim.kernel.scan.straight import SHUFFLING, reciprocal
 
 _ROOM = 4096
 _SECONDS = 1000  # most of them in a span
@@ -53,15 +43,8 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
     boxes["room"] = _ROOM
     boxes["first"] = np.arange(len(boxes)) * _ROOM
     threads = int(servers["threads"].sum())
-    run = np.zeros(1, SCAN)
-    run["shortest"] = max(1, min(plan.latency_ns, (_SECONDS - 2) * _SECOND))
-    run["length"] = max(1_000_000, int(run["shortest"][0]))
-    run["aim"] = max(_AIM, 2 * len(servers))
-    run["latency"], run["operators"], run["tasks"] = plan.latency_ns, len(operators), len(servers)
-    run["keeps_histograms"], run["block"], run["free_chunk"] = recording.detail == "histograms", block, NONE
     saves = plan.scenario.fault_tolerance.method == "checkpoint"
     made = ScanState(
-        run=run,
         stages=_stages(plan, operators, servers),
         topological=np.array([names.index(name) for name in topological(plan.scenario)], np.int64),
         operators=operators,
@@ -105,8 +88,15 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
         message_rows=np.zeros(4 * _SECONDS, MESSAGES),
         **(saving.arrays(plan, cluster) if saves else saving.empty()),
     )
+    shortest = max(1, min(plan.latency_ns, (_SECONDS - 2) * _SECOND))
+    made.span["shortest"], made.span["length"] = shortest, max(1_000_000, shortest)
+    made.span["aim"] = max(_AIM, 2 * len(servers))
+    made.options["latency"], made.options["block"] = plan.latency_ns, block
+    made.options["operators"], made.options["tasks"] = len(operators), len(servers)
+    made.options["keeps_histograms"] = recording.detail == "histograms"
     if saves:
         made.save()
+        saving.begin(made, plan)
     return made
 
 
@@ -147,17 +137,16 @@ def _fan(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 def grow(s: ScanState, recording: scan_recording.Kept) -> None:
     """Give the kernel more room where it may have stopped for want of it."""
-    run = s.run
-    need = max(1, int(run["need"][0]))
+    need = max(1, int(s.requests["need"]))
     scan_recording.grow(s, recording, need)
-    operator = int(s.topological[min(int(run["place"][0]), int(run["operators"][0]) - 1)])
+    operator = int(s.topological[min(int(s.progress["place"]), int(s.options["operators"]) - 1)])
     stage = s.stages[operator]
     edges = range(int(stage["first_edge"]), int(stage["first_edge"] + stage["edges"]))
     wanted = {int(s.edges["down"][k]): int(s.fan[k]) for k in edges}
     if stage["limited"]:
-        wanted[int(run["operators"][0])] = sum(wanted.values())
+        wanted[int(s.options["operators"])] = sum(wanted.values())
     _more_boxes(s, wanted, need)
-    if run["free_chunk"][0] == NONE:
+    if s.chunk_pool["free"] == NONE:
         _more_chunks(s)
     room = max(int(s.boxes["room"].max()), s.visit_rows.shape[0])
     if s.times.shape[0] < room:
@@ -197,4 +186,4 @@ def _more_chunks(s: ScanState) -> None:
     links[old:-1] = np.arange(old + 1, new)
     links[-1] = NONE
     s.chunks, s.chunk_next = _longer(s.chunks, new * CHUNK), links
-    s.run["free_chunk"] = old
+    s.chunk_pool["free"] = old

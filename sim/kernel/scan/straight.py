@@ -9,21 +9,23 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from sim.kernel.event_loop.state import BROADCAST, GROUPED, KEYED, SHUFFLE
-from sim.kernel.scan.state import ScanState
+from sim.kernel.event_loop.codes import BROADCAST, GROUPED, KEYED, SHUFFLE
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.draws import SAME_KEY, UNIFORM_KEYS, child_id, mix, output_key, source_id, uniform
+from sim.kernel.tools.pointer import State
+
+SHUFFLING = np.dtype([("factor", "u8"), ("shift", "i8")])  # of an edge: how to divide by its partitions
 
 
 @kernel
-def is_straight(s: ScanState, operator: int) -> bool:
+def is_straight(s: State, operator: int) -> bool:
     """Whether each tuple of the operator has one output, which goes over one edge to one partition."""
     draws = s.draws[operator]
     return draws.whole == 1 and draws.rest == 0 and leads_one_way(s, operator)
 
 
 @kernel
-def leads_one_way(s: ScanState, operator: int) -> bool:
+def leads_one_way(s: State, operator: int) -> bool:
     """Whether each output of the operator goes over one edge to one partition."""
     stage = s.stages[operator]
     if s.saves or stage.limited or stage.edges != 1:
@@ -33,12 +35,12 @@ def leads_one_way(s: ScanState, operator: int) -> bool:
 
 
 @kernel
-def send_straight(s: ScanState, operator: int, n: int) -> None:
+def send_straight(s: State, operator: int, n: int) -> None:
     """Send `ids` with `keys` when the first n of `done` end, all in one second and over links without a bandwidth."""
-    run, number = s.run[0], s.stages[operator].first_edge
+    number = s.stages[operator].first_edge
     _find_receivers(s, number, n)
     b = s.boxes[s.edges[number].down]
-    place, latency = b.first + b.n, run.latency
+    place, latency = b.first + b.n, s.options.latency
     local = 0
     total = np.uint64(0)
     for k in range(n):
@@ -55,12 +57,12 @@ def send_straight(s: ScanState, operator: int, n: int) -> None:
     b.n += n
     b.sent += n
     b.sum += total
-    run.local += local
-    run.data += n - local
+    s.sent.local += local
+    s.sent.data += n - local
 
 
 @kernel
-def _find_receivers(s: ScanState, number: int, n: int) -> None:
+def _find_receivers(s: State, number: int, n: int) -> None:
     """Make `drawn` the partitions that get the outputs of a batch over an edge."""
     edge = s.edges[number]
     kind, first, partitions, code, table = edge.kind, edge.first_partition, edge.partitions, edge.code, edge.table
@@ -80,7 +82,7 @@ def _find_receivers(s: ScanState, number: int, n: int) -> None:
 
 
 @kernel
-def take_arrivals(s: ScanState, source: int, upto: int) -> None:
+def take_arrivals(s: State, source: int, upto: int) -> None:
     """Make `done`, `ids` and `keys` the arrivals at a source up to this sequence number."""
     b = s.sources[source]
     place, emitted, code, partition = b.offset - b.base, b.emitted, b.code, b.partition
@@ -96,7 +98,7 @@ def take_arrivals(s: ScanState, source: int, upto: int) -> None:
 
 
 @kernel
-def make_outputs(s: ScanState, operator: int, n: int) -> None:
+def make_outputs(s: State, operator: int, n: int) -> None:
     """Make `ids` and `keys` those of the outputs of the first n of `done`."""
     code, draws = s.operators[operator].code, s.draws[operator]
     for k in range(n):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernel.event_loop.state import BROADCAST, NONE, TUPLE
+from sim.kernel.event_loop.codes import BROADCAST, NONE, TUPLE
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools import draws
 from sim.kernel.tools.compiling import allocating
@@ -152,7 +152,7 @@ def coming(s: State) -> tuple[np.ndarray, np.ndarray]:
     waits = np.empty(s.visits.shape[0], np.bool_)
     for v in range(s.visits.shape[0]):
         waits[v] = s.visits[v].kind == TUPLE
-    free = np.int64(s.run[0].free_visit)
+    free = np.int64(s.visit_pool.free)
     while free != NONE:
         waits[free] = False
         free = np.int64(s.visits[free].next)

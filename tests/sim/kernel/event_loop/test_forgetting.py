@@ -34,14 +34,14 @@ class Keeping(CompiledPlane):
 
     def __init__(self, *of: Any) -> None:
         super().__init__(*of)
-        self.s.run["forgets"] = 0
+        self.s.options["forgets_ids"] = 0
 
 
 class Forgetting(CompiledPlane):
     """Forgets all that it may whenever control has done something."""
 
     def advance(self, limit: Key) -> bool:
-        if self.s.run["forgets"][0]:
+        if self.s.options["forgets_ids"]:
             forget(self.s)
         return super().advance(limit)
 
@@ -50,7 +50,7 @@ class Hasty(Forgetting):
     """Takes for over what was created a while ago."""
 
     def advance(self, limit: Key) -> bool:
-        self.s.run["oldest"] = max(0, self._clock.now_ns() - S // 2)
+        self.s.ids["oldest"] = max(0, self._clock.now_ns() - S // 2)
         return super().advance(limit)
 
 

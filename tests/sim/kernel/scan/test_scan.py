@@ -26,9 +26,9 @@ from sim.engine import build, records, simulate
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.scan import setup
+from sim.kernel.scan.entities import CHUNK, QUEUED
 from sim.kernel.scan.order import bits_of, cells_for, fits, order_by_keys, put_in_order
 from sim.kernel.scan.plane import ScanPlane
-from sim.kernel.scan.state import CHUNK, QUEUED
 from sim.plain.plane import PlainPlane
 from sim.recording import HistogramRecording, TupleRecording
 
@@ -168,7 +168,7 @@ def test_the_audit_fails_where_a_tuple_that_waits_was_changed(of_links: bool) ->
     control.run(to_ns(1))
     s = control.plane.s
     assert control.plane.ledger()
-    tasks = int(s.run["tasks"][0])
+    tasks = int(s.options["tasks"])
     queues = s.queues[tasks:] if of_links else s.queues[:tasks]
     q = queues[queues["n"] > 0][0]
     s.chunks["id"][int(q["head"]) * CHUNK + int(q["head_place"])] += np.uint64(1)
