@@ -45,33 +45,28 @@ from sim.kernel.event_loop.windows import CELL, CHANNEL, EVENT_TIME, NOTE, PANE
 from sim.kernel.tools.draws import OPERATOR_DRAWS
 from sim.kernel.tools.pointer import Room, State, arrays_of, records_of
 
-_i8, _i4 = np.dtype("i8"), np.dtype("i4")
+_i8, _i4, _u8, _f8 = np.dtype("i8"), np.dtype("i4"), np.dtype("u8"), np.dtype("f8")
 
-# What every tuple needs comes first: the records stand in this order in memory.
+# Records stand in memory in this order: first those that every tuple needs.
 ROOMS = (
     Room(
-        ("events",),
+        "events",
         {"clock": CLOCK, "queue": QUEUE},
         {"heap": EVENT, "own": OWN_EVENT, "tournament": _i8, "near": EVENT, "far": EVENT},
     ),
-    Room(("free_lists",), {"visit_pool": POOL, "transfer_pool": POOL}, {"transfers": TRANSFER}),
-    # A dropped tuple and a window take room that the loop has not counted.
-    Room(("loop", "tasks", "event_time"), {"room": ROOM, "requests": REQUESTS}),
-    Room(("notices",), {"told": TOLD}, {"notices": _i8}),
-    Room(("setup",), {"options": OPTIONS}),
+    Room("free_lists", {"visit_pool": POOL, "transfer_pool": POOL}),
+    Room("loop", {"room": ROOM, "requests": REQUESTS}),
+    Room("notices", {"told": TOLD}, {"notices": _i8}),
     Room(
-        ("service_times",),
-        {"ahead": AHEAD},
-        {
-            "ahead_ids": np.dtype(
-                "u8"
-            ),  # of tuples whose service times are drawn together, with the stream of the draw
-            "ahead_mean": np.dtype("f8"),  # of the law [ns], 0: it is another law
-            "ahead_ns": _i8,  # what was drawn
-        },
+        "setup",
+        {"options": OPTIONS},
+        {"draws": OPERATOR_DRAWS, "edges": EDGE, "key_tables": _i4, "cumulative": _f8},
     ),
+    # Tuples whose service times are drawn together: ids with the stream of the draw, means of the law [ns] (0: it is
+    # another law), and what was drawn.
+    Room("service_times", {"ahead": AHEAD}, {"ahead_ids": _u8, "ahead_mean": _f8, "ahead_ns": _i8}),
     Room(
-        ("rows",),
+        "rows",
         {"recording": RECORDING},
         {
             "visit_rows": VISIT_ROW,
@@ -87,58 +82,117 @@ ROOMS = (
             "delivery_at": _i8,
         },
     ),
-    Room(("channels",), {"messages": MESSAGES, "remote_link": REMOTE_LINK}, {"message_rows": MESSAGE_ROW}),
-    # The log of a partition, and what it has kept for others; a forgotten id leaves both.
     Room(
-        ("buffers", "forgetting"),
-        {"node_pool": POOL, "chunk_pool": POOL, "ids": IDS},
-        {"nodes": NODE, "log": np.dtype("u8"), "log_next": _i4, "log_newest": _i8},
+        "channels", {"messages": MESSAGES, "remote_link": REMOTE_LINK}, {"visits": VISIT, "message_rows": MESSAGE_ROW}
     ),
-    # A pair is found by hashing, filled by `buffers`, and copied where a state is handed down.
     Room(
-        ("hash_tables", "buffers", "instances"),
+        "buffers",
+        {"node_pool": POOL, "chunk_pool": POOL, "ids": IDS},
+        {"nodes": NODE, "log": _u8, "log_next": _i4, "log_newest": _i8, "operators": OPERATOR},
+    ),
+    Room(
+        "hash_tables",
         {"tables": TABLES},
         {"pairs": PAIR, "pair_index": _i4, "positions": POSITION, "keys": KEY},
     ),
-    Room(("tasks",), {"drops": DROPS}, {"dropped_rows": DROPPED}),
+    Room("tasks", {"drops": DROPS}, {"tasks": TASK, "cores": CORES, "dropped_rows": DROPPED}),
     Room(
-        ("checkpoints",),
+        "checkpoints",
         {"checkpointing": CHECKPOINTING},
-        {"checkpoint_rows": CHECKPOINT, "round_partitions": _i8, "round_offsets": _i8},
+        {
+            "transfers": TRANSFER,
+            "checkpoint_rows": CHECKPOINT,
+            "round_partitions": _i8,  # the round: whose turn is when
+            "round_offsets": _i8,
+        },
     ),
-    Room(("verbs", "instances"), {"cluster": CLUSTER}),
-    Room(("sharing",), {}, {"services": SERVICE_SHARE}),
+    Room("verbs", {"cluster": CLUSTER}, {"hosts": HOST}),
+    Room("instances", arrays={"partitions": PARTITION}),
+    Room("sharing", arrays={"services": SERVICE_SHARE}),
     Room(
-        ("fair_links",),
+        "fair_links",
         {"parcel_pool": POOL, "fair_links": FAIR_LINKS},
         {"parcels": PARCEL, "lanes": LANE, "lane_index": _i4},
     ),
-    # Event time, and what checkpoints save of it.
     Room(
-        ("windows", "event_time", "restoring"),
-        {"note_pool": POOL, "cell_pool": POOL, "pane_pool": POOL, "event_time": EVENT_TIME},
-        {"notes": NOTE, "channels": CHANNEL, "cells": CELL, "cell_index": _i4, "panes": PANE},
+        "windows",
+        {"note_pool": POOL, "cell_pool": POOL, "pane_pool": POOL},
+        {"notes": NOTE, "cells": CELL, "cell_index": _i4, "panes": PANE},
     ),
-    Room(("rules", "instances"), {"rule_pool": POOL}, {"rules": RULE}),
-    Room(("timed_actions",), {"actions": ACTIONS}, {"timed": TIMED}),
-    Room(("source_events", "emitting"), {}, {"sources": SOURCE, "arrivals": SOURCE_ARRIVAL}),
-    # What the plan fixes; `buffers` counts what each operator has applied.
-    Room(
-        ("setup", "buffers"),
-        {},
-        {
-            "operators": OPERATOR,
-            "draws": OPERATOR_DRAWS,
-            "edges": EDGE,
-            "key_tables": _i4,
-            "cumulative": np.dtype("f8"),
-        },
-    ),
+    Room("event_time_setup", {"event_time": EVENT_TIME}),
+    Room("event_time", arrays={"channels": CHANNEL}),
+    Room("rules", {"rule_pool": POOL}, {"rules": RULE}),
+    Room("timed_actions", {"actions": ACTIONS}, {"timed": TIMED}),
+    Room("source_events", arrays={"sources": SOURCE}),
+    Room("pools", arrays={"arrivals": SOURCE_ARRIVAL}),
 )
-ENTITIES: dict[str, np.dtype] = {"visits": VISIT, "tasks": TASK, "cores": CORES, "hosts": HOST, "partitions": PARTITION}
+
+# Which other modules write it, and why.
+ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
+    # The life of these leads through many modules. Who makes an item of a queue writes all of its record; after that
+    # items are mostly chained (`next`). The fields of a task, a partition and a host stand in groups in `entities`.
+    "visits": (
+        "actions",
+        "backpressure",
+        "checkpoints",
+        "event_time",
+        "fair_links",
+        "free_lists",
+        "loop",
+        "outbox",
+        "rules",
+        "service_times",
+        "sharing",
+        "tasks",
+        "timed_actions",
+        "verbs",
+        "watermarks",
+    ),
+    "tasks": (
+        "actions",
+        "backpressure",
+        "checkpoints",
+        "event_time",
+        "loop",
+        "outbox",
+        "rules",
+        "sharing",
+        "verbs",
+        "windows",
+    ),
+    "partitions": (
+        "actions",
+        "buffers",
+        "channels",
+        "checkpoints",
+        "counting",
+        "emitting",
+        "event_time",
+        "forgetting",
+        "hash_tables",
+        "loop",
+        "restoring",
+        "tasks",
+        "verbs",
+        "windows",
+    ),
+    "hosts": ("channels", "fair_links", "link_use", "sharing", "tasks"),
+    "cores": ("event_time", "loop", "verbs"),  # a watermark, the end of a service, and a new task give one back
+    "heap": ("sharing",),  # where the pace of a host changes for the first time the ends of its services are void
+    "own": ("sharing",),
+    "room": ("event_time", "tasks"),  # windows say what they need; a drop takes room that was not counted
+    "ids": ("forgetting",),  # it says what is forgotten
+    "pairs": ("buffers", "instances"),  # found by hashing, filled, and copied where a state is handed down
+    "cluster": ("instances",),  # one more instance
+    "transfers": ("fair_links", "free_lists"),  # when it left a link that is shared evenly
+    "channels": ("restoring",),  # checkpoints save event time
+    "notes": ("restoring",),
+    "rules": ("instances",),  # an instance that is over leaves the lists
+    "sources": ("emitting",),  # what was emitted
+}
 
 RECORDS = records_of(ROOMS)
-ARRAYS = ENTITIES | arrays_of(ROOMS)
+ARRAYS = arrays_of(ROOMS)
 
 _HEADS = (
     *((name, "free") for name, dtype in RECORDS.items() if dtype is POOL),

@@ -36,90 +36,7 @@ from sim.kernel.tools.pointer import Room, State, arrays_of, records_of
 
 _i8, _i4 = np.dtype("i8"), np.dtype("i4")
 
-ROOMS = (
-    # An operator is done by all of these in turn, each of which says how far it has come and what it lacks.
-    Room(
-        ("span", "send", "links", "gather", "rows", "histograms"),
-        {"span": SPAN, "progress": PROGRESS, "requests": REQUESTS},
-    ),
-    Room(("send", "straight"), {"sent": SENT}, {"messages": MESSAGES, "message_rows": MESSAGES}),
-    Room(("queues", "span"), {"chunk_pool": CHUNK_POOL}, {"queues": QUEUE, "chunks": QUEUED, "chunk_next": _i4}),
-    Room(
-        ("rows",),
-        {"rows": ROWS},
-        {"visit_rows": SPAN_ROW, **ROW_COLUMNS},
-    ),
-    Room(
-        ("histograms",),
-        {"binning": BINNING},
-        {**dict.fromkeys(HISTOGRAM_COUNTS, _i8), **dict.fromkeys(HISTOGRAM_PAGES, _i4)},
-    ),
-    Room(
-        ("checkpoints",),
-        {"round": ROUND, "remote_link": REMOTE_LINK, "saved_rows": SAVED_ROWS},
-        {
-            "round_partitions": _i8,
-            "round_offsets": _i8,
-            "task_marks": _i8,
-            "partition_marks": _i8,
-            "checkpoint_rows": CHECKPOINT,
-            "count_rows": MESSAGE_ROW,
-        },
-    ),
-    Room(("heap",), {"agenda": AGENDA}, {"happenings": HAPPENING}),
-    # Counts of tuples are written as they are done, and read and cut at checkpoints.
-    Room(
-        ("kept", "checkpoints"),
-        {"log_pool": LOG_POOL},
-        {"saved": SAVED, "key_epochs": _i4, "log": ARRIVAL, "log_served": SERVED, "log_next": _i4},
-    ),
-    Room(("links",), {}, {"links": LINK}),
-    Room(
-        ("servers", "span", "checkpoints"),
-        {},
-        {"servers": SERVER, "slots": SLOT, "frees": _i8},
-    ),
-    # What is on its way to an operator; behind the last operator, what is in front of the links.
-    Room(("send", "straight", "span", "links"), {}, {"boxes": BOX, "box": PARCEL}),
-    # A batch of tuples, which goes from one loop to the next.
-    Room(
-        ("span", "straight", "draws", "histograms", "send"),
-        {},
-        {
-            "done": SLOT,  # `origin` is the task
-            "outputs": PARCEL,  # `partition` and `origin` are those that send
-            "ids": np.dtype("u8"),  # those that are served, or those of its outputs
-            "keys": _i8,  # of its outputs; before there are any, sojourns
-            "drawn": _i8,  # service times, then waits, then the partitions that get its outputs
-        },
-    ),
-    # Where tuples, or rows, are put in order.
-    Room(
-        ("order", "gather", "rows", "histograms", "send"),
-        {},
-        {"times": _i8, "ranks": _i4, "refs": _i4, "kept": _i4, "order": _i8, "spare": _i8, "counts": _i4},
-    ),
-    Room(("send",), {}, {"sources": SOURCE, "operators": OPERATOR}),
-)
-# What the plan fixes: nobody writes it.
-FIXED: dict[str, np.dtype] = {
-    "stages": STAGE,
-    "topological": _i8,
-    "draws": OPERATOR_DRAWS,
-    "edges": EDGE,
-    "fan": _i8,  # most tuples that one service sends over an edge
-    "shuffles": SHUFFLING,
-    "key_tables": _i4,
-    "cumulative": np.dtype("f8"),
-    "arrivals": SOURCE_ARRIVAL,
-    "partitions": PARTITION,
-    "partition_task": _i4,
-    "partition_index": _i4,
-    "partition_operator": _i4,
-    "partition_host": _i4,  # partitions do not move
-    "task_host": _i4,
-    "saving": SAVING,
-}
+# What the plan fixes. It stands here, as `setup` is above this module.
 OPTIONS = np.dtype(
     [
         ("latency", "i8"),
@@ -134,8 +51,111 @@ OPTIONS = np.dtype(
     align=True,
 )
 
-RECORDS = records_of(ROOMS) | {"options": OPTIONS}
-SCAN_ARRAYS = FIXED | arrays_of(ROOMS)
+ROOMS = (
+    Room("span", {"span": SPAN, "progress": PROGRESS, "requests": REQUESTS}, {"slots": SLOT}),
+    Room(
+        "send",
+        {"sent": SENT},
+        {
+            "messages": MESSAGES,  # of each second of the span
+            "message_rows": MESSAGES,
+            "sources": SOURCE,
+            "operators": OPERATOR,
+            "boxes": BOX,
+            "box": PARCEL,
+            "outputs": PARCEL,  # of a batch; `partition` and `origin` are those that send
+        },
+    ),
+    Room(
+        "straight",
+        arrays={
+            "done": SLOT,  # a batch of services; `origin` is the task
+            "ids": np.dtype("u8"),  # of a batch: those that are served, or those of its outputs
+            "keys": _i8,  # of its outputs; before there are any, sojourns
+            "drawn": _i8,  # of a batch: service times, then waits, then the partitions that get its outputs
+        },
+    ),
+    Room("queues", {"chunk_pool": CHUNK_POOL}, {"queues": QUEUE, "chunks": QUEUED, "chunk_next": _i4}),
+    Room("servers", arrays={"servers": SERVER, "frees": _i8}),
+    Room("links", arrays={"links": LINK}),
+    Room("gather", arrays={"ranks": _i4, "refs": _i4, "kept": _i4}),
+    Room("order", arrays={"times": _i8, "order": _i8, "spare": _i8, "counts": _i4}),
+    Room("rows", {"rows": ROWS}, {"visit_rows": SPAN_ROW, **ROW_COLUMNS}),
+    Room(
+        "histograms",
+        {"binning": BINNING},
+        {**dict.fromkeys(HISTOGRAM_COUNTS, _i8), **dict.fromkeys(HISTOGRAM_PAGES, _i4)},
+    ),
+    Room(
+        "checkpoints",
+        {"round": ROUND, "remote_link": REMOTE_LINK, "saved_rows": SAVED_ROWS},
+        {
+            "round_partitions": _i8,
+            "round_offsets": _i8,
+            "task_marks": _i8,
+            "partition_marks": _i8,
+            "checkpoint_rows": CHECKPOINT,
+            "count_rows": MESSAGE_ROW,
+        },
+    ),
+    Room("heap", {"agenda": AGENDA}, {"happenings": HAPPENING}),
+    Room(
+        "kept",
+        {"log_pool": LOG_POOL},
+        {"saved": SAVED, "key_epochs": _i4, "log": ARRIVAL, "log_served": SERVED, "log_next": _i4},
+    ),
+    Room(
+        "setup",
+        {"options": OPTIONS},
+        {
+            "stages": STAGE,
+            "topological": _i8,
+            "draws": OPERATOR_DRAWS,
+            "edges": EDGE,
+            "fan": _i8,  # most tuples that one service sends over an edge
+            "shuffles": SHUFFLING,
+            "key_tables": _i4,
+            "cumulative": np.dtype("f8"),
+            "arrivals": SOURCE_ARRIVAL,
+            "partitions": PARTITION,
+            "partition_task": _i4,
+            "partition_index": _i4,
+            "partition_operator": _i4,
+            "partition_host": _i4,  # partitions do not move
+            "task_host": _i4,
+            "saving": SAVING,
+        },
+    ),
+)
+
+# Which other modules write it, and why.
+ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
+    # An operator is done by several modules in turn, each of which says how far it has come and what it lacks.
+    "span": ("send",),
+    "progress": ("gather", "links", "send"),
+    "requests": ("links", "rows", "send"),
+    # A batch of tuples goes from one loop to the next.
+    "done": ("span",),
+    "ids": ("span",),
+    "keys": ("histograms",),
+    "drawn": ("draws", "histograms", "span"),
+    "box": ("span", "straight"),
+    "boxes": ("links", "span", "straight"),
+    "sent": ("straight",),
+    # What is put in order is written by who wants it in order.
+    "times": ("gather", "histograms", "rows", "send"),
+    "ranks": ("rows",),
+    "order": ("gather",),
+    "spare": ("send",),
+    "counts": ("gather", "rows"),
+    "queues": ("span",),  # it takes a piece off a queue at once
+    "servers": ("checkpoints", "span"),  # writing a snapshot occupies a task, as a service does
+    "saved": ("checkpoints",),  # counts grow with tuples, and are cut at checkpoints
+    "log_served": ("checkpoints",),
+}
+
+RECORDS = records_of(ROOMS)
+SCAN_ARRAYS = arrays_of(ROOMS)
 
 
 class ScanState(State, arrays=SCAN_ARRAYS, records=RECORDS, type_name="holdfast.ScanState", saves=False):

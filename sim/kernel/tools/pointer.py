@@ -28,9 +28,9 @@ from sim.kernel.tools.memory_layout import LINE, records
 
 
 class Room(NamedTuple):
-    """Modules that belong together, and what they alone write."""
+    """A module, and the records and arrays that it owns: others read them and, but for listed exceptions, only read."""
 
-    modules: tuple[str, ...]  # the first one has the types of the records
+    module: str
     records: Mapping[str, np.dtype] = MappingProxyType({})
     arrays: Mapping[str, np.dtype] = MappingProxyType({})
 
