@@ -45,7 +45,7 @@ _KINDS = ("source", "map", "filter", "aggregate", "sink")
 
 
 def plane_of(kernel: Kernel) -> PlaneFactory:
-    """What makes the data plane of a kernel."""
+    """Return the factory of a kernel's data plane."""
     if kernel.name == SCAN:
         from sim.kernel.scan.plane import ScanPlane  # noqa: PLC0415 - only one of the two is loaded
 
@@ -140,7 +140,7 @@ def _found(run: _Run, rows: Sequence[Row[T]], subjects: Sequence[T]) -> Iterator
 
 @dataclass(frozen=True)
 class Row(Generic[T]):
-    """What one kind of subject can need: `why` gives the words, or None for a subject that does not need it."""
+    """The needs of one kind of subject: `why` gives the words, or None for a subject that does not need it."""
 
     why: Callable[[_Run, T], str | None]
     interfaces: tuple[type, ...] = (Plane,)

@@ -163,10 +163,10 @@ class Actions(ABC):
 
     def _check(self, action: Timed) -> None:
         """Raises ValueError if it is about something that does not exist: compiled code would not notice."""
-        s, given = self.s, action.arguments
+        state, given = self.s, action.arguments
         if action.verb == "mute" and not self._plan.may_fail:
             raise ValueError("a partition can be muted only where a host may fail: else no ids are kept for the ledger")
-        room = len(s.partitions) if action.verb == "mute" else int(s.cluster["tasks"])
+        room = len(state.partitions) if action.verb == "mute" else int(state.cluster["tasks"])
         named = given[:2] if action.verb == "send" else given[:1]
         least = CONTROL if action.verb == "send" else 0
         if not all(least <= number < room for number in named) or (action.verb == "send" and given[1] < 0):

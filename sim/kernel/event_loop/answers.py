@@ -1,4 +1,4 @@
-"""What the compiled plane is asked at samples and at the end of a run: rows and tables."""
+"""Answers of the compiled plane at samples and at the end of a run: rows and tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Answers(ABC):
 
     @abstractmethod
     def _now(self) -> None:
-        """What is asked is asked at the instant of the clock."""
+        """Move to the instant of the clock: questions are about it."""
 
     @abstractmethod
     def _flush(self) -> None:
@@ -69,7 +69,7 @@ class Answers(ABC):
         )
 
     def statistics(self) -> list[Statistic]:
-        """What each partition but those of sources has done so far."""
+        """Return the work so far of each partition but those of sources."""
         check_counts(self._plan)
         partitions = len(self._cluster.partition_task)
         rows = np.zeros((partitions, len(Statistic._fields)), np.int64)
@@ -148,9 +148,9 @@ class Answers(ABC):
     def _in_service(self) -> list[Row]:
         """Rows of what is in service."""
         return [
-            (operator, task, int(self.s.visits["arrival"][v]), int(self.s.visits["start"][v]), NEVER)
+            (operator, task, int(self.s.visits["arrival"][visit]), int(self.s.visits["start"][visit]), NEVER)
             for task, operator in enumerate(self._cluster.task_operator)
-            for v in self._chain(int(self.s.tasks["serving_head"][task]))
+            for visit in self._chain(int(self.s.tasks["serving_head"][task]))
         ]
 
     def _chain(self, head: int) -> list[int]:

@@ -57,34 +57,34 @@ HEAP, NEAR, FAR, OWN = range(4)
 
 
 @inlined
-def next_serial(s: State) -> int:
+def next_serial(state: State) -> int:
     """Return the number of the next event or sending."""
-    serial = s.clock.serial
-    s.clock.serial = serial + 1
+    serial = state.clock.serial
+    state.clock.serial = serial + 1
     return serial
 
 
 @kernel
-def next_mark(s: State) -> int:
+def next_mark(state: State) -> int:
     """Begin a pass that marks tasks, and return its number."""
-    s.clock.mark += 1
-    return s.clock.mark
+    state.clock.mark += 1
+    return state.clock.mark
 
 
 @kernel
-def next_control_number(s: State) -> int:
+def next_control_number(state: State) -> int:
     """Return the number of the next event in the order of control's own."""
-    number = s.clock.control_number
-    s.clock.control_number = number + 1
+    number = state.clock.control_number
+    state.clock.control_number = number + 1
     return number
 
 
 @kernel
-def push(s: State, time: int, rank: int, seq: int, kind: int, ref: int) -> None:
+def push(state: State, time: int, rank: int, seq: int, kind: int, ref: int) -> None:
     """Set an event."""
-    heap = s.heap
-    place = s.queue.in_heap
-    s.queue.in_heap = place + 1
+    heap = state.heap
+    place = state.queue.in_heap
+    state.queue.in_heap = place + 1
     while place > 0:
         above = (place - 1) >> 1
         e = heap[above]
@@ -101,11 +101,11 @@ def push(s: State, time: int, rank: int, seq: int, kind: int, ref: int) -> None:
 
 
 @kernel
-def pop(s: State) -> None:
+def pop(state: State) -> None:
     """Remove the first event of the heap."""
-    heap = s.heap
-    n = s.queue.in_heap - 1
-    s.queue.in_heap = n
+    heap = state.heap
+    n = state.queue.in_heap - 1
+    state.queue.in_heap = n
     if n == 0:
         heap[0].time = NEVER
         return
@@ -131,46 +131,46 @@ def pop(s: State) -> None:
 
 
 @inlined
-def push_arrival(s: State, time: int, rank: int, seq: int, v: int) -> bool:
+def push_arrival(state: State, time: int, rank: int, seq: int, visit: int) -> bool:
     """Set the arrival of a tuple; `seq` is above that of all events that were set before. Whether it is in `far`."""
-    if time == s.clock.now:
-        ring, first, count = s.near, s.queue.near_first, s.queue.near_count
+    if time == state.clock.now:
+        ring, first, count = state.near, state.queue.near_first, state.queue.near_count
     else:
-        ring, first, count = s.far, s.queue.far_first, s.queue.far_count
+        ring, first, count = state.far, state.queue.far_first, state.queue.far_count
     if count > 0:
         last = ring[(first + count - 1) & (RING - 1)]
         if count == RING or time < last.time or (time == last.time and rank < last.rank):
-            push(s, time, rank, seq, ARRIVE, v)
+            push(state, time, rank, seq, ARRIVE, visit)
             return False
     e = ring[(first + count) & (RING - 1)]
     e.time = time
     e.rank = rank
     e.seq = seq
     e.kind = ARRIVE
-    e.ref = v
-    if time == s.clock.now:
-        s.queue.near_count = count + 1
+    e.ref = visit
+    if time == state.clock.now:
+        state.queue.near_count = count + 1
         return False
-    s.queue.far_count = count + 1
+    state.queue.far_count = count + 1
     return True
 
 
 @inlined
-def push_own(s: State, time: int, task: int, kind: int, ref: int) -> None:
+def push_own(state: State, time: int, task: int, kind: int, ref: int) -> None:
     """Set an event of the rank of the task: a service ends, or a source tuple arrives."""
-    seq = next_serial(s)
-    place = s.tasks[task].place
-    leaf = (s.tournament.shape[0] >> 1) + place
-    if s.tournament[leaf] != NEVER or time >= s.queue.horizon:
-        push(s, time, SERVICE + task, seq, kind, ref)
+    seq = next_serial(state)
+    place = state.tasks[task].place
+    leaf = (state.tournament.shape[0] >> 1) + place
+    if state.tournament[leaf] != NEVER or time >= state.queue.horizon:
+        push(state, time, SERVICE + task, seq, kind, ref)
         return
-    e = s.own[place]
+    e = state.own[place]
     e.seq = seq
     e.kind = kind
     e.ref = ref
-    _replay_path(s.tournament, leaf, (time << s.queue.task_bits) + task)
-    if s.queue.vacant == place:
-        s.queue.vacant = NONE
+    _replay_path(state.tournament, leaf, (time << state.queue.task_bits) + task)
+    if state.queue.vacant == place:
+        state.queue.vacant = NONE
 
 
 @inlined
@@ -198,25 +198,25 @@ def build_tournament(tournament: np.ndarray) -> None:
 
 
 @inlined
-def replay_vacant(s: State) -> None:
+def replay_vacant(state: State) -> None:
     """Replay the tournament for the place whose event was just removed; needed before the root is read."""
-    if s.queue.vacant != NONE:
-        _replay_path(s.tournament, (s.tournament.shape[0] >> 1) + s.queue.vacant, NEVER)
-        s.queue.vacant = NONE
+    if state.queue.vacant != NONE:
+        _replay_path(state.tournament, (state.tournament.shape[0] >> 1) + state.queue.vacant, NEVER)
+        state.queue.vacant = NONE
 
 
 @inlined
-def task_of(s: State, number: int) -> int:
+def task_of(state: State, number: int) -> int:
     """The task of an own event."""
-    return number & (s.own.shape[0] - 1)
+    return number & (state.own.shape[0] - 1)
 
 
 @kernel
-def first_of(s: State) -> int:
+def first_of(state: State) -> int:
     """Where the first event is, or NONE without any; of equal instants by rank, then in the order of setting."""
     found, time, rank, seq = NONE, NEVER, 0, 0
     for place in range(4):
-        other, its_rank, its_seq, _, _ = event_at(s, place)
+        other, its_rank, its_seq, _, _ = event_at(state, place)
         if other < time or (
             other == time and found != NONE and (its_rank < rank or (its_rank == rank and its_seq < seq))
         ):
@@ -225,39 +225,45 @@ def first_of(s: State) -> int:
 
 
 @kernel
-def event_at(s: State, place: int) -> tuple[int, int, int, int, int]:
+def event_at(state: State, place: int) -> tuple[int, int, int, int, int]:
     """Instant, rank, order of setting, kind and subject of the first event there; the instant is NEVER without one."""
     if place == OWN:
-        first = s.tournament[1]
+        first = state.tournament[1]
         if first == NEVER:
             return NEVER, 0, 0, 0, 0
-        task = task_of(s, first)
-        own = s.own[s.tasks[task].place]
-        return first >> s.queue.task_bits, SERVICE + task, own.seq, own.kind, own.ref
-    e = s.heap[0] if place == HEAP else s.near[s.queue.near_first] if place == NEAR else s.far[s.queue.far_first]
+        task = task_of(state, first)
+        own = state.own[state.tasks[task].place]
+        return first >> state.queue.task_bits, SERVICE + task, own.seq, own.kind, own.ref
+    e = (
+        state.heap[0]
+        if place == HEAP
+        else state.near[state.queue.near_first]
+        if place == NEAR
+        else state.far[state.queue.far_first]
+    )
     return e.time, e.rank, e.seq, e.kind, e.ref
 
 
 @inlined
-def remove_first(s: State, place: int, time: int) -> None:
+def remove_first(state: State, place: int, time: int) -> None:
     """Remove the first event there, whose instant is the present from now on.
 
     An empty heap or ring has NEVER where the instant of its first would be: the loop reads it without asking.
     """
-    s.clock.now = time
+    state.clock.now = time
     if place == OWN:
-        s.queue.vacant = s.tasks[task_of(s, s.tournament[1])].place
+        state.queue.vacant = state.tasks[task_of(state, state.tournament[1])].place
         # Not replayed yet: mostly the next event comes at once, and does that.
-        s.tournament[(s.tournament.shape[0] >> 1) + s.queue.vacant] = NEVER
+        state.tournament[(state.tournament.shape[0] >> 1) + state.queue.vacant] = NEVER
     elif place == FAR:
-        s.queue.far_first = (s.queue.far_first + 1) & (RING - 1)
-        s.queue.far_count -= 1
-        if s.queue.far_count == 0:
-            s.far[s.queue.far_first].time = NEVER
+        state.queue.far_first = (state.queue.far_first + 1) & (RING - 1)
+        state.queue.far_count -= 1
+        if state.queue.far_count == 0:
+            state.far[state.queue.far_first].time = NEVER
     elif place == NEAR:
-        s.queue.near_first = (s.queue.near_first + 1) & (RING - 1)
-        s.queue.near_count -= 1
-        if s.queue.near_count == 0:
-            s.near[s.queue.near_first].time = NEVER
+        state.queue.near_first = (state.queue.near_first + 1) & (RING - 1)
+        state.queue.near_count -= 1
+        if state.queue.near_count == 0:
+            state.near[state.queue.near_first].time = NEVER
     else:
-        pop(s)
+        pop(state)

@@ -59,9 +59,11 @@ _NS = 1e9
 
 
 @kernel
-def fair_room(s: State, need: int) -> bool:
+def fair_room(state: State, need: int) -> bool:
     """Whether there is room for so many messages."""
-    return not s.options.fair or (s.parcel_pool.left >= need and s.fair_links.lanes + need <= s.lanes.shape[0])
+    return not state.options.fair or (
+        state.parcel_pool.left >= need and state.fair_links.lanes + need <= state.lanes.shape[0]
+    )
 
 
 @kernel
@@ -76,19 +78,19 @@ def rehash_lanes(lanes: np.ndarray, used: int, index: np.ndarray) -> None:
 
 
 @kernel
-def _lane_of(s: State, host: int, origin: int, receiver: int) -> int:
+def _lane_of(state: State, host: int, origin: int, receiver: int) -> int:
     """The number of a channel, which is made if there is none yet."""
-    index, size = s.lane_index, s.lane_index.shape[0]
+    index, size = state.lane_index, state.lane_index.shape[0]
     k = slot_of(origin, receiver, size)
     while index[k] != NONE:
         n = index[k]
-        if s.lanes[n].origin == origin and s.lanes[n].receiver == receiver:
+        if state.lanes[n].origin == origin and state.lanes[n].receiver == receiver:
             return n
         k = (k + 1) & (size - 1)
-    n = s.fair_links.lanes
-    s.fair_links.lanes = n + 1
+    n = state.fair_links.lanes
+    state.fair_links.lanes = n + 1
     index[k] = n
-    lane = s.lanes[n]
+    lane = state.lanes[n]
     lane.origin = origin
     lane.receiver = receiver
     lane.host = host
@@ -97,80 +99,80 @@ def _lane_of(s: State, host: int, origin: int, receiver: int) -> int:
 
 
 @kernel
-def _work_off(s: State, host: int) -> None:
-    h, now = s.hosts[host], s.clock.now
+def _work_off(state: State, host: int) -> None:
+    h, now = state.hosts[host], state.clock.now
     if h.active > 0:
         h.link_done += (now - h.link_changed) // h.active
     h.link_changed = now
 
 
 @kernel
-def _set_departure(s: State, host: int) -> None:
+def _set_departure(state: State, host: int) -> None:
     """Say when the next message leaves; an event that is set for an earlier instant looks again then."""
-    h = s.hosts[host]
+    h = state.hosts[host]
     if h.active == 0:
         return
-    h.due = s.clock.now + (s.lanes[h.first_lane].finish - h.link_done) * h.active
+    h.due = state.clock.now + (state.lanes[h.first_lane].finish - h.link_done) * h.active
     if h.alarm == NONE or h.due < h.alarm:
         h.alarm = h.due
-        push(s, h.due, LINK + host, next_serial(s), DEPART, host)
+        push(state, h.due, LINK + host, next_serial(state), DEPART, host)
 
 
 @kernel
-def _put_in_order(s: State, host: int, n: int) -> None:
+def _put_in_order(state: State, host: int, number: int) -> None:
     """The first message of the channel is new: find its place among those that leave."""
-    h, lane = s.hosts[host], s.lanes[n]
-    parcel = s.parcels[lane.first]
+    h, lane = state.hosts[host], state.lanes[number]
+    parcel = state.parcels[lane.first]
     lane.finish = h.link_done + parcel.work
     lane.serial = parcel.serial
     before = h.last_lane
     while before != NONE:
-        other = s.lanes[before]
+        other = state.lanes[before]
         if other.finish < lane.finish or (other.finish == lane.finish and other.serial < lane.serial):
             break
         before = other.before
     lane.before = before
     if before == NONE:
         lane.next = h.first_lane
-        h.first_lane = n
+        h.first_lane = number
     else:
-        lane.next = s.lanes[before].next
-        s.lanes[before].next = n
+        lane.next = state.lanes[before].next
+        state.lanes[before].next = number
     if lane.next == NONE:
-        h.last_lane = n
+        h.last_lane = number
     else:
-        s.lanes[lane.next].before = n
+        state.lanes[lane.next].before = number
 
 
 @kernel
-def post(s: State, host: int, origin: int, receiver: int, size: int, kind: int, ref: int, tuples: int) -> None:
+def post(state: State, host: int, origin: int, receiver: int, size: int, kind: int, ref: int, tuples: int) -> None:
     """Send a message of so many tuples over the link; what happens when it arrives is an event of that kind."""
-    p = s.parcel_pool.free
-    parcel = s.parcels[p]
-    s.parcel_pool.free = parcel.next
-    s.parcel_pool.left -= 1
-    parcel.work = np.int64(np.rint(size * _NS / s.hosts[host].rate))
-    parcel.serial = next_serial(s)
+    p = state.parcel_pool.free
+    parcel = state.parcels[p]
+    state.parcel_pool.free = parcel.next
+    state.parcel_pool.left -= 1
+    parcel.work = np.int64(np.rint(size * _NS / state.hosts[host].rate))
+    parcel.serial = next_serial(state)
     parcel.kind = kind
     parcel.ref = ref
     parcel.next = NONE
     parcel.tuples = tuples
-    parcel.posted = s.clock.now
+    parcel.posted = state.clock.now
     if _is_upload(kind):
-        s.hosts[host].uploads += 1
+        state.hosts[host].uploads += 1
     else:
-        parcel.alone = leaves_alone(s, host, parcel.work)
-    n = _lane_of(s, host, origin, receiver)
-    lane = s.lanes[n]
+        parcel.alone = leaves_alone(state, host, parcel.work)
+    n = _lane_of(state, host, origin, receiver)
+    lane = state.lanes[n]
     if lane.first != NONE:
-        s.parcels[lane.last].next = p
+        state.parcels[lane.last].next = p
         lane.last = p
         return
     lane.first = lane.last = p
-    _work_off(s, host)
-    _put_in_order(s, host, n)
-    s.hosts[host].active += 1
-    _set_departure(s, host)
+    _work_off(state, host)
+    _put_in_order(state, host, n)
+    state.hosts[host].active += 1
+    _set_departure(state, host)
 
 
 @kernel
@@ -179,113 +181,113 @@ def _is_upload(kind: int) -> bool:
 
 
 @kernel
-def _count_use(s: State, host: int, p: int) -> None:
+def _count_use(state: State, host: int, number: int) -> None:
     """A message leaves the link: count its tuples, and what checkpoints that were there with it cost them."""
-    h, parcel = s.hosts[host], s.parcels[p]
+    h, parcel = state.hosts[host], state.parcels[number]
     if _is_upload(parcel.kind):
         h.uploads -= 1
-        h.upload_left = s.clock.now
+        h.upload_left = state.clock.now
         return
     met = h.uploads > 0 or h.upload_left > parcel.posted
-    count_tuples(s, host, parcel.tuples, s.clock.now - parcel.alone if met else 0)
+    count_tuples(state, host, parcel.tuples, state.clock.now - parcel.alone if met else 0)
 
 
 @kernel
-def _free_parcel(s: State, p: int) -> None:
-    s.parcels[p].next = s.parcel_pool.free
-    s.parcel_pool.free = p
-    s.parcel_pool.left += 1
+def _free_parcel(state: State, number: int) -> None:
+    state.parcels[number].next = state.parcel_pool.free
+    state.parcel_pool.free = number
+    state.parcel_pool.left += 1
 
 
 @kernel
-def depart(s: State, host: int) -> None:
+def depart(state: State, host: int) -> None:
     """A message leaves the link, if one is due."""
-    h = s.hosts[host]
-    if h.alarm == s.clock.now:
+    h = state.hosts[host]
+    if h.alarm == state.clock.now:
         h.alarm = NONE
     if h.active == 0:
         return
-    if h.due != s.clock.now:
-        _set_alarm(s, host)
+    if h.due != state.clock.now:
+        _set_alarm(state, host)
         return
-    _work_off(s, host)
+    _work_off(state, host)
     n = h.first_lane
-    lane = s.lanes[n]
+    lane = state.lanes[n]
     h.first_lane = lane.next
     if lane.next == NONE:
         h.last_lane = NONE
     else:
-        s.lanes[lane.next].before = NONE
+        state.lanes[lane.next].before = NONE
     p = lane.first
-    lane.first = s.parcels[p].next
+    lane.first = state.parcels[p].next
     if lane.first == NONE:
         lane.last = NONE
         h.active -= 1
     else:
-        _put_in_order(s, host, n)
-    _set_departure(s, host)
-    _count_use(s, host, p)
-    kind, ref = s.parcels[p].kind, s.parcels[p].ref
-    _free_parcel(s, p)
-    _left(s, kind, ref, lane.origin, lane.receiver)
+        _put_in_order(state, host, n)
+    _set_departure(state, host)
+    _count_use(state, host, p)
+    kind, ref = state.parcels[p].kind, state.parcels[p].ref
+    _free_parcel(state, p)
+    _left(state, kind, ref, lane.origin, lane.receiver)
 
 
 @kernel
-def _set_alarm(s: State, host: int) -> None:
-    h = s.hosts[host]
+def _set_alarm(state: State, host: int) -> None:
+    h = state.hosts[host]
     if h.alarm == NONE:
         h.alarm = h.due
-        push(s, h.due, LINK + host, next_serial(s), DEPART, host)
+        push(state, h.due, LINK + host, next_serial(state), DEPART, host)
 
 
 @kernel
-def _left(s: State, kind: int, ref: int, origin: int, receiver: int) -> None:
+def _left(state: State, kind: int, ref: int, origin: int, receiver: int) -> None:
     """The message has left: set the event of its arrival."""
-    arrival = s.clock.now + s.options.latency
+    arrival = state.clock.now + state.options.latency
     rank = MESSAGE
     if kind == MARKED:
         rank = ARRIVAL
     elif kind == ARRIVE:
         rank = ARRIVAL
-        s.visits[ref].arrival = arrival
+        state.visits[ref].arrival = arrival
     elif kind == COME:
         rank = ARRIVAL
-        if s.visits[ref].kind == BUNDLE:
-            _note_arrival(s, s.visits[ref].created, arrival)
+        if state.visits[ref].kind == BUNDLE:
+            _note_arrival(state, state.visits[ref].created, arrival)
         else:
-            s.visits[ref].key = s.clock.now
+            state.visits[ref].key = state.clock.now
     elif kind == REPLAY:
-        _note_arrival(s, ref, arrival)
+        _note_arrival(state, ref, arrival)
     else:
-        s.transfers[ref].departure = s.clock.now
-    push(s, arrival, rank + receiver * RECEIVER + origin, next_serial(s), kind, ref)
+        state.transfers[ref].departure = state.clock.now
+    push(state, arrival, rank + receiver * RECEIVER + origin, next_serial(state), kind, ref)
 
 
 @kernel
-def _note_arrival(s: State, v: int, arrival: int) -> None:
+def _note_arrival(state: State, visit: int, arrival: int) -> None:
     """The tuples of a chain arrive then."""
-    while v != NONE:
-        s.visits[v].arrival = arrival
-        v = s.visits[v].next
+    while visit != NONE:
+        state.visits[visit].arrival = arrival
+        visit = state.visits[visit].next
 
 
 @kernel
-def close_link(s: State, host: int) -> None:
+def close_link(state: State, host: int) -> None:
     """The host died: nothing leaves any more. Visits that were on the link are left to those who drop them."""
-    h = s.hosts[host]
+    h = state.hosts[host]
     n = h.first_lane
     while n != NONE:
-        lane = s.lanes[n]
+        lane = state.lanes[n]
         p = lane.first
         while p != NONE:
-            following = s.parcels[p].next
-            if _is_upload(s.parcels[p].kind):
-                ref = s.parcels[p].ref
-                free_transfer(s, ref)
-            elif s.parcels[p].kind == COME or s.parcels[p].kind == MARKED:
-                ref = s.parcels[p].ref
-                free_visit(s, ref)
-            _free_parcel(s, p)
+            following = state.parcels[p].next
+            if _is_upload(state.parcels[p].kind):
+                ref = state.parcels[p].ref
+                free_transfer(state, ref)
+            elif state.parcels[p].kind == COME or state.parcels[p].kind == MARKED:
+                ref = state.parcels[p].ref
+                free_visit(state, ref)
+            _free_parcel(state, p)
             p = following
         lane.first = lane.last = NONE
         n = lane.next
@@ -294,30 +296,30 @@ def close_link(s: State, host: int) -> None:
 
 
 @kernel
-def _has_tuples(s: State, p: int) -> bool:
+def _has_tuples(state: State, number: int) -> bool:
     """Whether the message is of tuples, not a watermark or one of a protocol."""
-    kind = s.parcels[p].kind
-    return kind != MARKED and (kind != COME or s.visits[s.parcels[p].ref].kind == BUNDLE)
+    kind = state.parcels[number].kind
+    return kind != MARKED and (kind != COME or state.visits[state.parcels[number].ref].kind == BUNDLE)
 
 
 @kernel
-def least_arrival(s: State, task: int, operators: np.ndarray, before: int) -> int:
+def least_arrival(state: State, task: int, operators: np.ndarray, before: int) -> int:
     """When the last tuple that was sent to the task before that number, and is on a shared link, arrives at least.
 
     Or NONE. `operators` (n_operators,) marks the operators that count.
     """
     last = NONE
-    for n in range(s.fair_links.lanes):
-        lane = s.lanes[n]
-        if lane.receiver != task or lane.first == NONE or not operators[s.tasks[lane.origin].operator]:
+    for n in range(state.fair_links.lanes):
+        lane = state.lanes[n]
+        if lane.receiver != task or lane.first == NONE or not operators[state.tasks[lane.origin].operator]:
             continue
-        h = s.hosts[lane.host]
-        left = lane.finish - h.link_done - (s.clock.now - h.link_changed) // h.active
+        h = state.hosts[lane.host]
+        left = lane.finish - h.link_done - (state.clock.now - h.link_changed) // h.active
         p = lane.first
-        while p != NONE and s.parcels[p].serial < before:
-            if _has_tuples(s, p):
-                last = max(last, s.clock.now + left + s.options.latency)
-            p = s.parcels[p].next
+        while p != NONE and state.parcels[p].serial < before:
+            if _has_tuples(state, p):
+                last = max(last, state.clock.now + left + state.options.latency)
+            p = state.parcels[p].next
             if p != NONE:
-                left += s.parcels[p].work
+                left += state.parcels[p].work
     return last

@@ -35,34 +35,34 @@ TRANSFER = np.dtype(
 
 
 @inlined
-def new_visit(s: State) -> int:
+def new_visit(state: State) -> int:
     """Take a place for a visit."""
-    v = s.visit_pool.free
-    s.visit_pool.free = s.visits[v].next
-    s.visit_pool.left -= 1
-    return v
+    visit = state.visit_pool.free
+    state.visit_pool.free = state.visits[visit].next
+    state.visit_pool.left -= 1
+    return visit
 
 
 @inlined
-def free_visit(s: State, v: int) -> None:
+def free_visit(state: State, visit: int) -> None:
     """Give the place of a visit back."""
-    s.visits[v].next = s.visit_pool.free
-    s.visit_pool.free = v
-    s.visit_pool.left += 1
+    state.visits[visit].next = state.visit_pool.free
+    state.visit_pool.free = visit
+    state.visit_pool.left += 1
 
 
 @kernel
-def new_transfer(s: State) -> int:
+def new_transfer(state: State) -> int:
     """Take a place for a transfer."""
-    made = s.transfer_pool.free
-    s.transfer_pool.free = s.transfers[made].next
-    s.transfer_pool.left -= 1
+    made = state.transfer_pool.free
+    state.transfer_pool.free = state.transfers[made].next
+    state.transfer_pool.left -= 1
     return made
 
 
 @kernel
-def free_transfer(s: State, transfer: Any) -> None:
+def free_transfer(state: State, transfer: Any) -> None:
     """Give the place of a transfer back."""
-    s.transfers[transfer].next = s.transfer_pool.free
-    s.transfer_pool.free = transfer
-    s.transfer_pool.left += 1
+    state.transfers[transfer].next = state.transfer_pool.free
+    state.transfer_pool.free = transfer
+    state.transfer_pool.left += 1

@@ -70,7 +70,7 @@ class Moves(ABC):
         instances.own(self.s, instance)
 
     def copy_kept(self, sender: int, receiver: int, other: int) -> None:
-        """What is kept for a receiver is kept for another one, too."""
+        """Keep for another receiver, too, all that is kept for one."""
         self._act()
         self._room(int(self.s.partitions["kept_rows"][sender]) + 2)
         instances.copy_kept(self.s, sender, receiver, other)

@@ -1,4 +1,4 @@
-"""What the listener is to be told before the next event: numbers that Python reads when the loop has returned."""
+"""Notices to the listener: numbers that Python reads when the loop has returned, before the next event."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOLD = np.dtype([("count", "i8")])  # notices that wait
 
 
 @inlined
-def notify(s: State, notice: int) -> None:
+def notify(state: State, notice: int) -> None:
     """Tell the listener, once this event is over; the loop has seen that there is room."""
-    s.notices[s.told.count] = notice
-    s.told.count += 1
+    state.notices[state.told.count] = notice
+    state.told.count += 1

@@ -237,7 +237,7 @@ class CompiledPlane(Actions, Moves, Answers):
         self.s.partitions["live_at"][partition] = self.s.clock["serial"]
 
     def release(self, partition: int) -> None:
-        """What the partition held goes in front of its task's queue."""
+        """Put the tuples that the partition held in front of its task's queue."""
         fan = int(self.s.options["fan_out"])
         self._room((fan + 2) * (int(self.s.partitions["held_n"][partition]) + 2))
         verbs.release(self.s, partition)

@@ -90,112 +90,114 @@ def chained(links: np.ndarray, old: int, free: int) -> None:
     links[-1] = free
 
 
-def more_places(s: State, name: str, need: int) -> None:
+def more_places(state: State, name: str, need: int) -> None:
     """Make room for so many items of a pool of that name."""
-    pool, old = getattr(s, f"{name}_pool"), getattr(s, f"{name}s")
+    pool, old = getattr(state, f"{name}_pool"), getattr(state, f"{name}s")
     missing = need - int(pool["left"])
     if missing > 0:
         made = longer(old, old.shape[0] + missing)
         chained(made["next"], old.shape[0], int(pool["free"]))
         pool["free"] = old.shape[0]
         pool["left"] += made.shape[0] - old.shape[0]
-        setattr(s, f"{name}s", made)
+        setattr(state, f"{name}s", made)
 
 
-def grown(s: State, need: int, burst: int = 0) -> None:
+def grown(state: State, need: int, burst: int = 0) -> None:
     """Make room for `need` tuples and events, and rows of control.
 
     `burst` is how many more are sent, and not processed, at the end of windows.
     """
     sent = need + burst
     for name in ("visit", "transfer", "note"):
-        more_places(s, name, need if name == "transfer" else sent)
-    missing = sent - int(s.node_pool["left"])
+        more_places(state, name, need if name == "transfer" else sent)
+    missing = sent - int(state.node_pool["left"])
     if missing > 0:
-        before = s.nodes.shape[0] // NODES
-        made = longer(s.nodes, NODES * (before + missing))
-        chained(made["next"][::NODES], before, int(s.node_pool["free"]))
-        s.node_pool["free"] = before
-        s.node_pool["left"] += made.shape[0] // NODES - before
-        s.nodes = made
-    if s.options["paced"] and s.services.shape[0] < s.visits.shape[0]:
-        s.services = longer(s.services, s.visits.shape[0])
-    _more_chunks(s, need)
-    if int(s.queue["in_heap"]) + sent > s.heap.shape[0]:
-        s.heap = longer(s.heap, int(s.queue["in_heap"]) + sent)
-    if int(s.tables["pairs"]) + sent > s.pairs.shape[0]:
-        pairs = longer(s.pairs, int(s.tables["pairs"]) + sent)
+        before = state.nodes.shape[0] // NODES
+        made = longer(state.nodes, NODES * (before + missing))
+        chained(made["next"][::NODES], before, int(state.node_pool["free"]))
+        state.node_pool["free"] = before
+        state.node_pool["left"] += made.shape[0] // NODES - before
+        state.nodes = made
+    if state.options["paced"] and state.services.shape[0] < state.visits.shape[0]:
+        state.services = longer(state.services, state.visits.shape[0])
+    _more_chunks(state, need)
+    if int(state.queue["in_heap"]) + sent > state.heap.shape[0]:
+        state.heap = longer(state.heap, int(state.queue["in_heap"]) + sent)
+    if int(state.tables["pairs"]) + sent > state.pairs.shape[0]:
+        pairs = longer(state.pairs, int(state.tables["pairs"]) + sent)
         index = np.full(power(2 * pairs.shape[0]), NONE, np.int32)
-        hash_tables.rehash_pairs(pairs, int(s.tables["pairs"]), index)
-        s.pairs, s.pair_index = pairs, index
-    more_positions(s, need)
-    if 2 * (int(s.tables["keys"]) + need) > s.keys.shape[0]:
-        made = _vacant(records(power(4 * (int(s.tables["keys"]) + need)), KEY))
-        hash_tables.rehash_keys(s, made)
-        s.keys = made
-    if s.options["fair"]:
-        _more_lanes(s, sent)
-    _more_rows(s, need)
+        hash_tables.rehash_pairs(pairs, int(state.tables["pairs"]), index)
+        state.pairs, state.pair_index = pairs, index
+    more_positions(state, need)
+    if 2 * (int(state.tables["keys"]) + need) > state.keys.shape[0]:
+        made = _vacant(records(power(4 * (int(state.tables["keys"]) + need)), KEY))
+        hash_tables.rehash_keys(state, made)
+        state.keys = made
+    if state.options["fair"]:
+        _more_lanes(state, sent)
+    _more_rows(state, need)
 
 
-def forget_ids(s: State, need: int) -> None:
+def forget_ids(state: State, need: int) -> None:
     """Where ids of `need` more tuples find no room, forget those that nobody can ask for.
 
     That takes as long as all that is kept or waits is large. So there is room afterwards for a part of that.
     """
-    if not s.options["forgets_ids"] or (
-        s.chunk_pool["left"] >= need and 2 * (s.tables["positions"] + need) <= len(s.positions)
+    if not state.options["forgets_ids"] or (
+        state.chunk_pool["left"] >= need and 2 * (state.tables["positions"] + need) <= len(state.positions)
     ):
         return
-    forgetting.forget(s)
-    looked_at = (s.visits.shape[0] + s.nodes.shape[0] + s.pairs.shape[0] + s.partitions.shape[0]) // _PART
-    _more_chunks(s, need + max(s.log_next.shape[0] // 2, looked_at // CHUNK))
-    if not s.ids["clean"]:
-        more_positions(s, need + max(s.positions.shape[0] // 4, looked_at))
+    forgetting.forget(state)
+    looked_at = (
+        state.visits.shape[0] + state.nodes.shape[0] + state.pairs.shape[0] + state.partitions.shape[0]
+    ) // _PART
+    _more_chunks(state, need + max(state.log_next.shape[0] // 2, looked_at // CHUNK))
+    if not state.ids["clean"]:
+        more_positions(state, need + max(state.positions.shape[0] // 4, looked_at))
 
 
-def _more_chunks(s: State, need: int) -> None:
-    missing = need - int(s.chunk_pool["left"])
+def _more_chunks(state: State, need: int) -> None:
+    missing = need - int(state.chunk_pool["left"])
     if missing > 0:
-        before = s.log_next.shape[0]
-        links = longer(s.log_next, before + missing)
-        chained(links, before, int(s.chunk_pool["free"]))
-        s.chunk_pool["free"] = before
-        s.chunk_pool["left"] += links.shape[0] - before
+        before = state.log_next.shape[0]
+        links = longer(state.log_next, before + missing)
+        chained(links, before, int(state.chunk_pool["free"]))
+        state.chunk_pool["free"] = before
+        state.chunk_pool["left"] += links.shape[0] - before
         log = np.zeros(links.shape[0] * CHUNK, np.uint64)
-        log[: s.log.shape[0]] = s.log
-        s.log, s.log_next, s.log_newest = log, links, longer(s.log_newest, links.shape[0])
+        log[: state.log.shape[0]] = state.log
+        state.log, state.log_next, state.log_newest = log, links, longer(state.log_newest, links.shape[0])
 
 
-def more_positions(s: State, need: int) -> None:
+def more_positions(state: State, need: int) -> None:
     """Make room for the positions of `need` more tuples."""
-    used = int(s.tables["positions"]) + need
-    if 2 * used > s.positions.shape[0]:
+    used = int(state.tables["positions"]) + need
+    if 2 * used > state.positions.shape[0]:
         made = _vacant(records(power(3 * used), POSITION))
-        hash_tables.rehash_positions(s.positions, made)
-        s.positions = made
+        hash_tables.rehash_positions(state.positions, made)
+        state.positions = made
 
 
-def _more_lanes(s: State, need: int) -> None:
-    more_places(s, "parcel", need)
-    used = int(s.fair_links["lanes"])
-    if used + need > s.lanes.shape[0]:
-        lanes = longer(s.lanes, used + need)
+def _more_lanes(state: State, need: int) -> None:
+    more_places(state, "parcel", need)
+    used = int(state.fair_links["lanes"])
+    if used + need > state.lanes.shape[0]:
+        lanes = longer(state.lanes, used + need)
         index = np.full(power(2 * lanes.shape[0]), NONE, np.int32)
         fair_links.rehash_lanes(lanes, used, index)
-        s.lanes, s.lane_index = lanes, index
+        state.lanes, state.lane_index = lanes, index
 
 
-def _more_rows(s: State, need: int) -> None:
-    if int(s.checkpointing["rows"]) + need > s.checkpoint_rows.shape[0]:
-        s.checkpoint_rows = longer(s.checkpoint_rows, int(s.checkpointing["rows"]) + need)
-    if int(s.messages["rows"]) + 16 > s.message_rows.shape[0]:
-        s.message_rows = longer(s.message_rows, 0)
-    visits, dropped, told = s.visits.shape[0], int(s.drops["rows"]), int(s.told["count"])
-    if dropped + visits > s.dropped_rows.shape[0]:
-        s.dropped_rows = longer(s.dropped_rows, dropped + visits, dropped)
-    if told + visits > s.notices.shape[0]:
-        s.notices = longer(s.notices, told + visits, told)
+def _more_rows(state: State, need: int) -> None:
+    if int(state.checkpointing["rows"]) + need > state.checkpoint_rows.shape[0]:
+        state.checkpoint_rows = longer(state.checkpoint_rows, int(state.checkpointing["rows"]) + need)
+    if int(state.messages["rows"]) + 16 > state.message_rows.shape[0]:
+        state.message_rows = longer(state.message_rows, 0)
+    visits, dropped, told = state.visits.shape[0], int(state.drops["rows"]), int(state.told["count"])
+    if dropped + visits > state.dropped_rows.shape[0]:
+        state.dropped_rows = longer(state.dropped_rows, dropped + visits, dropped)
+    if told + visits > state.notices.shape[0]:
+        state.notices = longer(state.notices, told + visits, told)
 
 
 def power(least: int) -> int:
@@ -203,83 +205,83 @@ def power(least: int) -> int:
     return 1 << max(1, (least - 1).bit_length())
 
 
-def with_rule(s: State) -> None:
+def with_rule(state: State) -> None:
     """Make room for one more rule of a task."""
-    if int(s.rule_pool["free"]) == NONE:
-        old = s.rules.shape[0]
-        made = longer(s.rules, old + 1)
+    if int(state.rule_pool["free"]) == NONE:
+        old = state.rules.shape[0]
+        made = longer(state.rules, old + 1)
         chained(made["next"], old, NONE)
-        s.rule_pool["free"], s.rules = old, made
+        state.rule_pool["free"], state.rules = old, made
 
 
-def with_partition(s: State, partition: int) -> None:
+def with_partition(state: State, partition: int) -> None:
     """Make room for a partition with this number."""
-    if partition >= s.partitions.shape[0]:
-        s.partitions = extended(s.partitions, partition + 1)
+    if partition >= state.partitions.shape[0]:
+        state.partitions = extended(state.partitions, partition + 1)
 
 
-def with_actions(s: State, timed: np.ndarray) -> int:
+def with_actions(state: State, timed: np.ndarray) -> int:
     """Put timed actions behind those there are; the number of the first."""
-    first = s.timed.shape[0]
-    s.timed = np.concatenate([s.timed, timed])
+    first = state.timed.shape[0]
+    state.timed = np.concatenate([state.timed, timed])
     return first
 
 
-def with_task(s: State, task: int) -> None:
+def with_task(state: State, task: int) -> None:
     """Make room for a task with this number."""
-    if task >= s.tasks.shape[0]:
-        s.tasks = longer(s.tasks, task + 1)
-    if task >= s.own.shape[0]:
-        _more_own(s, task + 1)
+    if task >= state.tasks.shape[0]:
+        state.tasks = longer(state.tasks, task + 1)
+    if task >= state.own.shape[0]:
+        _more_own(state, task + 1)
 
 
-def _more_own(s: State, tasks: int) -> None:
+def _more_own(state: State, tasks: int) -> None:
     """Room for the own events of so many tasks; an instant that is too far away now goes to the heap."""
-    old, leaves = s.own.shape[0], power(tasks)
+    old, leaves = state.own.shape[0], power(tasks)
     bits = leaves.bit_length() - 1
     if bits % 2:  # a power of four
         bits, leaves = bits + 1, 2 * leaves
-    before, held = int(s.queue["task_bits"]), s.tournament[old:]
+    before, held = int(state.queue["task_bits"]), state.tournament[old:]
     places = np.flatnonzero(held != NEVER)
     times, whose = held[places] >> before, held[places] & (old - 1)
     horizon = 1 << (62 - bits)
     far = times >= horizon
-    if int(s.queue["in_heap"]) + int(far.sum()) > s.heap.shape[0]:
-        s.heap = longer(s.heap, int(s.queue["in_heap"]) + int(far.sum()))
+    if int(state.queue["in_heap"]) + int(far.sum()) > state.heap.shape[0]:
+        state.heap = longer(state.heap, int(state.queue["in_heap"]) + int(far.sum()))
     for place, time, task in zip(places[far].tolist(), times[far].tolist(), whose[far].tolist(), strict=True):
-        e = s.own[place]
-        push(s, time, SERVICE + task, int(e["seq"]), int(e["kind"]), int(e["ref"]))
+        e = state.own[place]
+        push(state, time, SERVICE + task, int(e["seq"]), int(e["kind"]), int(e["ref"]))
     own, tournament = records(leaves, OWN_EVENT), np.full(2 * leaves, NEVER)
-    own[:old] = s.own
+    own[:old] = state.own
     tournament[leaves + places[~far]] = (times[~far] << bits) + whose[~far]
     events.build_tournament(tournament)
-    s.own, s.tournament = own, tournament
-    s.queue["task_bits"], s.queue["horizon"] = bits, horizon
+    state.own, state.tournament = own, tournament
+    state.queue["task_bits"], state.queue["horizon"] = bits, horizon
 
 
-def with_cores(s: State, count: int) -> int:
+def with_cores(state: State, count: int) -> int:
     """The number of so many more cores that nobody shares yet."""
-    number = s.cores.shape[0]
+    number = state.cores.shape[0]
     made = np.zeros(number + 1, CORES)
-    made[:number] = s.cores
+    made[:number] = state.cores
     made[number] = (count, NONE, NONE)
-    s.cores = made
+    state.cores = made
     return number
 
 
-def refilled(s: State, source: int, stream: ArrivalStream) -> None:
+def refilled(state: State, source: int, stream: ArrivalStream) -> None:
     """The next block of arrivals behind those that are not emitted yet."""
-    b = s.sources[source]
+    b = state.sources[source]
     begin, room, first = int(b["offset"]), int(b["room"]), int(b["emitted"])
     place = begin - int(b["base"])
-    kept = s.arrivals[place + first : place + int(b["have"])].copy()
+    kept = state.arrivals[place + first : place + int(b["have"])].copy()
     if kept.shape[0] + stream.block > room:
-        begin, room = s.arrivals.shape[0], 2 * (kept.shape[0] + stream.block)
+        begin, room = state.arrivals.shape[0], 2 * (kept.shape[0] + stream.block)
         arrivals_ = records(begin + room, SOURCE_ARRIVAL)
-        arrivals_[:begin] = s.arrivals
-        s.arrivals = arrivals_
+        arrivals_[:begin] = state.arrivals
+        state.arrivals = arrivals_
         b["offset"], b["room"] = begin, room
     end = begin + kept.shape[0]
-    s.arrivals[begin:end] = kept
-    found = stream.fill(s.arrivals[end : begin + room])
+    state.arrivals[begin:end] = kept
+    found = stream.fill(state.arrivals[end : begin + room])
     b["base"], b["have"], b["more"] = first, first + kept.shape[0] + found, found > 0

@@ -1,4 +1,4 @@
-"""What the event loop keeps of tuples: rows in the columns of the recording, or what is to be added to histograms.
+"""The record of tuples: rows in the columns of the recording, or rows that are soon added to histograms.
 
 A tuple that takes no time, at its source or at a sink without a service, is no row where histograms are kept: those of
 an operator in an interval are a number.
@@ -42,21 +42,21 @@ Kept = TupleRecording | HistogramRecording
 
 
 @inlined
-def record_visit(s: State, operator: int, task: int, arrival: int, start: int, end: int) -> None:
+def record_visit(state: State, operator: int, task: int, arrival: int, start: int, end: int) -> None:
     """A service that ends now."""
-    n = s.recording.visit_rows
-    if s.recording.by_column:
-        s.recording.visit_rows = n + 1
-        s.visit_operator[n] = operator
-        s.visit_task[n] = task
-        s.visit_arrival[n] = arrival
-        s.visit_start[n] = start
-        s.visit_end[n] = end
+    n = state.recording.visit_rows
+    if state.recording.by_column:
+        state.recording.visit_rows = n + 1
+        state.visit_operator[n] = operator
+        state.visit_task[n] = task
+        state.visit_arrival[n] = arrival
+        state.visit_start[n] = start
+        state.visit_end[n] = end
     elif arrival == end:
-        _pass(s, operator, end)
+        _pass(state, operator, end)
     else:
-        s.recording.visit_rows = n + 1
-        row = s.visit_rows[n]
+        state.recording.visit_rows = n + 1
+        row = state.visit_rows[n]
         row.operator = operator
         row.task = task
         row.arrival = arrival
@@ -65,35 +65,35 @@ def record_visit(s: State, operator: int, task: int, arrival: int, start: int, e
 
 
 @inlined
-def _pass(s: State, operator: int, now: int) -> None:
-    if now >= s.recording.passing_until:
-        _next_interval(s, now)
-    s.passed[s.recording.passing + 2 * s.recording.intervals * operator] += 1
+def _pass(state: State, operator: int, now: int) -> None:
+    if now >= state.recording.passing_until:
+        _next_interval(state, now)
+    state.passed[state.recording.passing + 2 * state.recording.intervals * operator] += 1
 
 
 @kernel
-def _next_interval(s: State, now: int) -> None:
+def _next_interval(state: State, now: int) -> None:
     """Find the interval of an instant; what is before the end of the warm-up and behind it is counted apart."""
-    begin = now - now % s.recording.interval_length
-    s.recording.passing = 2 * (now // s.recording.interval_length)
-    s.recording.passing_until = begin + s.recording.interval_length
-    if now >= s.options.warmup:
-        s.recording.passing += 1
+    begin = now - now % state.recording.interval_length
+    state.recording.passing = 2 * (now // state.recording.interval_length)
+    state.recording.passing_until = begin + state.recording.interval_length
+    if now >= state.options.warmup:
+        state.recording.passing += 1
     else:
-        s.recording.passing_until = min(s.recording.passing_until, s.options.warmup)
+        state.recording.passing_until = min(state.recording.passing_until, state.options.warmup)
 
 
 @inlined
-def record_delivery(s: State, operator: int, created: int, now: int) -> None:
+def record_delivery(state: State, operator: int, created: int, now: int) -> None:
     """A sink accepts a tuple."""
-    n = s.recording.delivery_rows
-    s.recording.delivery_rows = n + 1
-    if s.recording.by_column:
-        s.delivery_operator[n] = operator
-        s.delivery_created[n] = created
-        s.delivery_at[n] = now
+    n = state.recording.delivery_rows
+    state.recording.delivery_rows = n + 1
+    if state.recording.by_column:
+        state.delivery_operator[n] = operator
+        state.delivery_created[n] = created
+        state.delivery_at[n] = now
     else:
-        row = s.delivery_rows[n]
+        row = state.delivery_rows[n]
         row.operator = operator
         row.created = created
         row.delivered = now
@@ -124,45 +124,45 @@ def _columns(recording: TupleRecording) -> dict[str, np.ndarray]:
     return dict(zip(VISIT_COLUMNS, visits, strict=True)) | dict(zip(DELIVERY_COLUMNS, deliveries, strict=True))
 
 
-def make_room(s: State, recording: Kept, need: int) -> None:
+def make_room(state: State, recording: Kept, need: int) -> None:
     """Let there be room for what `need` more services leave."""
     if (
         max(
-            s.recording["visit_rows"] - s.recording["visit_room"],
-            s.recording["delivery_rows"] - s.recording["delivery_room"],
+            state.recording["visit_rows"] - state.recording["visit_room"],
+            state.recording["delivery_rows"] - state.recording["delivery_room"],
         )
         + need
         <= 0
     ):
         return
-    hand_over(s, recording)
+    hand_over(state, recording)
     if isinstance(recording, TupleRecording):
         recording.make_room(need)
         for name, column in _columns(recording).items():
-            setattr(s, name, column)
-        s.recording["visit_room"], s.recording["delivery_room"] = s.visit_end.size, s.delivery_at.size
-    elif need > s.recording["visit_room"]:
+            setattr(state, name, column)
+        state.recording["visit_room"], state.recording["delivery_room"] = state.visit_end.size, state.delivery_at.size
+    elif need > state.recording["visit_room"]:
         rows = 2 * need
-        s.visit_rows, s.delivery_rows = np.zeros(rows, VISIT_ROW), np.zeros(rows, DELIVERY_ROW)
-        s.recording["visit_room"] = s.recording["delivery_room"] = rows
+        state.visit_rows, state.delivery_rows = np.zeros(rows, VISIT_ROW), np.zeros(rows, DELIVERY_ROW)
+        state.recording["visit_room"] = state.recording["delivery_room"] = rows
 
 
-def hand_over(s: State, recording: Kept) -> None:
+def hand_over(state: State, recording: Kept) -> None:
     """Tell the recording of all rows."""
-    visits, deliveries = int(s.recording["visit_rows"]), int(s.recording["delivery_rows"])
+    visits, deliveries = int(state.recording["visit_rows"]), int(state.recording["delivery_rows"])
     if isinstance(recording, TupleRecording):
         recording.take(visits, deliveries)
         return
-    recording.add_visits(_plain(s.visit_rows[:visits]))
-    recording.add_deliveries(_plain(s.delivery_rows[:deliveries]))
-    s.recording["visit_rows"] = s.recording["delivery_rows"] = 0
+    recording.add_visits(_plain(state.visit_rows[:visits]))
+    recording.add_deliveries(_plain(state.delivery_rows[:deliveries]))
+    state.recording["visit_rows"] = state.recording["delivery_rows"] = 0
 
 
-def hand_over_passed(s: State, recording: Kept) -> None:
+def hand_over_passed(state: State, recording: Kept) -> None:
     """Tell the recording of what took no time."""
     if isinstance(recording, HistogramRecording):
-        recording.add_passed(s.passed.reshape(-1, int(s.recording["intervals"]), 2))
-        s.passed[:] = 0
+        recording.add_passed(state.passed.reshape(-1, int(state.recording["intervals"]), 2))
+        state.passed[:] = 0
 
 
 def _plain(rows: np.ndarray) -> np.ndarray:

@@ -99,7 +99,7 @@ def _has_event_time(operator: OperatorPlan) -> bool:
 
 
 def operator_records(plan: RunPlan) -> np.ndarray:
-    """What is fixed about each operator (n_operators,)."""
+    """Return the records of the operators (n_operators,)."""
     made = np.zeros(len(plan.operators), OPERATOR)
     edge = 0
     for record, operator in zip(made, plan.operators, strict=True):
@@ -127,7 +127,7 @@ def operator_records(plan: RunPlan) -> np.ndarray:
 
 
 def edge_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
-    """What is fixed about each edge (n_edges,), and the key groups of keys that they refer to."""
+    """Return the records of the edges (n_edges,), and the key groups of keys that they refer to."""
     kinds = {"broadcast": BROADCAST, "forward": FORWARD, "shuffle": SHUFFLE}
     rows, tables, offset = [], [], 0
     for operator in plan.operators:

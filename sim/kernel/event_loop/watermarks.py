@@ -17,11 +17,11 @@ from sim.kernel.tools.pointer import State
 
 
 @kernel
-def pass_mark(s: State, origin: int, task: int, event: int) -> None:
+def pass_mark(state: State, origin: int, task: int, event: int) -> None:
     """Send a watermark behind all that the task of origin has left to send."""
-    t = s.tasks[origin]
-    v = new_visit(s)
-    e = s.visits[v]
+    t = state.tasks[origin]
+    visit = new_visit(state)
+    e = state.visits[visit]
     e.id = 0
     e.created = 0
     e.key = event
@@ -35,22 +35,22 @@ def pass_mark(s: State, origin: int, task: int, event: int) -> None:
     e.wire = 0
     e.arrived = 0
     e.replayed = 0
-    e.serial = next_serial(s)
+    e.serial = next_serial(state)
     if t.unsent_head == NONE:
-        send_mark(s, v)
+        send_mark(state, visit)
     else:
-        put_behind(s, v, origin)
+        put_behind(state, visit, origin)
 
 
 @kernel
-def send_mark(s: State, v: int) -> None:
+def send_mark(state: State, visit: int) -> None:
     """It goes out now."""
-    e = s.visits[v]
-    host, origin, task = s.tasks[e.origin].host, e.origin, e.task
-    arrival = s.clock.now
-    if host != s.tasks[task].host:
-        if s.hosts[host].fair:
-            post(s, host, origin, task, 0, MARKED, v, 0)
+    e = state.visits[visit]
+    host, origin, task = state.tasks[e.origin].host, e.origin, e.task
+    arrival = state.clock.now
+    if host != state.tasks[task].host:
+        if state.hosts[host].fair:
+            post(state, host, origin, task, 0, MARKED, visit, 0)
             return
-        arrival = departure(s, host, 0, 0) + s.options.latency
-    push(s, arrival, ARRIVAL + task * RECEIVER + origin, next_serial(s), MARKED, v)
+        arrival = departure(state, host, 0, 0) + state.options.latency
+    push(state, arrival, ARRIVAL + task * RECEIVER + origin, next_serial(state), MARKED, visit)

@@ -1,4 +1,4 @@
-"""What is to happen to the checkpoints of a scan: a heap by time, rank and number."""
+"""The agenda of a scan's checkpoints: a heap by time, rank and number."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ HAPPENING = np.dtype(
 
 
 @kernel
-def _before(s: State, one: int, other: int) -> bool:
-    a, b = s.happenings[one], s.happenings[other]
+def _before(state: State, one: int, other: int) -> bool:
+    a, b = state.happenings[one], state.happenings[other]
     if a.time != b.time:
         return a.time < b.time
     if a.rank != b.rank:
@@ -36,45 +36,45 @@ def _before(s: State, one: int, other: int) -> bool:
 
 
 @kernel
-def _swap(s: State, one: int, other: int) -> None:
-    spare = s.happenings.shape[0] - 1
-    s.happenings[spare] = s.happenings[one]
-    s.happenings[one] = s.happenings[other]
-    s.happenings[other] = s.happenings[spare]
+def _swap(state: State, one: int, other: int) -> None:
+    spare = state.happenings.shape[0] - 1
+    state.happenings[spare] = state.happenings[one]
+    state.happenings[one] = state.happenings[other]
+    state.happenings[other] = state.happenings[spare]
 
 
 @kernel
-def put(s: State, time: int, rank: int, kind: int, partition: int, count: int, size: int, row: int) -> None:
+def put(state: State, time: int, rank: int, kind: int, partition: int, count: int, size: int, row: int) -> None:
     """Something is to happen at an instant."""
-    n = s.agenda.count
-    s.agenda.count = n + 1
-    s.agenda.serial += 1
-    e = s.happenings[n]
+    n = state.agenda.count
+    state.agenda.count = n + 1
+    state.agenda.serial += 1
+    e = state.happenings[n]
     e.time = time
     e.rank = rank
-    e.serial = s.agenda.serial
+    e.serial = state.agenda.serial
     e.count = count
     e.bytes = size
     e.row = row
     e.partition = partition
     e.kind = kind
-    while n > 0 and _before(s, n, (n - 1) // 2):
-        _swap(s, n, (n - 1) // 2)
+    while n > 0 and _before(state, n, (n - 1) // 2):
+        _swap(state, n, (n - 1) // 2)
         n = (n - 1) // 2
 
 
 @kernel
-def remove_first(s: State) -> None:
+def remove_first(state: State) -> None:
     """The first has happened."""
-    s.agenda.count -= 1
-    n = s.agenda.count
-    s.happenings[0] = s.happenings[n]
+    state.agenda.count -= 1
+    n = state.agenda.count
+    state.happenings[0] = state.happenings[n]
     place = 0
     while 2 * place + 1 < n:
         below = 2 * place + 1
-        if below + 1 < n and _before(s, below + 1, below):
+        if below + 1 < n and _before(state, below + 1, below):
             below += 1
-        if not _before(s, below, place):
+        if not _before(state, below, place):
             return
-        _swap(s, below, place)
+        _swap(state, below, place)
         place = below

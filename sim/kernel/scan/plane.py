@@ -87,8 +87,8 @@ class ScanPlane:
 
     def _sum_up(self) -> None:
         """Add up the messages of the last seconds."""
-        s = self.s
-        for second, *numbers in s.message_rows[: int(self.s.sent["rows"])].tolist():
+        state = self.s
+        for second, *numbers in state.message_rows[: int(self.s.sent["rows"])].tolist():
             before = self._messages.get(second, [0, 0, 0, 0])
             self._messages[second] = [one + more for one, more in zip(before, numbers, strict=True)]
         self.s.sent["rows"] = 0
@@ -153,28 +153,28 @@ class ScanPlane:
 
         What was sent to each operator is what it applied and what is on its way, by number and sum of the ids.
         """
-        s = self.s
-        applied, total = s.operators["applied"].copy(), s.operators["sum"].copy()
+        state = self.s
+        applied, total = state.operators["applied"].copy(), state.operators["sum"].copy()
         for operators, parcels in self._coming():
             applied += np.bincount(operators, minlength=applied.size)
             np.add.at(total, operators, parcels["id"])  # modulo 2^64
-        sum_queues(s, applied, total)
-        boxes = s.boxes[:-1]
+        sum_queues(state, applied, total)
+        boxes = state.boxes[:-1]
         if not np.array_equal(boxes["sent"], applied) or not np.array_equal(boxes["sum"], total):
             raise RuntimeError("the audit failed: tuples were lost or processed twice although no host failed")
         return [
-            (index, int(s.operators["applied"][index]), 0, 0)
+            (index, int(state.operators["applied"][index]), 0, 0)
             for index, plan in enumerate(self._plan.operators)
             if not plan.is_source
         ]
 
     def _coming(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(operators, tuples), both (n,), of all that is on its way and in service, but for what waits in queues."""
-        s = self.s
-        *boxes, links = [s.box[int(box["first"]) :][: int(box["n"])] for box in s.boxes]
+        state = self.s
+        *boxes, links = [state.box[int(box["first"]) :][: int(box["n"])] for box in state.boxes]
         for operator, parcels in enumerate(boxes):
             yield np.full(parcels.size, operator), parcels
-        yield s.partition_operator[links["partition"]], links
+        yield state.partition_operator[links["partition"]], links
         tasks, served = self._served()
         yield self._task_operator[tasks], served
 

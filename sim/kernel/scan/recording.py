@@ -1,4 +1,4 @@
-"""What the scan and the recording of a run share: the columns of rows, or the arrays of histograms."""
+"""Arrays that the scan and the recording of a run share: the columns of rows, or the arrays of histograms."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ def _columns(recording: TupleRecording) -> dict[str, np.ndarray]:
     return dict(zip(VISIT_COLUMNS, visits, strict=True)) | dict(zip(DELIVERY_COLUMNS, deliveries, strict=True))
 
 
-def grow(s: State, recording: Kept, need: int) -> None:
+def grow(state: State, recording: Kept, need: int) -> None:
     """Make room for what `need` more services leave."""
     if isinstance(recording, HistogramRecording):
         recording.make_room(need)
-        s.pages = recording.shared()["pages"]
+        state.pages = recording.shared()["pages"]
         return
-    hand_over(s, recording)
-    rows, room = int(s.rows["visits"]), s.visit_rows.shape[0]
+    hand_over(state, recording)
+    rows, room = int(state.rows["visits"]), state.visit_rows.shape[0]
     if room - rows < max(need, room // 8):
         longer = np.zeros(2 * room + need, SPAN_ROW)
-        longer[:rows] = s.visit_rows[:rows]
-        s.visit_rows = longer
-    recording.make_room(s.visit_rows.shape[0] + 1)
+        longer[:rows] = state.visit_rows[:rows]
+        state.visit_rows = longer
+    recording.make_room(state.visit_rows.shape[0] + 1)
     for name, column in _columns(recording).items():
-        setattr(s, name, column)
+        setattr(state, name, column)
 
 
-def hand_over(s: State, recording: Kept) -> None:
+def hand_over(state: State, recording: Kept) -> None:
     """Tell the recording how many rows it has now."""
     if isinstance(recording, TupleRecording):
-        recording.take(int(s.rows["sorted"]), int(s.rows["deliveries"]))
+        recording.take(int(state.rows["sorted"]), int(state.rows["deliveries"]))

@@ -39,11 +39,11 @@ ROW_COLUMNS = {
 
 
 @kernel
-def add_arrivals(s: State, operator: int, task: Any, first: int, n: int) -> None:
+def add_arrivals(state: State, operator: int, task: Any, first: int, n: int) -> None:
     """Rows of n arrivals from this place on; there must be room for them."""
-    rows = s.rows.visits
+    rows = state.rows.visits
     for k in range(n):
-        row, at = s.visit_rows[rows + k], s.arrivals[first + k].time
+        row, at = state.visit_rows[rows + k], state.arrivals[first + k].time
         row.arrival = at
         row.start = at
         row.end = at
@@ -51,17 +51,17 @@ def add_arrivals(s: State, operator: int, task: Any, first: int, n: int) -> None
         row.operator = operator
         row.at_once = 0
         row.sink = 0
-    s.rows.visits = rows + n
+    state.rows.visits = rows + n
 
 
 @kernel
-def add_done(s: State, operator: int, n: int) -> None:
+def add_done(state: State, operator: int, n: int) -> None:
     """Rows of what is done; there must be room for them."""
-    op = s.operators[operator]
-    rows = s.rows.visits
+    op = state.operators[operator]
+    rows = state.rows.visits
     at_once = not op.has_service
     for k in range(n):
-        e, row = s.done[k], s.visit_rows[rows + k]
+        e, row = state.done[k], state.visit_rows[rows + k]
         row.arrival = e.at
         row.start = e.start
         row.end = e.end
@@ -70,59 +70,59 @@ def add_done(s: State, operator: int, n: int) -> None:
         row.operator = operator
         row.at_once = at_once
         row.sink = op.is_sink
-    s.rows.visits = rows + n
+    state.rows.visits = rows + n
 
 
 @kernel
-def sort_rows(s: State) -> bool:
+def sort_rows(state: State) -> bool:
     """Put the rows of the span behind those of earlier ones; False if there is no room for them."""
-    n = s.rows.visits
+    n = state.rows.visits
     if (
-        s.times.shape[0] < n
-        or s.rows.sorted + n > s.row_end.shape[0]
-        or s.rows.deliveries + n >= s.delivered_at.shape[0]
+        state.times.shape[0] < n
+        or state.rows.sorted + n > state.row_end.shape[0]
+        or state.rows.deliveries + n >= state.delivered_at.shape[0]
     ):
-        s.requests.need = 1
+        state.requests.need = 1
         return False
-    _order_rows(s, n)
-    first, delivered = s.rows.sorted, s.rows.deliveries
+    _order_rows(state, n)
+    first, delivered = state.rows.sorted, state.rows.deliveries
     for k in range(n):
-        row = s.visit_rows[s.order[k]]
-        s.row_operator[first + k] = row.operator
-        s.row_task[first + k] = row.task
-        s.row_arrival[first + k] = row.arrival
-        s.row_start[first + k] = row.start
-        s.row_end[first + k] = row.end
-        s.delivered_operator[delivered] = row.operator
-        s.delivered_created[delivered] = row.created
-        s.delivered_at[delivered] = row.end
+        row = state.visit_rows[state.order[k]]
+        state.row_operator[first + k] = row.operator
+        state.row_task[first + k] = row.task
+        state.row_arrival[first + k] = row.arrival
+        state.row_start[first + k] = row.start
+        state.row_end[first + k] = row.end
+        state.delivered_operator[delivered] = row.operator
+        state.delivered_created[delivered] = row.created
+        state.delivered_at[delivered] = row.end
         delivered += row.sink  # else the next one is written there
-    s.rows.sorted = first + n
-    s.rows.deliveries = delivered
-    s.rows.visits = 0
+    state.rows.sorted = first + n
+    state.rows.deliveries = delivered
+    state.rows.visits = 0
     return True
 
 
 @kernel
-def _order_rows(s: State, n: int) -> None:
+def _order_rows(state: State, n: int) -> None:
     """Make `order` the numbers of the rows by end and task.
 
     What takes no time is done by the arrival, after all services that end then.
     """
-    if fits(s.span.end - s.span.begin, 2 * s.options.tasks, n):
-        numbers, ranks = bits_of(n), bits_of(2 * s.options.tasks)
-        bits = bits_of(s.span.end - s.span.begin) + ranks + numbers
-        cells = cells_for(s, n, bits)
-        begin, tasks, shift = s.span.begin, s.options.tasks, bits - cells
+    if fits(state.span.end - state.span.begin, 2 * state.options.tasks, n):
+        numbers, ranks = bits_of(n), bits_of(2 * state.options.tasks)
+        bits = bits_of(state.span.end - state.span.begin) + ranks + numbers
+        cells = cells_for(state, n, bits)
+        begin, tasks, shift = state.span.begin, state.options.tasks, bits - cells
         for k in range(n):
-            row = s.visit_rows[k]
+            row = state.visit_rows[k]
             key = ((((row.end - begin) << ranks) | (row.task + row.at_once * tasks)) << numbers) | k
-            s.times[k] = key
-            s.counts[key >> shift] += 1
-        order_by_keys(s, n, shift, cells, numbers)
+            state.times[k] = key
+            state.counts[key >> shift] += 1
+        order_by_keys(state, n, shift, cells, numbers)
         return
     for k in range(n):
-        row = s.visit_rows[k]
-        s.times[k] = row.end
-        s.ranks[k] = row.task + row.at_once * s.options.tasks
-    put_in_order(s, n, s.span.begin, s.span.end)
+        row = state.visit_rows[k]
+        state.times[k] = row.end
+        state.ranks[k] = row.task + row.at_once * state.options.tasks
+    put_in_order(state, n, state.span.begin, state.span.end)

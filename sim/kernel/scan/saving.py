@@ -58,13 +58,13 @@ def arrays(plan: RunPlan, cluster: Cluster) -> dict[str, np.ndarray]:
     return made
 
 
-def begin(s: State, plan: RunPlan) -> None:
+def begin(state: State, plan: RunPlan) -> None:
     """Write what the plan says of checkpoints."""
     tolerance = plan.scenario.fault_tolerance
-    s.round["interval"] = FAR_NS
-    s.options["keeps_outputs"], s.options["always_full"] = plan.replays, tolerance.kind == "full"
-    s.options["pools"] = s.saved["pool"].any()
-    s.remote_link["rate"] = tolerance.remote_bytes_per_s
+    state.round["interval"] = FAR_NS
+    state.options["keeps_outputs"], state.options["always_full"] = plan.replays, tolerance.kind == "full"
+    state.options["pools"] = state.saved["pool"].any()
+    state.remote_link["rate"] = tolerance.remote_bytes_per_s
 
 
 def _partitions(plan: RunPlan, cluster: Cluster) -> tuple[np.ndarray, int]:
@@ -88,35 +88,35 @@ def _partitions(plan: RunPlan, cluster: Cluster) -> tuple[np.ndarray, int]:
     return made, places
 
 
-def start(s: State, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+def start(state: State, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
     """Take checkpoints of these partitions each interval."""
-    s.round_partitions, s.round_offsets = np.array(partitions, np.int64), np.array(offsets_ns, np.int64)
-    s.round["interval"] = s.round["begin"] = interval_ns
-    s.round["cuts"] = (s.operators["serialise"][s.partition_operator[s.round_partitions]] > 0).any()
-    s.saved["instant"][s.round_partitions] = interval_ns + s.round_offsets
+    state.round_partitions, state.round_offsets = np.array(partitions, np.int64), np.array(offsets_ns, np.int64)
+    state.round["interval"] = state.round["begin"] = interval_ns
+    state.round["cuts"] = (state.operators["serialise"][state.partition_operator[state.round_partitions]] > 0).any()
+    state.saved["instant"][state.round_partitions] = interval_ns + state.round_offsets
 
 
-def grow(s: State) -> None:
+def grow(state: State) -> None:
     """Make room for the checkpoints of a span, and for what arrives in it."""
-    partitions = s.saved.shape[0]
-    if s.happenings.shape[0] < int(s.agenda["count"]) + partitions + 2:
-        s.happenings = _longer(s.happenings, 2 * (int(s.agenda["count"]) + partitions + 2))
-    if s.checkpoint_rows.shape[0] < int(s.saved_rows["checkpoints"]) + partitions:
-        s.checkpoint_rows = _longer(s.checkpoint_rows, 2 * (int(s.saved_rows["checkpoints"]) + partitions))
-    least = int(s.saved_rows["messages"]) + 4 * s.messages.shape[0] + 8
-    if s.count_rows.shape[0] < least:
-        s.count_rows = _longer(s.count_rows, 2 * least)
-    missing = int(s.log_pool["need"]) - int(s.log_pool["left"])
+    partitions = state.saved.shape[0]
+    if state.happenings.shape[0] < int(state.agenda["count"]) + partitions + 2:
+        state.happenings = _longer(state.happenings, 2 * (int(state.agenda["count"]) + partitions + 2))
+    if state.checkpoint_rows.shape[0] < int(state.saved_rows["checkpoints"]) + partitions:
+        state.checkpoint_rows = _longer(state.checkpoint_rows, 2 * (int(state.saved_rows["checkpoints"]) + partitions))
+    least = int(state.saved_rows["messages"]) + 4 * state.messages.shape[0] + 8
+    if state.count_rows.shape[0] < least:
+        state.count_rows = _longer(state.count_rows, 2 * least)
+    missing = int(state.log_pool["need"]) - int(state.log_pool["left"])
     if missing > 0:
-        before = s.log_next.shape[0]
+        before = state.log_next.shape[0]
         after = max(2 * before, before + missing)
-        links = _longer(s.log_next, after)
+        links = _longer(state.log_next, after)
         links[before:-1] = np.arange(before + 1, after)
-        links[-1] = s.log_pool["free"]
-        s.log, s.log_next = _longer(s.log, after * LOG_CHUNK), links
-        if s.options["pools"]:
-            s.log_served = _longer(s.log_served, after * LOG_CHUNK)
-        s.log_pool["free"], s.log_pool["left"] = before, int(s.log_pool["left"]) + after - before
+        links[-1] = state.log_pool["free"]
+        state.log, state.log_next = _longer(state.log, after * LOG_CHUNK), links
+        if state.options["pools"]:
+            state.log_served = _longer(state.log_served, after * LOG_CHUNK)
+        state.log_pool["free"], state.log_pool["left"] = before, int(state.log_pool["left"]) + after - before
 
 
 def _longer(array: np.ndarray, room: int) -> np.ndarray:
@@ -125,19 +125,19 @@ def _longer(array: np.ndarray, room: int) -> np.ndarray:
     return made
 
 
-def kept(s: State, tasks: int) -> np.ndarray:
+def kept(state: State, tasks: int) -> np.ndarray:
     """How many outputs the partitions of each task keep (n_tasks,)."""
     made = np.zeros(tasks, np.int64)
-    if s.options["keeps_outputs"]:
-        np.add.at(made, s.partition_task, s.saved["sent"] - s.saved["forgotten"])
+    if state.options["keeps_outputs"]:
+        np.add.at(made, state.partition_task, state.saved["sent"] - state.saved["forgotten"])
     return made
 
 
-def messages(s: State) -> dict[tuple[int, str], list[int]]:
+def messages(state: State) -> dict[tuple[int, str], list[int]]:
     """(begin of the second, kind) -> (messages, bytes) of checkpoints, and notes to upstream."""
-    rows = s.count_rows[: int(s.saved_rows["messages"])].tolist()
-    under_way = np.zeros((int(s.agenda["count"]), 2), np.int64)
-    for instant, tasks in under_way[: notes_under_way(s, under_way)].tolist():
+    rows = state.count_rows[: int(state.saved_rows["messages"])].tolist()
+    under_way = np.zeros((int(state.agenda["count"]), 2), np.int64)
+    for instant, tasks in under_way[: notes_under_way(state, under_way)].tolist():
         rows.append((instant - instant % 1_000_000_000, TRIMMED, tasks, 0))
     found: dict[tuple[int, str], list[int]] = {}
     for second, kind, count, size in rows:
@@ -147,9 +147,9 @@ def messages(s: State) -> dict[tuple[int, str], list[int]]:
     return found
 
 
-def checkpoints(s: State) -> dict[str, np.ndarray]:
+def checkpoints(state: State) -> dict[str, np.ndarray]:
     """The table of checkpoints."""
-    rows = s.checkpoint_rows[: int(s.saved_rows["checkpoints"])]
+    rows = state.checkpoint_rows[: int(state.saved_rows["checkpoints"])]
     columns = {name: rows[name] for name in ("operator", "owner", "checkpoint_host", "bytes")}
     renamed = {"key_group": rows["partition"], "taken_ns": rows["taken"], "stored_ns": rows["stored"]}
     return table("checkpoints", columns | renamed | {"full": rows["full"] != 0})

@@ -26,27 +26,27 @@ SERVER = np.dtype(
 
 
 @kernel
-def earliest(s: State, task: Any) -> Any:
+def earliest(state: State, task: Any) -> Any:
     """When a thread of the task is free."""
-    t = s.servers[task]
-    return t.free if t.threads == 1 else s.frees[t.first_thread]
+    t = state.servers[task]
+    return t.free if t.threads == 1 else state.frees[t.first_thread]
 
 
 @kernel
-def occupy(s: State, task: Any, end: int) -> None:
+def occupy(state: State, task: Any, end: int) -> None:
     """The thread that is free first is free from `end` on."""
-    t = s.servers[task]
+    t = state.servers[task]
     if t.threads == 1:
         t.free = end
         return
     first, n, place = t.first_thread, t.threads, 0
     below = 1
     while below < n:
-        if below + 1 < n and s.frees[first + below + 1] < s.frees[first + below]:
+        if below + 1 < n and state.frees[first + below + 1] < state.frees[first + below]:
             below += 1
-        if s.frees[first + below] >= end:
+        if state.frees[first + below] >= end:
             break
-        s.frees[first + place] = s.frees[first + below]
+        state.frees[first + place] = state.frees[first + below]
         place = below
         below = 2 * place + 1
-    s.frees[first + place] = end
+    state.frees[first + place] = end

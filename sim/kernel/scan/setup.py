@@ -113,7 +113,7 @@ def _servers(plan: RunPlan, cluster: Cluster) -> np.ndarray:
 
 
 def _stages(plan: RunPlan, operators: np.ndarray, servers: np.ndarray) -> np.ndarray:
-    """What belongs to each operator (n_operators,): tasks are numbered operator by operator."""
+    """Return the tasks, sources and edges of each operator (n_operators,): tasks are numbered operator by operator."""
     made = np.zeros(len(operators), STAGE)
     made["tasks"] = [operator.description.parallelism for operator in plan.operators]
     made["first_task"] = np.cumsum(made["tasks"]) - made["tasks"]
@@ -135,23 +135,23 @@ def _fan(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return made.astype(np.int64)
 
 
-def grow(s: ScanState, recording: scan_recording.Kept) -> None:
+def grow(state: ScanState, recording: scan_recording.Kept) -> None:
     """Give the kernel more room where it may have stopped for want of it."""
-    need = max(1, int(s.requests["need"]))
-    scan_recording.grow(s, recording, need)
-    operator = int(s.topological[min(int(s.progress["place"]), int(s.options["operators"]) - 1)])
-    stage = s.stages[operator]
+    need = max(1, int(state.requests["need"]))
+    scan_recording.grow(state, recording, need)
+    operator = int(state.topological[min(int(state.progress["place"]), int(state.options["operators"]) - 1)])
+    stage = state.stages[operator]
     edges = range(int(stage["first_edge"]), int(stage["first_edge"] + stage["edges"]))
-    wanted = {int(s.edges["down"][k]): int(s.fan[k]) for k in edges}
+    wanted = {int(state.edges["down"][k]): int(state.fan[k]) for k in edges}
     if stage["limited"]:
-        wanted[int(s.options["operators"])] = sum(wanted.values())
-    _more_boxes(s, wanted, need)
-    if s.chunk_pool["free"] == NONE:
-        _more_chunks(s)
-    room = max(int(s.boxes["room"].max()), s.visit_rows.shape[0])
-    if s.times.shape[0] < room:
+        wanted[int(state.options["operators"])] = sum(wanted.values())
+    _more_boxes(state, wanted, need)
+    if state.chunk_pool["free"] == NONE:
+        _more_chunks(state)
+    room = max(int(state.boxes["room"].max()), state.visit_rows.shape[0])
+    if state.times.shape[0] < room:
         for name in _SCRATCH:
-            setattr(s, name, _longer(getattr(s, name), room))
+            setattr(state, name, _longer(getattr(state, name), room))
 
 
 def _longer(array: np.ndarray, room: int) -> np.ndarray:
@@ -160,30 +160,30 @@ def _longer(array: np.ndarray, room: int) -> np.ndarray:
     return made
 
 
-def _more_boxes(s: ScanState, wanted: dict[int, int], need: int) -> None:
+def _more_boxes(state: ScanState, wanted: dict[int, int], need: int) -> None:
     """Room for what `need` services send, and then some: `wanted` is what one of them sends at the most."""
-    rooms = s.boxes["room"].copy()
+    rooms = state.boxes["room"].copy()
     for place, fan in wanted.items():
-        least = int(s.boxes["n"][place]) + max(need, 1024 // max(1, fan)) * fan + 1024
+        least = int(state.boxes["n"][place]) + max(need, 1024 // max(1, fan)) * fan + 1024
         if rooms[place] < least:
             rooms[place] = max(least, 2 * rooms[place])
-    if np.array_equal(rooms, s.boxes["room"]):
+    if np.array_equal(rooms, state.boxes["room"]):
         return
     box = np.zeros(int(rooms.sum()), PARCEL)
     first = np.cumsum(rooms) - rooms
-    for b, begin in zip(s.boxes, first.tolist(), strict=True):
-        box[begin : begin + int(b["n"])] = s.box[int(b["first"]) : int(b["first"] + b["n"])]
+    for b, begin in zip(state.boxes, first.tolist(), strict=True):
+        box[begin : begin + int(b["n"])] = state.box[int(b["first"]) : int(b["first"] + b["n"])]
     # A kernel that stopped within an operator goes on with the tuples of its own box: all of them were moved.
-    s.box = box
-    s.boxes["first"], s.boxes["room"] = first, rooms
+    state.box = box
+    state.boxes["first"], state.boxes["room"] = first, rooms
 
 
-def _more_chunks(s: ScanState) -> None:
+def _more_chunks(state: ScanState) -> None:
     """Room for the backlog in few large steps: room takes memory when it is used, what is copied takes it twice."""
-    old = s.chunk_next.shape[0]
+    old = state.chunk_next.shape[0]
     new = _PIECES[0] if old == 0 else max(_PIECES[1], (4 if old < _PIECES[2] else 2) * old)
-    links = _longer(s.chunk_next, new)
+    links = _longer(state.chunk_next, new)
     links[old:-1] = np.arange(old + 1, new)
     links[-1] = NONE
-    s.chunks, s.chunk_next = _longer(s.chunks, new * CHUNK), links
-    s.chunk_pool["free"] = old
+    state.chunks, state.chunk_next = _longer(state.chunks, new * CHUNK), links
+    state.chunk_pool["free"] = old

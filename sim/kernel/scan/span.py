@@ -67,230 +67,230 @@ _OLD, _SORT, _NEW = range(3)  # phases of an operator, before those of its links
 
 
 @kernel
-def _plan_span(s: State, until: int) -> bool:
+def _plan_span(state: State, until: int) -> bool:
     """Say where the next span ends; False if arrivals are missing for it."""
-    end = min(until, s.span.begin + s.span.length)
-    if s.span.length <= _SECOND:
-        end = min(end, (s.span.begin // _SECOND + 1) * _SECOND)  # messages are counted by the second
-    if s.saves:
-        end = min(end, s.span.begin + s.round.interval)  # so no partition has two checkpoints in a span
-        end = min(end, next_cut(s))
-    for source in range(s.sources.shape[0]):
-        b = s.sources[source]
+    end = min(until, state.span.begin + state.span.length)
+    if state.span.length <= _SECOND:
+        end = min(end, (state.span.begin // _SECOND + 1) * _SECOND)  # messages are counted by the second
+    if state.saves:
+        end = min(end, state.span.begin + state.round.interval)  # so no partition has two checkpoints in a span
+        end = min(end, next_cut(state))
+    for source in range(state.sources.shape[0]):
+        b = state.sources[source]
         if not b.more:
             continue
-        last = s.arrivals[b.offset + b.have - 1 - b.base].time if b.have > b.base else -1
+        last = state.arrivals[b.offset + b.have - 1 - b.base].time if b.have > b.base else -1
         if last < end:
-            if b.have - b.emitted < s.options.block // _KEPT or last <= s.span.begin:
-                s.requests.refill = source
+            if b.have - b.emitted < state.options.block // _KEPT or last <= state.span.begin:
+                state.requests.refill = source
                 return False
             end = last
-    s.span.end = end
+    state.span.end = end
     return True
 
 
 @kernel
-def _choose_length(s: State) -> None:
+def _choose_length(state: State) -> None:
     """Make the next span longer or shorter, so that about `aim` tuples come to an operator in it."""
-    if s.span.most > 2 * s.span.aim and s.span.end - s.span.begin <= s.span.length:
-        s.span.length = max(s.span.shortest, s.span.length // 2)
-    elif 2 * s.span.most < s.span.aim and s.span.end - s.span.begin >= s.span.length:
-        s.span.length = min(_LONGEST, 2 * s.span.length)
+    if state.span.most > 2 * state.span.aim and state.span.end - state.span.begin <= state.span.length:
+        state.span.length = max(state.span.shortest, state.span.length // 2)
+    elif 2 * state.span.most < state.span.aim and state.span.end - state.span.begin >= state.span.length:
+        state.span.length = min(_LONGEST, 2 * state.span.length)
 
 
 @kernel
-def advance(s: State, until: int) -> int:
+def advance(state: State, until: int) -> int:
     """Do everything before an instant; returns why it stopped."""
-    while s.span.begin < until:
-        if s.span.end == s.span.begin:
-            if s.sent.rows + s.messages.shape[0] > s.message_rows.shape[0]:
+    while state.span.begin < until:
+        if state.span.end == state.span.begin:
+            if state.sent.rows + state.messages.shape[0] > state.message_rows.shape[0]:
                 return FLUSH
-            if s.saves:
-                if not checkpoints_fit(s):
+            if state.saves:
+                if not checkpoints_fit(state):
                     return CHECKPOINTS_FULL
-                take_turns(s)
-            if not _plan_span(s, until):
+                take_turns(state)
+            if not _plan_span(state, until):
                 return REFILL
-            s.progress.place = 0
-            s.progress.phase = 0
-            s.progress.next = 0
-            s.span.most = 0
-        while s.progress.place < s.options.operators:
-            operator = s.topological[s.progress.place]
-            why = _source(s, operator) if s.operators[operator].is_source else _operator(s, operator)
-            if not s.saves and why == DONE and s.stages[operator].limited:
-                why = send_over_links(s, operator)
+            state.progress.place = 0
+            state.progress.phase = 0
+            state.progress.next = 0
+            state.span.most = 0
+        while state.progress.place < state.options.operators:
+            operator = state.topological[state.progress.place]
+            why = _source(state, operator) if state.operators[operator].is_source else _operator(state, operator)
+            if not state.saves and why == DONE and state.stages[operator].limited:
+                why = send_over_links(state, operator)
             if why != DONE:
                 return why
-            count_second(s, operator, s.span.end)
-            s.progress.place += 1
-            s.progress.phase = 0
-            s.progress.next = 0
-        if not s.options.keeps_histograms and not sort_rows(s):
+            count_second(state, operator, state.span.end)
+            state.progress.place += 1
+            state.progress.phase = 0
+            state.progress.next = 0
+        if not state.options.keeps_histograms and not sort_rows(state):
             return GROW
-        sum_up_messages(s)
-        if s.saves:
-            process_checkpoints(s)
-        _choose_length(s)
-        s.span.begin = s.span.end
+        sum_up_messages(state)
+        if state.saves:
+            process_checkpoints(state)
+        _choose_length(state)
+        state.span.begin = state.span.end
     return DONE
 
 
 @kernel
-def _source(s: State, operator: int) -> int:
+def _source(state: State, operator: int) -> int:
     """Emit what arrives in the span."""
-    stage = s.stages[operator]
-    if s.progress.phase > _NEW:
+    stage = state.stages[operator]
+    if state.progress.phase > _NEW:
         return DONE
-    while s.progress.next < stage.sources:
-        source = stage.first_source + s.progress.next
-        b = s.sources[source]
+    while state.progress.next < stage.sources:
+        source = stage.first_source + state.progress.next
+        b = state.sources[source]
         place = b.offset - b.base
         while True:
             upto, most = b.emitted, min(b.have, b.emitted + BATCH)
             while upto < most:  # between them is the first that does not arrive in the span
                 middle = (upto + most) >> 1
-                if s.arrivals[place + middle].time < s.span.end:
+                if state.arrivals[place + middle].time < state.span.end:
                     upto = middle + 1
                 else:
                     most = middle
             if upto == b.emitted:
                 break
-            if room(s, operator) < upto - b.emitted:
-                return lacks(s, upto - b.emitted)
-            s.span.most += upto - b.emitted
-            send_arrivals(s, operator, source, upto)
-        s.progress.next += 1
-    s.progress.phase = LINK_OLD
-    s.progress.next = 0
+            if room(state, operator) < upto - b.emitted:
+                return lacks(state, upto - b.emitted)
+            state.span.most += upto - b.emitted
+            send_arrivals(state, operator, source, upto)
+        state.progress.next += 1
+    state.progress.phase = LINK_OLD
+    state.progress.next = 0
     return DONE
 
 
 @kernel
-def _begin(s: State, task: Any, e: Any, start: int, ns: int) -> None:
+def _begin(state: State, task: Any, item: Any, start: int, ns: int) -> None:
     """A service begins; it is done if it ends in the span."""
-    t = s.servers[task]
+    t = state.servers[task]
     end = start + ns
-    occupy(s, task, end)
-    if s.saves and t.threads > 1:
-        note_start(s, e.partition, end)
-    if end < s.span.end:
-        slot = s.done[s.progress.done]
-        s.progress.done += 1
+    occupy(state, task, end)
+    if state.saves and t.threads > 1:
+        note_start(state, item.partition, end)
+    if end < state.span.end:
+        slot = state.done[state.progress.done]
+        state.progress.done += 1
         t.busy += ns
     else:
-        slot = s.slots[t.first_thread + t.serving]
+        slot = state.slots[t.first_thread + t.serving]
         t.serving += 1
-    _serve(slot, e, task, start, end)
+    _serve(slot, item, task, start, end)
 
 
 @kernel
-def _serve(slot: Any, e: Any, task: Any, start: int, end: int) -> None:
+def _serve(slot: Any, item: Any, task: Any, start: int, end: int) -> None:
     """Write down a service."""
-    slot.at = e.at
-    slot.id = e.id
-    slot.created = e.created
-    slot.key = e.key
-    slot.partition = e.partition
+    slot.at = item.at
+    slot.id = item.id
+    slot.created = item.created
+    slot.key = item.key
+    slot.partition = item.partition
     slot.origin = task
     slot.start = start
     slot.end = end
 
 
 @kernel
-def _operator(s: State, operator: int) -> int:
+def _operator(state: State, operator: int) -> int:
     """Services of an operator in the span: those under way, the queues, then what arrives."""
-    op = s.operators[operator]
-    if s.options.keeps_histograms and not s.saves and op.is_sink and not op.has_service:
-        return DONE if absorb(s, operator) else GROW
-    if s.progress.phase == _OLD:
-        why = _go_on(s, operator)
+    op = state.operators[operator]
+    if state.options.keeps_histograms and not state.saves and op.is_sink and not op.has_service:
+        return DONE if absorb(state, operator) else GROW
+    if state.progress.phase == _OLD:
+        why = _go_on(state, operator)
         if why != DONE:
             return why
-        s.progress.phase = _SORT
-    if s.progress.phase == _SORT:
-        if s.times.shape[0] < s.boxes[operator].n:
-            return lacks(s, 1)
-        gather(s, operator)
-        if s.saves and not log_fits(s, operator, s.progress.due):
+        state.progress.phase = _SORT
+    if state.progress.phase == _SORT:
+        if state.times.shape[0] < state.boxes[operator].n:
+            return lacks(state, 1)
+        gather(state, operator)
+        if state.saves and not log_fits(state, operator, state.progress.due):
             return CHECKPOINTS_FULL
-        s.progress.phase = _NEW
-        s.progress.next = 0
-        s.span.most = max(s.span.most, s.progress.due)
-    if s.progress.phase == _NEW:
-        why = _take_in(s, operator) if s.operators[operator].has_service else _pass_on(s, operator)
+        state.progress.phase = _NEW
+        state.progress.next = 0
+        state.span.most = max(state.span.most, state.progress.due)
+    if state.progress.phase == _NEW:
+        why = _take_in(state, operator) if state.operators[operator].has_service else _pass_on(state, operator)
         if why != DONE:
             return why
-        _keep_the_rest(s, operator)
-        s.progress.phase = LINK_OLD
-        s.progress.next = 0
+        _keep_the_rest(state, operator)
+        state.progress.phase = LINK_OLD
+        state.progress.next = 0
     return DONE
 
 
 @kernel
-def _go_on(s: State, operator: int) -> int:
-    """What was in service before the span, in the order of the starts; then the queues."""
-    stage = s.stages[operator]
+def _go_on(state: State, operator: int) -> int:
+    """Go on with what was in service before the span, in the order of the starts; then with the queues."""
+    stage = state.stages[operator]
     while True:
-        if s.progress.done == s.done.shape[0] and not complete(s, operator):
+        if state.progress.done == state.done.shape[0] and not complete(state, operator):
             return GROW
-        if s.progress.next == stage.tasks:
+        if state.progress.next == stage.tasks:
             break
-        task = np.int64(stage.first_task + s.progress.next)
-        t, q = s.servers[task], s.queues[task]
+        task = np.int64(stage.first_task + state.progress.next)
+        t, q = state.servers[task], state.queues[task]
         kept = 0
         for k in range(t.first_thread, t.first_thread + t.serving):
-            if s.slots[k].end < s.span.end and s.progress.done < s.done.shape[0]:
-                s.done[s.progress.done] = s.slots[k]
-                s.progress.done += 1
-                t.busy += s.slots[k].end - s.slots[k].start
+            if state.slots[k].end < state.span.end and state.progress.done < state.done.shape[0]:
+                state.done[state.progress.done] = state.slots[k]
+                state.progress.done += 1
+                t.busy += state.slots[k].end - state.slots[k].start
             else:
                 if kept < k - t.first_thread:
-                    s.slots[t.first_thread + kept] = s.slots[k]
+                    state.slots[t.first_thread + kept] = state.slots[k]
                 kept += 1
         t.serving = kept
-        if s.progress.done == s.done.shape[0]:
+        if state.progress.done == state.done.shape[0]:
             continue
-        if q.n > 0 and t.threads == 1 and not s.saves:
-            _empty_queue(s, task)
-        while q.n > 0 and s.progress.done < s.done.shape[0]:
-            start = earliest(s, task)
-            if start >= s.span.end:
+        if q.n > 0 and t.threads == 1 and not state.saves:
+            _empty_queue(state, task)
+        while q.n > 0 and state.progress.done < state.done.shape[0]:
+            start = earliest(state, task)
+            if start >= state.span.end:
                 break
-            e = s.chunks[q.head * CHUNK + q.head_place]
-            _begin(s, task, e, max(start, e.at), e.ns)
-            remove_first(s, task)
-        if s.progress.done < s.done.shape[0]:
-            s.progress.next += 1
+            e = state.chunks[q.head * CHUNK + q.head_place]
+            _begin(state, task, e, max(start, e.at), e.ns)
+            remove_first(state, task)
+        if state.progress.done < state.done.shape[0]:
+            state.progress.next += 1
     return DONE
 
 
 @kernel
-def _empty_queue(s: State, task: Any) -> None:
+def _empty_queue(state: State, task: Any) -> None:
     """Services of one thread from its queue, piece by piece, as long as they end in the span and `done` has room."""
-    t, q = s.servers[task], s.queues[task]
-    free, until, busy = t.free, s.span.end, 0
+    t, q = state.servers[task], state.queues[task]
+    free, until, busy = t.free, state.span.end, 0
     while q.n > 0:
         first = q.head * CHUNK + q.head_place
-        n = min(q.n, CHUNK - q.head_place, s.done.shape[0] - s.progress.done)
-        made = s.progress.done
+        n = min(q.n, CHUNK - q.head_place, state.done.shape[0] - state.progress.done)
+        made = state.progress.done
         for k in range(first, first + n):
-            e = s.chunks[k]
+            e = state.chunks[k]
             start = max(free, e.at)
             end = start + e.ns
             if end >= until:
                 break
-            _serve(s.done[made], e, task, start, end)
+            _serve(state.done[made], e, task, start, end)
             busy += end - start
             free = end
             made += 1
-        ended = made - s.progress.done
-        s.progress.done = made
+        ended = made - state.progress.done
+        state.progress.done = made
         if ended == 0:
             break
         q.n -= ended - 1
         q.head_place += ended - 1
-        remove_first(s, task)
+        remove_first(state, task)
         if ended < n:
             break
     t.free = free
@@ -298,113 +298,113 @@ def _empty_queue(s: State, task: Any) -> None:
 
 
 @kernel
-def _fetch(s: State, operator: int, first: int, n: int) -> None:
+def _fetch(state: State, operator: int, first: int, n: int) -> None:
     """Make `done` n of those that arrive, from number `first` on, so that the box is read out of order only here."""
-    place = s.boxes[operator].first
+    place = state.boxes[operator].first
     for k in range(n):
-        e, done = s.box[place + s.order[first + k]], s.done[k]
+        e, done = state.box[place + state.order[first + k]], state.done[k]
         done.at = e.at
         done.id = e.id
         done.created = e.created
         done.key = e.key
         done.partition = e.partition
-        done.origin = s.partition_task[e.partition]
-        s.ids[k] = e.id
+        done.origin = state.partition_task[e.partition]
+        state.ids[k] = e.id
 
 
 @kernel
-def _draw(s: State, operator: int, n: int) -> None:
+def _draw(state: State, operator: int, n: int) -> None:
     """The service times of the first n of `done`."""
-    draw_times(s, operator, n)
-    if s.stages[operator].scaled:
+    draw_times(state, operator, n)
+    if state.stages[operator].scaled:
         for k in range(n):
-            speed = s.servers[s.done[k].origin].speed
+            speed = state.servers[state.done[k].origin].speed
             if speed != 1.0:
-                s.drawn[k] = max(1, np.int64(np.rint(s.drawn[k] / speed)))
+                state.drawn[k] = max(1, np.int64(np.rint(state.drawn[k] / speed)))
 
 
 @kernel
-def _take_in(s: State, operator: int) -> int:
-    """What arrives in the span: its service times, then its turns, then what it sets off."""
+def _take_in(state: State, operator: int) -> int:
+    """Serve the arrivals of the span, a batch at a time: draw service times, take turns, then complete."""
     while True:
-        if s.progress.done > 0 and not complete(s, operator):
+        if state.progress.done > 0 and not complete(state, operator):
             return GROW
-        if s.progress.next == s.progress.due:
+        if state.progress.next == state.progress.due:
             return DONE
-        n = min(s.done.shape[0], s.progress.due - s.progress.next)
-        _fetch(s, operator, s.progress.next, n)
-        _draw(s, operator, n)
-        if not _take_turns(s, operator, n):
-            return lacks(s, 1)
+        n = min(state.done.shape[0], state.progress.due - state.progress.next)
+        _fetch(state, operator, state.progress.next, n)
+        _draw(state, operator, n)
+        if not _take_turns(state, operator, n):
+            return lacks(state, 1)
 
 
 @kernel
-def _take_turns(s: State, operator: int, n: int) -> bool:
+def _take_turns(state: State, operator: int, n: int) -> bool:
     """The turns of the first n of `done`; those that end in the span stay there. False if the queues lack room."""
-    place = s.boxes[operator].first
-    first, until = s.progress.next, s.span.end
+    place = state.boxes[operator].first
+    first, until = state.progress.next, state.span.end
     made = 0
     for k in range(n):
-        e = s.done[k]
+        e = state.done[k]
         task = np.int64(e.origin)
-        t = s.servers[task]
-        start = earliest(s, task)
-        if start >= until and not has_chunk(s, task):
-            s.progress.done = made
-            s.progress.next = first + k
+        t = state.servers[task]
+        start = earliest(state, task)
+        if start >= until and not has_chunk(state, task):
+            state.progress.done = made
+            state.progress.next = first + k
             return False
-        if s.saves:
-            note_arrival(s, e.partition, s.box[place + s.order[first + k]].origin, e.at)
+        if state.saves:
+            note_arrival(state, e.partition, state.box[place + state.order[first + k]].origin, e.at)
         if start >= until:
-            append(s, task, e, s.drawn[k])
+            append(state, task, e, state.drawn[k])
             continue
         start = max(start, e.at)
-        end = start + s.drawn[k]
-        occupy(s, task, end)
-        if s.saves and t.threads > 1:
-            note_start(s, e.partition, end)
+        end = start + state.drawn[k]
+        occupy(state, task, end)
+        if state.saves and t.threads > 1:
+            note_start(state, e.partition, end)
         e.start = start
         e.end = end
         if end < until:
             t.busy += end - start
             if made < k:
-                s.done[made] = e
+                state.done[made] = e
             made += 1
         else:
-            s.slots[t.first_thread + t.serving] = e
+            state.slots[t.first_thread + t.serving] = e
             t.serving += 1
-    s.progress.done = made
-    s.progress.next = first + n
+    state.progress.done = made
+    state.progress.next = first + n
     return True
 
 
 @kernel
-def _pass_on(s: State, operator: int) -> int:
-    """What arrives in the span at an operator without a service is done at once."""
-    place = s.boxes[operator].first
+def _pass_on(state: State, operator: int) -> int:
+    """Complete the arrivals of the span at an operator without a service at once."""
+    place = state.boxes[operator].first
     while True:
-        if s.progress.done > 0 and not complete(s, operator):
+        if state.progress.done > 0 and not complete(state, operator):
             return GROW
-        if s.progress.next == s.progress.due:
+        if state.progress.next == state.progress.due:
             return DONE
-        first, n = s.progress.next, min(s.done.shape[0], s.progress.due - s.progress.next)
-        _fetch(s, operator, first, n)
+        first, n = state.progress.next, min(state.done.shape[0], state.progress.due - state.progress.next)
+        _fetch(state, operator, first, n)
         for k in range(n):
-            done = s.done[k]
+            done = state.done[k]
             done.start = done.at
             done.end = done.at
-            if s.saves:
-                note_arrival(s, done.partition, s.box[place + s.order[first + k]].origin, done.at)
-        s.progress.done = n
-        s.progress.next = first + n
+            if state.saves:
+                note_arrival(state, done.partition, state.box[place + state.order[first + k]].origin, done.at)
+        state.progress.done = n
+        state.progress.next = first + n
 
 
 @kernel
-def _keep_the_rest(s: State, place: int) -> None:
-    """What arrives later stays in the box, in order."""
-    b = s.boxes[place]
-    rest = b.n - s.progress.due
+def _keep_the_rest(state: State, place: int) -> None:
+    """Keep what arrives after the span in the box, in order."""
+    b = state.boxes[place]
+    rest = b.n - state.progress.due
     for k in range(rest):
-        if s.kept[k] != k:
-            s.box[b.first + k] = s.box[b.first + s.kept[k]]
+        if state.kept[k] != k:
+            state.box[b.first + k] = state.box[b.first + state.kept[k]]
     b.n = rest

@@ -18,101 +18,101 @@ SHUFFLING = np.dtype([("factor", "u8"), ("shift", "i8")])  # of an edge: how to 
 
 
 @kernel
-def is_straight(s: State, operator: int) -> bool:
+def is_straight(state: State, operator: int) -> bool:
     """Whether each tuple of the operator has one output, which goes over one edge to one partition."""
-    draws = s.draws[operator]
-    return draws.whole == 1 and draws.rest == 0 and leads_one_way(s, operator)
+    draws = state.draws[operator]
+    return draws.whole == 1 and draws.rest == 0 and leads_one_way(state, operator)
 
 
 @kernel
-def leads_one_way(s: State, operator: int) -> bool:
+def leads_one_way(state: State, operator: int) -> bool:
     """Whether each output of the operator goes over one edge to one partition."""
-    stage = s.stages[operator]
-    if s.saves or stage.limited or stage.edges != 1:
+    stage = state.stages[operator]
+    if state.saves or stage.limited or stage.edges != 1:
         return False
-    edge = s.edges[stage.first_edge]
+    edge = state.edges[stage.first_edge]
     return edge.kind != BROADCAST and edge.takes >= 1.0
 
 
 @kernel
-def send_straight(s: State, operator: int, n: int) -> None:
+def send_straight(state: State, operator: int, n: int) -> None:
     """Send `ids` with `keys` when the first n of `done` end, all in one second and over links without a bandwidth."""
-    number = s.stages[operator].first_edge
-    _find_receivers(s, number, n)
-    b = s.boxes[s.edges[number].down]
-    place, latency = b.first + b.n, s.options.latency
+    number = state.stages[operator].first_edge
+    _find_receivers(state, number, n)
+    b = state.boxes[state.edges[number].down]
+    place, latency = b.first + b.n, state.options.latency
     local = 0
     total = np.uint64(0)
     for k in range(n):
-        made, tuple_id, partition, e = s.done[k], s.ids[k], s.drawn[k], s.box[place + k]
-        same = s.partition_host[partition] == s.task_host[made.origin]
+        made, tuple_id, partition, e = state.done[k], state.ids[k], state.drawn[k], state.box[place + k]
+        same = state.partition_host[partition] == state.task_host[made.origin]
         local += same
         e.at = made.end + (0 if same else latency)
         e.id = tuple_id
         e.created = made.created
-        e.key = s.keys[k]
+        e.key = state.keys[k]
         e.partition = partition
         e.origin = made.origin
         total += tuple_id
     b.n += n
     b.sent += n
     b.sum += total
-    s.sent.local += local
-    s.sent.data += n - local
+    state.sent.local += local
+    state.sent.data += n - local
 
 
 @kernel
-def _find_receivers(s: State, number: int, n: int) -> None:
+def _find_receivers(state: State, number: int, n: int) -> None:
     """Make `drawn` the partitions that get the outputs of a batch over an edge."""
-    edge = s.edges[number]
+    edge = state.edges[number]
     kind, first, partitions, code, table = edge.kind, edge.first_partition, edge.partitions, edge.code, edge.table
     if kind == KEYED:
         for k in range(n):
-            s.drawn[k] = first + s.key_tables[table + s.keys[k]]
+            state.drawn[k] = first + state.key_tables[table + state.keys[k]]
     elif kind == SHUFFLE:
-        factor, shift = s.shuffles[number].factor, s.shuffles[number].shift
+        factor, shift = state.shuffles[number].factor, state.shuffles[number].shift
         for k in range(n):
-            s.drawn[k] = first + np.int64(remainder(mix(s.ids[k] ^ code), partitions, factor, shift))
+            state.drawn[k] = first + np.int64(remainder(mix(state.ids[k] ^ code), partitions, factor, shift))
     elif kind == GROUPED:
         for k in range(n):
-            s.drawn[k] = first + s.keys[k]
+            state.drawn[k] = first + state.keys[k]
     else:
         for k in range(n):
-            s.drawn[k] = first + s.partition_index[s.done[k].partition] % partitions
+            state.drawn[k] = first + state.partition_index[state.done[k].partition] % partitions
 
 
 @kernel
-def take_arrivals(s: State, source: int, upto: int) -> None:
+def take_arrivals(state: State, source: int, upto: int) -> None:
     """Make `done`, `ids` and `keys` the arrivals at a source up to this sequence number."""
-    b = s.sources[source]
+    b = state.sources[source]
     place, emitted, code, partition = b.offset - b.base, b.emitted, b.code, b.partition
-    task = s.partition_task[partition]
+    task = state.partition_task[partition]
     for k in range(upto - emitted):
-        arrival, made = s.arrivals[place + emitted + k], s.done[k]
+        arrival, made = state.arrivals[place + emitted + k], state.done[k]
         made.end = arrival.time
         made.created = arrival.time
         made.partition = partition
         made.origin = task
-        s.ids[k] = source_id(code, emitted + k)
-        s.keys[k] = arrival.key
+        state.ids[k] = source_id(code, emitted + k)
+        state.keys[k] = arrival.key
 
 
 @kernel
-def make_outputs(s: State, operator: int, n: int) -> None:
+def make_outputs(state: State, operator: int, n: int) -> None:
     """Make `ids` and `keys` those of the outputs of the first n of `done`."""
-    code, draws = s.operators[operator].code, s.draws[operator]
+    code, draws = state.operators[operator].code, state.draws[operator]
     for k in range(n):
-        s.ids[k] = child_id(s.done[k].id, code, 0)
+        state.ids[k] = child_id(state.done[k].id, code, 0)
     if draws.key_law == SAME_KEY:
         for k in range(n):
-            s.keys[k] = s.done[k].key
+            state.keys[k] = state.done[k].key
     elif draws.key_law == UNIFORM_KEYS:
         keys, stream = draws.keys, draws.key_stream
         for k in range(n):
-            s.keys[k] = min(keys - 1, np.int64(uniform(s.ids[k], stream) * keys))
+            state.keys[k] = min(keys - 1, np.int64(uniform(state.ids[k], stream) * keys))
     else:
         for k in range(n):
-            s.keys[k] = output_key(draws, s.cumulative, s.ids[k], 0)
+            state.keys[k] = output_key(draws, state.cumulative, state.ids[k], 0)
 
 
 @kernel
