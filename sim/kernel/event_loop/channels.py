@@ -1,4 +1,9 @@
-"""Tuples on their way: links between hosts, sending, replay."""
+"""Tuples on their way: links between hosts, sending, replay.
+
+A channel is in order: what one task sends to another arrives in the order of sending, as the link of a host takes one
+message after the other and the latency is the same for all. So an arrival is mostly put behind the last one (`far`),
+and its rank names receiver and sender: at one instant arrivals are ordered by these, then by the order of sending.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +119,7 @@ def send(state: State, sender: int, receiver: int, tuple_id: int, created: int, 
     """Send a tuple to a partition: at once inside a host, over the link of the sender's host otherwise."""
     origin, task = state.partitions[sender].task, state.partitions[receiver].task
     host = state.tasks[origin].host
-    if host == state.tasks[task].host:
+    if host == state.tasks[task].host:  # no link: it arrives now, after what has been set for now before
         arrival = state.clock.now
         count_message(state, LOCAL, 1, size)
     else:
@@ -123,6 +128,7 @@ def send(state: State, sender: int, receiver: int, tuple_id: int, created: int, 
         if state.extended and state.options.counts_load:
             state.partitions[sender].sent += size
     visit = _on_its_way(state, receiver, origin, task, tuple_id, created, key, arrival, node)
+    # What waits in `far` gets its service time there, with others; anything else now (`service_times`).
     if not push_arrival(state, arrival, ARRIVAL + task * RECEIVER + origin, state.visits[visit].serial, visit):
         draw_now(state, visit)
 
@@ -191,6 +197,7 @@ def send_mail(state: State, visit: int) -> None:
 @inlined
 def emit_to(state: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int) -> None:
     """An output for one partition, or for those instances of its group that the sender's table names."""
+    # Nothing special: keep a copy for replay, if there is replay, and send.
     if state.extended and state.options.special:
         if state.partitions[receiver].routed:
             _emit_routed(state, sender, receiver, tuple_id, created, key, size)

@@ -1,4 +1,9 @@
-"""The event loop: everything before a limit, in order."""
+"""The event loop: everything before a limit, in order.
+
+Between two events the state is whole: every item is in one list, every count fits. Python comes in only there. So an
+event that might not find room, or needs an answer, is not begun: the loop returns, with the event still the first one,
+and comes back to it once Python has made room. Whatever has begun is done to its end.
+"""
 
 from __future__ import annotations
 
@@ -103,6 +108,7 @@ _AMPLE = 16  # events for which there is room: nobody has to look for more
 @kernel
 def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> int:  # noqa: PLR0912, PLR0915 - one switch
     """Do all events before the limit; returns why it stopped."""
+    # What the last call left, in the order in which it would have gone on: the listener had to be told in between.
     if state.requests.dispatch != NONE:  # an end of work was told: now its core goes on
         task = state.requests.dispatch
         state.requests.dispatch = NONE
@@ -124,10 +130,13 @@ def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> i
         state.room.budget = 0
         if not act(state, take_pending(state)):
             return TOLD
-    # What an event may need is looked at each time.
+    # With these features one event can set off many: what it may need is looked at each time.
     watchful = state.extended and (state.options.bounded or state.options.fair or state.event_time.most_windows > 0)
     soon = min(limit_time, state.queue.horizon)
     while True:
+        # Five places hold the first event: heap, two rings, the tournament, and the limit. Mostly the least instant is
+        # that of one ring or of the tournament alone, and then ranks need not be read. `others` takes in the limit and
+        # the horizon, so that neither is asked for again. An empty place shows NEVER.
         replay_vacant(state)
         first = state.tournament[1]
         own, far = first >> state.queue.task_bits, state.far[state.queue.far_first].time
@@ -138,7 +147,7 @@ def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> i
             task = task_of(state, first)
             e = state.own[state.tasks[task].place]
             place, time, rank, kind, ref = OWN, own, SERVICE + task, e.kind, e.ref
-        else:  # something rare, or several at one instant
+        else:  # something rare, or several at one instant: rank and order of setting decide
             place = first_of(state)
             if place == NONE:
                 return LIMIT
@@ -147,6 +156,7 @@ def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> i
                 return LIMIT
             if time == limit_time and (rank > limit_rank or (rank == limit_rank and seq >= limit_seq)):
                 return LIMIT
+        # From here on the event stays where it is until all that it needs is there.
         single = kind == CREATE and is_single(state, ref, time)
         if kind == CREATE and not single and not has_arrivals(state, ref, time):
             state.requests.refill = ref
@@ -161,13 +171,15 @@ def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> i
                 return GROW
             state.room.budget = 0
         else:
+            # An everyday event: one tuple arrives or ends. `room` counts once for how many of them there is room, and
+            # nobody looks again until these are used up.
             if state.room.budget <= 0 and not room(state, state.options.fan_out + 2):
                 return GROW
             state.room.budget -= 1
         if place == FAR:
-            take_drawn(state)
+            take_drawn(state)  # before the event leaves the ring: draws go by places in it
         remove_first(state, place, time)
-        if state.extended and kind == DUE:
+        if state.extended and kind == DUE:  # of a host whose pace changes: is it really the end of a service?
             ref = ended(state, ref, rank - SERVICE)
             if ref == NONE:
                 continue
@@ -178,8 +190,10 @@ def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> i
         elif kind == END:
             task = rank - SERVICE
             t = state.tasks[task]
-            if t.alive:
+            if t.alive:  # else the crash has dropped what was in service
                 visit = ref
+                # The item leaves its list and its core first, as its effect may ask whether the task is idle. The core
+                # is given to the next item (`start_services`) last: outputs have lower numbers than its end.
                 stop_serving(state, visit, task)
                 state.cores[t.cores].free += 1
                 t.idle_threads += 1
@@ -191,6 +205,7 @@ def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> i
                     if what == TUPLE:
                         state.partitions[e.partition].served += 1
                 if what == CONTROL:
+                    # The listener may act before the core goes on: the rest follows at the next call.
                     state.requests.token = e.id
                     free_visit(state, visit)
                     state.requests.dispatch = task
@@ -199,7 +214,7 @@ def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> i
                     complete(state, visit, task)
                 elif what == SNAPSHOT:
                     ship(state, e.id)
-                if state.extended and what == MAIL:
+                if state.extended and what == MAIL:  # the listener is told of it, so its place is not free yet
                     take_in_hand(state, visit, task)
                 else:
                     free_visit(state, visit)
@@ -278,7 +293,11 @@ def most_sent(state: State, kind: int, ref: int) -> int:
 
 @kernel
 def room(state: State, need: int) -> bool:
-    """Whether there is room for an event that needs so much; `run.budget` is for how many of them."""
+    """Return True if there is room for an event that needs so much, and count for how many such events.
+
+    Every pool, table and row that an event can fill is in the minimum: compiled code cannot allocate, and does not
+    look again. Tables with hashing are half empty, so that searches stay short.
+    """
     left = min(state.visit_pool.left, state.node_pool.left, state.chunk_pool.left, state.transfer_pool.left)
     left = min(left, state.heap.shape[0] - state.queue.in_heap, state.pairs.shape[0] - state.tables.pairs)
     left = min(
@@ -292,16 +311,13 @@ def room(state: State, need: int) -> bool:
     if state.extended and state.options.fair and not fair_room(state, need):
         left = 0
     state.room.need = need
-    state.room.budget = 0 if drops < 0 else min(left // need, (state.message_rows.shape[0] - state.messages.rows) // 16)
-    rows = (
-        min(
-            state.recording.visit_room - state.recording.visit_rows,
-            state.recording.delivery_room - state.recording.delivery_rows,
-        )
-        // need
-    )
-    state.room.rows_full = rows <= 0 and state.room.budget >= _AMPLE
-    state.room.budget = min(state.room.budget, rows)
+    messages = (state.message_rows.shape[0] - state.messages.rows) // 16
+    budget = 0 if drops < 0 else min(left // need, messages)
+    full = state.recording
+    rows = min(full.visit_room - full.visit_rows, full.delivery_room - full.delivery_rows) // need
+    # Rows fill up often, and only have to be handed over: Python does no more than that if nothing else is short.
+    state.room.rows_full = rows <= 0 and budget >= _AMPLE
+    state.room.budget = min(budget, rows)
     return state.room.budget > 0
 
 

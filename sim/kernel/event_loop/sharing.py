@@ -8,6 +8,8 @@ linked by `child` and `sibling`.
 The event of the next end cannot be taken back when that moves. So each host has a stack of the events that it has set,
 earliest on top: one is set only where none comes before or with the next end, and one that comes too early looks again.
 The stack is short; an event that no longer has a place in it is found to be nobody's end when it comes.
+
+All is exact in whole numbers: `done` is rounded down, the instant of an end up, so an end is never found too early.
 """
 
 from __future__ import annotations
@@ -117,7 +119,7 @@ def done_by(state: State, host: int, time: int) -> tuple[Any, Any]:
 
 @kernel
 def settle(state: State, host: int) -> None:
-    """Bring `done` up to now: something changes."""
+    """Bring `done` up to now. Call this before anything changes that the pace follows from."""
     h, now, warmup = state.hosts[host], state.clock.now, state.options.warmup
     if not h.warm and now >= warmup:
         h.warm = 1
@@ -195,7 +197,7 @@ def _enter(state: State, visit: int, task: int, host: int, begin: int, work: int
 def begin_service(state: State, visit: int, task: int, work: int, before: int) -> None:
     """A service of so much work begins; it is in the list of those of the task already."""
     host = state.tasks[task].host
-    settle(state, host)
+    settle(state, host)  # with the pace of those that were there; from `_enter` on it is another
     _enter(state, visit, task, host, state.hosts[host].done, work, before)
     set_end(state, host)
 
@@ -231,8 +233,8 @@ def _wake(state: State, host: int) -> None:
     if n > 0:
         top = h.wake_time[n - 1]
         if top < time or (top == time and h.wake_task[n - 1] <= task):
-            return
-    if n == WAKES:
+            return  # that one looks again when it comes
+    if n == WAKES:  # forget the latest: it comes all the same, and may be set a second time
         for k in range(WAKES - 1):
             h.wake_time[k] = h.wake_time[k + 1]
             h.wake_task[k] = h.wake_task[k + 1]
@@ -250,7 +252,7 @@ def ended(state: State, host: int, task: int) -> Any:
     n = h.wakes
     if n > 0 and h.wake_time[n - 1] == state.clock.now and h.wake_task[n - 1] == task:
         h.wakes = n - 1
-    if h.next_time != state.clock.now or h.next_task != task:
+    if h.next_time != state.clock.now or h.next_task != task:  # the end has moved since this event was set
         _wake(state, host)
         return NONE
     settle(state, host)

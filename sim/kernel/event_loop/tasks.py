@@ -1,4 +1,11 @@
-"""Tasks and the cores that serve them, first come first served and without interruption."""
+"""Tasks and the cores that serve them, first come first served and without interruption.
+
+A task has lists of items, linked by `next`: in front of the queue (replays, work for control), the queue, and what is
+in service, in the order of the starts. An item is in one list at a time. `ticket` says when it came to the host, so
+that of the tasks that share cores the one whose head came first goes on, less the lead of its priority.
+
+`is_plain` is the fast path, for a tuple with nothing special about it; `admit` does all cases, and is a call.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +137,7 @@ def complete(state: State, visit: int, task: int) -> None:
     u = state.partitions[partition]
     operator = u.operator
     op = state.operators[operator]
-    if state.extended and u.retired:  # while the tuple was in service
+    if state.extended and u.retired:  # it moved while the tuple was in service: the successor gets it once more
         drop(state, visit, task, MOVED)
         return
     if (
@@ -140,6 +147,7 @@ def complete(state: State, visit: int, task: int) -> None:
     ):
         drop(state, visit, task, DUPLICATE)  # or a twin on another thread was first
         return
+    # The effect first: what follows counts from the number of applied tuples, this one among them.
     apply_effect(state, visit, task)
     if state.extended and op.windowed:
         if state.options.logs_ids:
@@ -184,6 +192,7 @@ def serve(state: State, visit: int, task: int, ns: int, kind: int) -> None:
     else:
         state.visits[before].next = visit
     t.serving_tail = visit
+    # Where the pace of the host changes nobody knows yet when this ends: `sharing` sets events for the host instead.
     if state.extended and state.hosts[t.host].paced and kind != PASSED:  # a watermark takes no work
         begin_service(state, visit, task, ns, before)
         return
@@ -198,7 +207,7 @@ def begin(state: State, visit: int, task: int) -> None:
     if state.operators[t.operator].state_model == PER_KEY:
         prefetch_key(state, e.partition, e.key)
     ns = e.service
-    if ns == UNSURE:
+    if ns == UNSURE:  # not drawn ahead, or so close to a rounding that only the exact law can say
         ns = service_ns(state.draws[t.operator], e.id)
     speed = state.hosts[t.host].speed
     if speed != 1.0:
@@ -237,6 +246,7 @@ def admit(state: State, visit: int, task: int) -> None:
     e, t = state.visits[visit], state.tasks[task]
     if e.kind == TUPLE and e.created < state.ids.oldest:
         note_overdue(state)
+    # Items that are no tuples: a watermark, a message, tuples in a bundle, or work.
     if e.kind != TUPLE:
         e.start = state.clock.now
         if state.extended and e.kind == MARK:
@@ -248,6 +258,8 @@ def admit(state: State, visit: int, task: int) -> None:
             return
         serve(state, visit, task, e.created, PASSED if e.kind == MARK else END)
         return
+    # A tuple: its partition is over, a rule holds it, the partition is not live, or it has come before. The order
+    # matters: what is held is asked again when it is let go, and only a live partition knows its duplicates.
     if state.extended and state.partitions[e.partition].retired:
         drop(state, visit, task, MOVED)
         free_visit(state, visit)
@@ -358,6 +370,7 @@ def dispatch(state: State, cores: int) -> None:
 def start_services(state: State, cores: int) -> None:
     """Start services until no core is free or no task can go on; by priority, then by arrival at the host."""
     c = state.cores[cores]
+    # Each turn goes along all tasks of the cores. There are few, and a heap of heads would change with each arrival.
     while c.free > 0:
         best, first = NONE, NEVER
         task = c.first

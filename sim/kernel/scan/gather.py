@@ -1,4 +1,8 @@
-"""Arrivals at an operator, or at the links, in the span, in order."""
+"""Arrivals at an operator, or at the links, in the span, in order.
+
+The order is that of the event loop: by instant, then by the task that sent it, then in the order of sending, which is
+that of the box for one sender.
+"""
 
 from __future__ import annotations
 

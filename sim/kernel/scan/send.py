@@ -1,4 +1,10 @@
-"""Effects of a completed service: rows, counts for checkpoints, and outputs on their way to the next operators."""
+"""Effects of a completed service: rows, counts for checkpoints, and outputs on their way to the next operators.
+
+There are three ways for outputs, from the narrowest to the widest: `straight` (one output of each tuple, over one edge,
+to one partition), a batch edge by edge (no link with a bandwidth, one second), and one by one in the order of the event
+loop. All three make the same tuples with the same ids and instants, and in a box those of one sender stand in the
+order of sending, which is all that `gather` asks for.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +84,7 @@ def send(
 ) -> None:
     """Send a tuple to a partition: at once inside a host, over the link of the sender's host otherwise."""
     b = state.boxes[down]
-    b.sent += 1
+    b.sent += 1  # number and sum of ids are compared with what was applied, in the audit at the end
     b.sum += tuple_id
     if state.saves:
         count_sent(state, sender, at)
@@ -88,7 +94,7 @@ def send(
         post(state, down, at, tuple_id, created, key, partition, by)
     else:
         state.sent.data += 1
-        if state.servers[origin].limited:
+        if state.servers[origin].limited:  # the link says later when it leaves: the last box is in front of the links
             post(state, state.options.operators, at, tuple_id, created, key, partition, origin)
         else:
             post(state, down, at + state.options.latency, tuple_id, created, key, partition, by)
@@ -174,7 +180,7 @@ def complete(state: State, operator: int) -> bool:
     n = state.progress.done
     if n == 0:
         return True
-    if room(state, operator) < n:
+    if room(state, operator) < n:  # before anything is written: then the batch is done as a whole, or not at all
         state.requests.need = n
         return False
     total = np.uint64(0)
@@ -231,7 +237,10 @@ def has_room_in_histograms(state: State, n: int) -> bool:
 
 @kernel
 def absorb(state: State, operator: int) -> bool:
-    """Deliver what comes to a sink in the span and takes no time, in no order; False if there is no room."""
+    """Deliver what comes to a sink in the span and takes no time, in no order; False if there is no room.
+
+    Histograms and sums do not depend on the order: nothing is sorted.
+    """
     b, op = state.boxes[operator], state.operators[operator]
     if state.times.shape[0] < b.n or not has_room_in_histograms(state, b.n):
         return False

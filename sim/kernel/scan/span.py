@@ -5,6 +5,10 @@ earliest of c takes the place of D[n-1] (Kiefer and Wolfowitz 1955). So no event
 span [begin, end) follows from what reaches it before its end, and operators are done in the order of the dataflow.
 A service starts in the span only if it starts before its end; a tuple whose turn comes later stays in the queue, and
 what is in service at the end, or on its way, is done in a later span.
+
+The order of the dataflow is what makes this exact: when an operator's turn comes, all that reaches it before the end of
+the span is in its box, since whatever sends to it was done for the whole span before. Every step writes down how far it
+is (`progress`). So the scan may stop at any of them for want of room, and goes on there once Python has made it.
 """
 
 from __future__ import annotations
@@ -72,6 +76,8 @@ def _plan_span(state: State, until: int) -> bool:
     end = min(until, state.span.begin + state.span.length)
     if state.span.length <= _SECOND:
         end = min(end, (state.span.begin // _SECOND + 1) * _SECOND)  # messages are counted by the second
+    # A span ends before whatever would have to be known in its middle: a second turn of a partition in the round of
+    # checkpoints, a snapshot that takes time, or an arrival that is not drawn yet.
     if state.saves:
         end = min(end, state.span.begin + state.round.interval)  # so no partition has two checkpoints in a span
         end = min(end, next_cut(state))
@@ -115,6 +121,7 @@ def advance(state: State, until: int) -> int:
             state.progress.phase = 0
             state.progress.next = 0
             state.span.most = 0
+        # Upstream before downstream: so the box of an operator is complete when its turn comes.
         while state.progress.place < state.options.operators:
             operator = state.topological[state.progress.place]
             why = _source(state, operator) if state.operators[operator].is_source else _operator(state, operator)
@@ -129,6 +136,7 @@ def advance(state: State, until: int) -> int:
         if not state.options.keeps_histograms and not sort_rows(state):
             return GROW
         sum_up_messages(state)
+        # Checkpoints come last: they hold up no tuple, and read what was done around their instants.
         if state.saves:
             process_checkpoints(state)
         _choose_length(state)
@@ -174,6 +182,7 @@ def _begin(state: State, task: Any, item: Any, start: int, ns: int) -> None:
     occupy(state, task, end)
     if state.saves and t.threads > 1:
         note_start(state, item.partition, end)
+    # A service that ends in the span waits in the batch for its effects; a later one stays with its thread.
     if end < state.span.end:
         slot = state.done[state.progress.done]
         state.progress.done += 1
@@ -201,6 +210,8 @@ def _serve(slot: Any, item: Any, task: Any, start: int, end: int) -> None:
 def _operator(state: State, operator: int) -> int:
     """Services of an operator in the span: those under way, the queues, then what arrives."""
     op = state.operators[operator]
+    # Three phases, in the order of the starts: services and queues from before the span, sorting, and new arrivals. A
+    # task is first in, first out, so nothing that arrives now can start before what has waited.
     if state.options.keeps_histograms and not state.saves and op.is_sink and not op.has_service:
         return DONE if absorb(state, operator) else GROW
     if state.progress.phase == _OLD:
@@ -251,7 +262,7 @@ def _go_on(state: State, operator: int) -> int:
         t.serving = kept
         if state.progress.done == state.done.shape[0]:
             continue
-        if q.n > 0 and t.threads == 1 and not state.saves:
+        if q.n > 0 and t.threads == 1 and not state.saves:  # the fast path, piece by piece in registers
             _empty_queue(state, task)
         while q.n > 0 and state.progress.done < state.done.shape[0]:
             start = earliest(state, task)
@@ -348,6 +359,8 @@ def _take_turns(state: State, operator: int, n: int) -> bool:
         e = state.done[k]
         task = np.int64(e.origin)
         t = state.servers[task]
+        # The thread that is free first takes the tuple. If none is free in the span it waits, and so does all that
+        # comes to the task after it; the next span begins with the queue.
         start = earliest(state, task)
         if start >= until and not has_chunk(state, task):
             state.progress.done = made
@@ -367,7 +380,7 @@ def _take_turns(state: State, operator: int, n: int) -> bool:
         e.end = end
         if end < until:
             t.busy += end - start
-            if made < k:
+            if made < k:  # close the gap that those that wait or go on have left
                 state.done[made] = e
             made += 1
         else:
