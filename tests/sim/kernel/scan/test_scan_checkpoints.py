@@ -197,7 +197,7 @@ def test_what_upstream_has_forgotten_is_not_logged_any_more() -> None:
     control = build(made(LARGE), plane=ScanPlane)
     control.run(2_900_000_000)
     state = control.plane.s  # type: ignore[attr-defined]
-    used = state.log_next.shape[0] - int(state.checkpointing["log_left"][0])
+    used = state.log_next.shape[0] - int(state.log_pool["left"])
     waiting = int(np.sum(state.saved["arrived"] - state.saved["trimmed"]))
     assert used * LOG_CHUNK < 2 * waiting + 2 * LOG_CHUNK * state.saved.shape[0]
     assert waiting < int(np.sum(state.saved["arrived"])) // 3
