@@ -87,7 +87,7 @@ def time_share(done: int, expected: int) -> float:
 
 
 def kernel_for(plan: RunPlan) -> Kernel:
-    """The name of the kernel, and the first reason for it."""
+    """Return the name of the kernel, and the first reason for it."""
     need = next(needs_of(plan), None)
     if need is None:
         return Kernel(SCAN, "every task and every link is a first-in-first-out server of its own")
@@ -169,12 +169,12 @@ class _Run:
         return [_Host(*one) for one in zip(range(len(tasks)), plan.host_names, plan.host_groups, tasks, strict=True)]
 
     def operators_on(self, host: _Host) -> list[OperatorPlan]:
-        """The operator of each task on the host."""
+        """Return the operator of each task on the host."""
         return [self.plan.operators[self.cluster.task_operator[task]] for task in host.tasks]
 
     @cached_property
     def hosts_of(self) -> list[set[int]]:
-        """The hosts of the tasks of each operator."""
+        """Return the hosts of the tasks of each operator."""
         found = [set[int]() for _ in self.plan.operators]
         for operator, host in zip(self.cluster.task_operator, self.cluster.task_host, strict=True):
             found[operator].add(host)

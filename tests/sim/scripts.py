@@ -225,7 +225,7 @@ def run_script(
     control = Scripted(RunPlan.of(made, RunInputs(), 0), plane, seed, count, verbs)
     if "instance" in verbs and isinstance(control.plane, CompiledPlane):
         # instances that are over are adopted, and own, which no protocol does
-        control.plane.s.options["forgets_ids"] = 0
+        control.plane.state.options["forgets_ids"] = 0
     control.start()
     until = max(1, to_ns(made.duration_s))
     control.run(until)

@@ -71,7 +71,7 @@ class Watched:
 
     def processed(self, operator: int) -> int:
         """Tuples that the operator has processed, or emitted; also those whose effect was lost later."""
-        s = compiled(self.control).s
+        s = compiled(self.control).state
         written = int(s.recording["visit_rows"])
         if s.recording["by_column"]:
             return self._visits.get(operator, 0) + int((s.visit_operator[:written] == operator).sum())
@@ -82,7 +82,7 @@ class Watched:
     def counts(self) -> list[Counts]:
         """Of each operator; `sent` follows from what is processed upstream, where selectivities are whole numbers."""
         plane = compiled(self.control)
-        s, cluster = plane.s, self.control.cluster
+        s, cluster = plane.state, self.control.cluster
         made = [Counts(processed=self.processed(index)) for index in range(len(cluster.plan.operators))]
         for task in range(int(s.cluster["tasks"])):
             t, here = s.tasks[task], made[cluster.task_operator[task]]
@@ -110,7 +110,7 @@ class Watched:
 
 def tuples(plane: CompiledPlane, head: str, record: Any) -> list[int]:
     """The places of the tuples in a list, without work."""
-    visits, found, v = plane.s.visits, [], int(record[head])
+    visits, found, v = plane.state.visits, [], int(record[head])
     while v != NONE:
         if visits["kind"][v] == TUPLE:
             found.append(v)
@@ -120,7 +120,7 @@ def tuples(plane: CompiledPlane, head: str, record: Any) -> list[int]:
 
 def on_the_wire(plane: CompiledPlane) -> np.ndarray:
     """Which places of `visits` hold tuples that are under way."""
-    visits = plane.s.visits
+    visits = plane.state.visits
     return np.flatnonzero((visits["wire"] == 1) & (visits["kind"] == TUPLE))
 
 

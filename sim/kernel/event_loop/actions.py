@@ -69,7 +69,10 @@ def heard(state: State, task: int) -> None:
 
 @kernel
 def burst(state: State, task: int) -> int:
-    """Sendings that may follow when the task goes on: of a source, or of one that takes tuples as they come."""
+    """Return how many sendings may follow when the task goes on.
+
+    They are those of a source, or of a task that takes tuples as they come.
+    """
     t = state.tasks[task]
     n = 0
     if not state.operators[t.operator].has_service:
@@ -246,7 +249,7 @@ def bundle_comes(state: State, visit: int) -> None:
 
 @kernel
 def held_back(state: State, visit: int, task: int) -> bool:
-    """Whether the channel of what has come waits behind a barrier: then it waits, too."""
+    """Return whether the channel of what has come waits behind a barrier: then it waits, too."""
     t = state.tasks[task]
     barrier = t.barriers
     while barrier != NONE:
@@ -291,7 +294,7 @@ def let_in(state: State, todo: int, task: int) -> None:
 
 @kernel
 def _is_last(state: State, visit: int, task: int) -> bool:
-    """Whether this one completes the oldest barrier that waits; another has to wait in turn."""
+    """Return whether this one completes the oldest barrier that waits; another has to wait in turn."""
     e, first = state.visits[visit], state.tasks[task].barriers
     if first != NONE and state.visits[first].id != e.id:
         return False
@@ -305,7 +308,7 @@ def _is_last(state: State, visit: int, task: int) -> bool:
 
 @kernel
 def let_through(state: State, task: int, token: int, rest: int) -> int:
-    """The chain of what was held back, barriers of others first, with `rest` behind it; the barrier is forgotten."""
+    """Forget the barrier and return the chain of what it held back: barriers of others first, `rest` last."""
     t = state.tasks[task]
     barrier, todo, last = t.barriers, NONE, NONE
     while barrier != NONE:

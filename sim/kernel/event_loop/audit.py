@@ -84,7 +84,7 @@ def _by_id(state: State, streams: Sequence[ArrivalStream]) -> tuple[np.ndarray, 
 
 
 def _stack(state: State) -> np.ndarray:
-    """Room for all that one source tuple can have open at a time."""
+    """Return room for all that one source tuple can have open at a time."""
     return np.zeros((int(state.options["fan_out"]) * (state.operators.shape[0] + 1) + 1, 3), np.uint64)
 
 
@@ -101,7 +101,7 @@ def _emitted(state: State, streams: Sequence[ArrivalStream]) -> Iterator[tuple[i
 
 @kernel
 def entries(state: State) -> int:
-    """An upper bound of the entries of the table."""
+    """Return an upper bound of the entries of the table."""
     total = state.visits.shape[0] - state.visit_pool.left + 2 * (state.nodes.shape[0] - NODES * state.node_pool.left)
     for partition in range(state.partitions.shape[0]):
         total += (
@@ -153,7 +153,7 @@ def enter_final_state(state: State, table: np.ndarray, duplicated: np.ndarray, s
 
 @kernel
 def _final(state: State, partition: int) -> tuple[int, int]:
-    """The partition in whose log the final state of this one is, and how many applied tuples are in it."""
+    """Return the partition in whose log the final state of this one is, and how many applied tuples are in it."""
     u = state.partitions[partition]
     if u.live or u.is_sink:
         return partition, u.applied
@@ -164,7 +164,7 @@ def _final(state: State, partition: int) -> tuple[int, int]:
 
 @allocating
 def forgotten(state: State) -> np.ndarray:
-    """How many tuples in the final state of each partition are forgotten (n_partitions,).
+    """Return how many tuples in the final state of each partition are forgotten (n_partitions,).
 
     -1 where they are in another instance of the group and the owner has lost its state.
     """
@@ -240,7 +240,7 @@ def _mark_replay(state: State, table: np.ndarray, partition: int) -> None:
 
 @kernel
 def _sent_to(state: State, edge_number: int, tuple_id: int, key: int, index: int, k: int) -> int:
-    """The k-th partition that an output goes to over an edge, or NONE after the last."""
+    """Return the k-th partition that an output goes to over an edge, or NONE after the last."""
     edge = state.edges[edge_number]
     if k > 0 and edge.kind != BROADCAST:
         return NONE
@@ -259,7 +259,7 @@ def _sent_to(state: State, edge_number: int, tuple_id: int, key: int, index: int
 
 @allocating
 def sieve_of(table: np.ndarray) -> np.ndarray:
-    """A bit for each of many slots, set if an entry falls into it: of most tuples that are not there it says so."""
+    """Return a bit for each of many slots, set if an entry falls into it: a clear bit says that one is not there."""
     used = 0
     for k in range(table.shape[0]):
         used += table[k].partition != NONE

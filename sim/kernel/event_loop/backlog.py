@@ -16,7 +16,7 @@ from sim.kernel.tools.pointer import State
 
 @allocating
 def waiting(state: State) -> np.ndarray:
-    """Rows (operator, task, arrival) of the tuples that wait at the tasks, by task, held ones first (n, 3)."""
+    """Return rows (operator, task, arrival) of the tuples that wait at the tasks, by task, held ones first (n, 3)."""
     lists, tasks = _lists(state)
     room = state.visits.shape[0] - state.visit_pool.left
     found, arrivals = np.empty(room, np.int32), np.empty(room, np.int64)
@@ -49,7 +49,7 @@ def waiting(state: State) -> np.ndarray:
 
 @allocating
 def _lists(state: State) -> tuple[np.ndarray, np.ndarray]:
-    """The first item of each list that is not empty, and its task."""
+    """Return the first item of each list that is not empty, and its task."""
     holding, many = np.empty(state.partitions.shape[0], np.int64), 0
     for partition in range(state.partitions.shape[0]):
         if state.partitions[partition].held_n > 0:

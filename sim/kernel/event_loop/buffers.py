@@ -31,7 +31,7 @@ CHUNK = 32  # applied tuples in one chunk of a log
 
 @kernel
 def next_node(state: State, node: int) -> int:
-    """The node after this one in its pair, which must have one."""
+    """Return the node after this one in its pair, which must have one."""
     return node + 1 if node % NODES != NODES - 1 else state.nodes[node].next
 
 
@@ -53,6 +53,7 @@ def free_nodes(state: State, node: int) -> None:
 @kernel
 def keep(state: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int) -> int:
     """Remember an output for a receiver; the number of its node."""
+    # The next node is behind the last one in its piece; only a full piece needs another from the pool.
     p = state.pairs[pair_of(state, sender, receiver)]
     if p.last != NONE and p.last % NODES != NODES - 1:
         n = p.last + 1
@@ -86,6 +87,7 @@ def keep(state: State, sender: int, receiver: int, tuple_id: int, created: int, 
 def let_go(state: State, pair: int) -> None:
     """Free the nodes that neither the live buffer nor a checkpoint needs."""
     p = state.pairs[pair]
+    # Three ranges of the same numbers: live, stored, and under way. What comes before all of them is needed by nobody.
     oldest = p.live_seq if p.live != NONE else p.end_seq
     if p.stored_begin < p.stored_end:
         oldest = min(oldest, p.stored_begin)
@@ -115,6 +117,8 @@ def trim(state: State, pair: int, count: int) -> None:
     """Forget the live outputs, in order, that are among the receiver's first `count` applied tuples."""
     p = state.pairs[pair]
     u = state.partitions[p.sender]
+    # Until a host dies a node knows where its receiver applied it. Afterwards the receiver may have been restored to an
+    # earlier state, and only the table of positions tells; its entries are asked for a piece ahead.
     looks_up = not state.ids.clean
     if looks_up and p.live != NONE:
         _prefetch_piece(state, p.receiver, p.live // NODES)
@@ -126,7 +130,7 @@ def trim(state: State, pair: int, count: int) -> None:
             note_overdue(state)
         pos = node.pos if state.ids.clean else position(state, p.receiver, node.id)
         if pos < 0 or pos >= count:
-            break
+            break  # in order: an output behind one that is still needed stays, too
         p.live = NONE if p.live == p.last else next_node(state, p.live)
         p.live_seq += 1
         u.kept_rows -= 1
@@ -283,7 +287,7 @@ def apply(state: State, partition: int, tuple_id: int, created: int, node: int) 
 
 @kernel
 def positions_missing(state: State) -> int:
-    """How many entries `note_positions` makes."""
+    """Return how many entries `note_positions` makes."""
     total = 0
     if state.ids.clean and state.options.keeps_outputs:
         for partition in range(state.partitions.shape[0]):

@@ -106,7 +106,7 @@ def upload_departure(state: State, host: int, size: int) -> int:
 
 @kernel
 def remote_departure(state: State, size: int) -> int:
-    """The same for the link of the remote store."""
+    """Return the same for the link of the remote store."""
     begin = max(state.clock.now, state.remote_link.free)
     if state.remote_link.rate > 0:
         begin += np.int64(np.rint(size * _NS / state.remote_link.rate))
@@ -275,7 +275,7 @@ def emit_copies(state: State, sender: int, edge: int, tuple_id: int, created: in
 
 @kernel
 def _bundle(state: State, head: int, origin: int, task: int) -> int:
-    """A chain of tuples as one message that waits its turn."""
+    """Return a chain of tuples as one message that waits its turn."""
     visit = new_visit(state)
     e = state.visits[visit]
     e.kind = BUNDLE

@@ -59,7 +59,7 @@ def _rounded(number: int, each: float) -> Any:
 
 @kernel
 def state_bytes(state: State, partition: int) -> int:
-    """Size of the whole state."""
+    """Return the size of the whole state."""
     u = state.partitions[partition]
     op = state.operators[u.operator]
     if op.state_model == PER_KEY:
@@ -75,7 +75,7 @@ def state_bytes(state: State, partition: int) -> int:
 
 @kernel
 def changed_bytes(state: State, partition: int) -> int:
-    """Size of what changed since the last snapshot."""
+    """Return the size of what changed since the last snapshot."""
     u = state.partitions[partition]
     op = state.operators[u.operator]
     if op.state_model == PER_KEY:
@@ -91,7 +91,7 @@ def changed_bytes(state: State, partition: int) -> int:
 
 @kernel
 def life(state: State, checkpoint_host: int) -> int:
-    """How often the checkpoint host has died."""
+    """Return how often the checkpoint host has died."""
     return 0 if checkpoint_host == _REMOTE else state.hosts[checkpoint_host].life
 
 
@@ -128,7 +128,7 @@ def round_goes_on(state: State, ask: bool) -> bool:
 
 @kernel
 def _checkpoint_host(state: State, partition: int) -> int:
-    """The planned checkpoint host, or where that cannot the one of the last checkpoint, or Python has to choose."""
+    """Return the planned checkpoint host, else that of the last checkpoint, or _ASK: Python has to choose."""
     if state.options.remote_store:
         return _REMOTE
     u = state.partitions[partition]
@@ -143,11 +143,12 @@ def _checkpoint_host(state: State, partition: int) -> int:
 
 @kernel
 def take(state: State, partition: int, checkpoint_host: int) -> None:
-    """A snapshot of the partition now, for that checkpoint host."""
+    """Take a snapshot of the partition now, for that checkpoint host."""
     u = state.partitions[partition]
     op = state.operators[u.operator]
     kept = u.kept_rows * op.bytes
     full = state.options.always_full or not u.stored or u.stored_checkpoint_host != checkpoint_host
+    # The size is fixed before the counters begin anew: what comes from now on belongs to the next checkpoint.
     whole = state_bytes(state, partition)
     size = whole + kept if full else changed_bytes(state, partition) + u.new_kept_bytes
     u.touched = 0
@@ -181,6 +182,7 @@ def take(state: State, partition: int, checkpoint_host: int) -> None:
     t.partition = partition
     t.origin = u.task
     t.checkpoint_host = checkpoint_host
+    # The content is that of this instant in any case. Writing it occupies the task, ahead of its queue.
     if op.serialise <= 0:
         ship(state, made)
         return
@@ -218,7 +220,7 @@ def _rank(state: State, transfer: int) -> int:
 
 @kernel
 def never_left(state: State, transfer: int) -> bool:
-    """Whether its owner died before it had left."""
+    """Return whether its owner died before it had left."""
     t = state.transfers[transfer]
     origin = state.tasks[t.origin]
     return not origin.alive and origin.died <= t.departure
@@ -243,6 +245,7 @@ def stored(state: State, transfer: int) -> None:
     if never_left(state, transfer) or t.incarnation != u.incarnation:
         free_transfer(state, transfer)  # of an incarnation that is over: it would trim what the new state does not have
         return
+    # Stored or lost, it is not under way any more, and the next turn of the round takes another.
     u.saving = 0
     host = t.checkpoint_host
     if t.life == life(state, host) and (host == _REMOTE or state.hosts[host].alive):  # else it died meanwhile

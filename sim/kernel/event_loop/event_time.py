@@ -22,7 +22,7 @@ from sim.kernel.tools.pointer import State
 
 @kernel
 def burst(state: State, kind: int, ref: int, rank: int) -> int:
-    """How many tuples and watermarks the event can send beyond those of a single tuple."""
+    """Return how many tuples and watermarks the event can send beyond those of a single tuple."""
     fan = state.event_time.mark_fan * state.cluster.tasks
     if kind == TICK:
         return fan
@@ -49,7 +49,7 @@ def burst(state: State, kind: int, ref: int, rank: int) -> int:
 
 @kernel
 def room_for_windows(state: State, kind: int, ref: int, rank: int, need: int) -> bool:
-    """Whether the pools have room for the event's windows and watermarks; else `run.burst` says for what."""
+    """Return whether the pools have room for the event's windows and watermarks; else `room.burst` says for what."""
     state.room.burst = burst(state, kind, ref, rank)
     need += state.room.burst
     return not (
@@ -136,7 +136,7 @@ def mark_arrives(state: State, visit: int) -> None:
 
 @kernel
 def _is_meant(state: State, partition: int, origin: int, serial: int) -> bool:
-    """Whether the task that the mark is from has sent the partition its tuples ever since the mark was made.
+    """Return whether the task that the mark is from has sent the partition its tuples ever since the mark was made.
 
     What a rule keeps aside was sent before the mark, and is not applied.
     """
@@ -157,7 +157,7 @@ def _is_meant(state: State, partition: int, origin: int, serial: int) -> bool:
 
 @kernel
 def _speaks(state: State, group: int, origin: int, serial: int) -> bool:
-    """Whether the mark comes from where an instance is, and was made since that has sent all that it kept."""
+    """Return whether the mark comes from where an instance is, and was made since that has sent all that it kept."""
     if _speaks_alone(state, group, origin, serial):
         return True
     for partition in range(state.partitions.shape[0] - state.cluster.extra_instances, state.partitions.shape[0]):

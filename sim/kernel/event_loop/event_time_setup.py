@@ -15,7 +15,7 @@ from sim.kernel.tools.pointer import State
 
 
 def empty() -> dict[str, np.ndarray]:
-    """The pools and tables before anything is in them."""
+    """Return the pools and tables before anything is in them."""
     return {
         "notes": np.zeros(0, NOTE),
         "channels": np.zeros(0, CHANNEL),

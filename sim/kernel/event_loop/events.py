@@ -83,6 +83,7 @@ def next_control_number(state: State) -> int:
 def push(state: State, time: int, rank: int, seq: int, kind: int, ref: int) -> None:
     """Set an event."""
     heap = state.heap
+    # From the new leaf up: parents that come later move down, so that the event is written once.
     place = state.queue.in_heap
     state.queue.in_heap = place + 1
     while place > 0:
@@ -109,6 +110,7 @@ def pop(state: State) -> None:
     if n == 0:
         heap[0].time = NEVER
         return
+    # The last leaf looks for its place from the root down; of two children the one that comes first moves up.
     last = heap[n]
     time, rank, seq = last.time, last.rank, last.seq
     place = 0
@@ -137,6 +139,8 @@ def push_arrival(state: State, time: int, rank: int, seq: int, visit: int) -> bo
         ring, first, count = state.near, state.queue.near_first, state.queue.near_count
     else:
         ring, first, count = state.far, state.queue.far_first, state.queue.far_count
+    # A ring is in order as long as nothing comes before its last event: then reading its first one is enough. With
+    # equal latencies that is nearly always so; the rest goes to the heap.
     if count > 0:
         last = ring[(first + count - 1) & (RING - 1)]
         if count == RING or time < last.time or (time == last.time and rank < last.rank):
@@ -161,6 +165,7 @@ def push_own(state: State, time: int, task: int, kind: int, ref: int) -> None:
     seq = next_serial(state)
     place = state.tasks[task].place
     leaf = (state.tournament.shape[0] >> 1) + place
+    # A place holds one event. What finds it taken, as where a task has several threads, goes to the heap.
     if state.tournament[leaf] != NEVER or time >= state.queue.horizon:
         push(state, time, SERVICE + task, seq, kind, ref)
         return
@@ -176,6 +181,8 @@ def push_own(state: State, time: int, task: int, kind: int, ref: int) -> None:
 @inlined
 def _replay_path(tournament: np.ndarray, leaf: int, number: int) -> None:
     """Put a number at a leaf and replay its matches up to the root; the winner of each goes on."""
+    # Matches are of four: `^` with 1 to 3 gives the other three. `min` compiles to no branch, and which of them wins is
+    # as good as random.
     place = leaf
     tournament[place] = number
     while place > 1:
@@ -207,13 +214,13 @@ def replay_vacant(state: State) -> None:
 
 @inlined
 def task_of(state: State, number: int) -> int:
-    """The task of an own event."""
+    """Return the task of an own event."""
     return number & (state.own.shape[0] - 1)
 
 
 @kernel
 def first_of(state: State) -> int:
-    """Where the first event is, or NONE without any; of equal instants by rank, then in the order of setting."""
+    """Return where the first event is, or NONE without any; of equal instants by rank, then in the order of setting."""
     found, time, rank, seq = NONE, NEVER, 0, 0
     for place in range(4):
         other, its_rank, its_seq, _, _ = event_at(state, place)

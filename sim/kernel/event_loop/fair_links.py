@@ -60,7 +60,7 @@ _NS = 1e9
 
 @kernel
 def fair_room(state: State, need: int) -> bool:
-    """Whether there is room for so many messages."""
+    """Return whether there is room for so many messages."""
     return not state.options.fair or (
         state.parcel_pool.left >= need and state.fair_links.lanes + need <= state.lanes.shape[0]
     )
@@ -79,7 +79,7 @@ def rehash_lanes(lanes: np.ndarray, used: int, index: np.ndarray) -> None:
 
 @kernel
 def _lane_of(state: State, host: int, origin: int, receiver: int) -> int:
-    """The number of a channel, which is made if there is none yet."""
+    """Return the number of a channel, which is made if there is none yet."""
     index, size = state.lane_index, state.lane_index.shape[0]
     k = slot_of(origin, receiver, size)
     while index[k] != NONE:
@@ -297,16 +297,16 @@ def close_link(state: State, host: int) -> None:
 
 @kernel
 def _has_tuples(state: State, number: int) -> bool:
-    """Whether the message is of tuples, not a watermark or one of a protocol."""
+    """Return whether the message is of tuples, not a watermark or one of a protocol."""
     kind = state.parcels[number].kind
     return kind != MARKED and (kind != COME or state.visits[state.parcels[number].ref].kind == BUNDLE)
 
 
 @kernel
 def least_arrival(state: State, task: int, operators: np.ndarray, before: int) -> int:
-    """When the last tuple that was sent to the task before that number, and is on a shared link, arrives at least.
+    """Return the earliest arrival of the last tuple that is on a shared link to the task, or NONE.
 
-    Or NONE. `operators` (n_operators,) marks the operators that count.
+    Only sendings before that number count. `operators` (n_operators,) marks the operators that count.
     """
     last = NONE
     for n in range(state.fair_links.lanes):

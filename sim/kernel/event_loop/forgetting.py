@@ -54,7 +54,7 @@ def _note_instances(state: State) -> None:
 
 @kernel
 def _is_over(state: State, partition: int) -> bool:
-    """Whether nobody will take over the state of an instance that is over: who came after has its own."""
+    """Return whether nobody will take over the state of an instance that is over: who came after has its own."""
     u = state.partitions[partition]
     successor = state.partitions[state.partitions[u.group].owner]
     return not u.lent and not successor.retired and (successor.saved or successor.adopted_from == partition)
@@ -62,7 +62,7 @@ def _is_over(state: State, partition: int) -> bool:
 
 @kernel
 def oldest_created(state: State) -> int:
-    """The earliest creation time of all that is somewhere, or will be emitted."""
+    """Return the earliest creation time of all that is somewhere, or will be emitted."""
     oldest = _NEVER
     for source in range(state.sources.shape[0]):
         b = state.sources[source]

@@ -54,14 +54,14 @@ FIRST_KEYS = 2**31 - 1  # bits of where the keys of a partition begin
 
 @kernel
 def slot_of(code: Any, partition: int, size: int) -> Any:
-    """Where to begin to look for (code, partition) in a table whose size is a power of two."""
+    """Return where to begin to look for (code, partition) in a table whose size is a power of two."""
     x = (np.uint64(code) ^ (np.uint64(partition) * _FACTOR)) * _FACTOR
     return np.int64((x >> _SHIFT) & np.uint64(size - 1))
 
 
 @kernel
 def position(state: State, partition: int, tuple_id: int) -> int:
-    """Where the tuple stands among those that the partition applied, or NONE."""
+    """Return where the tuple stands among those that the partition applied, or NONE."""
     table = state.positions
     size = table.shape[0]
     k = slot_of(tuple_id, partition, size)
@@ -144,13 +144,14 @@ def rehash_positions(old: np.ndarray, new: np.ndarray) -> None:
 
 @inlined
 def home_of(state: State, partition: int, key: int) -> int:
-    """Where a key of a partition is, unless another key was there first: most are found with one look."""
+    """Return where a key of a partition is, unless another key was there first: most are found with one look."""
     return (state.partitions[partition].first_key + key) & (state.keys.shape[0] - 1)
 
 
 @kernel
 def touch_key(state: State, partition: int, key: int, pos: int) -> None:
     """The partition applied a tuple of this key at `pos`: count it if it is new, or new since the last snapshot."""
+    # Mostly the key is at home: one look. An empty home means that the key is new, and takes it.
     u, k = state.partitions[partition], home_of(state, partition, key)
     e = state.keys[k]
     if e.partition != partition or e.key != key:
@@ -166,7 +167,7 @@ def touch_key(state: State, partition: int, key: int, pos: int) -> None:
             u.touched += 1
             state.tables.keys += 1
             return
-    if e.since < 0:
+    if e.since < 0:  # a restore has cut it, and left its place
         e.since = pos
         u.keys += 1
     if e.epoch != u.epoch:
@@ -176,7 +177,7 @@ def touch_key(state: State, partition: int, key: int, pos: int) -> None:
 
 @noinline
 def away_from_home(table: np.ndarray, partition: int, key: int) -> int:
-    """Where a key is, or may be put, whose home is taken by another.
+    """Return where a key is, or may be put, whose home is taken by another.
 
     Homes are close together, so that what looks in neighbouring places might look in many: each key has its own step.
     """
@@ -221,7 +222,7 @@ def rehash_keys(state: State, new: np.ndarray) -> None:
 
 @kernel
 def find_pair(state: State, sender: int, receiver: int) -> int:
-    """The pair of these two partitions, or NONE."""
+    """Return the pair of these two partitions, or NONE."""
     size = state.pair_index.shape[0]
     k = slot_of(sender, receiver, size)
     while state.pair_index[k] != NONE:
@@ -234,7 +235,7 @@ def find_pair(state: State, sender: int, receiver: int) -> int:
 
 @kernel
 def pair_of(state: State, sender: int, receiver: int) -> int:
-    """The pair of these two partitions, made if it is new."""
+    """Return the pair of these two partitions, made if it is new."""
     found = find_pair(state, sender, receiver)
     if found != NONE:
         return found

@@ -139,19 +139,19 @@ def retire(state: State, partition: int) -> None:
 
 @kernel
 def stored_at(state: State, partition: int) -> int:
-    """The partition in whose log and pairs the stored checkpoint of this one is."""
+    """Return the partition in whose log and pairs the stored checkpoint of this one is."""
     return partition if state.partitions[partition].stored_from == NONE else state.partitions[partition].stored_from
 
 
 @kernel
 def noted(state: State, partition: int) -> int:
-    """How many single tuples come with the stored checkpoint of the partition, for windows and timed state."""
+    """Return how many single tuples come with the stored checkpoint of the partition, for windows and timed state."""
     return notes_of(state, stored_at(state, partition)) if state.extended else 0
 
 
 @kernel
 def adoption(state: State, partition: int) -> int:
-    """How many entries it makes to take over the stored checkpoint of the partition."""
+    """Return how many entries it makes to take over the stored checkpoint of the partition."""
     source = stored_at(state, partition)
     total = (
         max(0, state.partitions[partition].stored_count - state.partitions[source].base) + state.partitions[source].keys
@@ -222,7 +222,7 @@ def inherit(state: State, partition: int) -> None:
 
 @kernel
 def hand_down(state: State, instance: int, successor: int) -> bool:
-    """The state of an instance becomes the stored checkpoint of another one, held by its host."""
+    """Make the state of an instance the stored checkpoint of another one, held by its host."""
     o, n = state.partitions[instance], state.partitions[successor]
     if not o.live or n.saved:
         return False

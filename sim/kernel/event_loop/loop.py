@@ -273,7 +273,7 @@ def handle_rare_event(state: State, kind: int, ref: int, rank: int, time: int) -
 
 @kernel
 def most_sent(state: State, kind: int, ref: int) -> int:
-    """How many tuples, rows and events an event that is not an everyday one may need room for."""
+    """Return how many tuples, rows and events an event that is not an everyday one may need room for."""
     need = state.options.fan_out + 2
     if kind == CREATE:
         need += state.options.fan_out * waiting_arrivals(state, ref)
@@ -313,8 +313,8 @@ def room(state: State, need: int) -> bool:
     state.room.need = need
     messages = (state.message_rows.shape[0] - state.messages.rows) // 16
     budget = 0 if drops < 0 else min(left // need, messages)
-    full = state.recording
-    rows = min(full.visit_room - full.visit_rows, full.delivery_room - full.delivery_rows) // need
+    written = state.recording
+    rows = min(written.visit_room - written.visit_rows, written.delivery_room - written.delivery_rows) // need
     # Rows fill up often, and only have to be handed over: Python does no more than that if nothing else is short.
     state.room.rows_full = rows <= 0 and budget >= _AMPLE
     state.room.budget = min(budget, rows)
@@ -323,7 +323,7 @@ def room(state: State, need: int) -> bool:
 
 @inlined
 def arrive(state: State, visit: int) -> int:
-    """A tuple has come over its channel; the cores at which something may begin now, or NONE."""
+    """Put a tuple that has come over its channel in its queue; return the cores that may begin a service, or NONE."""
     e = state.visits[visit]
     if not e.wire:
         free_visit(state, visit)  # its sender died before it had left

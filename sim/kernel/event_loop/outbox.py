@@ -22,14 +22,14 @@ _BLOCKED = 1 << 30
 
 @kernel
 def is_free(state: State, task: int) -> bool:
-    """Whether there is a place for one more; a dead task has room."""
+    """Return whether there is a place for one more; a dead task has room."""
     t = state.tasks[task]
     return t.places == 0 or t.taken < t.places or not t.alive
 
 
 @kernel
 def has_room(state: State, task: int) -> bool:
-    """Whether somebody new can send: a place is free that nobody waits for, or the task is dead."""
+    """Return whether somebody new can send: a place is free that nobody waits for, or the task is dead."""
     t = state.tasks[task]
     return t.places == 0 or not t.alive or (t.taken < t.places and t.first_waiting == NONE)
 
@@ -52,7 +52,7 @@ def leave_place(state: State, task: int) -> None:
 
 @kernel
 def takes_place(state: State, sender: int, receiver: int) -> bool:
-    """Whether an output can be sent now; then it has taken its place."""
+    """Return whether an output can be sent now; then it has taken its place."""
     goal = state.partitions[receiver].task
     if state.tasks[state.partitions[sender].task].unsent_head != NONE or not has_room(state, goal):
         return False
@@ -64,7 +64,7 @@ def takes_place(state: State, sender: int, receiver: int) -> bool:
 def put_unsent(
     state: State, visit: int, sender: int, receiver: int, tuple_id: int, created: int, key: int, node: int
 ) -> None:
-    """Put an output behind those that wait, or have it wait for room; `v` is a new visit."""
+    """Put an output behind those that wait, or have it wait for room; `visit` is a new one."""
     origin = state.partitions[sender].task
     t = state.tasks[origin]
     e = state.visits[visit]

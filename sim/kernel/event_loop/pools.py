@@ -30,7 +30,7 @@ push = events.push
 
 
 def empty() -> dict[str, np.ndarray]:
-    """The pools and tables before anything is in them."""
+    """Return the pools and tables before anything is in them."""
     return {
         "heap": _without_events(_START),
         "own": np.zeros(0, OWN_EVENT),
@@ -64,7 +64,7 @@ def _without_events(room: int) -> np.ndarray:
 
 
 def arrivals(room: int) -> np.ndarray:
-    """An empty buffer of arrivals."""
+    """Return an empty buffer of arrivals."""
     return records(room, SOURCE_ARRIVAL)
 
 
@@ -74,7 +74,7 @@ def _vacant(table: np.ndarray) -> np.ndarray:
 
 
 def longer(array: np.ndarray, room: int, used: int | None = None) -> np.ndarray:
-    """The same with at least so many places, and at least twice as many as before.
+    """Return the same with at least so many places, and at least twice as many as before.
 
     Of places that are not in use nothing is copied: zeros that nobody writes take no memory.
     """
@@ -201,7 +201,7 @@ def _more_rows(state: State, need: int) -> None:
 
 
 def power(least: int) -> int:
-    """The smallest power of two that is not less."""
+    """Return the smallest power of two that is not less."""
     return 1 << max(1, (least - 1).bit_length())
 
 
@@ -260,7 +260,7 @@ def _more_own(state: State, tasks: int) -> None:
 
 
 def with_cores(state: State, count: int) -> int:
-    """The number of so many more cores that nobody shares yet."""
+    """Return the number of so many more cores that nobody shares yet."""
     number = state.cores.shape[0]
     made = np.zeros(number + 1, CORES)
     made[:number] = state.cores

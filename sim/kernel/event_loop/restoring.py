@@ -54,7 +54,7 @@ def restore_time(state: State, partition: int, count: int) -> None:
 
 @kernel
 def notes_of(state: State, partition: int) -> int:
-    """How many tuples of the partition are kept one by one."""
+    """Return how many tuples of the partition are kept one by one."""
     total = 0
     for first in (state.partitions[partition].past_first, state.partitions[partition].recent_first):
         n = first
@@ -90,7 +90,7 @@ def copy_time(state: State, source: int, handed: bool, count: int, partition: in
 
 @kernel
 def _copied(state: State, first: int, count: int) -> tuple[int, int]:
-    """A copy of a list of notes with those of the first `count` applied tuples; its first and last one."""
+    """Return a copy of a list of notes with those of the first `count` applied tuples; its first and last one."""
     head, last, n = NONE, NONE, first
     while n != NONE and state.notes[n].pos < count:
         made = new_note(state)
@@ -130,7 +130,7 @@ def _cut(state: State, first: int, count: int) -> tuple[int, int]:
 
 @kernel
 def past(state: State, partition: int) -> int:
-    """How many tuples the partition keeps from which its windows can be rebuilt."""
+    """Return how many tuples the partition keeps from which its windows can be rebuilt."""
     total, n = 0, state.partitions[partition].past_first
     while state.extended and n != NONE:
         total += 1

@@ -30,7 +30,7 @@ def without_rules(state: State, task: int) -> None:
 
 @kernel
 def new_rule(state: State, partition: int, origin: int, following: int) -> int:
-    """A rule or table entry about this partition and task of origin, before another."""
+    """Return a rule or table entry about this partition and task of origin, before another."""
     rule = state.rule_pool.free
     r = state.rules[rule]
     state.rule_pool.free = r.next
@@ -85,7 +85,7 @@ def take_in_hand(state: State, visit: int, task: int) -> None:
 
 @kernel
 def turn(state: State, visit: int, task: int) -> bool:
-    """The turn of a message from the queue has come; False if it has to be served first."""
+    """Take a message in hand whose turn in the queue has come; False if it has to be served first."""
     t = state.tasks[task]
     t.queue_n += 1  # it was not counted: only tuples are
     if state.visits[visit].created > 0 and state.operators[t.operator].has_service:
@@ -96,7 +96,7 @@ def turn(state: State, visit: int, task: int) -> bool:
 
 @kernel
 def holds_from(state: State, partition: int, task: int, origin: int) -> bool:
-    """Whether a rule of the task holds what comes from that task for the partition."""
+    """Return whether a rule of the task holds what comes from that task for the partition."""
     rule = state.tasks[task].rules
     while rule != NONE:
         r = state.rules[rule]
@@ -109,7 +109,7 @@ def holds_from(state: State, partition: int, task: int, origin: int) -> bool:
 
 @kernel
 def held_by_rule(state: State, visit: int, task: int) -> bool:
-    """Whether a rule of the task holds the tuple."""
+    """Return whether a rule of the task holds the tuple."""
     return holds_from(state, state.visits[visit].partition, task, state.visits[visit].origin)
 
 
@@ -128,7 +128,7 @@ def put_aside(state: State, visit: int, task: int) -> None:
 
 @kernel
 def beside(state: State, task: int) -> int:
-    """Tuples that rules and barriers keep from the lanes of the task."""
+    """Return the tuples that rules and barriers keep from the lanes of the task."""
     t = state.tasks[task]
     n = t.side_n
     visit = t.back_head

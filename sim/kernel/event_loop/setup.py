@@ -80,7 +80,7 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
 
 
 def needs_more(plan: RunPlan) -> bool:
-    """Whether the run has more than tuples that are served first come first served, and their checkpoints.
+    """Return whether the run has more than tuples that are served first come first served, and their checkpoints.
 
     Counting what each key group does is more, too.
     """
@@ -89,7 +89,7 @@ def needs_more(plan: RunPlan) -> bool:
 
 
 def has_event_time(plan: RunPlan) -> bool:
-    """Whether there are windows, timers, or states of the last time."""
+    """Return whether there are windows, timers, or states of the last time."""
     return any(_has_event_time(operator) for operator in plan.operators)
 
 
@@ -153,7 +153,7 @@ def edge_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
-    """The laws of each operator's draws (n_operators,), and the cumulative weights that they refer to."""
+    """Return the laws of each operator's draws (n_operators,), and the cumulative weights that they refer to."""
     records = np.zeros(len(plan.operators), OPERATOR_DRAWS)
     cumulative, offset = [np.ones(1)], 1
     for index, operator in enumerate(plan.operators):
@@ -166,7 +166,7 @@ def draw_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
 
 
 def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
-    """The hosts (n_hosts,), and the cores that the tasks of a host share."""
+    """Return the hosts (n_hosts,), and the cores that the tasks of a host share."""
     hosts = records(len(plan.host_groups), HOST)
     cores = np.zeros(max(1, len(hosts)), CORES)
     cores["first"] = cores["last"] = NONE
@@ -184,7 +184,7 @@ def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
 
 
 def partition_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
-    """The partitions (n_partitions,), live and empty."""
+    """Return the partitions (n_partitions,), live and empty."""
     partitions = records(len(cluster.partition_task), PARTITION)
     for name in ("held_head", "held_tail", "log_first", "log_last", "out_pair", "in_pair", "replay_task"):
         partitions[name] = NONE
@@ -206,7 +206,7 @@ def partition_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
 
 
 def _first_keys(plan: RunPlan, cluster: Cluster) -> list[int]:
-    """Where the keys of each partition begin in a table of keys.
+    """Return where the keys of each partition begin in a table of keys.
 
     Of an operator that gets its tuples by key each key has one partition, so that all its partitions have one range
     together. Else each partition has a range somewhere.
@@ -225,12 +225,12 @@ def _first_keys(plan: RunPlan, cluster: Cluster) -> list[int]:
 
 
 def task_records(room: int) -> np.ndarray:
-    """Room for tasks."""
+    """Return room for tasks."""
     return records(room, TASK)
 
 
 def source_records(plan: RunPlan, cluster: Cluster, room: int) -> np.ndarray:
-    """One record for each source partition, with an empty buffer of `room` arrivals."""
+    """Return one record for each source partition, with an empty buffer of `room` arrivals."""
     own = [
         partition for partition, operator in enumerate(cluster.partition_operator) if plan.operators[operator].is_source
     ]

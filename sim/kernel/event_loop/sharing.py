@@ -48,7 +48,7 @@ _MOST = 1 << 62
 
 @kernel
 def times_fraction(a: int, num: int, den: int) -> tuple[Any, Any]:
-    """Quotient and rest of a * num / den for 0 <= a < den < 2^61, whatever a * num is; exact."""
+    """Return the quotient and rest of a * num / den for 0 <= a < den < 2^61, whatever a * num is; exact."""
     quotient, rest, bit = np.int64(0), np.int64(0), np.int64(1)
     while bit <= num >> 1:
         bit <<= 1
@@ -65,7 +65,7 @@ def times_fraction(a: int, num: int, den: int) -> tuple[Any, Any]:
 
 @kernel
 def _product(a: int, num: int, den: int) -> tuple[Any, Any]:
-    """Quotient and rest of a * num / den, where the quotient fits."""
+    """Return the quotient and rest of a * num / den, where the quotient fits."""
     whole, rest = a // den, a % den
     if num <= _MOST // den:
         return whole * num + rest * num // den, rest * num % den
@@ -75,7 +75,7 @@ def _product(a: int, num: int, den: int) -> tuple[Any, Any]:
 
 @kernel
 def work_in(span: int, num: int, den: int) -> tuple[Any, Any]:
-    """Work that is done in a span at num / den <= 1, rounded down: nanoseconds, and parts of one."""
+    """Return the work that is done in a span at num / den <= 1, rounded down: nanoseconds, and parts of one."""
     if num == den:
         return np.int64(span), np.int64(0)
     whole, rest = _product(span, num, den)
@@ -84,7 +84,7 @@ def work_in(span: int, num: int, den: int) -> tuple[Any, Any]:
 
 @kernel
 def span_for(work: int, part: int, num: int, den: int) -> Any:
-    """Time that so many nanoseconds of work, and parts of one, take at num / den <= 1, rounded up.
+    """Return the time that so many nanoseconds of work, and parts of one, take at num / den <= 1, rounded up.
 
     FAR_NS or about that where it is longer. There are less than 2^24 services on a host, so that all fits.
     """
@@ -99,7 +99,7 @@ def span_for(work: int, part: int, num: int, den: int) -> Any:
 
 @kernel
 def rate(state: State, host: int) -> tuple[Any, Any]:
-    """Work that a service gets done in a nanosecond, as a fraction."""
+    """Return the work that a service gets done in a nanosecond, as a fraction."""
     h = state.hosts[host]
     n, cores = np.int64(h.in_service), np.int64(h.core_count)
     if h.even and n > cores:
@@ -130,7 +130,7 @@ def settle(state: State, host: int) -> None:
 
 @kernel
 def _before(state: State, one: int, other: int) -> bool:
-    """Whether a service ends before another one."""
+    """Return whether a service ends before another one."""
     a, b = state.services[one], state.services[other]
     if a.end != b.end:
         return a.end < b.end
@@ -143,7 +143,7 @@ def _before(state: State, one: int, other: int) -> bool:
 
 @kernel
 def _meld(state: State, one: int, other: int) -> int:
-    """The heap of two, neither of which has siblings."""
+    """Return the heap of two, neither of which has siblings."""
     if one == NONE:
         return other
     if other == NONE:
@@ -157,7 +157,7 @@ def _meld(state: State, one: int, other: int) -> int:
 
 @kernel
 def _without_root(state: State, root: int) -> int:
-    """The heap of the root's children: in pairs from the first to the last, then from the last pair to the first."""
+    """Return the heap of the root's children, melded in pairs from the first on, then pair by pair from the last on."""
     pairs, one = NONE, state.services[root].child
     while one != NONE:
         other = state.services[one].sibling
@@ -247,7 +247,7 @@ def _wake(state: State, host: int) -> None:
 
 @kernel
 def ended(state: State, host: int, task: int) -> Any:
-    """An event of a host and a task has come: the service that ends now, first in the list of its task; or NONE."""
+    """Return the service that ends now, at the event of a host and a task, or NONE; it becomes the task's first."""
     h = state.hosts[host]
     n = h.wakes
     if n > 0 and h.wake_time[n - 1] == state.clock.now and h.wake_task[n - 1] == task:

@@ -15,7 +15,7 @@ _AHEAD = 8  # arrivals
 
 @inlined
 def is_single(state: State, source: int, time: int) -> bool:
-    """Whether one tuple arrives at this instant, nothing waits, and the next arrival is in the buffer: the rule."""
+    """Return True for the usual case: one tuple arrives now, none waits, and the next arrival is in the buffer."""
     b = state.sources[source]
     following = b.arrived + 1
     in_buffer = b.emitted == b.arrived and following < b.have
@@ -24,14 +24,14 @@ def is_single(state: State, source: int, time: int) -> bool:
 
 @kernel
 def has_arrivals(state: State, source: int, time: int) -> bool:
-    """Whether the buffer holds all arrivals of this instant, and the first after it if there is one."""
+    """Return whether the buffer holds all arrivals of this instant, and the first after it if there is one."""
     b = state.sources[source]
     return not b.more or state.arrivals[b.offset + b.have - 1 - b.base].time > time
 
 
 @kernel
 def waiting_arrivals(state: State, source: int) -> int:
-    """Arrivals that are not emitted, up to all of the next instant."""
+    """Return the arrivals that are not emitted, up to all of the next instant."""
     b = state.sources[source]
     t = state.tasks[state.partitions[b.partition].task]
     if state.extended and (t.unsent_head != NONE or t.paused_until != 0):

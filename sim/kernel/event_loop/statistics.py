@@ -11,7 +11,7 @@ from sim.kernel.tools.pointer import State
 
 @kernel
 def counted(state: State, partitions: int, rows: np.ndarray) -> int:
-    """Rows (partition, tuples, served, cpu, received, sent, state) of all partitions but those of sources; how many."""
+    """Write rows (partition, tuples, served, cpu, received, sent, state), sources left out, and return how many."""
     n = 0
     for partition in range(partitions):
         u = state.partitions[partition]

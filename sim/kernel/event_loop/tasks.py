@@ -56,7 +56,7 @@ DROPPED = np.dtype(
 
 @kernel
 def is_empty(state: State, task: int) -> bool:
-    """Whether nothing waits at the task and nothing is served."""
+    """Return whether nothing waits at the task and nothing is served."""
     t = state.tasks[task]
     lanes = t.front_head == NONE and t.queue_head == NONE and t.serving_head == NONE and t.unsent_head == NONE
     return lanes and t.hand_head == NONE and t.side_head == NONE and t.back_head == NONE
@@ -217,7 +217,7 @@ def begin(state: State, visit: int, task: int) -> None:
 
 @inlined
 def is_plain(state: State, visit: int, task: int) -> bool:
-    """Whether an item whose turn has come is a tuple like most: neither held nor dropped, nor has it come twice."""
+    """Return True if the item whose turn has come takes the fast path: a tuple not held, dropped or a duplicate."""
     e = state.visits[visit]
     if e.kind != TUPLE or e.created < state.ids.oldest or (state.options.drops_duplicates and not state.ids.clean):
         return False
@@ -285,7 +285,7 @@ def admit(state: State, visit: int, task: int) -> None:
 
 @kernel
 def note_turn(state: State) -> int:
-    """A number as of a sending: what has a later one came up after this turn."""
+    """Return a number as of a sending: what has a later one came up after this turn."""
     return next_serial(state)
 
 
@@ -434,6 +434,6 @@ def stop_serving(state: State, visit: int, task: int) -> None:
 
 @inlined
 def ticket(state: State, host: int) -> int:
-    """The next place in the order of arrivals at this host."""
+    """Return the next place in the order of arrivals at this host."""
     state.hosts[host].tickets += 1
     return state.hosts[host].tickets

@@ -24,7 +24,7 @@ _PAUSE, _UNPAUSE, _CHORE, _SEND, _UNALIGN, _MUTE = range(6)
 
 @kernel
 def needed(state: State, kind: int, ref: int) -> int:
-    """Sendings that an event of this module may need."""
+    """Return the sendings that an event of this module may need."""
     if kind == COME:
         return burst(state, state.visits[ref].task)
     if kind == UNPAUSE:

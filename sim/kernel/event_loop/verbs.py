@@ -282,7 +282,7 @@ def work(state: State, task: int, ns: int, token: int) -> None:
 
 @allocating
 def partners(state: State, partition: int, incoming: bool) -> np.ndarray:
-    """Partitions that keep outputs for this one, or for which this one keeps outputs, rising."""
+    """Return the partitions that keep outputs for this one, or for which this one keeps outputs, rising."""
     n = 0
     pair = state.partitions[partition].in_pair if incoming else state.partitions[partition].out_pair
     found = np.empty(state.partitions.shape[0], np.int64)
@@ -297,7 +297,7 @@ def partners(state: State, partition: int, incoming: bool) -> np.ndarray:
 
 @kernel
 def last_arrival(state: State, task: int, operators: np.ndarray, before: int) -> int:
-    """When the last tuple under way to the task from tasks of the marked operators arrives, at least, or NONE.
+    """Return when the last tuple under way to the task from tasks of the marked operators arrives, at least, or NONE.
 
     Only those count that were sent before that number.
     """
@@ -320,7 +320,7 @@ def watch(state: State, tasks: np.ndarray) -> None:
 
 @kernel
 def cpu(state: State, rows: np.ndarray) -> int:
-    """Rows (task, time in service, CPU time used) of the tasks on hosts whose pace changes; how many."""
+    """Return rows (task, time in service, CPU time used) of the tasks on hosts whose pace changes; how many."""
     n = 0
     for task in range(state.cluster.tasks):
         if state.extended and state.hosts[state.tasks[task].host].paced:
@@ -334,7 +334,7 @@ def cpu(state: State, rows: np.ndarray) -> int:
 
 @kernel
 def sample_buffers(state: State, rows: np.ndarray) -> int:
-    """Rows (task, taken, unsent, blocked) of the live tasks; how many."""
+    """Return rows (task, taken, unsent, blocked) of the live tasks; how many."""
     n = 0
     for task in range(state.cluster.tasks):
         t = state.tasks[task]
@@ -349,7 +349,7 @@ def sample_buffers(state: State, rows: np.ndarray) -> int:
 
 @kernel
 def sample(state: State, rows: np.ndarray) -> int:
-    """Rows (task, host, queue, busy, buffered) of the live tasks; how many."""
+    """Return rows (task, host, queue, busy, buffered) of the live tasks; how many."""
     for task in range(state.cluster.tasks):
         rows[task, 2] = state.tasks[task].queue_n + state.tasks[task].front_n + beside(state, task)
         rows[task, 4] = 0

@@ -58,7 +58,7 @@ NEVER_ENDS = 2**62
 
 @kernel
 def new_note(state: State) -> int:
-    """A place for a tuple that is kept."""
+    """Return a place for a tuple that is kept."""
     n = state.note_pool.free
     state.note_pool.free = state.notes[n].next
     state.note_pool.left -= 1
@@ -75,19 +75,19 @@ def free_note(state: State, note: int) -> None:
 
 @kernel
 def first_open(op: Any, event: int) -> int:
-    """The first window that ends after an event time."""
+    """Return the first window that ends after an event time."""
     return max(0, (event - op.length) // op.slide + 1)
 
 
 @kernel
 def window_id(window_code: Any, partition: Any, key: Any, window: Any) -> Any:
-    """Id of a key in a window of a partition."""
+    """Return the id of a key in a window of a partition."""
     return child_id(child_id(window_code, partition, key), window_code, window)
 
 
 @kernel
 def _pane(state: State, partition: int, window: int, before: int) -> int:
-    """The pane of a window of the partition, made if it is new; `before` is one in front of its place, or NONE."""
+    """Return the pane of a window of the partition, made if it is new; `before` is a pane in front of it, or NONE."""
     u = state.partitions[partition]
     found = u.panes if before == NONE else state.panes[before].next
     while found != NONE and state.panes[found].window < window:
@@ -111,7 +111,7 @@ def _pane(state: State, partition: int, window: int, before: int) -> int:
 
 @kernel
 def _place(state: State, pane: int, key: int) -> int:
-    """Where the cell stands in the index, or would."""
+    """Return where the cell stands in the index, or would."""
     size = state.cell_index.shape[0]
     k = slot_of(key, pane, size)
     while state.cell_index[k] != NONE:
@@ -124,7 +124,7 @@ def _place(state: State, pane: int, key: int) -> int:
 
 @kernel
 def _cell(state: State, task: int, pane: int, key: int, end: int) -> int:
-    """The cell of a key in a pane that ends then, made if it is new."""
+    """Return the cell of a key in a pane that ends then, made if it is new."""
     p, t = state.panes[pane], state.tasks[task]
     place = _place(state, pane, key)
     made = state.cell_index[place]
@@ -167,7 +167,7 @@ def enter(state: State, partition: int, created: int, key: int) -> None:
 
 @kernel
 def matches(state: State, visit: int) -> int:
-    """How many tuples of the other input a tuple of a join meets."""
+    """Return how many tuples of the other input a tuple of a join meets."""
     e = state.visits[visit]
     op = state.operators[state.partitions[e.partition].operator]
     pane = state.partitions[e.partition].panes
@@ -187,7 +187,7 @@ def side_of(state: State, op: Any, origin: int) -> int:
 
 @kernel
 def pair_id(join_code: Any, one: Any, other: Any) -> Any:
-    """Id of two tuples that a join brings together, in either order."""
+    """Return the id of two tuples that a join brings together, in either order."""
     return child_id(child_id(min(one, other), join_code, 0), max(one, other), 0)
 
 
@@ -280,13 +280,13 @@ def nth_partition(state: State, op: Any, number: int) -> int:
 
 @kernel
 def is_there(state: State, partition: int, task: int) -> bool:
-    """Whether the partition is at the task, and not over."""
+    """Return whether the partition is at the task, and not over."""
     return state.partitions[partition].task == task and not state.partitions[partition].retired
 
 
 @kernel
 def due(state: State, task: int, event: int) -> int:
-    """How many cells are in windows of the task that end with this watermark."""
+    """Return how many cells are in windows of the task that end with this watermark."""
     t = state.tasks[task]
     op = state.operators[t.operator]
     total = 0
@@ -303,7 +303,7 @@ def due(state: State, task: int, event: int) -> int:
 
 @kernel
 def _is_over(state: State, partition: int) -> bool:
-    """Whether the first window of the partition ends with its event time."""
+    """Return whether the first window of the partition ends with its event time."""
     u = state.partitions[partition]
     op = state.operators[u.operator]
     return u.panes != NONE and state.panes[u.panes].window * op.slide + op.length <= u.event
@@ -425,7 +425,7 @@ def remember(state: State, partition: int, created: int) -> None:
 
 @kernel
 def recent(state: State, partition: int, first: int) -> int:
-    """How many tuples the state keeps, of those applied from number `first` on."""
+    """Return how many tuples the state keeps, of those applied from number `first` on."""
     u = state.partitions[partition]
     after = u.newest - state.operators[u.operator].state_length
     total = 0

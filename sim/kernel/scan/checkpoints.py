@@ -58,7 +58,7 @@ _SECOND = 1_000_000_000
 
 @kernel
 def checkpoints_fit(state: State) -> bool:
-    """Whether there is room for all checkpoints of a span: one of each partition at the most."""
+    """Return whether there is room for all checkpoints of a span: one of each partition at the most."""
     partitions = state.saved.shape[0]
     if (
         state.happenings.shape[0] - state.agenda.count < partitions + 2
@@ -103,7 +103,7 @@ def take_turns(state: State) -> None:
 
 @kernel
 def next_cut(state: State) -> int:
-    """When the next snapshot that takes time is due."""
+    """Return when the next snapshot that takes time is due."""
     n = state.round_partitions.shape[0]
     if state.round.cuts:
         for k in range(state.round.next, state.round.next + n):
@@ -159,7 +159,7 @@ def _rounded(number: int, each: float) -> Any:
 
 @kernel
 def _state_bytes(state: State, partition: int, keys: int, tuples: int) -> int:
-    """Size of a state of so many keys, or tuples."""
+    """Return the size of a state of so many keys, or tuples."""
     op = state.operators[state.partition_operator[partition]]
     if op.state_model == PER_KEY:
         return _rounded(keys, op.state_entry)
@@ -205,7 +205,7 @@ def _take(state: State, partition: int, count: int, at: int) -> None:
 
 @kernel
 def _writing_ns(size: int, rate: float) -> Any:
-    """How long it takes to write a snapshot."""
+    """Return how long it takes to write a snapshot."""
     return max(1, np.int64(np.rint(size * _NS / rate)))
 
 
@@ -343,9 +343,9 @@ def _forget_one_by_one(state: State, partition: Any, before: int, now: int) -> N
 
 @kernel
 def _keepers(state: State, partition: Any, first: int, before: int, too: int) -> int:
-    """How many tasks had sent before an instant what the partition got as its tuple `first` or later; all has arrived.
+    """Return how many tasks had sent, before an instant, a tuple that the partition got as number `first` or later.
 
-    Tasks below `too` also at that instant.
+    All of these have arrived. Tasks below `too` also at that instant.
     """
     u = state.saved[partition]
     most = state.saving[state.partition_operator[partition]].senders
@@ -368,7 +368,7 @@ def _keepers(state: State, partition: Any, first: int, before: int, too: int) ->
 
 @kernel
 def _is_new(state: State, partition: Any, sender: Any, at: int, before: int, too: int) -> Any:
-    """Whether a tuple was sent before an instant, or at it by a task below `too`, that is not marked yet; marks it."""
+    """Mark the task of a tuple sent before an instant, or at it by a task below `too`; 1 if it was not marked yet."""
     task = state.partition_task[sender]
     local = state.task_host[task] == state.task_host[state.partition_task[partition]]
     sent = at - (0 if local else state.options.latency)
@@ -380,7 +380,7 @@ def _is_new(state: State, partition: Any, sender: Any, at: int, before: int, too
 
 @kernel
 def notes_under_way(state: State, rows: np.ndarray) -> int:
-    """Rows (instant, tasks) of the notes to upstream that were sent and have not arrived; how many.
+    """Return rows (instant, tasks) of the notes to upstream that were sent and have not arrived; how many.
 
     As in `_forget`, but what was sent may be under way, too.
     """

@@ -166,7 +166,7 @@ def _bin_together(state: State, operator: int, n: int) -> None:
 
 @kernel
 def _page(state: State, interval: int, octave: int) -> int:
-    """The page of a part of the histogram of an interval, a new one if it has none."""
+    """Return the page of a part of the histogram of an interval, a new one if it has none."""
     place = interval * PAGES + octave
     page = state.directory[place]
     if page == 0:
@@ -216,7 +216,7 @@ def _bin_latencies(state: State, operator: int, first: int, last: int) -> None:
 
 @kernel
 def _in_one_interval(state: State) -> bool:
-    """Whether all that happens in the span happens in one interval of the recording."""
+    """Return whether all that happens in the span happens in one interval of the recording."""
     length = state.binning.length
     return state.span.begin // length == (state.span.end - 1) // length
 

@@ -106,7 +106,7 @@ def count_sent(state: State, partition: Any, at: int) -> None:
 
 @kernel
 def log_fits(state: State, operator: int, n: int) -> bool:
-    """Whether so many more arrivals at an operator fit into the logs; asks for more where not."""
+    """Return whether so many more arrivals at an operator fit into the logs; asks for more where not."""
     need = n // LOG_CHUNK + min(n, state.saving[operator].partitions) + 1
     state.log_pool.need = max(state.log_pool.need, need)
     return state.log_pool.left >= need
@@ -155,7 +155,7 @@ def note_start(state: State, partition: Any, end: int) -> None:
 
 @kernel
 def log_piece(state: State, partition: Any, n: int) -> Any:
-    """The piece of the log in which the n-th arrival of the partition is; NONE if it has not come."""
+    """Return the piece of the log in which the n-th arrival of the partition is; NONE if it has not come."""
     u = state.saved[partition]
     piece = u.log_first
     if n >= u.arrived:

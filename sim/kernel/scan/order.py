@@ -14,7 +14,7 @@ _WORD = 62  # bits of a key
 
 @kernel
 def bits_of(n: int) -> int:
-    """How many bits the numbers below n have."""
+    """Return how many bits the numbers below n have."""
     bits = 0
     while n - 1 >> bits > 0:
         bits += 1
@@ -23,7 +23,7 @@ def bits_of(n: int) -> int:
 
 @kernel
 def fits(span: int, ranks: int, n: int) -> bool:
-    """Whether an instant in the span, a rank and a number below n are one number: a key to sort by."""
+    """Return whether an instant in the span, a rank and a number below n are one number: a key to sort by."""
     return bits_of(span) + bits_of(ranks) + bits_of(n) <= _WORD
 
 
@@ -150,7 +150,7 @@ def put_in_order(state: State, n: int, low: int, high: int) -> None:
 
 @kernel
 def _after(state: State, one: int, other: int) -> bool:
-    """Whether a tuple comes after another, numbers aside."""
+    """Return whether a tuple comes after another, numbers aside."""
     at, than = state.times[one], state.times[other]
     return at > than or (at == than and state.ranks[one] > state.ranks[other])
 

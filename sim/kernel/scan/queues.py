@@ -19,7 +19,7 @@ QUEUE = np.dtype([("n", "i8"), ("head", "i4"), ("head_place", "i4"), ("tail", "i
 
 @kernel
 def has_chunk(state: State, queue: Any) -> bool:
-    """Whether one more tuple fits behind the queue."""
+    """Return whether one more tuple fits behind the queue."""
     q = state.queues[queue]
     return state.chunk_pool.free != NONE or (q.n > 0 and q.tail_place < CHUNK)
 

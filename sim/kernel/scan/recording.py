@@ -15,7 +15,7 @@ Kept = TupleRecording | HistogramRecording
 
 
 def arrays(recording: Kept) -> dict[str, np.ndarray]:
-    """The arrays of the state that say what is recorded."""
+    """Return the arrays of the state that say what is recorded."""
     binning = np.zeros(1, BINNING)
     made = dict.fromkeys(HISTOGRAM_COUNTS, np.zeros(0, np.int64)) | dict.fromkeys(
         HISTOGRAM_PAGES, np.zeros(0, np.int32)

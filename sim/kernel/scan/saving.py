@@ -24,7 +24,7 @@ _ROWS = 1024
 
 
 def empty() -> dict[str, np.ndarray]:
-    """The arrays where no checkpoints are taken."""
+    """Return the arrays where no checkpoints are taken."""
     return {
         "saved": np.zeros(0, SAVED),
         "saving": np.zeros(0, SAVING),
@@ -43,7 +43,7 @@ def empty() -> dict[str, np.ndarray]:
 
 
 def arrays(plan: RunPlan, cluster: Cluster) -> dict[str, np.ndarray]:
-    """The arrays where they are, before the first instant."""
+    """Return the arrays where they are, before the first instant."""
     made = empty()
     made["saved"], keys = _partitions(plan, cluster)
     made["key_epochs"] = np.zeros(keys, np.int32)
@@ -68,7 +68,7 @@ def begin(state: State, plan: RunPlan) -> None:
 
 
 def _partitions(plan: RunPlan, cluster: Cluster) -> tuple[np.ndarray, int]:
-    """The partitions (n_partitions,), and how many places for keys they have together."""
+    """Return the partitions (n_partitions,), and how many places for keys they have together."""
     made = np.zeros(len(cluster.partition_operator), SAVED)
     made["instant"], made["epoch"], made["low"] = FAR_NS, 1, 1
     made["log_first"] = made["log_last"] = made["first_key"] = NONE
@@ -126,7 +126,7 @@ def _longer(array: np.ndarray, room: int) -> np.ndarray:
 
 
 def kept(state: State, tasks: int) -> np.ndarray:
-    """How many outputs the partitions of each task keep (n_tasks,)."""
+    """Return how many outputs the partitions of each task keep (n_tasks,)."""
     made = np.zeros(tasks, np.int64)
     if state.options["keeps_outputs"]:
         np.add.at(made, state.partition_task, state.saved["sent"] - state.saved["forgotten"])
@@ -134,7 +134,7 @@ def kept(state: State, tasks: int) -> np.ndarray:
 
 
 def messages(state: State) -> dict[tuple[int, str], list[int]]:
-    """(begin of the second, kind) -> (messages, bytes) of checkpoints, and notes to upstream."""
+    """Return (begin of the second, kind) -> (messages, bytes) of checkpoints, and notes to upstream."""
     rows = state.count_rows[: int(state.saved_rows["messages"])].tolist()
     under_way = np.zeros((int(state.agenda["count"]), 2), np.int64)
     for instant, tasks in under_way[: notes_under_way(state, under_way)].tolist():
@@ -148,7 +148,7 @@ def messages(state: State) -> dict[tuple[int, str], list[int]]:
 
 
 def checkpoints(state: State) -> dict[str, np.ndarray]:
-    """The table of checkpoints."""
+    """Return the table of checkpoints."""
     rows = state.checkpoint_rows[: int(state.saved_rows["checkpoints"])]
     columns = {name: rows[name] for name in ("operator", "owner", "checkpoint_host", "bytes")}
     renamed = {"key_group": rows["partition"], "taken_ns": rows["taken"], "stored_ns": rows["stored"]}

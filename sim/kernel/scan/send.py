@@ -34,7 +34,7 @@ _SECOND = 1_000_000_000
 
 @kernel
 def room(state: State, operator: int) -> int:
-    """How many more services of the operator there is room for: rows and outputs."""
+    """Return how many more services of the operator there is room for: rows and outputs."""
     stage = state.stages[operator]
     found = (
         state.pages.shape[0] // PAGE - state.used[0]
@@ -55,7 +55,7 @@ def room(state: State, operator: int) -> int:
 
 @kernel
 def link_room(state: State, operator: int) -> int:
-    """How many tuples the links may bring on their way, whatever operator they are for."""
+    """Return how many tuples the links may bring on their way, whatever operator they are for."""
     stage = state.stages[operator]
     found = 1 << 62
     for k in range(stage.first_edge, stage.first_edge + stage.edges):
@@ -228,7 +228,7 @@ def _keep(state: State, operator: int, n: int) -> None:
 
 @kernel
 def has_room_in_histograms(state: State, n: int) -> bool:
-    """Whether so many deliveries find pages."""
+    """Return whether so many deliveries find pages."""
     if state.pages.shape[0] // PAGE - state.used[0] < n:
         state.requests.need = n
         return False
@@ -269,7 +269,7 @@ def absorb(state: State, operator: int) -> bool:
 
 @kernel
 def within_a_second(state: State) -> bool:
-    """Whether all messages of the span are sent in one second."""
+    """Return whether all messages of the span are sent in one second."""
     return state.span.begin // _SECOND == (state.span.end - 1) // _SECOND
 
 
@@ -297,7 +297,7 @@ def _emit_one_by_one(state: State, operator: int, n: int) -> None:
 
 @kernel
 def _make_outputs(state: State, operator: int, n: int) -> int:
-    """The outputs of a batch before they have a receiver; how many."""
+    """Return the outputs of a batch before they have a receiver; how many."""
     op, draws = state.operators[operator], state.draws[operator]
     code = op.code
     made = 0

@@ -27,7 +27,7 @@ SERVER = np.dtype(
 
 @kernel
 def earliest(state: State, task: Any) -> Any:
-    """When a thread of the task is free."""
+    """Return when a thread of the task is free."""
     t = state.servers[task]
     return t.free if t.threads == 1 else state.frees[t.first_thread]
 

@@ -27,7 +27,7 @@ _SCRATCH = ("times", "ranks", "refs", "kept", "order", "spare")
 
 
 def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording.Kept) -> ScanState:
-    """The state at instant 0; `block` arrivals at a source are drawn at a time."""
+    """Return the state at instant 0; `block` arrivals at a source are drawn at a time."""
     operators = setup.operator_records(plan)
     edges, key_tables = setup.edge_records(plan)
     draws, cumulative = setup.draw_records(plan)
@@ -101,7 +101,7 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
 
 
 def _servers(plan: RunPlan, cluster: Cluster) -> np.ndarray:
-    """The tasks (n_tasks,), idle."""
+    """Return the tasks (n_tasks,), idle."""
     made = np.zeros(len(cluster.task_operator), SERVER)
     made["operator"], made["host"] = cluster.task_operator, cluster.task_host
     groups = [plan.host_groups[host] for host in cluster.task_host]

@@ -351,7 +351,7 @@ def _take_in(state: State, operator: int) -> int:
 
 @kernel
 def _take_turns(state: State, operator: int, n: int) -> bool:
-    """The turns of the first n of `done`; those that end in the span stay there. False if the queues lack room."""
+    """Take the turns of the first n of `done`; those that end in the span stay there. False if the queues lack room."""
     place = state.boxes[operator].first
     first, until = state.progress.next, state.span.end
     made = 0

@@ -24,14 +24,14 @@ SHUFFLING = np.dtype([("factor", "u8"), ("shift", "i8")])  # of an edge: how to 
 
 @kernel
 def is_straight(state: State, operator: int) -> bool:
-    """Whether each tuple of the operator has one output, which goes over one edge to one partition."""
+    """Return whether each tuple of the operator has one output, which goes over one edge to one partition."""
     draws = state.draws[operator]
     return draws.whole == 1 and draws.rest == 0 and leads_one_way(state, operator)
 
 
 @kernel
 def leads_one_way(state: State, operator: int) -> bool:
-    """Whether each output of the operator goes over one edge to one partition."""
+    """Return whether each output of the operator goes over one edge to one partition."""
     stage = state.stages[operator]
     if state.saves or stage.limited or stage.edges != 1:
         return False
@@ -141,7 +141,7 @@ def reciprocal(divisor: int) -> tuple[int, int]:
 
 
 def _upper_of(_context: Any, x: Any, y: Any) -> Any:
-    """The upper half of a product."""
+    """Return the upper half of a product."""
 
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         wide = ir.IntType(128)

@@ -82,7 +82,7 @@ class _Sums:
 
 @allocating
 def source_ids(code: Any, first: int, many: int) -> np.ndarray:
-    """Ids of the tuples `first` .. of a source (many,)."""
+    """Return the ids of the tuples `first` .. of a source (many,)."""
     made = np.empty(many, np.uint64)
     for k in range(many):
         made[k] = draws.source_id(code, first + k)
@@ -91,7 +91,7 @@ def source_ids(code: Any, first: int, many: int) -> np.ndarray:
 
 @allocating
 def tick_ids(code: Any, index: int, ticks: int) -> np.ndarray:
-    """Ids of what a timer emitted at its first so many instants (ticks,)."""
+    """Return the ids of what a timer emitted at its first so many instants (ticks,)."""
     made = np.empty(ticks, np.uint64)
     for k in range(ticks):
         made[k] = window_id(code, index, 0, k + 1)
@@ -117,7 +117,7 @@ def outputs(records: np.ndarray, operator: int, code: Any, ids: np.ndarray, made
 
 @allocating
 def taken_by(ids: np.ndarray, code: Any, share: float) -> np.ndarray:
-    """Which tuples an edge takes that reads a share of them (n,)."""
+    """Return which tuples an edge takes that reads a share of them (n,)."""
     found = np.empty(ids.shape[0], np.bool_)
     for k in range(ids.shape[0]):
         found[k] = draws.takes(ids[k], code, share)
@@ -126,7 +126,7 @@ def taken_by(ids: np.ndarray, code: Any, share: float) -> np.ndarray:
 
 @allocating
 def copies(ids: np.ndarray, code: Any, target: int) -> np.ndarray:
-    """Ids of what a broadcast sends to a target (n,)."""
+    """Return the ids of what a broadcast sends to a target (n,)."""
     made = np.empty(ids.shape[0], np.uint64)
     for k in range(ids.shape[0]):
         made[k] = draws.child_id(ids[k], code, target)
@@ -145,7 +145,7 @@ def add_ids(ids: np.ndarray, operator: int, sign: int, count: np.ndarray, total:
 
 @allocating
 def coming(state: State) -> tuple[np.ndarray, np.ndarray]:
-    """Ids (n,) of what is on its way, waits or is served, and the operators that they are for.
+    """Return the ids (n,) of what is on its way, waits or is served, and the operators that they are for.
 
     No host has failed: what a failure drops on its way keeps its place until it would have come.
     """

@@ -97,7 +97,7 @@ def _compiled(function: F, **options: Any) -> F:
 
 
 def _widest(type_: Any) -> Any:
-    """One type for all signed integers and constants."""
+    """Return one type for all signed integers and constants."""
     type_ = types.unliteral(type_)
     return types.int64 if isinstance(type_, types.Integer) and type_ != types.uint64 else type_
 
@@ -125,7 +125,7 @@ class _PutConstants(FunctionPass):
 
 
 def _known(state: Any, value: Any) -> bool | None:
-    """The constant that an expression stands for, or None."""
+    """Return the constant that an expression stands for, or None."""
     if not isinstance(value, ir.Expr) or value.op != "getattr":
         return None
     argument = get_definition(state.func_ir, value.value)

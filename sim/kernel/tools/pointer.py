@@ -119,7 +119,7 @@ def _typeof(value: State, _context: object) -> _StateType:
 
 @unbox(_StateType)
 def _unbox(type_: _StateType, value: Any, c: Any) -> Any:
-    """The address of the table."""
+    """Return the address of the table."""
     address = c.pyapi.object_getattr_string(value, "address")
     number = c.pyapi.long_as_longlong(address)
     c.pyapi.decref(address)
@@ -143,7 +143,7 @@ class _StateAttributes(AttributeTemplate):
 
 @lower_getattr_generic(_StateType)
 def _get(context: Any, builder: Any, type_: _StateType, value: Any, name: str) -> Any:
-    """The array at its place in the table, or the address of the record behind it."""
+    """Return the array at its place in the table, or the address of the record behind it."""
     if name in type_.records:
         byte = ir.IntType(8).as_pointer()
         place = builder.gep(builder.bitcast(value, byte), [context.get_constant(types.intp, type_.offset[name])])

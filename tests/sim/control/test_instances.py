@@ -86,7 +86,7 @@ def moved(plane: PlaneFactory, by: str, made: Scenario | None = None) -> RunReco
     control = Moving(RunPlan.of(made or job(), RunInputs(), 0), plane)
     if isinstance(control.plane, CompiledPlane):
         # an instance that has tuples is over before its successor has a checkpoint
-        control.plane.s.options["forgets_ids"] = 0
+        control.plane.state.options["forgets_ids"] = 0
     control.start()
     control.run(1 * NS)
     if by == "redirect":

@@ -36,7 +36,7 @@ class Writes:
     def __init__(self, function: ast.FunctionDef) -> None:
         self._function = function
         names = [argument.arg for argument in function.args.args if _is_state(argument.annotation)]
-        self._states = {*names, "self.s"}
+        self._states = {*names, "self.state"}
         self._aliases: dict[str, set[str]] = {}
         for node in ast.walk(function):
             if isinstance(node, ast.Assign):

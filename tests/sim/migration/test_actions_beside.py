@@ -279,7 +279,7 @@ def places_of(plane: PlainPlane) -> tuple[dict[int, int], dict[int, int]]:
 
 def places_of_arrays(plane: CompiledPlane) -> tuple[dict[int, int], dict[int, int]]:
     """The same from the arrays of the compiled plane; the length of each queue must be what its task says."""
-    s, queued, taken = plane.s, {}, {}
+    s, queued, taken = plane.state, {}, {}
     for task in range(int(s.cluster["tasks"])):
         t = s.tasks[task]
         n, v = 0, int(t["queue_head"])

@@ -166,7 +166,7 @@ def test_backlogs_that_outgrow_their_room_are_the_same(monkeypatch: pytest.Monke
 def test_the_audit_fails_where_a_tuple_that_waits_was_changed(of_links: bool) -> None:
     control = build(made(WIDE), plane=ScanPlane)
     control.run(to_ns(1))
-    s = control.plane.s
+    s = control.plane.state
     assert control.plane.ledger()
     tasks = int(s.options["tasks"])
     queues = s.queues[tasks:] if of_links else s.queues[:tasks]
