@@ -1,4 +1,7 @@
-"""Records of events, of tuples and tasks, and of the hosts, cores and links that they share."""
+"""Things whose life leads through many modules: items of queues, tasks, partitions, hosts; and what both kernels use.
+
+A comment in front of a group of fields says who writes them. `state` lists the writers of each whole record.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +56,15 @@ TASK = in_lines(
         ("busy", "i8"),
         ("queue_n", "i8"),
         ("lead", "i8"),  # taken off the ticket of what is at the head: the priority of the operator
-        # and the rest
+        # and the rest; `rules` and `actions`: rules, `verbs`: the life of the task
         ("rules", "i4"),
         ("died", "i8"),
         ("front_n", "i8"),  # tuples, without work
         ("mark", "i8"),
+        # `sharing`
         ("served", "i8"),  # of its tuples from the warm-up on, where the pace changes: time in service
         ("used", "i8"),  # and work that was done in it
+        # `outbox` and `backpressure`: queues with a bound
         ("places", "i8"),  # for tuples in the queue and under way, 0: no bound
         ("taken", "i8"),
         ("unsent_n", "i8"),  # outputs that wait for room at their receivers
@@ -74,9 +79,11 @@ TASK = in_lines(
         ("last_waiting", "i4"),
         ("giving", "u1"),  # the event is set at which the first of them goes on
         ("loose", "u1"),  # the event is set at which this task goes on whose first unsent output was taken away
+        # `event_time` and `windows`
         ("event_sent", "i8"),  # the last watermark
         ("next_end", "i8"),  # of the windows here
         ("marks", "i8"),  # watermarks that wait for services of other threads
+        # `actions` and `rules`: what is beside the lanes
         ("paused_until", "i8"),  # 0: not paused, NONE: without an end
         ("side_n", "i8"),  # tuples
         ("back_n", "i8"),  # tuples and messages
@@ -161,7 +168,7 @@ PARTITION = in_lines(
         ("touched", "i8"),
         ("epoch", "i8"),  # counts snapshots: a key of an older one is not touched
         ("base", "i8"),  # of the applied tuples so many are forgotten: the log begins with the next
-        # and the rest
+        # and the rest; `checkpoints` and `buffers`: snapshots, and what is kept for them
         ("trimmed", "i8"),
         ("at_snapshot", "i8"),
         ("new_kept_bytes", "i8"),
@@ -169,20 +176,23 @@ PARTITION = in_lines(
         ("held_n", "i8"),
         ("stored_count", "i8"),
         ("stored_bytes", "i8"),  # state and kept outputs
+        # `verbs` and `tasks`: recovery, and what is held until then
         ("replay_pending", "i8"),
         ("replayed_at", "i8"),
         ("incarnation", "i8"),
         ("replay_task", "i4"),
         ("held_head", "i4"),
         ("held_tail", "i4"),
-        ("planned", "i4"),
+        ("planned", "i4"),  # checkpoint host; Python writes it
         ("stored_checkpoint_host", "i4"),
+        # `buffers` and `hash_tables`: the log, and the first of the pairs in which it sends and receives
         ("log_first", "i4"),
         ("log_last", "i4"),
         ("out_pair", "i4"),
         ("in_pair", "i4"),
         ("stored", "u1"),
         ("is_source", "u1"),
+        # `event_time`, `windows`, `restoring` and `emitting`
         ("newest", "i8"),  # event time
         ("newest_pending", "i8"),  # the same of the checkpoint that is under way
         ("newest_stored", "i8"),  # and of the stored one
@@ -196,22 +206,27 @@ PARTITION = in_lines(
         ("behind", "i8"),  # channels that are no further
         ("first_channel", "i8"),
         ("channels", "i8"),
+        # `verbs`, `actions` and `instances`: since when marks count
         ("assigned_at", "i8"),  # sendings before it was assigned to its task
         ("live_at", "i8"),  # and live there
         ("freed_at", "i8"),  # the same of when what had been held for it went in front
         ("owned_at", "i8"),  # and the owner of its group
+        # `windows` and `restoring`
         ("past_first", "i4"),  # nodes of the tuples in windows that had not ended at the stored checkpoint
         ("past_last", "i4"),
         ("panes", "i4"),
         ("recent_first", "i4"),  # nodes of the tuples that a state with a window may keep
         ("recent_last", "i4"),
+        # `instances`
         ("group", "i4"),  # record that stands for all instances of the group
         ("owner", "i4"),  # of the group: the instance that owns it
         ("routes", "i4"),  # targets (`partition`) of outputs of a task (`origin`), as rules
         ("adopted_from", "i4"),  # the partition whose first so many applied tuples it began with, or NONE
         ("adopted_count", "i8"),
+        # `checkpoints`
         ("announced", "u1"),  # the listener is told when the next checkpoint is stored
         ("saved", "u1"),  # it has stored a checkpoint of its own
+        # `tasks`, `counting`, `channels` and `loop`: statistics
         ("measured", "u1"),  # tuples are timed that arrive from an instant on; CALM: up to the first that does not wait
         ("measured_from", "i8"),
         ("longest", "i8"),
@@ -220,6 +235,7 @@ PARTITION = in_lines(
         ("cpu", "i8"),  # work of these and of writing snapshots,
         ("received", "i8"),  # bytes from other hosts,
         ("sent", "i8"),  # and to them
+        # `forgetting`
         ("instances", "i4"),  # of the group that are not over, when ids were forgotten last
         ("lent", "u1"),  # it has handed its state down, when ids were forgotten last
         (

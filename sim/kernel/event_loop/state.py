@@ -1,8 +1,8 @@
 """All that the event loop knows: records and arrays, and which modules own them.
 
 Numbers of records take the place of references. A module owns what it alone writes: its records, each of which there is
-once, and its arrays. What several modules write, because it is the life of one thing (an item in a queue, a task, a
-partition, a host), is in `entities`. Set-up (`setup`, `pools`, `event_time_setup`) writes everything before the first
+once, and its arrays. Things that pass through several modules (an item in a queue, a task, a partition, a host) have
+their records in `entities`. Set-up (`setup`, `pools`, `event_time_setup`) writes everything before the first
 instant, and makes arrays larger between two calls of the kernel. A test reads the sources and compares.
 """
 

@@ -47,7 +47,7 @@ OPERATOR_DRAWS = np.dtype(
         ("key_stream", np.uint64),
     ]
 )
-"""What the functions below want to know about an operator, as `pack_draws` packs it."""
+"""The laws of an operator, as `pack_draws` packs them for the functions below."""
 
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
