@@ -6,7 +6,7 @@ what a tuple does, begin with `sim.plain`. The same things are found here in
 | `sim.plain`              | event loop (`event_loop`)                  | scan (`scan`)                          |
 |--------------------------|--------------------------------------------|----------------------------------------|
 | `plane`                  | `plane`, `loop`, `events`                  | `plane`, `span`                        |
-| `task`, with its queue   | `tasks`, `task_records`                    | `queues`, `servers`                    |
+| `task`, with its queue   | `tasks`, `entities`                        | `queues`, `servers`                    |
 | `host`, `link`           | `sharing`, `fair_links`                    | `links`                                |
 | `channels`               | `channels`                                 | `gather`, `order`, `send`, `straight`  |
 | `partition`, `instances` | `instances`, `buffers`, `hash_tables`      | `state`, `kept`                        |

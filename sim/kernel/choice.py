@@ -45,7 +45,7 @@ _KINDS = ("source", "map", "filter", "aggregate", "sink")
 
 
 def plane_of(kernel: Kernel) -> PlaneFactory:
-    """What makes the data plane of a kernel."""
+    """Return the factory of a kernel's data plane."""
     if kernel.name == SCAN:
         from sim.kernel.scan.plane import ScanPlane  # noqa: PLC0415 - only one of the two is loaded
 
@@ -87,7 +87,7 @@ def time_share(done: int, expected: int) -> float:
 
 
 def kernel_for(plan: RunPlan) -> Kernel:
-    """The name of the kernel, and the first reason for it."""
+    """Return the name of the kernel, and the first reason for it."""
     need = next(needs_of(plan), None)
     if need is None:
         return Kernel(SCAN, "every task and every link is a first-in-first-out server of its own")
@@ -140,7 +140,7 @@ def _found(run: _Run, rows: Sequence[Row[T]], subjects: Sequence[T]) -> Iterator
 
 @dataclass(frozen=True)
 class Row(Generic[T]):
-    """What one kind of subject can need: `why` gives the words, or None for a subject that does not need it."""
+    """The needs of one kind of subject: `why` gives the words, or None for a subject that does not need it."""
 
     why: Callable[[_Run, T], str | None]
     interfaces: tuple[type, ...] = (Plane,)
@@ -169,12 +169,12 @@ class _Run:
         return [_Host(*one) for one in zip(range(len(tasks)), plan.host_names, plan.host_groups, tasks, strict=True)]
 
     def operators_on(self, host: _Host) -> list[OperatorPlan]:
-        """The operator of each task on the host."""
+        """Return the operator of each task on the host."""
         return [self.plan.operators[self.cluster.task_operator[task]] for task in host.tasks]
 
     @cached_property
     def hosts_of(self) -> list[set[int]]:
-        """The hosts of the tasks of each operator."""
+        """Return the hosts of the tasks of each operator."""
         found = [set[int]() for _ in self.plan.operators]
         for operator, host in zip(self.cluster.task_operator, self.cluster.task_host, strict=True):
             found[operator].add(host)

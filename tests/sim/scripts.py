@@ -224,7 +224,8 @@ def run_script(
     made = unchecked(raw)
     control = Scripted(RunPlan.of(made, RunInputs(), 0), plane, seed, count, verbs)
     if "instance" in verbs and isinstance(control.plane, CompiledPlane):
-        control.plane.s.run["forgets"] = 0  # instances that are over are adopted, and own, which no protocol does
+        # instances that are over are adopted, and own, which no protocol does
+        control.plane.state.options["forgets_ids"] = 0
     control.start()
     until = max(1, to_ns(made.duration_s))
     control.run(until)

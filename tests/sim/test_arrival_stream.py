@@ -18,7 +18,7 @@ from sim.arrival_stream import ArrivalStream
 from sim.arrival_stream import _renewal_points as in_parts
 from sim.arrivals import RateCurve, draw_arrivals
 from sim.arrivals import _renewal_points as at_once
-from sim.kernel.event_loop.state import SOURCE_ARRIVAL
+from sim.kernel.event_loop.entities import SOURCE_ARRIVAL
 from sim.kernel.tools.arrivals import arrival_times, uniform_keys
 
 LAW = {"distribution": "exponential", "mean": "1 ms"}

@@ -42,7 +42,7 @@ def kept_by_the_retired(plain: Outcome, compiled: Outcome) -> int:
     readable, plane = plain.control.plane, compiled.control.plane
     assert isinstance(readable, PlainPlane)
     assert isinstance(plane, CompiledPlane)
-    partitions = plane.s.partitions
+    partitions = plane.state.partitions
     over = partitions["retired"] == 1
     return sum(partition.kept_rows() for partition in readable.instances() if partition.retired) + int(
         partitions["kept_rows"][over].sum()

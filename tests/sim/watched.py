@@ -12,8 +12,8 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.assembly import Control
 from sim.engine import build
+from sim.kernel.event_loop.codes import NONE, TUPLE
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.kernel.event_loop.state import NONE, TUPLE
 
 
 def compiled(control: Control) -> CompiledPlane:
@@ -71,9 +71,9 @@ class Watched:
 
     def processed(self, operator: int) -> int:
         """Tuples that the operator has processed, or emitted; also those whose effect was lost later."""
-        s = compiled(self.control).s
-        written = int(s.run["visit_rows"][0])
-        if s.run["columns"][0]:
+        s = compiled(self.control).state
+        written = int(s.recording["visit_rows"])
+        if s.recording["by_column"]:
             return self._visits.get(operator, 0) + int((s.visit_operator[:written] == operator).sum())
         passed = s.passed.reshape(s.operators.shape[0], -1)[operator].sum()
         waiting = (s.visit_rows["operator"][:written] == operator).sum()
@@ -82,9 +82,9 @@ class Watched:
     def counts(self) -> list[Counts]:
         """Of each operator; `sent` follows from what is processed upstream, where selectivities are whole numbers."""
         plane = compiled(self.control)
-        s, cluster = plane.s, self.control.cluster
+        s, cluster = plane.state, self.control.cluster
         made = [Counts(processed=self.processed(index)) for index in range(len(cluster.plan.operators))]
-        for task in range(int(s.run["tasks"][0])):
+        for task in range(int(s.cluster["tasks"])):
             t, here = s.tasks[task], made[cluster.task_operator[task]]
             here.queued += len(tuples(plane, "front_head", t)) + len(tuples(plane, "queue_head", t))
             here.serving += len(tuples(plane, "serving_head", t))
@@ -92,7 +92,7 @@ class Watched:
             made[operator].held += len(tuples(plane, "held_head", s.partitions[partition]))
         for visit in s.visits[on_the_wire(plane)]:
             made[int(s.partitions["operator"][visit["partition"]])].wire += 1
-        for row in s.dropped_rows[: int(s.run["dropped_rows"][0])]:
+        for row in s.dropped_rows[: int(s.drops["rows"])]:
             made[int(row["operator"])].dropped += 1
         self._add_sent(made)
         return made
@@ -110,7 +110,7 @@ class Watched:
 
 def tuples(plane: CompiledPlane, head: str, record: Any) -> list[int]:
     """The places of the tuples in a list, without work."""
-    visits, found, v = plane.s.visits, [], int(record[head])
+    visits, found, v = plane.state.visits, [], int(record[head])
     while v != NONE:
         if visits["kind"][v] == TUPLE:
             found.append(v)
@@ -120,7 +120,7 @@ def tuples(plane: CompiledPlane, head: str, record: Any) -> list[int]:
 
 def on_the_wire(plane: CompiledPlane) -> np.ndarray:
     """Which places of `visits` hold tuples that are under way."""
-    visits = plane.s.visits
+    visits = plane.state.visits
     return np.flatnonzero((visits["wire"] == 1) & (visits["kind"] == TUPLE))
 
 

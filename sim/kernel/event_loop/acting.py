@@ -11,7 +11,9 @@ import numpy as np
 from sim.clock import Clock, Process
 from sim.data_plane import CONTROL, Listener, Timed
 from sim.kernel.event_loop import actions, pools, timed_actions
-from sim.kernel.event_loop.state import ACT, NONE, TIMED, TOLD_STORED
+from sim.kernel.event_loop.codes import ACT, NONE
+from sim.kernel.event_loop.notices import TOLD_STORED
+from sim.kernel.event_loop.timed_actions import TIMED
 from sim.kernel.tools.pointer import State
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ _PAUSE, _MUTE = timed_actions.VERBS.index("pause"), timed_actions.VERBS.index("m
 class Actions(ABC):
     """The verbs of `sim.data_plane` for protocols."""
 
-    s: State
+    state: State
     _plan: RunPlan
     _clock: Clock
     _listener: Listener
@@ -39,18 +41,17 @@ class Actions(ABC):
 
     def _act(self) -> None:
         """An action comes: the run needs all of the compiled code."""
-        self.s.extend()
+        self.state.extend()
 
     # -- telling
 
     def _tell(self) -> None:
         """Tell what came up, one after the other; what comes up meanwhile is told after that."""
-        run = self.s.run
-        if self._telling or not run["notices"][0]:
+        if self._telling or not self.state.told["count"]:
             return
         self._telling, k = True, 0
-        while k < int(run["notices"][0]):
-            what = int(self.s.notices[k])
+        while k < int(self.state.told["count"]):
+            what = int(self.state.notices[k])
             k += 1
             if what >= TOLD_STORED:
                 self._listener.stored(what - TOLD_STORED)
@@ -58,22 +59,22 @@ class Actions(ABC):
                 self._listener.idle(what)
             else:
                 self._tell_message(-1 - what)
-        run["notices"] = 0
+        self.state.told["count"] = 0
         self._telling = False
 
     def _tell_message(self, task: int) -> None:
         """The first message that the task has in hand; none if the task died meanwhile."""
-        first = int(self.s.tasks["hand_head"][task])
+        first = int(self.state.tasks["hand_head"][task])
         if first == NONE:
             return
-        token, channels = int(self.s.visits["id"][first]), int(self.s.visits["node"][first])
+        token, channels = int(self.state.visits["id"][first]), int(self.state.visits["node"][first])
         if channels:
             self._listener.aligned(token, task)
         else:
             self._listener.message(token, task)
-        if self.s.tasks["alive"][task]:
-            self._room(int(actions.burst(self.s, task)))
-            actions.heard(self.s, task)
+        if self.state.tasks["alive"][task]:
+            self._room(int(actions.burst(self.state, task)))
+            actions.heard(self.state, task)
 
     # -- pauses
 
@@ -81,13 +82,13 @@ class Actions(ABC):
         """The task starts nothing before that instant, or before `unpause`."""
         self._act()
         self._room(2)
-        actions.pause(self.s, task, NONE if until_ns is None else until_ns)
+        actions.pause(self.state, task, NONE if until_ns is None else until_ns)
 
     def unpause(self, task: int) -> None:
         """The pause is over now."""
         self._act()
-        self._room(int(actions.burst(self.s, task)))
-        actions.unpause(self.s, task)
+        self._room(int(actions.burst(self.state, task)))
+        actions.unpause(self.state, task)
         self._tell()
 
     # -- rules
@@ -95,16 +96,16 @@ class Actions(ABC):
     def hold(self, task: int, partition: int | None, origin: int | None) -> None:
         """Tuples for the partition from that task (None: all) go to a side list."""
         self._act()
-        if self.s.tasks["alive"][task]:
-            pools.with_rule(self.s)
-            actions.hold(self.s, task, NONE if partition is None else partition, NONE if origin is None else origin)
+        if self.state.tasks["alive"][task]:
+            pools.with_rule(self.state)
+            actions.hold(self.state, task, NONE if partition is None else partition, NONE if origin is None else origin)
 
     def unhold(self, task: int, partition: int | None) -> None:
         """End rules; what none holds any more goes in front."""
         self._act()
-        if self.s.tasks["alive"][task]:
-            self._room(int(actions.burst(self.s, task)))
-            actions.unhold(self.s, task, NONE if partition is None else partition)
+        if self.state.tasks["alive"][task]:
+            self._room(int(actions.burst(self.state, task)))
+            actions.unhold(self.state, task, NONE if partition is None else partition)
             self._tell()
 
     def mute(self, partition: int, muted: bool) -> None:
@@ -112,10 +113,10 @@ class Actions(ABC):
         self._act()
         if not self._plan.may_fail:
             raise ValueError("a partition can be muted only where a host may fail: else no ids are kept for the ledger")
-        self.s.run["special"] = 1
-        self.s.partitions["muted"][partition] = muted
+        self.state.options["special"] = 1
+        self.state.partitions["muted"][partition] = muted
         if not muted:
-            self.s.partitions["live_at"][partition] = self.s.run["serial"][0]
+            self.state.partitions["live_at"][partition] = self.state.clock["serial"]
 
     # -- messages
 
@@ -132,13 +133,13 @@ class Actions(ABC):
         """A message from task to task, or from CONTROL."""
         self._act()
         self._room(2)
-        actions.send_message(self.s, sender, receiver, token, turn, size_bytes, work_ns, channels)
+        actions.send_message(self.state, sender, receiver, token, turn, size_bytes, work_ns, channels)
 
     def unalign(self, task: int) -> None:
         """Forget the oldest barriers that wait at the task."""
         self._act()
-        self._room(int(actions.burst(self.s, task)))
-        actions.unalign(self.s, task)
+        self._room(int(actions.burst(self.state, task)))
+        actions.unalign(self.state, task)
         self._tell()
 
     # -- timed actions
@@ -156,16 +157,16 @@ class Actions(ABC):
             self._check(action)
             _fill(record, action)
         made["last"][-1] = 1
-        self.s.run["special"] |= np.any(made["verb"] == _MUTE)
-        first = pools.with_actions(self.s, made)
+        self.state.options["special"] |= np.any(made["verb"] == _MUTE)
+        first = pools.with_actions(self.state, made)
         self._clock.process(self._start(times[0], ACT, first))
 
     def _check(self, action: Timed) -> None:
         """Raises ValueError if it is about something that does not exist: compiled code would not notice."""
-        s, given = self.s, action.arguments
+        state, given = self.state, action.arguments
         if action.verb == "mute" and not self._plan.may_fail:
             raise ValueError("a partition can be muted only where a host may fail: else no ids are kept for the ledger")
-        room = len(s.partitions) if action.verb == "mute" else int(s.run["tasks"][0])
+        room = len(state.partitions) if action.verb == "mute" else int(state.cluster["tasks"])
         named = given[:2] if action.verb == "send" else given[:1]
         least = CONTROL if action.verb == "send" else 0
         if not all(least <= number < room for number in named) or (action.verb == "send" and given[1] < 0):
@@ -175,7 +176,7 @@ class Actions(ABC):
         """Set an action of control where a process would: after the timers of processes that were started before."""
         self._room(2)
         number = self._clock.next_number()
-        pools.push(self.s, at_ns, 1, number, kind, ref)
+        pools.push(self.state, at_ns, 1, number, kind, ref)
         self._clock.take_numbers(number + 1)
         return
         yield

@@ -1,11 +1,13 @@
-"""What migration protocols do: pauses, holds, messages between tasks, barriers."""
+"""Actions of migration protocols: pauses, holds, messages between tasks, barriers."""
 
 from __future__ import annotations
 
 from sim.clock import PAUSES
-from sim.kernel.event_loop.channels import free_visit, new_visit, send_mail
+from sim.kernel.event_loop.channels import send_mail
+from sim.kernel.event_loop.codes import BUNDLE, MAIL, NONE, TUPLE, UNPAUSE
 from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks
-from sim.kernel.event_loop.events import push
+from sim.kernel.event_loop.events import next_serial, push
+from sim.kernel.event_loop.free_lists import free_visit, new_visit
 from sim.kernel.event_loop.outbox import leave_place, put_behind
 from sim.kernel.event_loop.rules import (
     ANY,
@@ -19,7 +21,6 @@ from sim.kernel.event_loop.rules import (
     stop,
     take_in_hand,
 )
-from sim.kernel.event_loop.state import BUNDLE, MAIL, NONE, TUPLE, UNPAUSE
 from sim.kernel.event_loop.tasks import (
     admit,
     dispatch,
@@ -38,151 +39,153 @@ from sim.kernel.tools.pointer import State
 
 
 @kernel
-def go_on(s: State, task: int) -> None:
+def go_on(state: State, task: int) -> None:
     """The task may start again what waits, unless there is another reason not to."""
-    t = s.tasks[task]
-    if s.operators[t.operator].has_service:
-        dispatch(s, t.cores)
+    t = state.tasks[task]
+    if state.operators[t.operator].has_service:
+        dispatch(state, t.cores)
         return
     t.has_service = 0
     while t.hand_head == NONE and t.paused_until == 0:
         if t.front_head == NONE and t.queue_head == NONE:
             return
-        admit(s, take_head(s, task), task)
+        admit(state, take_head(state, task), task)
     t.has_service = 1
 
 
 @kernel
-def heard(s: State, task: int) -> None:
+def heard(state: State, task: int) -> None:
     """The listener has been told of the first message in hand, and what it did about it is done."""
-    t = s.tasks[task]
-    v = t.hand_head
-    t.hand_head = s.visits[v].next
-    free_visit(s, v)
+    t = state.tasks[task]
+    visit = t.hand_head
+    t.hand_head = state.visits[visit].next
+    free_visit(state, visit)
     if t.hand_head == NONE:
         t.hand_tail = NONE
         t.idle_threads += STOP
-    go_on(s, task)
-    note_idle(s, task)
+    go_on(state, task)
+    note_idle(state, task)
 
 
 @kernel
-def burst(s: State, task: int) -> int:
-    """Sendings that may follow when the task goes on: of a source, or of one that takes tuples as they come."""
-    run, t = s.run[0], s.tasks[task]
+def burst(state: State, task: int) -> int:
+    """Return how many sendings may follow when the task goes on.
+
+    They are those of a source, or of a task that takes tuples as they come.
+    """
+    t = state.tasks[task]
     n = 0
-    if not s.operators[t.operator].has_service:
+    if not state.operators[t.operator].has_service:
         n += t.queue_n + t.front_n + t.back_n + t.side_n
-    for k in range(s.sources.shape[0]):
-        b = s.sources[k]
-        if s.partitions[b.partition].task == task:
+    for k in range(state.sources.shape[0]):
+        b = state.sources[k]
+        if state.partitions[b.partition].task == task:
             n += b.arrived - b.emitted
-    if s.operators[t.operator].timer > 0:
-        for k in range(s.partitions.shape[0]):
-            u = s.partitions[k]
+    if state.operators[t.operator].timer > 0:
+        for k in range(state.partitions.shape[0]):
+            u = state.partitions[k]
             if u.task == task and u.live:
                 n += max(0, u.ticks_due - u.ticks)
-    return (run.fan_out + 2) * (n + 2) + s.operators[t.operator].threads
+    return (state.options.fan_out + 2) * (n + 2) + state.operators[t.operator].threads
 
 
 # -- pauses
 
 
 @kernel
-def pause(s: State, task: int, until: int) -> None:
+def pause(state: State, task: int, until: int) -> None:
     """The task starts nothing before `until` (NONE: before it is told); never shortens a pause."""
-    run, t = s.run[0], s.tasks[task]
-    if not t.alive or t.paused_until == NONE or (until != NONE and until <= max(t.paused_until, run.now)):
+    t = state.tasks[task]
+    if not t.alive or t.paused_until == NONE or (until != NONE and until <= max(t.paused_until, state.clock.now)):
         return
     if t.paused_until == 0:
-        stop(s, task)
+        stop(state, task)
     t.paused_until = until
     if until != NONE:
-        push(s, until, PAUSES + task, run.serial, UNPAUSE, task)
-        run.serial += 1
+        push(state, until, PAUSES + task, next_serial(state), UNPAUSE, task)
 
 
 @kernel
-def pause_ends(s: State, task: int) -> None:
+def pause_ends(state: State, task: int) -> None:
     """The end of a pause has come, if no other made it longer."""
-    if s.tasks[task].paused_until == s.run[0].now:
-        unpause(s, task)
+    if state.tasks[task].paused_until == state.clock.now:
+        unpause(state, task)
 
 
 @kernel
-def unpause(s: State, task: int) -> None:
+def unpause(state: State, task: int) -> None:
     """The pause is over."""
-    t = s.tasks[task]
+    t = state.tasks[task]
     if not t.alive or t.paused_until == 0:
         return
     t.paused_until = 0
     t.idle_threads += STOP
-    for k in range(s.sources.shape[0]):
-        b = s.sources[k]
-        if s.partitions[b.partition].task == task and s.partitions[b.partition].live:
-            emit_arrivals(s, k, b.arrived)
-    if s.operators[t.operator].timer > 0:
-        for k in range(s.partitions.shape[0]):
-            if s.partitions[k].task == task and s.partitions[k].live:
-                emit_ticks(s, k, s.partitions[k].ticks_due)
-    go_on(s, task)
-    note_idle(s, task)
+    for k in range(state.sources.shape[0]):
+        b = state.sources[k]
+        if state.partitions[b.partition].task == task and state.partitions[b.partition].live:
+            emit_arrivals(state, k, b.arrived)
+    if state.operators[t.operator].timer > 0:
+        for k in range(state.partitions.shape[0]):
+            if state.partitions[k].task == task and state.partitions[k].live:
+                emit_ticks(state, k, state.partitions[k].ticks_due)
+    go_on(state, task)
+    note_idle(state, task)
 
 
 # -- rules
 
 
 @kernel
-def hold(s: State, task: int, partition: int, origin: int) -> None:
+def hold(state: State, task: int, partition: int, origin: int) -> None:
     """Tuples for the partition from that task (NONE: all) go to the side list."""
-    t = s.tasks[task]
-    t.rules = new_rule(s, partition, origin, t.rules)
+    t = state.tasks[task]
+    t.rules = new_rule(state, partition, origin, t.rules)
 
 
 @kernel
-def unhold(s: State, task: int, partition: int) -> None:
+def unhold(state: State, task: int, partition: int) -> None:
     """No more rules for just this partition (NONE: none at all); what none holds any more goes in front."""
-    t = s.tasks[task]
-    t.rules = rules_without(s, t.rules, ANY if partition == NONE else partition, ANY)
-    _let_go(s, task, partition)
+    t = state.tasks[task]
+    t.rules = rules_without(state, t.rules, ANY if partition == NONE else partition, ANY)
+    _let_go(state, task, partition)
     if t.has_service:
-        dispatch(s, t.cores)
-    note_idle(s, task)
+        dispatch(state, t.cores)
+    note_idle(state, task)
 
 
 @kernel
-def _let_go(s: State, task: int, partition: int) -> None:
-    """What no rule holds any more, of that partition (NONE: of all), goes in front."""
-    t = s.tasks[task]
-    v = t.side_head
+def _let_go(state: State, task: int, partition: int) -> None:
+    """Put in front what no rule holds any more, of that partition (NONE: of all)."""
+    t = state.tasks[task]
+    visit = t.side_head
     free, last = NONE, NONE
     t.side_head = t.side_tail = NONE
     t.side_n = 0
-    while v != NONE:
-        following = s.visits[v].next
-        if (partition == NONE or s.visits[v].partition == partition) and not held_by_rule(s, v, task):
-            s.visits[v].next = NONE
+    while visit != NONE:
+        following = state.visits[visit].next
+        if (partition == NONE or state.visits[visit].partition == partition) and not held_by_rule(state, visit, task):
+            state.visits[visit].next = NONE
             if free == NONE:
-                free = v
+                free = visit
             else:
-                s.visits[last].next = v
-            last = v
+                state.visits[last].next = visit
+            last = visit
         else:
-            put_aside(s, v, task)
-        v = following
+            put_aside(state, visit, task)
+        visit = following
     while free != NONE:
-        following = s.visits[free].next
-        s.partitions[s.visits[free].partition].freed_at = note_turn(s)
-        put_in_front(s, free, task)
+        following = state.visits[free].next
+        state.partitions[state.visits[free].partition].freed_at = note_turn(state)
+        put_in_front(state, free, task)
         free = following
 
 
 @kernel
-def mute(s: State, partition: int, muted: int) -> None:
+def mute(state: State, partition: int, muted: int) -> None:
     """The partition applies what comes, but emits nothing."""
-    s.partitions[partition].muted = muted
+    state.partitions[partition].muted = muted
     if not muted:
-        s.partitions[partition].live_at = s.run[0].serial
+        state.partitions[partition].live_at = state.clock.serial
 
 
 # -- messages
@@ -190,13 +193,13 @@ def mute(s: State, partition: int, muted: int) -> None:
 
 @kernel
 def send_message(
-    s: State, sender: int, receiver: int, token: int, waits: int, size: int, work: int, channels: int
+    state: State, sender: int, receiver: int, token: int, waits: int, size: int, work: int, channels: int
 ) -> None:
     """A message from a task, or (NONE) from control."""
-    if sender != NONE and not s.tasks[sender].alive:
+    if sender != NONE and not state.tasks[sender].alive:
         return
-    v = new_visit(s)
-    e = s.visits[v]
+    visit = new_visit(state)
+    e = state.visits[visit]
     e.kind = MAIL
     e.id = token
     e.created = work
@@ -209,164 +212,164 @@ def send_message(
     e.wire = 0
     e.arrived = 0
     e.replayed = 0
-    if sender != NONE and s.tasks[sender].unsent_head != NONE:
-        put_behind(s, v, sender)
+    if sender != NONE and state.tasks[sender].unsent_head != NONE:
+        put_behind(state, visit, sender)
     else:
-        send_mail(s, v)
+        send_mail(state, visit)
 
 
 @kernel
-def come(s: State, v: int) -> None:
+def come(state: State, visit: int) -> None:
     """A message has come over its channel, unless its sender died before it had left."""
-    e = s.visits[v]
-    lost = not s.tasks[e.task].alive
+    e = state.visits[visit]
+    lost = not state.tasks[e.task].alive
     if e.origin != NONE:
-        origin = s.tasks[e.origin]
+        origin = state.tasks[e.origin]
         lost = lost or (not origin.alive and origin.died <= e.key)
     if e.kind == BUNDLE:
-        bundle_comes(s, v)
+        bundle_comes(state, visit)
     elif lost:
-        free_visit(s, v)
+        free_visit(state, visit)
     else:
-        let_in(s, v, e.task)
+        let_in(state, visit, e.task)
 
 
 @kernel
-def bundle_comes(s: State, v: int) -> None:
+def bundle_comes(state: State, visit: int) -> None:
     """Tuples that were sent again have come as one message, which waits its turn."""
-    task, one, left = s.visits[v].task, s.visits[v].created, False
+    task, one, left = state.visits[visit].task, state.visits[visit].created, False
     while one != NONE:
-        left = left or s.visits[one].wire == 1
-        one = s.visits[one].next
-    if left and s.tasks[task].alive:
-        let_in(s, v, task)
+        left = left or state.visits[one].wire == 1
+        one = state.visits[one].next
+    if left and state.tasks[task].alive:
+        let_in(state, visit, task)
     else:
-        drop_bundle(s, v, task)
+        drop_bundle(state, visit, task)
 
 
 @kernel
-def held_back(s: State, v: int, task: int) -> bool:
-    """Whether the channel of what has come waits behind a barrier: then it waits, too."""
-    t = s.tasks[task]
+def held_back(state: State, visit: int, task: int) -> bool:
+    """Return whether the channel of what has come waits behind a barrier: then it waits, too."""
+    t = state.tasks[task]
     barrier = t.barriers
     while barrier != NONE:
-        if s.visits[barrier].origin == s.visits[v].origin:
-            s.visits[v].next = NONE
+        if state.visits[barrier].origin == state.visits[visit].origin:
+            state.visits[visit].next = NONE
             if t.back_tail == NONE:
-                t.back_head = v
+                t.back_head = visit
             else:
-                s.visits[t.back_tail].next = v
-            t.back_tail = v
+                state.visits[t.back_tail].next = visit
+            t.back_tail = visit
             t.back_n += 1
-            if t.places > 0 and s.visits[v].kind == TUPLE:
-                leave_place(s, task)
+            if t.places > 0 and state.visits[visit].kind == TUPLE:
+                leave_place(state, task)
             return True
-        barrier = s.visits[barrier].next
+        barrier = state.visits[barrier].next
     return False
 
 
 @kernel
-def let_in(s: State, todo: int, task: int) -> None:
+def let_in(state: State, todo: int, task: int) -> None:
     """Tuples and messages of a chain come to the lanes of the task, or behind barriers."""
-    t = s.tasks[task]
+    t = state.tasks[task]
     while todo != NONE:
-        v = todo
-        e = s.visits[v]
+        visit = todo
+        e = state.visits[visit]
         todo = e.next
-        if t.barriers != NONE and held_back(s, v, task):
+        if t.barriers != NONE and held_back(state, visit, task):
             continue
-        e.ticket = ticket(s, t.host)
+        e.ticket = ticket(state, t.host)
         if e.kind == MAIL and e.node > 0:
-            if not _is_last(s, v, task):
+            if not _is_last(state, visit, task):
                 e.next = NONE
                 if t.barriers == NONE:
-                    t.barriers = v
+                    t.barriers = visit
                 else:
-                    s.visits[t.barriers_tail].next = v
-                t.barriers_tail = v
+                    state.visits[t.barriers_tail].next = visit
+                t.barriers_tail = visit
                 continue
-            todo = let_through(s, task, e.id, todo)
-        _enter(s, v, task)
+            todo = let_through(state, task, e.id, todo)
+        _enter(state, visit, task)
 
 
 @kernel
-def _is_last(s: State, v: int, task: int) -> bool:
-    """Whether this one completes the oldest barrier that waits; another has to wait in turn."""
-    e, first = s.visits[v], s.tasks[task].barriers
-    if first != NONE and s.visits[first].id != e.id:
+def _is_last(state: State, visit: int, task: int) -> bool:
+    """Return whether this one completes the oldest barrier that waits; another has to wait in turn."""
+    e, first = state.visits[visit], state.tasks[task].barriers
+    if first != NONE and state.visits[first].id != e.id:
         return False
     same = 1
     while first != NONE:
-        if s.visits[first].id == e.id:
+        if state.visits[first].id == e.id:
             same += 1
-        first = s.visits[first].next
+        first = state.visits[first].next
     return same >= e.node
 
 
 @kernel
-def let_through(s: State, task: int, token: int, rest: int) -> int:
-    """The chain of what was held back, barriers of others first, with `rest` behind it; the barrier is forgotten."""
-    t = s.tasks[task]
+def let_through(state: State, task: int, token: int, rest: int) -> int:
+    """Forget the barrier and return the chain of what it held back: barriers of others first, `rest` last."""
+    t = state.tasks[task]
     barrier, todo, last = t.barriers, NONE, NONE
     while barrier != NONE:
-        following = s.visits[barrier].next
-        if s.visits[barrier].id == token:
-            free_visit(s, barrier)
+        following = state.visits[barrier].next
+        if state.visits[barrier].id == token:
+            free_visit(state, barrier)
         else:
             if todo == NONE:
                 todo = barrier
             else:
-                s.visits[last].next = barrier
+                state.visits[last].next = barrier
             last = barrier
         barrier = following
     if t.places > 0:
-        v = t.back_head
-        while v != NONE:
-            if s.visits[v].kind == TUPLE:
+        visit = t.back_head
+        while visit != NONE:
+            if state.visits[visit].kind == TUPLE:
                 t.taken += 1  # also where there is no place left
-            v = s.visits[v].next
+            visit = state.visits[visit].next
     if t.back_head != NONE:
         if todo == NONE:
             todo = t.back_head
         else:
-            s.visits[last].next = t.back_head
+            state.visits[last].next = t.back_head
         last = t.back_tail
     t.barriers = t.barriers_tail = t.back_head = t.back_tail = NONE
     t.back_n = 0
     if todo == NONE:
         return rest
-    s.visits[last].next = rest
+    state.visits[last].next = rest
     return todo
 
 
 @kernel
-def _enter(s: State, v: int, task: int) -> None:
+def _enter(state: State, visit: int, task: int) -> None:
     """Behind all others; a fast message passes the queue."""
-    t, e = s.tasks[task], s.visits[v]
+    t, e = state.tasks[task], state.visits[visit]
     if e.kind == MAIL and (e.partition == FAST or not t.has_service):
-        take_in_hand(s, v, task)
+        take_in_hand(state, visit, task)
     elif not t.has_service:
         kind = e.kind
         if t.places > 0 and kind == TUPLE:
-            leave_place(s, task)
-        admit(s, v, task)
+            leave_place(state, task)
+        admit(state, visit, task)
         if kind == BUNDLE:
             t.queue_n -= 1  # it was in no queue
             while t.front_head != NONE:
-                admit(s, take_head(s, task), task)
+                admit(state, take_head(state, task), task)
     else:
-        put_in_queue(s, v, task)
+        put_in_queue(state, visit, task)
         if e.kind != TUPLE:
             t.queue_n -= 1  # only tuples are counted
-        dispatch(s, t.cores)
+        dispatch(state, t.cores)
 
 
 @kernel
-def unalign(s: State, task: int) -> None:
+def unalign(state: State, task: int) -> None:
     """The oldest barriers that wait are forgotten; what they held back comes now."""
-    t = s.tasks[task]
+    t = state.tasks[task]
     if not t.alive:
         return
     if t.barriers != NONE:
-        let_in(s, let_through(s, task, s.visits[t.barriers].id, NONE), task)
-    note_idle(s, task)
+        let_in(state, let_through(state, task, state.visits[t.barriers].id, NONE), task)
+    note_idle(state, task)

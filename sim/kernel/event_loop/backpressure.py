@@ -1,12 +1,13 @@
-"""What happens to unsent outputs: they are sent, taken along by a replay, or lost with their task."""
+"""The end of unsent outputs: they are sent, taken along by a replay, or lost with their task."""
 
 from __future__ import annotations
 
 from sim.clock import CREDIT as CREDITS
-from sim.kernel.event_loop.channels import free_visit, send_mail, send_over
-from sim.kernel.event_loop.events import push
+from sim.kernel.event_loop.channels import send_mail, send_over
+from sim.kernel.event_loop.codes import CREDIT, GO_ON, MAIL, NONE, TUPLE
+from sim.kernel.event_loop.events import next_serial, push
+from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.outbox import go_on_later, nothing_unsent, stop_waiting
-from sim.kernel.event_loop.state import CREDIT, GO_ON, MAIL, NONE, TUPLE
 from sim.kernel.event_loop.watermarks import send_mark
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
@@ -15,76 +16,73 @@ PORTION = 16  # arrivals that a source emits at most before the kernel looks for
 
 
 @kernel
-def send_head(s: State, task: int) -> None:
+def send_head(state: State, task: int) -> None:
     """Send the first unsent output, message or watermark of the task."""
-    t = s.tasks[task]
-    v = t.unsent_head
-    e = s.visits[v]
+    t = state.tasks[task]
+    visit = t.unsent_head
+    e = state.visits[visit]
     t.unsent_head = e.next
     if t.unsent_head == NONE:
-        nothing_unsent(s, task)
+        nothing_unsent(state, task)
     if e.kind != TUPLE:
         t.unsent_mail -= 1
         if e.kind == MAIL:
-            send_mail(s, v)
+            send_mail(state, visit)
         else:
-            send_mark(s, v)
+            send_mark(state, visit)
         return
     t.unsent_n -= 1
     sender, receiver, tuple_id, created, key, node = e.ticket, e.partition, e.id, e.created, e.key, e.node
-    free_visit(s, v)
-    s.tasks[s.partitions[receiver].task].taken += 1
-    send_over(s, sender, receiver, tuple_id, created, key, s.operators[t.operator].bytes, node)
+    free_visit(state, visit)
+    state.tasks[state.partitions[receiver].task].taken += 1
+    send_over(state, sender, receiver, tuple_id, created, key, state.operators[t.operator].bytes, node)
 
 
 @kernel
-def emit_later(s: State, task: int) -> None:
+def emit_later(state: State, task: int) -> None:
     """The sources at the task go on at once, ahead of all others that go on."""
-    run = s.run[0]
-    push(s, run.now, CREDITS - 1, run.serial, GO_ON, task)
-    run.serial += 1
+    push(state, state.clock.now, CREDITS - 1, next_serial(state), GO_ON, task)
 
 
 @kernel
-def take_along(s: State, sender: int, receiver: int) -> None:
-    """What waits from one partition for another is part of a replay: it is not sent by itself any more."""
-    task = s.partitions[sender].task
-    t = s.tasks[task]
-    before, v, head = NONE, t.unsent_head, t.unsent_head
+def take_along(state: State, sender: int, receiver: int) -> None:
+    """Take the outputs that wait from one partition for another along with a replay; none is sent by itself."""
+    task = state.partitions[sender].task
+    t = state.tasks[task]
+    before, visit, head = NONE, t.unsent_head, t.unsent_head
     if head == NONE:
         return
-    while v != NONE:
-        e = s.visits[v]
+    while visit != NONE:
+        e = state.visits[visit]
         following = e.next
         if e.kind == TUPLE and e.ticket == sender and e.partition == receiver:
             if before == NONE:
                 t.unsent_head = following
             else:
-                s.visits[before].next = following
-            if t.unsent_tail == v:
+                state.visits[before].next = following
+            if t.unsent_tail == visit:
                 t.unsent_tail = before
             t.unsent_n -= 1
-            free_visit(s, v)
+            free_visit(state, visit)
         else:
-            before = v
-        v = following
+            before = visit
+        visit = following
     if t.unsent_head == NONE:
-        nothing_unsent(s, task)
+        nothing_unsent(state, task)
     if t.unsent_head != head:
-        stop_waiting(s, task)
-        go_on_later(s, task)
+        stop_waiting(state, task)
+        go_on_later(state, task)
 
 
 @kernel
-def bounded_need(s: State, kind: int, ref: int) -> int:
+def bounded_need(state: State, kind: int, ref: int) -> int:
     """For how many tuples more an event needs memory where queues have bounds."""
-    run = s.run[0]
-    if not run.bounded:
+    if not state.options.bounded:
         return 0
-    need = run.tasks + run.threads
-    if kind == CREDIT and s.tasks[ref].first_waiting != NONE:
-        sender = s.tasks[ref].first_waiting
-        need += s.tasks[sender].unsent_n + s.tasks[sender].unsent_mail + PORTION * run.fan_out
+    need = state.cluster.tasks + state.cluster.threads
+    if kind == CREDIT and state.tasks[ref].first_waiting != NONE:
+        sender = state.tasks[ref].first_waiting
+        need += state.tasks[sender].unsent_n + state.tasks[sender].unsent_mail + PORTION * state.options.fan_out
     elif kind == GO_ON:
-        need += s.tasks[ref].unsent_n + s.tasks[ref].unsent_mail + PORTION * run.fan_out
+        need += state.tasks[ref].unsent_n + state.tasks[ref].unsent_mail + PORTION * state.options.fan_out
     return need

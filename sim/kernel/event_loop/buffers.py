@@ -4,46 +4,70 @@ from __future__ import annotations
 
 import numpy as np
 
+from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.hash_tables import pair_of, position, prefetch_position, set_position, unset_position
-from sim.kernel.event_loop.state import CHUNK, NODES, NONE
 from sim.kernel.tools.compiling import inlined, kernel
 from sim.kernel.tools.pointer import State
 
+# What is known of the ids of tuples.
+IDS = np.dtype(
+    [
+        ("clean", "u1"),  # no host has died yet: no tuple can come twice, and none is looked up by its id
+        ("oldest", "i8"),  # no tuple that was created before is anywhere; ids that were are forgotten
+        ("overdue", "i8"),  # tuples that came all the same: there must be none
+    ],
+    align=True,
+)
+
+
+# `next` is that of the last one in a piece, or of the first in a free piece. `pos` is where the receiver has applied
+# it, as long as no host has died; after that `positions` says so.
+NODE = np.dtype([("id", "u8"), ("created", "i8"), ("key", "i8"), ("pos", "i4"), ("next", "i4")], align=True)
+
+NODES = 4  # kept outputs in one piece of memory: they are read in order, and far apart in time
+
+CHUNK = 32  # applied tuples in one chunk of a log
+
 
 @kernel
-def next_node(s: State, n: int) -> int:
-    """The node after this one in its pair, which must have one."""
-    return n + 1 if n % NODES != NODES - 1 else s.nodes[n].next
+def next_node(state: State, node: int) -> int:
+    """Return the node after this one in its pair, which must have one."""
+    return node + 1 if node % NODES != NODES - 1 else state.nodes[node].next
 
 
 @kernel
-def free_nodes(s: State, n: int) -> None:
+def note_overdue(state: State) -> None:
+    """Count a tuple whose id may have been forgotten: the audit refuses to go on with one."""
+    state.ids.overdue += 1
+
+
+@kernel
+def free_nodes(state: State, node: int) -> None:
     """Nobody needs the nodes any more that are in one piece with this one."""
-    run = s.run[0]
-    piece = n // NODES
-    s.nodes[piece * NODES].next = run.free_node
-    run.free_node = piece
-    run.nodes_left += 1
+    piece = node // NODES
+    state.nodes[piece * NODES].next = state.node_pool.free
+    state.node_pool.free = piece
+    state.node_pool.left += 1
 
 
 @kernel
-def keep(s: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int) -> int:
+def keep(state: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int) -> int:
     """Remember an output for a receiver; the number of its node."""
-    run = s.run[0]
-    p = s.pairs[pair_of(s, sender, receiver)]
+    # The next node is behind the last one in its piece; only a full piece needs another from the pool.
+    p = state.pairs[pair_of(state, sender, receiver)]
     if p.last != NONE and p.last % NODES != NODES - 1:
         n = p.last + 1
     else:
-        piece = run.free_node
+        piece = state.node_pool.free
         n = piece * NODES
-        run.free_node = s.nodes[n].next
-        run.nodes_left -= 1
+        state.node_pool.free = state.nodes[n].next
+        state.node_pool.left -= 1
         if p.last == NONE:
             p.first = n
             p.first_seq = p.end_seq
         else:
-            s.nodes[p.last].next = n
-    node = s.nodes[n]
+            state.nodes[p.last].next = n
+    node = state.nodes[n]
     node.id = tuple_id
     node.created = created
     node.key = key
@@ -53,16 +77,17 @@ def keep(s: State, sender: int, receiver: int, tuple_id: int, created: int, key:
         p.live = n
         p.live_seq = p.end_seq
     p.end_seq += 1
-    u = s.partitions[sender]
+    u = state.partitions[sender]
     u.kept_rows += 1
     u.new_kept_bytes += size
     return n
 
 
 @kernel
-def let_go(s: State, pair: int) -> None:
+def let_go(state: State, pair: int) -> None:
     """Free the nodes that neither the live buffer nor a checkpoint needs."""
-    p = s.pairs[pair]
+    p = state.pairs[pair]
+    # Three ranges of the same numbers: live, stored, and under way. What comes before all of them is needed by nobody.
     oldest = p.live_seq if p.live != NONE else p.end_seq
     if p.stored_begin < p.stored_end:
         oldest = min(oldest, p.stored_begin)
@@ -73,84 +98,86 @@ def let_go(s: State, pair: int) -> None:
         p.first_seq += 1
         if n == p.last:
             p.first = p.last = NONE
-            free_nodes(s, n)
+            free_nodes(state, n)
         else:
-            p.first = next_node(s, n)
+            p.first = next_node(state, n)
             if n % NODES == NODES - 1:
-                free_nodes(s, n)
+                free_nodes(state, n)
 
 
 @kernel
-def _prefetch_piece(s: State, receiver: int, piece: int) -> None:
+def _prefetch_piece(state: State, receiver: int, piece: int) -> None:
     """Where the receiver has the tuples of a piece will be asked soon."""
     for n in range(piece * NODES, piece * NODES + NODES):
-        prefetch_position(s, receiver, s.nodes[n].id)
+        prefetch_position(state, receiver, state.nodes[n].id)
 
 
 @kernel
-def trim(s: State, pair: int, count: int) -> None:
+def trim(state: State, pair: int, count: int) -> None:
     """Forget the live outputs, in order, that are among the receiver's first `count` applied tuples."""
-    p = s.pairs[pair]
-    u = s.partitions[p.sender]
-    looks_up = not s.run[0].clean
+    p = state.pairs[pair]
+    u = state.partitions[p.sender]
+    # Until a host dies a node knows where its receiver applied it. Afterwards the receiver may have been restored to an
+    # earlier state, and only the table of positions tells; its entries are asked for a piece ahead.
+    looks_up = not state.ids.clean
     if looks_up and p.live != NONE:
-        _prefetch_piece(s, p.receiver, p.live // NODES)
+        _prefetch_piece(state, p.receiver, p.live // NODES)
     while p.live != NONE:
         if looks_up and p.live % NODES == 0 and p.last // NODES != p.live // NODES:
-            _prefetch_piece(s, p.receiver, s.nodes[p.live + NODES - 1].next // NODES)
-        node = s.nodes[p.live]
-        if node.created < s.run[0].oldest:
-            s.run[0].overdue += 1
-        pos = node.pos if s.run[0].clean else position(s, p.receiver, node.id)
+            _prefetch_piece(state, p.receiver, state.nodes[p.live + NODES - 1].next // NODES)
+        node = state.nodes[p.live]
+        if node.created < state.ids.oldest:
+            note_overdue(state)
+        pos = node.pos if state.ids.clean else position(state, p.receiver, node.id)
         if pos < 0 or pos >= count:
-            break
-        p.live = NONE if p.live == p.last else next_node(s, p.live)
+            break  # in order: an output behind one that is still needed stays, too
+        p.live = NONE if p.live == p.last else next_node(state, p.live)
         p.live_seq += 1
         u.kept_rows -= 1
-    let_go(s, pair)
+    let_go(state, pair)
 
 
 @kernel
-def forget_live(s: State, partition: int) -> None:
+def forget_live(state: State, partition: int) -> None:
     """The outputs in memory are gone; those in checkpoints stay."""
-    pair = s.partitions[partition].out_pair
+    pair = state.partitions[partition].out_pair
     while pair != NONE:
-        s.pairs[pair].live = NONE
-        let_go(s, pair)
-        pair = s.pairs[pair].next_out
-    s.partitions[partition].kept_rows = 0
+        state.pairs[pair].live = NONE
+        let_go(state, pair)
+        pair = state.pairs[pair].next_out
+    state.partitions[partition].kept_rows = 0
 
 
 @kernel
-def forget_stored(s: State, partition: int) -> None:
+def forget_stored(state: State, partition: int) -> None:
     """The stored checkpoint of the partition is gone, with the outputs in it."""
-    s.partitions[partition].stored = 0
-    pair = s.partitions[partition].out_pair
+    state.partitions[partition].stored = 0
+    pair = state.partitions[partition].out_pair
     while pair != NONE:
-        s.pairs[pair].stored_begin = s.pairs[pair].stored_end = 0
-        let_go(s, pair)
-        pair = s.pairs[pair].next_out
+        state.pairs[pair].stored_begin = state.pairs[pair].stored_end = 0
+        let_go(state, pair)
+        pair = state.pairs[pair].next_out
 
 
 @kernel
-def forget_handed(s: State, partition: int) -> None:
+def forget_handed(state: State, partition: int) -> None:
     """The state that was handed down to the partition is needed no more, or lost."""
-    source = s.partitions[partition].stored_from
-    s.partitions[partition].stored_from = NONE
-    pair = s.partitions[source].out_pair
+    source = state.partitions[partition].stored_from
+    state.partitions[partition].stored_from = NONE
+    pair = state.partitions[source].out_pair
     while pair != NONE:
-        p = s.pairs[pair]
+        p = state.pairs[pair]
         p.pending_begin = p.pending_end = 0
-        let_go(s, pair)
+        let_go(state, pair)
         pair = p.next_out
 
 
 @kernel
-def save_kept(s: State, partition: int) -> None:
+def save_kept(state: State, partition: int) -> None:
     """The live outputs are part of the checkpoint that is under way from now on."""
-    pair = s.partitions[partition].out_pair
+    pair = state.partitions[partition].out_pair
     while pair != NONE:
-        p = s.pairs[pair]
+        p = state.pairs[pair]
         if p.live == NONE:
             p.pending_begin = p.pending_end = 0
         else:
@@ -160,50 +187,50 @@ def save_kept(s: State, partition: int) -> None:
 
 
 @kernel
-def store_kept(s: State, partition: int) -> None:
+def store_kept(state: State, partition: int) -> None:
     """The checkpoint that was under way is stored."""
-    pair = s.partitions[partition].out_pair
+    pair = state.partitions[partition].out_pair
     while pair != NONE:
-        p = s.pairs[pair]
+        p = state.pairs[pair]
         p.stored_begin, p.stored_end = p.pending_begin, p.pending_end
         p.pending_begin = p.pending_end = 0
-        let_go(s, pair)
+        let_go(state, pair)
         pair = p.next_out
 
 
 @kernel
-def cut_nodes(s: State, last: int, old_last: int) -> None:
+def cut_nodes(state: State, last: int, old_last: int) -> None:
     """Free the pieces behind that of `last`, up to that of `old_last`."""
     if last // NODES == old_last // NODES:
         return
-    n = s.nodes[last // NODES * NODES + NODES - 1].next
+    n = state.nodes[last // NODES * NODES + NODES - 1].next
     while n // NODES != old_last // NODES:
-        following = s.nodes[n // NODES * NODES + NODES - 1].next
-        free_nodes(s, n)
+        following = state.nodes[n // NODES * NODES + NODES - 1].next
+        free_nodes(state, n)
         n = following
-    free_nodes(s, n)
+    free_nodes(state, n)
 
 
 @kernel
-def restore_kept(s: State, partition: int) -> None:
+def restore_kept(state: State, partition: int) -> None:
     """The outputs of the stored checkpoint are the live ones; later ones are gone."""
-    u = s.partitions[partition]
+    u = state.partitions[partition]
     u.kept_rows = 0
     pair = u.out_pair
     while pair != NONE:
-        p = s.pairs[pair]
+        p = state.pairs[pair]
         p.pending_begin = p.pending_end = 0
         if u.stored == 0:
             p.stored_begin = p.stored_end = 0
         p.live = NONE
-        let_go(s, pair)
+        let_go(state, pair)
         if p.stored_begin < p.stored_end:
             p.live = p.first  # nothing older is needed any more
             p.live_seq = p.first_seq
             n = p.first
             for _ in range(p.stored_end - p.first_seq - 1):
-                n = next_node(s, n)
-            cut_nodes(s, n, p.last)
+                n = next_node(state, n)
+            cut_nodes(state, n, p.last)
             p.last = n
             p.end_seq = p.stored_end
             u.kept_rows += p.stored_end - p.stored_begin
@@ -211,95 +238,100 @@ def restore_kept(s: State, partition: int) -> None:
 
 
 @kernel
-def append_log(s: State, partition: int, tuple_id: int, created: int) -> None:
+def free_chunk(state: State, chunk: int) -> None:
+    """Nobody needs the ids in this chunk of a log any more."""
+    state.log_next[chunk] = state.chunk_pool.free
+    state.chunk_pool.free = chunk
+    state.chunk_pool.left += 1
+
+
+@kernel
+def append_log(state: State, partition: int, tuple_id: int, created: int) -> None:
     """The partition applied the tuple, which was created then or before."""
-    run, u = s.run[0], s.partitions[partition]
+    u = state.partitions[partition]
     place = (u.applied - u.base) % CHUNK
     if place == 0:
-        c = run.free_chunk
-        run.free_chunk = s.log_next[c]
-        run.chunks_left -= 1
-        s.log_next[c] = NONE
-        s.log_newest[c] = created
+        c = state.chunk_pool.free
+        state.chunk_pool.free = state.log_next[c]
+        state.chunk_pool.left -= 1
+        state.log_next[c] = NONE
+        state.log_newest[c] = created
         if u.log_last == NONE:
             u.log_first = c
         else:
-            s.log_next[u.log_last] = c
+            state.log_next[u.log_last] = c
         u.log_last = c
-    elif s.log_newest[u.log_last] < created:
-        s.log_newest[u.log_last] = created
-    s.log[u.log_last * CHUNK + place] = tuple_id
+    elif state.log_newest[u.log_last] < created:
+        state.log_newest[u.log_last] = created
+    state.log[u.log_last * CHUNK + place] = tuple_id
     u.applied += 1
 
 
 @inlined
-def apply(s: State, partition: int, tuple_id: int, created: int, node: int) -> None:
+def apply(state: State, partition: int, tuple_id: int, created: int, node: int) -> None:
     """Enter a tuple into the audit of the partition."""
-    run, u = s.run[0], s.partitions[partition]
-    if run.clean:
+    u = state.partitions[partition]
+    if state.ids.clean:
         if node != NONE:
-            s.nodes[node].pos = u.applied
-    elif run.replays:
-        set_position(s, partition, tuple_id, u.applied)
-    if run.logs:
-        append_log(s, partition, tuple_id, created)
+            state.nodes[node].pos = u.applied
+    elif state.options.keeps_outputs:
+        set_position(state, partition, tuple_id, u.applied)
+    if state.options.logs_ids:
+        append_log(state, partition, tuple_id, created)
     else:
-        op = s.operators[u.operator]
+        op = state.operators[u.operator]
         op.sum += np.uint64(tuple_id)
         op.applied += 1
         u.applied += 1
 
 
 @kernel
-def positions_missing(s: State) -> int:
-    """How many entries `note_positions` makes."""
+def positions_missing(state: State) -> int:
+    """Return how many entries `note_positions` makes."""
     total = 0
-    if s.run[0].clean and s.run[0].replays:
-        for partition in range(s.partitions.shape[0]):
-            total += s.partitions[partition].applied - s.partitions[partition].base
+    if state.ids.clean and state.options.keeps_outputs:
+        for partition in range(state.partitions.shape[0]):
+            total += state.partitions[partition].applied - state.partitions[partition].base
     return total
 
 
 @kernel
-def note_positions(s: State) -> None:
+def note_positions(state: State) -> None:
     """A host dies for the first time: from now on a tuple may come twice, and its place is looked up by its id."""
-    run = s.run[0]
-    if run.clean and run.replays:
-        note_all_positions(s)
-    run.clean = 0
+    if state.ids.clean and state.options.keeps_outputs:
+        note_all_positions(state)
+    state.ids.clean = 0
 
 
 @kernel
-def note_all_positions(s: State) -> None:
+def note_all_positions(state: State) -> None:
     """The place of every tuple that is in a log, by its id."""
-    for partition in range(s.partitions.shape[0]):
-        u = s.partitions[partition]
+    for partition in range(state.partitions.shape[0]):
+        u = state.partitions[partition]
         chunk, pos = u.log_first, u.base
         while chunk != NONE:
             for k in range(min(CHUNK, u.applied - pos)):
-                set_position(s, partition, s.log[chunk * CHUNK + k], pos + k)
+                set_position(state, partition, state.log[chunk * CHUNK + k], pos + k)
             pos += CHUNK
-            chunk = s.log_next[chunk]
+            chunk = state.log_next[chunk]
 
 
 @kernel
-def cut_log(s: State, partition: int, count: int) -> None:
+def cut_log(state: State, partition: int, count: int) -> None:
     """Only the first `count` applied tuples remain."""
-    run, u = s.run[0], s.partitions[partition]
+    u = state.partitions[partition]
     chunk, before, pos = u.log_first, NONE, u.base
     while chunk != NONE:
-        following = s.log_next[chunk]
+        following = state.log_next[chunk]
         end = min(pos + CHUNK, u.applied)
         for k in range(max(pos, count), end):
-            unset_position(s, partition, s.log[chunk * CHUNK + k - pos], k)
+            unset_position(state, partition, state.log[chunk * CHUNK + k - pos], k)
         if pos >= count:
             if before == NONE:
                 u.log_first = NONE
             else:
-                s.log_next[before] = NONE
-            s.log_next[chunk] = run.free_chunk
-            run.free_chunk = chunk
-            run.chunks_left += 1
+                state.log_next[before] = NONE
+            free_chunk(state, chunk)
         else:
             before = chunk
         chunk = following

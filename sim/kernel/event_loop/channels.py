@@ -1,4 +1,9 @@
-"""Tuples on their way: links between hosts, sending, replay."""
+"""Tuples on their way: links between hosts, sending, replay.
+
+A channel is in order: what one task sends to another arrives in the order of sending, as the link of a host takes one
+message after the other and the latency is the same for all. So an arrival is mostly put behind the last one (`far`),
+and its rank names receiver and sender: at one instant arrivals are ordered by these, then by the order of sending.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,7 @@ import numpy as np
 
 from sim.clock import ARRIVAL, MESSAGE, RECEIVER
 from sim.kernel.event_loop.buffers import keep, next_node
-from sim.kernel.event_loop.events import push, push_arrival
-from sim.kernel.event_loop.fair_links import post
-from sim.kernel.event_loop.link_use import count_tuples, leaves_alone
-from sim.kernel.event_loop.outbox import put_unsent, takes_place
-from sim.kernel.event_loop.service_times import draw_now
-from sim.kernel.event_loop.state import (
+from sim.kernel.event_loop.codes import (
     ARRIVE,
     BROADCAST,
     BUNDLE,
@@ -27,10 +27,22 @@ from sim.kernel.event_loop.state import (
     SHUFFLE,
     TUPLE,
 )
+from sim.kernel.event_loop.events import next_serial, push, push_arrival
+from sim.kernel.event_loop.fair_links import post
+from sim.kernel.event_loop.free_lists import new_visit
+from sim.kernel.event_loop.link_use import count_tuples, leaves_alone
+from sim.kernel.event_loop.outbox import put_unsent, takes_place
+from sim.kernel.event_loop.service_times import draw_now
 from sim.kernel.tools.compiling import inlined, kernel, noinline
 from sim.kernel.tools.draws import child_id, shuffle_target, takes
 from sim.kernel.tools.exponential import UNSURE
 from sim.kernel.tools.pointer import State
+
+# Messages of the current second, by kind: (number, bytes).
+MESSAGES = np.dtype([("second", "i8"), ("rows", "i8"), ("counts", "i8", (6, 2))], align=True)
+
+REMOTE_LINK = np.dtype([("free", "i8"), ("rate", "f8")])  # of the remote store; bytes per second, 0: no bound
+
 
 _NS = 1e9
 _SECOND = 1_000_000_000
@@ -38,56 +50,54 @@ _LAST = RECEIVER - 1  # as a sender, control comes after all tasks
 
 
 @kernel
-def count_message(s: State, kind: int, number: int, size: int) -> None:
+def count_message(state: State, kind: int, number: int, size: int) -> None:
     """So many messages of a kind were sent in the current second."""
-    run = s.run[0]
-    if run.now >= run.second + _SECOND:
-        flush_messages(s)
-    run.messages[kind, 0] += number
-    run.messages[kind, 1] += size
+    if state.clock.now >= state.messages.second + _SECOND:
+        flush_messages(state)
+    state.messages.counts[kind, 0] += number
+    state.messages.counts[kind, 1] += size
 
 
 @kernel
-def flush_messages(s: State) -> None:
+def flush_messages(state: State) -> None:
     """Write the rows of the second that is over."""
-    run = s.run[0]
-    for kind in range(run.messages.shape[0]):
-        if run.messages[kind, 0] > 0:
-            row = s.message_rows[run.message_rows]
-            row.second = run.second
+    for kind in range(state.messages.counts.shape[0]):
+        if state.messages.counts[kind, 0] > 0:
+            row = state.message_rows[state.messages.rows]
+            row.second = state.messages.second
             row.kind = kind
-            row.count = run.messages[kind, 0]
-            row.bytes = run.messages[kind, 1]
-            run.message_rows += 1
-            run.messages[kind, 0] = 0
-            run.messages[kind, 1] = 0
-    run.second = run.now - run.now % _SECOND
+            row.count = state.messages.counts[kind, 0]
+            row.bytes = state.messages.counts[kind, 1]
+            state.messages.rows += 1
+            state.messages.counts[kind, 0] = 0
+            state.messages.counts[kind, 1] = 0
+    state.messages.second = state.clock.now - state.clock.now % _SECOND
 
 
 @kernel
-def departure(s: State, host: int, size: int, tuples: int) -> int:
+def departure(state: State, host: int, size: int, tuples: int) -> int:
     """Return when a message of so many tuples that the host sends now has left its link."""
-    h = s.hosts[host]
-    free = max(s.run[0].now, h.link_free)
+    h = state.hosts[host]
+    free = max(state.clock.now, h.link_free)
     if h.rate > 0:
-        free = _after_bytes(s, host, free, size, tuples)
+        free = _after_bytes(state, host, free, size, tuples)
     h.link_free = free
     return free
 
 
 @noinline
-def _after_bytes(s: State, host: int, begin: int, size: int, tuples: int) -> int:
+def _after_bytes(state: State, host: int, begin: int, size: int, tuples: int) -> int:
     """Return when a message that begins then has left; apart, so that no division is done where there is no rate."""
-    held = int(np.rint(size * _NS / s.hosts[host].rate))
-    count_tuples(s, host, tuples, begin + held - leaves_alone(s, host, held))
+    held = int(np.rint(size * _NS / state.hosts[host].rate))
+    count_tuples(state, host, tuples, begin + held - leaves_alone(state, host, held))
     return begin + held
 
 
 @kernel
-def upload_departure(s: State, host: int, size: int) -> int:
+def upload_departure(state: State, host: int, size: int) -> int:
     """Return when a checkpoint that the host sends now has left its link."""
-    h = s.hosts[host]
-    free = max(s.run[0].now, h.link_free)
+    h = state.hosts[host]
+    free = max(state.clock.now, h.link_free)
     if h.rate > 0:
         free += np.int64(np.rint(size * _NS / h.rate))
     h.link_free = free
@@ -95,69 +105,47 @@ def upload_departure(s: State, host: int, size: int) -> int:
 
 
 @kernel
-def remote_departure(s: State, size: int) -> int:
-    """The same for the link of the remote store."""
-    run = s.run[0]
-    begin = max(run.now, run.remote_free)
-    if run.remote_rate > 0:
-        begin += np.int64(np.rint(size * _NS / run.remote_rate))
-    run.remote_free = begin
+def remote_departure(state: State, size: int) -> int:
+    """Return the same for the link of the remote store."""
+    begin = max(state.clock.now, state.remote_link.free)
+    if state.remote_link.rate > 0:
+        begin += np.int64(np.rint(size * _NS / state.remote_link.rate))
+    state.remote_link.free = begin
     return begin
 
 
 @inlined
-def new_visit(s: State) -> int:
-    """A place for a visit."""
-    run = s.run[0]
-    v = run.free_visit
-    run.free_visit = s.visits[v].next
-    run.visits_left -= 1
-    return v
-
-
-@inlined
-def free_visit(s: State, v: int) -> None:
-    """The visit is over."""
-    run = s.run[0]
-    s.visits[v].next = run.free_visit
-    run.free_visit = v
-    run.visits_left += 1
-
-
-@inlined
-def send(s: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int, node: int) -> None:
+def send(state: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int, node: int) -> None:
     """Send a tuple to a partition: at once inside a host, over the link of the sender's host otherwise."""
-    run = s.run[0]
-    origin, task = s.partitions[sender].task, s.partitions[receiver].task
-    host = s.tasks[origin].host
-    if host == s.tasks[task].host:
-        arrival = run.now
-        count_message(s, LOCAL, 1, size)
+    origin, task = state.partitions[sender].task, state.partitions[receiver].task
+    host = state.tasks[origin].host
+    if host == state.tasks[task].host:  # no link: it arrives now, after what has been set for now before
+        arrival = state.clock.now
+        count_message(state, LOCAL, 1, size)
     else:
-        arrival = departure(s, host, size, 1) + run.latency
-        count_message(s, DATA, 1, size)
-        if s.extended and run.counts_load:
-            s.partitions[sender].sent += size
-    v = _on_its_way(s, receiver, origin, task, tuple_id, created, key, arrival, node)
-    if not push_arrival(s, arrival, ARRIVAL + task * RECEIVER + origin, s.visits[v].serial, v):
-        draw_now(s, v)
+        arrival = departure(state, host, size, 1) + state.options.latency
+        count_message(state, DATA, 1, size)
+        if state.extended and state.options.counts_load:
+            state.partitions[sender].sent += size
+    visit = _on_its_way(state, receiver, origin, task, tuple_id, created, key, arrival, node)
+    # What waits in `far` gets its service time there, with others; anything else now (`service_times`).
+    if not push_arrival(state, arrival, ARRIVAL + task * RECEIVER + origin, state.visits[visit].serial, visit):
+        draw_now(state, visit)
 
 
 @inlined
 def _on_its_way(
-    s: State, receiver: int, origin: int, task: int, tuple_id: int, created: int, key: int, arrival: int, node: int
+    state: State, receiver: int, origin: int, task: int, tuple_id: int, created: int, key: int, arrival: int, node: int
 ) -> int:
-    run = s.run[0]
-    v = new_visit(s)
-    e = s.visits[v]
+    visit = new_visit(state)
+    e = state.visits[visit]
     e.id = tuple_id
     e.created = created
     e.key = key
     e.arrival = arrival
     e.start = NONE
-    e.serial = run.serial
+    e.serial = next_serial(state)
     e.service = UNSURE
-    run.serial += 1
     e.next = NONE
     e.partition = receiver
     e.origin = origin
@@ -167,129 +155,129 @@ def _on_its_way(
     e.wire = 1
     e.arrived = 0
     e.replayed = 0
-    return v
+    return visit
 
 
 @kernel
 def send_over(
-    s: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int, node: int
+    state: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int, node: int
 ) -> None:
     """The same where links may be shared evenly: when the tuple arrives is known once it has left."""
-    origin, task = s.partitions[sender].task, s.partitions[receiver].task
-    host = s.tasks[origin].host
-    if not s.hosts[host].fair or host == s.tasks[task].host:
-        send(s, sender, receiver, tuple_id, created, key, size, node)
+    origin, task = state.partitions[sender].task, state.partitions[receiver].task
+    host = state.tasks[origin].host
+    if not state.hosts[host].fair or host == state.tasks[task].host:
+        send(state, sender, receiver, tuple_id, created, key, size, node)
         return
-    count_message(s, DATA, 1, size)
-    if s.run[0].counts_load:
-        s.partitions[sender].sent += size
-    v = _on_its_way(s, receiver, origin, task, tuple_id, created, key, NONE, node)
-    post(s, host, origin, task, size, ARRIVE, v, 1)
+    count_message(state, DATA, 1, size)
+    if state.options.counts_load:
+        state.partitions[sender].sent += size
+    visit = _on_its_way(state, receiver, origin, task, tuple_id, created, key, NONE, node)
+    post(state, host, origin, task, size, ARRIVE, visit, 1)
 
 
 @kernel
-def send_mail(s: State, v: int) -> None:
+def send_mail(state: State, visit: int) -> None:
     """A message leaves its task, or control; its `key` is its size until then, and when it left its host from then."""
-    run, e = s.run[0], s.visits[v]
+    e = state.visits[visit]
     origin, task, size = e.origin, e.task, e.key
-    count_message(s, SENT, 1, size)
-    arrival, e.key, e.next = run.now, run.now, NONE
+    count_message(state, SENT, 1, size)
+    arrival, e.key, e.next = state.clock.now, state.clock.now, NONE
     if origin == NONE:
-        origin, arrival = _LAST, run.now + run.latency
-    elif s.tasks[origin].host != s.tasks[task].host:
-        host = s.tasks[origin].host
-        if s.hosts[host].fair:
-            post(s, host, origin, task, size, COME, v, 0)
+        origin, arrival = _LAST, state.clock.now + state.options.latency
+    elif state.tasks[origin].host != state.tasks[task].host:
+        host = state.tasks[origin].host
+        if state.hosts[host].fair:
+            post(state, host, origin, task, size, COME, visit, 0)
             return
-        e.key = departure(s, host, size, 0)
-        arrival = e.key + run.latency
-    push(s, arrival, ARRIVAL + task * RECEIVER + origin, run.serial, COME, v)
-    run.serial += 1
+        e.key = departure(state, host, size, 0)
+        arrival = e.key + state.options.latency
+    push(state, arrival, ARRIVAL + task * RECEIVER + origin, next_serial(state), COME, visit)
 
 
 @inlined
-def emit_to(s: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int) -> None:
+def emit_to(state: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int) -> None:
     """An output for one partition, or for those instances of its group that the sender's table names."""
-    if s.extended and s.run[0].special:
-        if s.partitions[receiver].routed:
-            _emit_routed(s, sender, receiver, tuple_id, created, key, size)
+    # Nothing special: keep a copy for replay, if there is replay, and send.
+    if state.extended and state.options.special:
+        if state.partitions[receiver].routed:
+            _emit_routed(state, sender, receiver, tuple_id, created, key, size)
         else:
-            _emit_one(s, sender, receiver, tuple_id, created, key, size)
+            _emit_one(state, sender, receiver, tuple_id, created, key, size)
     else:
-        node = keep(s, sender, receiver, tuple_id, created, key, size) if s.run[0].replays else NONE
-        send(s, sender, receiver, tuple_id, created, key, size, node)
+        node = keep(state, sender, receiver, tuple_id, created, key, size) if state.options.keeps_outputs else NONE
+        send(state, sender, receiver, tuple_id, created, key, size, node)
 
 
 @kernel
-def _emit_routed(s: State, sender: int, group: int, tuple_id: int, created: int, key: int, size: int) -> None:
-    origin = s.partitions[sender].task
-    route, found = s.partitions[group].routes, False
+def _emit_routed(state: State, sender: int, group: int, tuple_id: int, created: int, key: int, size: int) -> None:
+    origin = state.partitions[sender].task
+    route, found = state.partitions[group].routes, False
     while route != NONE:
-        r = s.rules[route]
+        r = state.rules[route]
         if r.origin == origin:
-            _emit_one(s, sender, r.partition, tuple_id, created, key, size)
+            _emit_one(state, sender, r.partition, tuple_id, created, key, size)
             found = True
         route = r.next
     if not found:
-        _emit_one(s, sender, s.partitions[group].owner, tuple_id, created, key, size)
+        _emit_one(state, sender, state.partitions[group].owner, tuple_id, created, key, size)
 
 
 @kernel
-def _emit_one(s: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int) -> None:
+def _emit_one(state: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int) -> None:
     """An output for one instance: kept until that has saved it, and sent unless the sender is muted."""
-    node = keep(s, sender, receiver, tuple_id, created, key, size) if s.run[0].replays else NONE
-    if s.partitions[sender].muted:
+    node = keep(state, sender, receiver, tuple_id, created, key, size) if state.options.keeps_outputs else NONE
+    if state.partitions[sender].muted:
         return
-    if s.run[0].bounded and not takes_place(s, sender, receiver):
-        put_unsent(s, new_visit(s), sender, receiver, tuple_id, created, key, node)
+    if state.options.bounded and not takes_place(state, sender, receiver):
+        put_unsent(state, new_visit(state), sender, receiver, tuple_id, created, key, node)
     else:
-        send_over(s, sender, receiver, tuple_id, created, key, size, node)
+        send_over(state, sender, receiver, tuple_id, created, key, size, node)
 
 
 @noinline
-def emit(s: State, sender: int, tuple_id: int, created: int, key: int) -> None:
+def emit(state: State, sender: int, tuple_id: int, created: int, key: int) -> None:
     """An output of a partition, over every edge of its operator."""
-    send_output(s, sender, tuple_id, created, key)
+    send_output(state, sender, tuple_id, created, key)
 
 
 @inlined
-def send_output(s: State, sender: int, tuple_id: int, created: int, key: int) -> None:
+def send_output(state: State, sender: int, tuple_id: int, created: int, key: int) -> None:
     """The same, where most outputs come from."""
-    u = s.partitions[sender]
-    op = s.operators[u.operator]
+    u = state.partitions[sender]
+    op = state.operators[u.operator]
     size = op.bytes
     for k in range(op.first_edge, op.first_edge + op.edges):
-        edge = s.edges[k]
+        edge = state.edges[k]
         if edge.takes < 1.0 and not takes(tuple_id, edge.takes_code, edge.takes):
             continue
         if edge.kind == BROADCAST:
-            emit_copies(s, sender, k, tuple_id, created, key)
+            emit_copies(state, sender, k, tuple_id, created, key)
             continue
         target = edge.first_partition
         if edge.kind == KEYED:
-            target += s.key_tables[edge.table + key]
+            target += state.key_tables[edge.table + key]
         elif edge.kind == SHUFFLE:
             target += shuffle_target(tuple_id, edge.code, edge.partitions)
         elif edge.kind == GROUPED:
             target += key
         else:
             target += u.index % edge.partitions
-        emit_to(s, sender, target, tuple_id, created, key, size)
+        emit_to(state, sender, target, tuple_id, created, key, size)
 
 
 @noinline
-def emit_copies(s: State, sender: int, edge: int, tuple_id: int, created: int, key: int) -> None:
+def emit_copies(state: State, sender: int, edge: int, tuple_id: int, created: int, key: int) -> None:
     """An output for all partitions downstream of an edge, which become tuples of their own."""
-    e, size = s.edges[edge], s.operators[s.partitions[sender].operator].bytes
+    e, size = state.edges[edge], state.operators[state.partitions[sender].operator].bytes
     for copy in range(e.partitions):
-        emit_to(s, sender, e.first_partition + copy, child_id(tuple_id, e.copy_code, copy), created, key, size)
+        emit_to(state, sender, e.first_partition + copy, child_id(tuple_id, e.copy_code, copy), created, key, size)
 
 
 @kernel
-def _bundle(s: State, head: int, origin: int, task: int) -> int:
-    """A chain of tuples as one message that waits its turn."""
-    v = new_visit(s)
-    e = s.visits[v]
+def _bundle(state: State, head: int, origin: int, task: int) -> int:
+    """Return a chain of tuples as one message that waits its turn."""
+    visit = new_visit(state)
+    e = state.visits[visit]
     e.kind = BUNDLE
     e.created = head
     e.origin = origin
@@ -298,47 +286,46 @@ def _bundle(s: State, head: int, origin: int, task: int) -> int:
     e.wire = 0
     e.arrived = 0
     e.replayed = 0
-    return v
+    return visit
 
 
 @kernel
-def replay(s: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
+def replay(state: State, sender: int, pair: int, turn: bool) -> tuple[int, int]:
     """Send all that is kept in the pair again, as one message; (tuples, bytes)."""
-    run, p = s.run[0], s.pairs[pair]
+    p = state.pairs[pair]
     if p.live == NONE:
         return 0, 0
     receiver = p.receiver
     rows = p.end_seq - p.live_seq
-    size = rows * s.operators[s.partitions[sender].operator].bytes
-    origin, task = s.partitions[sender].task, s.partitions[receiver].task
-    host = s.tasks[origin].host
-    shared = s.hosts[host].fair and host != s.tasks[task].host
-    arrival = run.now if host == s.tasks[task].host else NONE
+    size = rows * state.operators[state.partitions[sender].operator].bytes
+    origin, task = state.partitions[sender].task, state.partitions[receiver].task
+    host = state.tasks[origin].host
+    shared = state.hosts[host].fair and host != state.tasks[task].host
+    arrival = state.clock.now if host == state.tasks[task].host else NONE
     if arrival == NONE and not shared:
-        arrival = departure(s, host, size, rows) + run.latency
-    count_message(s, REPLAYED, 1, size)
-    if s.extended and run.counts_load and host != s.tasks[task].host:
-        s.partitions[sender].sent += size
+        arrival = departure(state, host, size, rows) + state.options.latency
+    count_message(state, REPLAYED, 1, size)
+    if state.extended and state.options.counts_load and host != state.tasks[task].host:
+        state.partitions[sender].sent += size
     head, tail, n = NONE, NONE, p.live
     while n != NONE:
-        node = s.nodes[n]
-        v = _on_its_way(s, receiver, origin, task, node.id, node.created, node.key, arrival, NONE)
-        s.visits[v].replayed = 1
+        node = state.nodes[n]
+        visit = _on_its_way(state, receiver, origin, task, node.id, node.created, node.key, arrival, NONE)
+        state.visits[visit].replayed = 1
         if head == NONE:
-            head = v
+            head = visit
         else:
-            s.visits[tail].next = v
-        tail = v
-        n = NONE if n == p.last else next_node(s, n)
-    s.visits[head].ticket = rows  # read when the message arrives
+            state.visits[tail].next = visit
+        tail = visit
+        n = NONE if n == p.last else next_node(state, n)
+    state.visits[head].ticket = rows  # read when the message arrives
     kind, ref, rank = REPLAY, head, MESSAGE
-    if s.extended and turn:
-        kind, ref, rank = COME, _bundle(s, head, origin, task), ARRIVAL
-    if s.extended and shared:
-        post(s, host, origin, task, size, kind, ref, rows)
+    if state.extended and turn:
+        kind, ref, rank = COME, _bundle(state, head, origin, task), ARRIVAL
+    if state.extended and shared:
+        post(state, host, origin, task, size, kind, ref, rows)
     else:
-        push(s, arrival, rank + task * RECEIVER + origin, run.serial, kind, ref)
-        run.serial += 1
-    if s.partitions[receiver].replay_task != NONE:
-        s.partitions[receiver].replay_pending += rows
+        push(state, arrival, rank + task * RECEIVER + origin, next_serial(state), kind, ref)
+    if state.partitions[receiver].replay_task != NONE:
+        state.partitions[receiver].replay_pending += rows
     return rows, size

@@ -8,11 +8,8 @@ import numpy as np
 
 from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER
 from sim.kernel.event_loop.buffers import forget_handed, forget_stored, save_kept, store_kept, trim
-from sim.kernel.event_loop.channels import count_message, new_visit, remote_departure, upload_departure
-from sim.kernel.event_loop.events import push
-from sim.kernel.event_loop.fair_links import post
-from sim.kernel.event_loop.restoring import save_time, store_time
-from sim.kernel.event_loop.state import (
+from sim.kernel.event_loop.channels import count_message, remote_departure, upload_departure
+from sim.kernel.event_loop.codes import (
     AT_REMOTE,
     CHECKPOINTED,
     FIXED,
@@ -23,14 +20,32 @@ from sim.kernel.event_loop.state import (
     ROUND,
     SNAPSHOT,
     STORED,
-    TOLD_STORED,
     TRIM,
     TRIMMED,
 )
+from sim.kernel.event_loop.events import next_control_number, next_mark, next_serial, push
+from sim.kernel.event_loop.fair_links import post
+from sim.kernel.event_loop.free_lists import free_transfer, new_transfer, new_visit
+from sim.kernel.event_loop.notices import TOLD_STORED, notify
+from sim.kernel.event_loop.restoring import save_time, store_time
 from sim.kernel.event_loop.tasks import dispatch, put_in_front, ticket
 from sim.kernel.event_loop.windows import recent
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
+
+# The round of checkpoints: whose turn is next.
+CHECKPOINTING = np.dtype(
+    [
+        ("interval", "i8"),
+        ("round_begin", "i8"),
+        ("round_next", "i8"),  # in `round_partitions`
+        ("rows", "i8"),
+        ("asked", "i4"),  # partition whose checkpoint host Python is to choose, or NONE
+        ("answer", "i4"),  # that host, NO_HOST or REMOTE
+    ],
+    align=True,
+)
+
 
 _NS = 1e9
 _REMOTE = -1
@@ -43,277 +58,265 @@ def _rounded(number: int, each: float) -> Any:
 
 
 @kernel
-def state_bytes(s: State, partition: int) -> int:
-    """Size of the whole state."""
-    u = s.partitions[partition]
-    op = s.operators[u.operator]
+def state_bytes(state: State, partition: int) -> int:
+    """Return the size of the whole state."""
+    u = state.partitions[partition]
+    op = state.operators[u.operator]
     if op.state_model == PER_KEY:
         return _rounded(u.keys, op.state_entry)
     if op.state_model == PER_TUPLE:
         return _rounded(u.applied, op.state_entry)
     if op.state_model == FIXED:
         return _rounded(1, op.state_entry)
-    if s.extended and op.state_model == RECENT:
-        return _rounded(recent(s, partition, 0), op.state_entry)
+    if state.extended and op.state_model == RECENT:
+        return _rounded(recent(state, partition, 0), op.state_entry)
     return 0
 
 
 @kernel
-def changed_bytes(s: State, partition: int) -> int:
-    """Size of what changed since the last snapshot."""
-    u = s.partitions[partition]
-    op = s.operators[u.operator]
+def changed_bytes(state: State, partition: int) -> int:
+    """Return the size of what changed since the last snapshot."""
+    u = state.partitions[partition]
+    op = state.operators[u.operator]
     if op.state_model == PER_KEY:
         return _rounded(u.touched, op.state_entry)
     if op.state_model == PER_TUPLE:
         return _rounded(u.applied - u.at_snapshot, op.state_entry)
     if op.state_model == FIXED:
         return _rounded(1, op.state_entry)
-    if s.extended and op.state_model == RECENT:
-        return _rounded(recent(s, partition, u.at_snapshot), op.state_entry)
+    if state.extended and op.state_model == RECENT:
+        return _rounded(recent(state, partition, u.at_snapshot), op.state_entry)
     return 0
 
 
 @kernel
-def life(s: State, checkpoint_host: int) -> int:
-    """How often the checkpoint host has died."""
-    return 0 if checkpoint_host == _REMOTE else s.hosts[checkpoint_host].life
+def life(state: State, checkpoint_host: int) -> int:
+    """Return how often the checkpoint host has died."""
+    return 0 if checkpoint_host == _REMOTE else state.hosts[checkpoint_host].life
 
 
 @kernel
-def new_transfer(s: State) -> int:
-    """A place for a transfer."""
-    run = s.run[0]
-    made = run.free_transfer
-    run.free_transfer = s.transfers[made].next
-    run.transfers_left -= 1
-    return made
-
-
-@kernel
-def free_transfer(s: State, transfer: Any) -> None:
-    """The transfer is over."""
-    run = s.run[0]
-    s.transfers[transfer].next = run.free_transfer
-    run.free_transfer = transfer
-    run.transfers_left += 1
-
-
-@kernel
-def round_goes_on(s: State, ask: bool) -> bool:
+def round_goes_on(state: State, ask: bool) -> bool:
     """Take the checkpoints that are due now and set the next; False if Python must choose a checkpoint host first.
 
     `ask` is False when Python has just answered for the partition whose turn it is.
     """
-    run = s.run[0]
-    n = s.round_partitions.shape[0]
-    while run.round_begin + s.round_offsets[run.round_next] <= run.now:
-        partition = s.partitions[s.round_partitions[run.round_next]].owner
-        if s.partitions[partition].live and not s.partitions[partition].saving:
-            if s.partitions[partition].is_sink:
-                trim_later(s, partition, s.partitions[partition].applied)
+    if not ask:
+        state.checkpointing.asked = NONE
+    n = state.round_partitions.shape[0]
+    while state.checkpointing.round_begin + state.round_offsets[state.checkpointing.round_next] <= state.clock.now:
+        partition = state.partitions[state.round_partitions[state.checkpointing.round_next]].owner
+        if state.partitions[partition].live and not state.partitions[partition].saving:
+            if state.partitions[partition].is_sink:
+                trim_later(state, partition, state.partitions[partition].applied)
             else:
-                checkpoint_host = run.answer if not ask else _checkpoint_host(s, partition)
+                checkpoint_host = state.checkpointing.answer if not ask else _checkpoint_host(state, partition)
                 if checkpoint_host == _ASK:
-                    run.asked = partition
+                    state.checkpointing.asked = partition
                     return False
                 if checkpoint_host >= _REMOTE:
-                    take(s, partition, checkpoint_host)
+                    take(state, partition, checkpoint_host)
         ask = True
-        run.round_next += 1
-        if run.round_next == n:
-            run.round_next = 0
-            run.round_begin += run.interval
-    push(s, run.round_begin + s.round_offsets[run.round_next], 1, run.clock_number, ROUND, 0)
-    run.clock_number += 1
+        state.checkpointing.round_next += 1
+        if state.checkpointing.round_next == n:
+            state.checkpointing.round_next = 0
+            state.checkpointing.round_begin += state.checkpointing.interval
+    due = state.checkpointing.round_begin + state.round_offsets[state.checkpointing.round_next]
+    push(state, due, 1, next_control_number(state), ROUND, 0)
     return True
 
 
 @kernel
-def _checkpoint_host(s: State, partition: int) -> int:
-    """The planned checkpoint host, or where that cannot the one of the last checkpoint, or Python has to choose."""
-    if s.run[0].remote_store:
+def _checkpoint_host(state: State, partition: int) -> int:
+    """Return the planned checkpoint host, else that of the last checkpoint, or _ASK: Python has to choose."""
+    if state.options.remote_store:
         return _REMOTE
-    u = s.partitions[partition]
-    owner = s.tasks[u.task].host
+    u = state.partitions[partition]
+    owner = state.tasks[u.task].host
     current = u.stored_checkpoint_host if u.stored else u.planned
-    if u.planned >= 0 and u.planned != owner and s.hosts[u.planned].trusted:
+    if u.planned >= 0 and u.planned != owner and state.hosts[u.planned].trusted:
         return u.planned
-    if current >= 0 and current != owner and s.hosts[current].trusted:
+    if current >= 0 and current != owner and state.hosts[current].trusted:
         return current
     return _ASK
 
 
 @kernel
-def take(s: State, partition: int, checkpoint_host: int) -> None:
-    """A snapshot of the partition now, for that checkpoint host."""
-    run, u = s.run[0], s.partitions[partition]
-    op = s.operators[u.operator]
+def take(state: State, partition: int, checkpoint_host: int) -> None:
+    """Take a snapshot of the partition now, for that checkpoint host."""
+    u = state.partitions[partition]
+    op = state.operators[u.operator]
     kept = u.kept_rows * op.bytes
-    full = run.full_kind or not u.stored or u.stored_checkpoint_host != checkpoint_host
-    whole = state_bytes(s, partition)
-    size = whole + kept if full else changed_bytes(s, partition) + u.new_kept_bytes
+    full = state.options.always_full or not u.stored or u.stored_checkpoint_host != checkpoint_host
+    # The size is fixed before the counters begin anew: what comes from now on belongs to the next checkpoint.
+    whole = state_bytes(state, partition)
+    size = whole + kept if full else changed_bytes(state, partition) + u.new_kept_bytes
     u.touched = 0
     u.epoch += 1
     u.at_snapshot = u.applied
     u.new_kept_bytes = 0
     u.saving = 1
-    save_kept(s, partition)
-    if s.extended:
-        save_time(s, partition)
-    host = s.tasks[u.task].host
-    number = run.checkpoint_rows
-    run.checkpoint_rows = number + 1
-    row = s.checkpoint_rows[number]
+    save_kept(state, partition)
+    if state.extended:
+        save_time(state, partition)
+    host = state.tasks[u.task].host
+    number = state.checkpointing.rows
+    state.checkpointing.rows = number + 1
+    row = state.checkpoint_rows[number]
     row.operator = u.operator
     row.partition = u.index
     row.owner = host
     row.checkpoint_host = checkpoint_host
-    row.taken = run.now
+    row.taken = state.clock.now
     row.stored = NONE
     row.bytes = size
     row.full = full
-    made = new_transfer(s)
-    t = s.transfers[made]
+    made = new_transfer(state)
+    t = state.transfers[made]
     t.incarnation = u.incarnation
     t.bytes = size
     t.count = u.applied
     t.stored_bytes = whole + kept
-    t.life = life(s, checkpoint_host)
+    t.life = life(state, checkpoint_host)
     t.row = number
     t.partition = partition
     t.origin = u.task
     t.checkpoint_host = checkpoint_host
+    # The content is that of this instant in any case. Writing it occupies the task, ahead of its queue.
     if op.serialise <= 0:
-        ship(s, made)
+        ship(state, made)
         return
-    v = new_visit(s)
-    e = s.visits[v]
+    visit = new_visit(state)
+    e = state.visits[visit]
     e.kind = SNAPSHOT
     e.id = made
     e.created = max(1, np.int64(np.rint(size * _NS / op.serialise)))
-    e.ticket = ticket(s, host)
+    e.ticket = ticket(state, host)
     e.wire = 0
     e.replayed = 0
-    put_in_front(s, v, u.task)
-    dispatch(s, s.tasks[u.task].cores)
+    put_in_front(state, visit, u.task)
+    dispatch(state, state.tasks[u.task].cores)
 
 
 @kernel
-def ship(s: State, transfer: int) -> None:
-    """What was written goes over the link of the owner."""
-    run, t = s.run[0], s.transfers[transfer]
-    count_message(s, CHECKPOINTED, 1, t.bytes)
+def ship(state: State, transfer: int) -> None:
+    """Send a snapshot that was written over the link of its owner."""
+    t = state.transfers[transfer]
+    count_message(state, CHECKPOINTED, 1, t.bytes)
     kind = AT_REMOTE if t.checkpoint_host == _REMOTE else STORED
-    host = s.tasks[t.origin].host
-    if s.extended and s.hosts[host].fair:
-        post(s, host, t.origin, HOST_RECEIVER + t.checkpoint_host + 1, t.bytes, kind, transfer, 0)
+    host = state.tasks[t.origin].host
+    if state.extended and state.hosts[host].fair:
+        post(state, host, t.origin, HOST_RECEIVER + t.checkpoint_host + 1, t.bytes, kind, transfer, 0)
         return
-    t.departure = upload_departure(s, host, t.bytes)
-    push(s, t.departure + run.latency, _rank(s, transfer), run.serial, kind, transfer)
-    run.serial += 1
+    t.departure = upload_departure(state, host, t.bytes)
+    push(state, t.departure + state.options.latency, _rank(state, transfer), next_serial(state), kind, transfer)
 
 
 @kernel
-def _rank(s: State, transfer: int) -> int:
-    t = s.transfers[transfer]
+def _rank(state: State, transfer: int) -> int:
+    t = state.transfers[transfer]
     return MESSAGE + (HOST_RECEIVER + t.checkpoint_host + 1) * RECEIVER + t.origin
 
 
 @kernel
-def never_left(s: State, transfer: int) -> bool:
-    """Whether its owner died before it had left."""
-    t = s.transfers[transfer]
-    origin = s.tasks[t.origin]
+def never_left(state: State, transfer: int) -> bool:
+    """Return whether its owner died before it had left."""
+    t = state.transfers[transfer]
+    origin = state.tasks[t.origin]
     return not origin.alive and origin.died <= t.departure
 
 
 @kernel
-def at_remote(s: State, transfer: int) -> None:
+def at_remote(state: State, transfer: int) -> None:
     """The remote store writes one checkpoint after the other, in order of arrival."""
-    if never_left(s, transfer):
-        free_transfer(s, transfer)
+    if never_left(state, transfer):
+        free_transfer(state, transfer)
         return
-    written = remote_departure(s, s.transfers[transfer].bytes)
-    push(s, written, _rank(s, transfer), s.run[0].serial, STORED, transfer)
-    s.run[0].serial += 1
+    written = remote_departure(state, state.transfers[transfer].bytes)
+    push(state, written, _rank(state, transfer), next_serial(state), STORED, transfer)
 
 
 @kernel
-def stored(s: State, transfer: int) -> None:
+def stored(state: State, transfer: int) -> None:
     """The checkpoint has come to its host."""
-    run, t = s.run[0], s.transfers[transfer]
+    t = state.transfers[transfer]
     partition = t.partition
-    u = s.partitions[partition]
-    if never_left(s, transfer) or t.incarnation != u.incarnation:
-        free_transfer(s, transfer)  # of an incarnation that is over: it would trim what the new state does not have
+    u = state.partitions[partition]
+    if never_left(state, transfer) or t.incarnation != u.incarnation:
+        free_transfer(state, transfer)  # of an incarnation that is over: it would trim what the new state does not have
         return
+    # Stored or lost, it is not under way any more, and the next turn of the round takes another.
     u.saving = 0
     host = t.checkpoint_host
-    if t.life == life(s, host) and (host == _REMOTE or s.hosts[host].alive):  # else it died meanwhile
+    if t.life == life(state, host) and (host == _REMOTE or state.hosts[host].alive):  # else it died meanwhile
         u.stored = 1
         u.stored_checkpoint_host = t.checkpoint_host
         u.stored_count = t.count
         u.stored_bytes = t.stored_bytes
-        store_kept(s, partition)
+        store_kept(state, partition)
         u.saved = 1
-        if s.extended:
-            store_time(s, partition)
-        if s.extended and u.stored_from != NONE:
-            forget_stored(s, u.stored_from)
-            forget_handed(s, partition)
-        s.checkpoint_rows[t.row].stored = run.now
-        trim_later(s, partition, t.count)
-        if s.extended and u.announced:
+        if state.extended:
+            store_time(state, partition)
+        if state.extended and u.stored_from != NONE:
+            forget_stored(state, u.stored_from)
+            forget_handed(state, partition)
+        state.checkpoint_rows[t.row].stored = state.clock.now
+        trim_later(state, partition, t.count)
+        if state.extended and u.announced:
             u.announced = 0
-            s.notices[run.notices] = TOLD_STORED + partition
-            run.notices += 1
-    free_transfer(s, transfer)
+            notify(state, TOLD_STORED + partition)
+    free_transfer(state, transfer)
 
 
 @kernel
-def trim_later(s: State, partition: int, count: int) -> None:
+def trim_later(state: State, partition: int, count: int) -> None:
     """Tell every upstream task to forget what the stored checkpoint covers."""
-    run, u = s.run[0], s.partitions[partition]
-    run.mark += 1
+    u = state.partitions[partition]
+    mark = next_mark(state)
     tasks = 0
     pair = u.in_pair
     while pair != NONE:
-        p = s.pairs[pair]
+        p = state.pairs[pair]
         if p.live != NONE:
-            task = s.tasks[s.partitions[p.sender].task]
-            if task.mark != run.mark:
-                task.mark = run.mark
+            task = state.tasks[state.partitions[p.sender].task]
+            if task.mark != mark:
+                task.mark = mark
                 tasks += 1
         pair = p.next_in
     if tasks == 0:
         return
-    count_message(s, TRIMMED, tasks, 0)
-    made = new_transfer(s)
-    t = s.transfers[made]
+    count_message(state, TRIMMED, tasks, 0)
+    made = new_transfer(state)
+    t = state.transfers[made]
     t.partition = partition
     t.count = count
     t.incarnation = u.incarnation
-    push(s, run.now + run.latency, MESSAGE + u.task * RECEIVER + u.task, run.serial, TRIM, made)
-    run.serial += 1
+    push(
+        state,
+        state.clock.now + state.options.latency,
+        MESSAGE + u.task * RECEIVER + u.task,
+        next_serial(state),
+        TRIM,
+        made,
+    )
 
 
 @kernel
-def trim_now(s: State, transfer: int) -> None:
+def trim_now(state: State, transfer: int) -> None:
     """Upstream forgets, in order, what is among the tuples of the checkpoint."""
-    t = s.transfers[transfer]
-    if t.incarnation == s.partitions[t.partition].incarnation:
-        trim_for(s, t.partition, t.count)
-    free_transfer(s, transfer)
+    t = state.transfers[transfer]
+    if t.incarnation == state.partitions[t.partition].incarnation:
+        trim_for(state, t.partition, t.count)
+    free_transfer(state, transfer)
 
 
 @kernel
-def trim_for(s: State, partition: int, count: int) -> None:
+def trim_for(state: State, partition: int, count: int) -> None:
     """Upstream forgets, in order, what is among the first `count` tuples that the partition applied."""
-    u = s.partitions[partition]
+    u = state.partitions[partition]
     pair = u.in_pair
     while pair != NONE:
-        if s.pairs[pair].live != NONE:
+        if state.pairs[pair].live != NONE:
             u.trimmed = max(u.trimmed, count)
-            trim(s, pair, count)
-        pair = s.pairs[pair].next_in
+            trim(state, pair, count)
+        pair = state.pairs[pair].next_in

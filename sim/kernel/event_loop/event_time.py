@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from sim.clock import SERVICE, TICKS, TIMERS
 from sim.kernel.event_loop.actions import held_back
-from sim.kernel.event_loop.channels import free_visit
+from sim.kernel.event_loop.codes import DUE, END, FORWARD, MARK, NONE, PASSED, TICK, TIMER, TUPLE
 from sim.kernel.event_loop.emitting import emit_ticks
-from sim.kernel.event_loop.events import push
+from sim.kernel.event_loop.events import next_mark, next_serial, push
 from sim.kernel.event_loop.fair_links import fair_room
+from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.rules import holds_from
-from sim.kernel.event_loop.state import DUE, END, FORWARD, MARK, NONE, PASSED, TICK, TIMER, TUPLE
 from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_queue, ticket
 from sim.kernel.event_loop.watermarks import pass_mark
 from sim.kernel.event_loop.windows import NEVER_ENDS, due, end_windows, first_open, is_there, matches, nth_partition
@@ -21,137 +21,132 @@ from sim.kernel.tools.pointer import State
 
 
 @kernel
-def burst(s: State, kind: int, ref: int, rank: int) -> int:
-    """How many tuples and watermarks the event can send beyond those of a single tuple."""
-    run = s.run[0]
-    fan = run.mark_fan * run.tasks
+def burst(state: State, kind: int, ref: int, rank: int) -> int:
+    """Return how many tuples and watermarks the event can send beyond those of a single tuple."""
+    fan = state.event_time.mark_fan * state.cluster.tasks
     if kind == TICK:
         return fan
     task = rank - SERVICE
     if kind == DUE:
-        if s.hosts[ref].root == NONE:
+        if state.hosts[ref].root == NONE:
             return 0
-        kind, ref = END, s.hosts[ref].root
-        task = s.services[ref].task
+        kind, ref = END, state.hosts[ref].root
+        task = state.services[ref].task
     if kind not in (END, PASSED):
         return 0
-    t, e = s.tasks[task], s.visits[ref]
-    op = s.operators[t.operator]
+    t, e = state.tasks[task], state.visits[ref]
+    op = state.operators[t.operator]
     if not t.alive:
         return 0
     if kind == END:
-        met = 1 + run.fan_out * matches(s, ref) if op.joins != NONE and e.kind == TUPLE else 0
+        met = 1 + state.options.fan_out * matches(state, ref) if op.joins != NONE and e.kind == TUPLE else 0
         return fan * t.marks + met
     need = fan * (t.marks + 1)
     if op.windowed and op.joins == NONE:
-        need += run.fan_out * due(s, task, e.key)
+        need += state.options.fan_out * due(state, task, e.key)
     return need
 
 
 @kernel
-def room_for_windows(s: State, kind: int, ref: int, rank: int, need: int) -> bool:
-    """Whether the pools have room for the event's windows and watermarks; else `run.burst` says for what."""
-    run = s.run[0]
-    run.burst = burst(s, kind, ref, rank)
-    need += run.burst
+def room_for_windows(state: State, kind: int, ref: int, rank: int, need: int) -> bool:
+    """Return whether the pools have room for the event's windows and watermarks; else `room.burst` says for what."""
+    state.room.burst = burst(state, kind, ref, rank)
+    need += state.room.burst
     return not (
-        run.visits_left < need
-        or run.nodes_left < need
-        or run.notes_left < need
-        or run.events + need > s.heap.shape[0]
-        or run.pairs_used + need > s.pairs.shape[0]
-        or run.cells_left < run.spread
-        or run.panes_left < run.spread
-        or not fair_room(s, need)
+        state.visit_pool.left < need
+        or state.node_pool.left < need
+        or state.note_pool.left < need
+        or state.queue.in_heap + need > state.heap.shape[0]
+        or state.tables.pairs + need > state.pairs.shape[0]
+        or state.cell_pool.left < state.event_time.most_windows
+        or state.pane_pool.left < state.event_time.most_windows
+        or not fair_room(state, need)
     )
 
 
 @kernel
-def tick(s: State, source: int, time: int) -> None:
+def tick(state: State, source: int, time: int) -> None:
     """Everything that the sources there bear before now is sent, but for what waits, which holds event time back."""
-    b = s.sources[source]
-    partition = s.partitions[b.partition]
-    if partition.live and s.tasks[partition.task].paused_until == 0:
+    b = state.sources[source]
+    partition = state.partitions[b.partition]
+    if partition.live and state.tasks[partition.task].paused_until == 0:
         promise = time
-        for k in range(s.sources.shape[0]):
-            other = s.sources[k]
+        for k in range(state.sources.shape[0]):
+            other = state.sources[k]
             if (
                 other.emitted < other.arrived
-                and s.partitions[other.partition].task == partition.task
-                and s.partitions[other.partition].live
+                and state.partitions[other.partition].task == partition.task
+                and state.partitions[other.partition].live
             ):
-                promise = min(promise, s.arrivals[other.offset + other.emitted - other.base].time)
-        rise(s, partition.task, promise)
-    push(s, time + b.watermark, TICKS + partition.task, s.run[0].serial, TICK, source)
-    s.run[0].serial += 1
+                promise = min(promise, state.arrivals[other.offset + other.emitted - other.base].time)
+        rise(state, partition.task, promise)
+    push(state, time + b.watermark, TICKS + partition.task, next_serial(state), TICK, source)
 
 
 @kernel
-def timer(s: State, partition: int, time: int) -> None:
+def timer(state: State, partition: int, time: int) -> None:
     """A task emits whatever came in, at no cost; while it is down or paused it does not."""
-    u = s.partitions[partition]
-    op = s.operators[u.operator]
+    u = state.partitions[partition]
+    op = state.operators[u.operator]
     u.ticks_due = time // op.timer
     if u.live:
-        emit_ticks(s, partition, u.ticks_due)
-    push(s, time + op.timer, TIMERS + u.task, s.run[0].serial, TIMER, partition)
-    s.run[0].serial += 1
+        emit_ticks(state, partition, u.ticks_due)
+    push(state, time + op.timer, TIMERS + u.task, next_serial(state), TIMER, partition)
 
 
 @kernel
-def rise(s: State, origin: int, event: int) -> None:
+def rise(state: State, origin: int, event: int) -> None:
     """Send a watermark over all channels on the way to a window, if it is a later one."""
-    run = s.run[0]
-    if event <= s.tasks[origin].event_sent:
+    if event <= state.tasks[origin].event_sent:
         return
-    s.tasks[origin].event_sent = event
-    op = s.operators[s.tasks[origin].operator]
+    state.tasks[origin].event_sent = event
+    op = state.operators[state.tasks[origin].operator]
     for k in range(op.first_edge, op.first_edge + op.edges):
-        edge = s.edges[k]
-        if s.operators[edge.down].timed:
+        edge = state.edges[k]
+        if state.operators[edge.down].timed:
+            mark = NONE
             if edge.kind == FORWARD:
-                run.mark += 1
-                for j in range(op.partitions + run.further):
-                    partition = nth_partition(s, op, j)
-                    if is_there(s, partition, origin):
-                        s.tasks[
-                            s.partitions[edge.first_partition + s.partitions[partition].index % edge.partitions].task
-                        ].mark = run.mark
-            for task in range(run.tasks):
-                t = s.tasks[task]
-                if t.operator == edge.down and t.alive and (edge.kind != FORWARD or t.mark == run.mark):
-                    pass_mark(s, origin, task, event)
+                mark = next_mark(state)
+                for j in range(op.partitions + state.cluster.extra_instances):
+                    partition = nth_partition(state, op, j)
+                    if is_there(state, partition, origin):
+                        receiver = edge.first_partition + state.partitions[partition].index % edge.partitions
+                        state.tasks[state.partitions[receiver].task].mark = mark
+            for task in range(state.cluster.tasks):
+                t = state.tasks[task]
+                if t.operator == edge.down and t.alive and (edge.kind != FORWARD or t.mark == mark):
+                    pass_mark(state, origin, task, event)
 
 
 @kernel
-def mark_arrives(s: State, v: int) -> None:
+def mark_arrives(state: State, visit: int) -> None:
     """A watermark waits its turn, unless the task is dead, or the one that it is from."""
-    task = s.visits[v].task
-    t = s.tasks[task]
-    if not t.alive or not s.tasks[s.visits[v].origin].alive:
-        free_visit(s, v)
+    task = state.visits[visit].task
+    t = state.tasks[task]
+    if not t.alive or not state.tasks[state.visits[visit].origin].alive:
+        free_visit(state, visit)
         return
-    if t.barriers != NONE and held_back(s, v, task):
+    if t.barriers != NONE and held_back(state, visit, task):
         return
-    s.visits[v].ticket = ticket(s, t.host)
-    put_in_queue(s, v, task)
+    state.visits[visit].ticket = ticket(state, t.host)
+    put_in_queue(state, visit, task)
     t.queue_n -= 1  # only tuples are counted
-    dispatch(s, t.cores)
+    dispatch(state, t.cores)
 
 
 @kernel
-def _is_meant(s: State, partition: int, origin: int, serial: int) -> bool:
-    """Whether the task that the mark is from has sent the partition its tuples ever since the mark was made.
+def _is_meant(state: State, partition: int, origin: int, serial: int) -> bool:
+    """Return whether the task that the mark is from has sent the partition its tuples ever since the mark was made.
 
     What a rule keeps aside was sent before the mark, and is not applied.
     """
-    u = s.partitions[partition]
-    group = s.partitions[u.group]
-    if s.tasks[u.task].rules != NONE and holds_from(s, partition, u.task, origin):
+    u = state.partitions[partition]
+    group = state.partitions[u.group]
+    if state.tasks[u.task].rules != NONE and holds_from(state, partition, u.task, origin):
         return False
     route, found = group.routes, False
     while route != NONE:
-        r = s.rules[route]
+        r = state.rules[route]
         if r.origin == origin:
             found = True
             if r.partition == partition:
@@ -161,95 +156,95 @@ def _is_meant(s: State, partition: int, origin: int, serial: int) -> bool:
 
 
 @kernel
-def _speaks(s: State, group: int, origin: int, serial: int) -> bool:
-    """Whether the mark comes from where an instance is, and was made since that has sent all that it kept."""
-    if _speaks_alone(s, group, origin, serial):
+def _speaks(state: State, group: int, origin: int, serial: int) -> bool:
+    """Return whether the mark comes from where an instance is, and was made since that has sent all that it kept."""
+    if _speaks_alone(state, group, origin, serial):
         return True
-    for partition in range(s.partitions.shape[0] - s.run[0].further, s.partitions.shape[0]):
-        if s.partitions[partition].group == group and _speaks_alone(s, partition, origin, serial):
+    for partition in range(state.partitions.shape[0] - state.cluster.extra_instances, state.partitions.shape[0]):
+        if state.partitions[partition].group == group and _speaks_alone(state, partition, origin, serial):
             return True
     return False
 
 
 @kernel
-def _speaks_alone(s: State, partition: int, origin: int, serial: int) -> bool:
-    u = s.partitions[partition]
+def _speaks_alone(state: State, partition: int, origin: int, serial: int) -> bool:
+    u = state.partitions[partition]
     return u.task == origin and u.live and not u.muted and serial >= u.live_at
 
 
 @kernel
-def _hear(s: State, partition: int, origin: int, event: int, serial: int, begun: int) -> None:
+def _hear(state: State, partition: int, origin: int, event: int, serial: int, begun: int) -> None:
     """The event time of a partition is the least of what came from all partitions that send to it."""
-    u = s.partitions[partition]
-    if serial < u.assigned_at or begun <= u.freed_at or not _is_meant(s, partition, origin, serial):
+    u = state.partitions[partition]
+    if serial < u.assigned_at or begun <= u.freed_at or not _is_meant(state, partition, origin, serial):
         return
     for k in range(u.first_channel, u.first_channel + u.channels):
-        c = s.channels[k]
-        if event > c.event and _speaks(s, c.sender, origin, serial):
+        c = state.channels[k]
+        if event > c.event and _speaks(state, c.sender, origin, serial):
             if c.event == u.event:
                 u.behind -= 1
             c.event = event
     if u.behind == 0:
         least = event
         for k in range(u.first_channel, u.first_channel + u.channels):
-            least = min(least, s.channels[k].event)
+            least = min(least, state.channels[k].event)
         u.event = least
         for k in range(u.first_channel, u.first_channel + u.channels):
-            if s.channels[k].event == least:
+            if state.channels[k].event == least:
                 u.behind += 1
 
 
 @kernel
-def _turn(s: State, task: int, origin: int, event: int, serial: int, begun: int) -> None:
+def _turn(state: State, task: int, origin: int, event: int, serial: int, begun: int) -> None:
     """Event time rises at the partitions there; what it passes ends."""
-    t = s.tasks[task]
-    op = s.operators[t.operator]
-    for k in range(op.partitions + s.run[0].further):
-        partition = nth_partition(s, op, k)
-        if is_there(s, partition, task) and s.partitions[partition].live:
-            _hear(s, partition, origin, event, serial, begun)
+    t = state.tasks[task]
+    op = state.operators[t.operator]
+    for k in range(op.partitions + state.cluster.extra_instances):
+        partition = nth_partition(state, op, k)
+        if is_there(state, partition, task) and state.partitions[partition].live:
+            _hear(state, partition, origin, event, serial, begun)
     if op.windowed and t.next_end <= event:
-        end_windows(s, task)
+        end_windows(state, task)
     least = NEVER_ENDS
-    for k in range(op.partitions + s.run[0].further):
-        partition = nth_partition(s, op, k)
-        u = s.partitions[partition]
-        if is_there(s, partition, task) and u.live:
+    for k in range(op.partitions + state.cluster.extra_instances):
+        partition = nth_partition(state, op, k)
+        u = state.partitions[partition]
+        if is_there(state, partition, task) and u.live:
             held = u.event
             if op.windowed and op.joins == NONE:
                 held = min(held, first_open(op, held) * op.slide)
             least = min(least, held)
     if least < NEVER_ENDS:
-        rise(s, task, least)
+        rise(state, task, least)
 
 
 @kernel
-def let_marks_pass(s: State, task: int) -> None:
+def let_marks_pass(state: State, task: int) -> None:
     """Watermarks that no service is in front of any more."""
-    t = s.tasks[task]
+    t = state.tasks[task]
     while t.serving_head != NONE:
-        v = t.serving_head
-        e = s.visits[v]
+        visit = t.serving_head
+        e = state.visits[visit]
         if e.kind != MARK or e.arrived == 0:
             return
         t.serving_head = e.next
-        if t.serving_tail == v:
+        if t.serving_tail == visit:
             t.serving_tail = NONE
         t.marks -= 1
         origin, event, serial, begun = e.origin, e.key, e.serial, e.ticket
-        free_visit(s, v)
-        _turn(s, task, origin, event, serial, begun)
+        free_visit(state, visit)
+        _turn(state, task, origin, event, serial, begun)
 
 
 @kernel
-def mark_served(s: State, v: int, task: int) -> None:
+def mark_served(state: State, visit: int, task: int) -> None:
     """Its service of 0 ns is over: it passes when all services that began before it have ended."""
-    t = s.tasks[task]
-    s.visits[v].arrived = 1
-    s.cores[t.cores].free += 1
+    t = state.tasks[task]
+    state.visits[visit].arrived = 1
+    state.cores[t.cores].free += 1
     t.idle_threads += 1
     t.marks += 1
     t.queue_n += 1  # it was never counted, but as leaving
-    let_marks_pass(s, task)
-    dispatch(s, t.cores)
-    note_idle(s, task)
+    let_marks_pass(state, task)
+    dispatch(state, t.cores)
+    note_idle(state, task)

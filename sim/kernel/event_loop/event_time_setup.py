@@ -8,14 +8,14 @@ from models.scenario.job import WindowState
 from models.units import to_ns
 from sim.clock import TICKS, TIMERS
 from sim.control.cluster import Cluster, RunPlan
-from sim.kernel.event_loop.pools import chained, longer, power, push
-from sim.kernel.event_loop.state import CELL, CHANNEL, NONE, NOTE, PANE, RECENT, TICK, TIMER
-from sim.kernel.event_loop.windows import rehash_cells
+from sim.kernel.event_loop.codes import NONE, RECENT, TICK, TIMER
+from sim.kernel.event_loop.pools import longer, more_places, power, push
+from sim.kernel.event_loop.windows import CELL, CHANNEL, NOTE, PANE, rehash_cells
 from sim.kernel.tools.pointer import State
 
 
 def empty() -> dict[str, np.ndarray]:
-    """The pools and tables before anything is in them."""
+    """Return the pools and tables before anything is in them."""
     return {
         "notes": np.zeros(0, NOTE),
         "channels": np.zeros(0, CHANNEL),
@@ -26,7 +26,7 @@ def empty() -> dict[str, np.ndarray]:
 
 
 def operator_fields(operators: np.ndarray, plan: RunPlan) -> None:
-    """What each operator is in event time."""
+    """Write the event time, windows and timer of each operator."""
     first_task = 0
     for record, operator in zip(operators, plan.operators, strict=True):
         record["timed"], record["reckoned"] = operator.timed, operator.reckoned
@@ -47,42 +47,45 @@ def operator_fields(operators: np.ndarray, plan: RunPlan) -> None:
             record["state_length"] = to_ns(state.length_s)
 
 
-def start(s: State, plan: RunPlan, cluster: Cluster) -> None:
+def start(state: State, plan: RunPlan, cluster: Cluster) -> None:
     """Join the tasks by channels, and set the first watermarks of the sources; nothing without a window."""
-    run = s.run
-    run["free_cell"] = run["free_pane"] = NONE
-    run["noted"] = (
-        np.any(s.operators["joins"] != NONE)
-        or np.any(s.operators["state_model"] == RECENT)
-        or (plan.may_fail and np.any(s.operators["windowed"]))
+    state.cell_pool["free"] = state.pane_pool["free"] = NONE
+    state.event_time["keeps_tuples"] = (
+        np.any(state.operators["joins"] != NONE)
+        or np.any(state.operators["state_model"] == RECENT)
+        or (plan.may_fail and np.any(state.operators["windowed"]))
     )
-    run["spread"] = max((operator.windows.most for operator in plan.operators if operator.windows), default=0)
+    state.event_time["most_windows"] = max(
+        (operator.windows.most for operator in plan.operators if operator.windows), default=0
+    )
     for name in ("panes", "recent_first", "recent_last", "past_first", "past_last"):
-        s.partitions[name] = NONE
-    s.channels = _channels(s, plan)
-    run["mark_fan"] = max((sum(edge.down.timed for edge in plan.edges) for plan in plan.operators), default=0)
+        state.partitions[name] = NONE
+    state.channels = _channels(state, plan)
+    state.event_time["mark_fan"] = max(
+        (sum(edge.down.timed for edge in plan.edges) for plan in plan.operators), default=0
+    )
     for partition, operator in enumerate(cluster.partition_operator):
         timer_ns = plan.operators[operator].timer_ns
         if timer_ns:
-            _set(s, timer_ns, TIMERS + cluster.partition_task[partition], TIMER, partition)
-    for source in range(s.sources.shape[0]):
-        partition = int(s.sources["partition"][source])
+            _set(state, timer_ns, TIMERS + cluster.partition_task[partition], TIMER, partition)
+    for source in range(state.sources.shape[0]):
+        partition = int(state.sources["partition"][source])
         planned = plan.operators[cluster.partition_operator[partition]]
         if planned.timed:
-            s.sources["watermark"][source] = planned.watermark_ns
-            _set(s, planned.watermark_ns, TICKS + cluster.partition_task[partition], TICK, source)
+            state.sources["watermark"][source] = planned.watermark_ns
+            _set(state, planned.watermark_ns, TICKS + cluster.partition_task[partition], TICK, source)
 
 
-def _set(s: State, at_ns: int, rank: int, kind: int, ref: int) -> None:
+def _set(state: State, at_ns: int, rank: int, kind: int, ref: int) -> None:
     """Set an event of the start of the run."""
-    if int(s.run["events"][0]) + 1 > s.heap.shape[0]:
-        s.heap = longer(s.heap, 0)
-    push(s, at_ns, rank, int(s.run["serial"][0]), kind, ref)
-    s.run["serial"] += 1
+    if int(state.queue["in_heap"]) + 1 > state.heap.shape[0]:
+        state.heap = longer(state.heap, 0)
+    push(state, at_ns, rank, int(state.clock["serial"]), kind, ref)
+    state.clock["serial"] += 1
 
 
-def _channels(s: State, plan: RunPlan) -> np.ndarray:
-    """What each partition has to hear of, the partitions that send to it, one behind the other."""
+def _channels(state: State, plan: RunPlan) -> np.ndarray:
+    """Return the channels of all partitions, one behind the other: each hears of those that send to it."""
     found: list[np.ndarray] = [np.zeros(0, np.int64)]
     first = 0
     for down in plan.operators:
@@ -94,42 +97,34 @@ def _channels(s: State, plan: RunPlan) -> np.ndarray:
                         partitions = np.arange(
                             plan.first_partition[upstream.index], plan.first_partition[upstream.index + 1]
                         )
-                        index = s.partitions["index"]
+                        index = state.partitions["index"]
                         own = index[partitions] % down.description.groups == index[partition]
                         senders.append(partitions[own] if edge.partitioning == "forward" else partitions)
             found.append(np.concatenate(senders))
-            s.partitions["first_channel"][partition] = first
-            s.partitions["channels"][partition] = s.partitions["behind"][partition] = found[-1].size
+            state.partitions["first_channel"][partition] = first
+            state.partitions["channels"][partition] = state.partitions["behind"][partition] = found[-1].size
             first += found[-1].size
     made = np.zeros(first, CHANNEL)
     made["sender"] = np.concatenate(found)
     return made
 
 
-def with_channels(s: State, instance: int, group: int) -> None:
+def with_channels(state: State, instance: int, group: int) -> None:
     """A further instance has to hear of all that its group has to hear of."""
-    first, count = int(s.partitions["first_channel"][group]), int(s.partitions["channels"][group])
+    first, count = int(state.partitions["first_channel"][group]), int(state.partitions["channels"][group])
     made = np.zeros(count, CHANNEL)
-    made["sender"] = s.channels["sender"][first : first + count]
-    s.partitions["first_channel"][instance] = s.channels.shape[0]
-    s.partitions["channels"][instance] = s.partitions["behind"][instance] = count
-    s.channels = np.concatenate([s.channels, made])
+    made["sender"] = state.channels["sender"][first : first + count]
+    state.partitions["first_channel"][instance] = state.channels.shape[0]
+    state.partitions["channels"][instance] = state.partitions["behind"][instance] = count
+    state.channels = np.concatenate([state.channels, made])
 
 
-def grown(s: State, tuples: int = 1) -> None:
+def grown(state: State, tuples: int = 1) -> None:
     """Make room for so many more tuples in all their windows."""
-    run = s.run
-    spread = tuples * int(run["spread"][0])
-    for pool, left, head in (("cells", "cells_left", "free_cell"), ("panes", "panes_left", "free_pane")):
-        missing = spread - int(run[left][0])
-        if missing > 0:
-            old = getattr(s, pool)
-            made = longer(old, old.shape[0] + missing)
-            chained(made["next"], old.shape[0], int(run[head][0]))
-            run[head] = old.shape[0]
-            run[left] += made.shape[0] - old.shape[0]
-            setattr(s, pool, made)
-    if 2 * s.cells.shape[0] > s.cell_index.shape[0]:
-        index = np.full(power(2 * s.cells.shape[0]), NONE, np.int32)
-        rehash_cells(s.cells, index, s.cell_index)
-        s.cell_index = index
+    spread = tuples * int(state.event_time["most_windows"])
+    for name in ("cell", "pane"):
+        more_places(state, name, spread)
+    if 2 * state.cells.shape[0] > state.cell_index.shape[0]:
+        index = np.full(power(2 * state.cells.shape[0]), NONE, np.int32)
+        rehash_cells(state.cells, index, state.cell_index)
+        state.cell_index = index

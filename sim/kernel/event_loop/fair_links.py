@@ -10,21 +10,60 @@ from __future__ import annotations
 import numpy as np
 
 from sim.clock import ARRIVAL, LINK, MESSAGE, RECEIVER
-from sim.kernel.event_loop.events import push
+from sim.kernel.event_loop.codes import ARRIVE, AT_REMOTE, BUNDLE, COME, DEPART, MARKED, NONE, REPLAY, STORED
+from sim.kernel.event_loop.events import next_serial, push
+from sim.kernel.event_loop.free_lists import free_transfer, free_visit
 from sim.kernel.event_loop.hash_tables import slot_of
 from sim.kernel.event_loop.link_use import count_tuples, leaves_alone
-from sim.kernel.event_loop.state import ARRIVE, AT_REMOTE, BUNDLE, COME, DEPART, MARKED, NONE, REPLAY, STORED
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
+
+FAIR_LINKS = np.dtype([("lanes", "i8")])  # in use
+
+
+# A message on a link that is shared evenly: `ref` is a visit, the first of a replay, or a transfer, as `kind` says.
+# `tuples` is how many tuples it has, `posted` when it was sent, `alone` when it would have left without checkpoints.
+PARCEL = np.dtype(
+    [
+        ("work", "i8"),
+        ("serial", "i8"),
+        ("posted", "i8"),
+        ("alone", "i8"),
+        ("kind", "i4"),
+        ("ref", "i4"),
+        ("next", "i4"),
+        ("tuples", "i4"),
+    ],
+    align=True,
+)
+
+# A channel over such a link. Those with something to send are a list at the host in the order in which their first
+# messages leave: when `done` of the host has come to `finish`, of equals the one that was sent first.
+LANE = np.dtype(
+    [
+        ("finish", "i8"),
+        ("serial", "i8"),  # of the first message
+        ("origin", "i4"),
+        ("receiver", "i4"),
+        ("host", "i4"),
+        ("first", "i4"),
+        ("last", "i4"),
+        ("before", "i4"),
+        ("next", "i4"),
+    ],
+    align=True,
+)
+
 
 _NS = 1e9
 
 
 @kernel
-def fair_room(s: State, need: int) -> bool:
-    """Whether there is room for so many messages."""
-    run = s.run[0]
-    return not run.fair or (run.parcels_left >= need and run.lanes_used + need <= s.lanes.shape[0])
+def fair_room(state: State, need: int) -> bool:
+    """Return whether there is room for so many messages."""
+    return not state.options.fair or (
+        state.parcel_pool.left >= need and state.fair_links.lanes + need <= state.lanes.shape[0]
+    )
 
 
 @kernel
@@ -39,19 +78,19 @@ def rehash_lanes(lanes: np.ndarray, used: int, index: np.ndarray) -> None:
 
 
 @kernel
-def _lane_of(s: State, host: int, origin: int, receiver: int) -> int:
-    """The number of a channel, which is made if there is none yet."""
-    index, size = s.lane_index, s.lane_index.shape[0]
+def _lane_of(state: State, host: int, origin: int, receiver: int) -> int:
+    """Return the number of a channel, which is made if there is none yet."""
+    index, size = state.lane_index, state.lane_index.shape[0]
     k = slot_of(origin, receiver, size)
     while index[k] != NONE:
         n = index[k]
-        if s.lanes[n].origin == origin and s.lanes[n].receiver == receiver:
+        if state.lanes[n].origin == origin and state.lanes[n].receiver == receiver:
             return n
         k = (k + 1) & (size - 1)
-    n = s.run[0].lanes_used
-    s.run[0].lanes_used = n + 1
+    n = state.fair_links.lanes
+    state.fair_links.lanes = n + 1
     index[k] = n
-    lane = s.lanes[n]
+    lane = state.lanes[n]
     lane.origin = origin
     lane.receiver = receiver
     lane.host = host
@@ -60,83 +99,80 @@ def _lane_of(s: State, host: int, origin: int, receiver: int) -> int:
 
 
 @kernel
-def _work_off(s: State, host: int) -> None:
-    h, now = s.hosts[host], s.run[0].now
+def _work_off(state: State, host: int) -> None:
+    h, now = state.hosts[host], state.clock.now
     if h.active > 0:
         h.link_done += (now - h.link_changed) // h.active
     h.link_changed = now
 
 
 @kernel
-def _set_departure(s: State, host: int) -> None:
+def _set_departure(state: State, host: int) -> None:
     """Say when the next message leaves; an event that is set for an earlier instant looks again then."""
-    h, run = s.hosts[host], s.run[0]
+    h = state.hosts[host]
     if h.active == 0:
         return
-    h.due = run.now + (s.lanes[h.first_lane].finish - h.link_done) * h.active
+    h.due = state.clock.now + (state.lanes[h.first_lane].finish - h.link_done) * h.active
     if h.alarm == NONE or h.due < h.alarm:
         h.alarm = h.due
-        push(s, h.due, LINK + host, run.serial, DEPART, host)
-        run.serial += 1
+        push(state, h.due, LINK + host, next_serial(state), DEPART, host)
 
 
 @kernel
-def _put_in_order(s: State, host: int, n: int) -> None:
+def _put_in_order(state: State, host: int, number: int) -> None:
     """The first message of the channel is new: find its place among those that leave."""
-    h, lane = s.hosts[host], s.lanes[n]
-    parcel = s.parcels[lane.first]
+    h, lane = state.hosts[host], state.lanes[number]
+    parcel = state.parcels[lane.first]
     lane.finish = h.link_done + parcel.work
     lane.serial = parcel.serial
     before = h.last_lane
     while before != NONE:
-        other = s.lanes[before]
+        other = state.lanes[before]
         if other.finish < lane.finish or (other.finish == lane.finish and other.serial < lane.serial):
             break
         before = other.before
     lane.before = before
     if before == NONE:
         lane.next = h.first_lane
-        h.first_lane = n
+        h.first_lane = number
     else:
-        lane.next = s.lanes[before].next
-        s.lanes[before].next = n
+        lane.next = state.lanes[before].next
+        state.lanes[before].next = number
     if lane.next == NONE:
-        h.last_lane = n
+        h.last_lane = number
     else:
-        s.lanes[lane.next].before = n
+        state.lanes[lane.next].before = number
 
 
 @kernel
-def post(s: State, host: int, origin: int, receiver: int, size: int, kind: int, ref: int, tuples: int) -> None:
+def post(state: State, host: int, origin: int, receiver: int, size: int, kind: int, ref: int, tuples: int) -> None:
     """Send a message of so many tuples over the link; what happens when it arrives is an event of that kind."""
-    run = s.run[0]
-    p = run.free_parcel
-    parcel = s.parcels[p]
-    run.free_parcel = parcel.next
-    run.parcels_left -= 1
-    parcel.work = np.int64(np.rint(size * _NS / s.hosts[host].rate))
-    parcel.serial = run.serial
-    run.serial += 1
+    p = state.parcel_pool.free
+    parcel = state.parcels[p]
+    state.parcel_pool.free = parcel.next
+    state.parcel_pool.left -= 1
+    parcel.work = np.int64(np.rint(size * _NS / state.hosts[host].rate))
+    parcel.serial = next_serial(state)
     parcel.kind = kind
     parcel.ref = ref
     parcel.next = NONE
     parcel.tuples = tuples
-    parcel.posted = run.now
+    parcel.posted = state.clock.now
     if _is_upload(kind):
-        s.hosts[host].uploads += 1
+        state.hosts[host].uploads += 1
     else:
-        parcel.alone = leaves_alone(s, host, parcel.work)
-    n = _lane_of(s, host, origin, receiver)
-    lane = s.lanes[n]
+        parcel.alone = leaves_alone(state, host, parcel.work)
+    n = _lane_of(state, host, origin, receiver)
+    lane = state.lanes[n]
     if lane.first != NONE:
-        s.parcels[lane.last].next = p
+        state.parcels[lane.last].next = p
         lane.last = p
         return
     lane.first = lane.last = p
-    _work_off(s, host)
-    _put_in_order(s, host, n)
-    s.hosts[host].active += 1
-    _set_departure(s, host)
+    _work_off(state, host)
+    _put_in_order(state, host, n)
+    state.hosts[host].active += 1
+    _set_departure(state, host)
 
 
 @kernel
@@ -145,121 +181,113 @@ def _is_upload(kind: int) -> bool:
 
 
 @kernel
-def _count_use(s: State, host: int, p: int) -> None:
+def _count_use(state: State, host: int, number: int) -> None:
     """A message leaves the link: count its tuples, and what checkpoints that were there with it cost them."""
-    h, parcel = s.hosts[host], s.parcels[p]
+    h, parcel = state.hosts[host], state.parcels[number]
     if _is_upload(parcel.kind):
         h.uploads -= 1
-        h.upload_left = s.run[0].now
+        h.upload_left = state.clock.now
         return
     met = h.uploads > 0 or h.upload_left > parcel.posted
-    count_tuples(s, host, parcel.tuples, s.run[0].now - parcel.alone if met else 0)
+    count_tuples(state, host, parcel.tuples, state.clock.now - parcel.alone if met else 0)
 
 
 @kernel
-def _free_parcel(s: State, p: int) -> None:
-    run = s.run[0]
-    s.parcels[p].next = run.free_parcel
-    run.free_parcel = p
-    run.parcels_left += 1
+def _free_parcel(state: State, number: int) -> None:
+    state.parcels[number].next = state.parcel_pool.free
+    state.parcel_pool.free = number
+    state.parcel_pool.left += 1
 
 
 @kernel
-def depart(s: State, host: int) -> None:
+def depart(state: State, host: int) -> None:
     """A message leaves the link, if one is due."""
-    h, run = s.hosts[host], s.run[0]
-    if h.alarm == run.now:
+    h = state.hosts[host]
+    if h.alarm == state.clock.now:
         h.alarm = NONE
     if h.active == 0:
         return
-    if h.due != run.now:
-        _set_alarm(s, host)
+    if h.due != state.clock.now:
+        _set_alarm(state, host)
         return
-    _work_off(s, host)
+    _work_off(state, host)
     n = h.first_lane
-    lane = s.lanes[n]
+    lane = state.lanes[n]
     h.first_lane = lane.next
     if lane.next == NONE:
         h.last_lane = NONE
     else:
-        s.lanes[lane.next].before = NONE
+        state.lanes[lane.next].before = NONE
     p = lane.first
-    lane.first = s.parcels[p].next
+    lane.first = state.parcels[p].next
     if lane.first == NONE:
         lane.last = NONE
         h.active -= 1
     else:
-        _put_in_order(s, host, n)
-    _set_departure(s, host)
-    _count_use(s, host, p)
-    kind, ref = s.parcels[p].kind, s.parcels[p].ref
-    _free_parcel(s, p)
-    _left(s, kind, ref, lane.origin, lane.receiver)
+        _put_in_order(state, host, n)
+    _set_departure(state, host)
+    _count_use(state, host, p)
+    kind, ref = state.parcels[p].kind, state.parcels[p].ref
+    _free_parcel(state, p)
+    _left(state, kind, ref, lane.origin, lane.receiver)
 
 
 @kernel
-def _set_alarm(s: State, host: int) -> None:
-    h, run = s.hosts[host], s.run[0]
+def _set_alarm(state: State, host: int) -> None:
+    h = state.hosts[host]
     if h.alarm == NONE:
         h.alarm = h.due
-        push(s, h.due, LINK + host, run.serial, DEPART, host)
-        run.serial += 1
+        push(state, h.due, LINK + host, next_serial(state), DEPART, host)
 
 
 @kernel
-def _left(s: State, kind: int, ref: int, origin: int, receiver: int) -> None:
+def _left(state: State, kind: int, ref: int, origin: int, receiver: int) -> None:
     """The message has left: set the event of its arrival."""
-    run = s.run[0]
-    arrival = run.now + run.latency
+    arrival = state.clock.now + state.options.latency
     rank = MESSAGE
     if kind == MARKED:
         rank = ARRIVAL
     elif kind == ARRIVE:
         rank = ARRIVAL
-        s.visits[ref].arrival = arrival
+        state.visits[ref].arrival = arrival
     elif kind == COME:
         rank = ARRIVAL
-        if s.visits[ref].kind == BUNDLE:
-            _note_arrival(s, s.visits[ref].created, arrival)
+        if state.visits[ref].kind == BUNDLE:
+            _note_arrival(state, state.visits[ref].created, arrival)
         else:
-            s.visits[ref].key = run.now
+            state.visits[ref].key = state.clock.now
     elif kind == REPLAY:
-        _note_arrival(s, ref, arrival)
+        _note_arrival(state, ref, arrival)
     else:
-        s.transfers[ref].departure = run.now
-    push(s, arrival, rank + receiver * RECEIVER + origin, run.serial, kind, ref)
-    run.serial += 1
+        state.transfers[ref].departure = state.clock.now
+    push(state, arrival, rank + receiver * RECEIVER + origin, next_serial(state), kind, ref)
 
 
 @kernel
-def _note_arrival(s: State, v: int, arrival: int) -> None:
+def _note_arrival(state: State, visit: int, arrival: int) -> None:
     """The tuples of a chain arrive then."""
-    while v != NONE:
-        s.visits[v].arrival = arrival
-        v = s.visits[v].next
+    while visit != NONE:
+        state.visits[visit].arrival = arrival
+        visit = state.visits[visit].next
 
 
 @kernel
-def close_link(s: State, host: int) -> None:
+def close_link(state: State, host: int) -> None:
     """The host died: nothing leaves any more. Visits that were on the link are left to those who drop them."""
-    h, run = s.hosts[host], s.run[0]
+    h = state.hosts[host]
     n = h.first_lane
     while n != NONE:
-        lane = s.lanes[n]
+        lane = state.lanes[n]
         p = lane.first
         while p != NONE:
-            following = s.parcels[p].next
-            if _is_upload(s.parcels[p].kind):
-                ref = s.parcels[p].ref
-                s.transfers[ref].next = run.free_transfer
-                run.free_transfer = ref
-                run.transfers_left += 1
-            elif s.parcels[p].kind == COME or s.parcels[p].kind == MARKED:
-                ref = s.parcels[p].ref
-                s.visits[ref].next = run.free_visit
-                run.free_visit = ref
-                run.visits_left += 1
-            _free_parcel(s, p)
+            following = state.parcels[p].next
+            if _is_upload(state.parcels[p].kind):
+                ref = state.parcels[p].ref
+                free_transfer(state, ref)
+            elif state.parcels[p].kind == COME or state.parcels[p].kind == MARKED:
+                ref = state.parcels[p].ref
+                free_visit(state, ref)
+            _free_parcel(state, p)
             p = following
         lane.first = lane.last = NONE
         n = lane.next
@@ -268,30 +296,30 @@ def close_link(s: State, host: int) -> None:
 
 
 @kernel
-def _has_tuples(s: State, p: int) -> bool:
-    """Whether the message is of tuples, not a watermark or one of a protocol."""
-    kind = s.parcels[p].kind
-    return kind != MARKED and (kind != COME or s.visits[s.parcels[p].ref].kind == BUNDLE)
+def _has_tuples(state: State, number: int) -> bool:
+    """Return whether the message is of tuples, not a watermark or one of a protocol."""
+    kind = state.parcels[number].kind
+    return kind != MARKED and (kind != COME or state.visits[state.parcels[number].ref].kind == BUNDLE)
 
 
 @kernel
-def least_arrival(s: State, task: int, operators: np.ndarray, before: int) -> int:
-    """When the last tuple that was sent to the task before that number, and is on a shared link, arrives at least.
+def least_arrival(state: State, task: int, operators: np.ndarray, before: int) -> int:
+    """Return the earliest arrival of the last tuple that is on a shared link to the task, or NONE.
 
-    Or NONE. `operators` (n_operators,) marks the operators that count.
+    Only sendings before that number count. `operators` (n_operators,) marks the operators that count.
     """
-    run, last = s.run[0], NONE
-    for n in range(run.lanes_used):
-        lane = s.lanes[n]
-        if lane.receiver != task or lane.first == NONE or not operators[s.tasks[lane.origin].operator]:
+    last = NONE
+    for n in range(state.fair_links.lanes):
+        lane = state.lanes[n]
+        if lane.receiver != task or lane.first == NONE or not operators[state.tasks[lane.origin].operator]:
             continue
-        h = s.hosts[lane.host]
-        left = lane.finish - h.link_done - (run.now - h.link_changed) // h.active
+        h = state.hosts[lane.host]
+        left = lane.finish - h.link_done - (state.clock.now - h.link_changed) // h.active
         p = lane.first
-        while p != NONE and s.parcels[p].serial < before:
-            if _has_tuples(s, p):
-                last = max(last, run.now + left + run.latency)
-            p = s.parcels[p].next
+        while p != NONE and state.parcels[p].serial < before:
+            if _has_tuples(state, p):
+                last = max(last, state.clock.now + left + state.options.latency)
+            p = state.parcels[p].next
             if p != NONE:
-                left += s.parcels[p].work
+                left += state.parcels[p].work
     return last

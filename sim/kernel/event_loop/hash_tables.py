@@ -11,10 +11,40 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernel.event_loop.state import NONE
+from sim.kernel.event_loop.codes import NONE
 from sim.kernel.tools.arrays import prefetch
 from sim.kernel.tools.compiling import inlined, kernel, noinline
 from sim.kernel.tools.pointer import State
+
+TABLES = np.dtype([("pairs", "i8"), ("positions", "i8"), ("keys", "i8")])  # places in use
+
+
+# Outputs that one partition keeps for another, numbered as they come: those of the last stored checkpoint, of the one
+# that is under way, and the live ones are three ranges of the same numbers.
+PAIR = np.dtype(
+    [
+        ("first_seq", "i8"),  # of the oldest node there is
+        ("live_seq", "i8"),
+        ("end_seq", "i8"),
+        ("stored_begin", "i8"),
+        ("stored_end", "i8"),
+        ("pending_begin", "i8"),
+        ("pending_end", "i8"),
+        ("first", "i4"),
+        ("live", "i4"),
+        ("last", "i4"),
+        ("sender", "i4"),
+        ("receiver", "i4"),
+        ("next_out", "i4"),
+        ("next_in", "i4"),
+    ],
+    align=True,
+)
+
+POSITION = np.dtype([("id", "u8"), ("pos", "i8"), ("partition", "i4")], align=True)  # partition NONE: empty place
+
+KEY = np.dtype([("key", "i8"), ("since", "i8"), ("epoch", "i8"), ("partition", "i4")], align=True)
+
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
@@ -24,15 +54,15 @@ FIRST_KEYS = 2**31 - 1  # bits of where the keys of a partition begin
 
 @kernel
 def slot_of(code: Any, partition: int, size: int) -> Any:
-    """Where to begin to look for (code, partition) in a table whose size is a power of two."""
+    """Return where to begin to look for (code, partition) in a table whose size is a power of two."""
     x = (np.uint64(code) ^ (np.uint64(partition) * _FACTOR)) * _FACTOR
     return np.int64((x >> _SHIFT) & np.uint64(size - 1))
 
 
 @kernel
-def position(s: State, partition: int, tuple_id: int) -> int:
-    """Where the tuple stands among those that the partition applied, or NONE."""
-    table = s.positions
+def position(state: State, partition: int, tuple_id: int) -> int:
+    """Return where the tuple stands among those that the partition applied, or NONE."""
+    table = state.positions
     size = table.shape[0]
     k = slot_of(tuple_id, partition, size)
     while table[k].partition != NONE:
@@ -43,15 +73,15 @@ def position(s: State, partition: int, tuple_id: int) -> int:
 
 
 @kernel
-def prefetch_position(s: State, partition: int, tuple_id: int) -> None:
+def prefetch_position(state: State, partition: int, tuple_id: int) -> None:
     """Where a tuple stands will be asked soon."""
-    prefetch(s.positions, slot_of(tuple_id, partition, s.positions.shape[0]))
+    prefetch(state.positions, slot_of(tuple_id, partition, state.positions.shape[0]))
 
 
 @kernel
-def set_position(s: State, partition: int, tuple_id: int, pos: int) -> None:
+def set_position(state: State, partition: int, tuple_id: int, pos: int) -> None:
     """Note where the tuple stands, unless it stands somewhere already."""
-    table = s.positions
+    table = state.positions
     size = table.shape[0]
     k = slot_of(tuple_id, partition, size)
     while table[k].partition != NONE:
@@ -62,13 +92,13 @@ def set_position(s: State, partition: int, tuple_id: int, pos: int) -> None:
     e.id = tuple_id
     e.partition = partition
     e.pos = pos
-    s.run[0].positions_used += 1
+    state.tables.positions += 1
 
 
 @kernel
-def unset_position(s: State, partition: int, tuple_id: int, pos: int) -> None:
+def unset_position(state: State, partition: int, tuple_id: int, pos: int) -> None:
     """Forget that the tuple stands at `pos`; nothing if it stands elsewhere."""
-    table = s.positions
+    table = state.positions
     size = table.shape[0]
     k = slot_of(tuple_id, partition, size)
     while True:
@@ -79,7 +109,7 @@ def unset_position(s: State, partition: int, tuple_id: int, pos: int) -> None:
                 return
             break
         k = (k + 1) & (size - 1)
-    s.run[0].positions_used -= 1
+    state.tables.positions -= 1
     # What comes behind moves up, so that no search ends too early.
     hole = k
     k = (k + 1) & (size - 1)
@@ -90,6 +120,14 @@ def unset_position(s: State, partition: int, tuple_id: int, pos: int) -> None:
             hole = k
         k = (k + 1) & (size - 1)
     table[hole].partition = NONE
+
+
+@kernel
+def forget_positions(state: State) -> None:
+    """No tuple has a position."""
+    for k in range(state.positions.shape[0]):
+        state.positions[k].partition = NONE
+    state.tables.positions = 0
 
 
 @kernel
@@ -105,20 +143,21 @@ def rehash_positions(old: np.ndarray, new: np.ndarray) -> None:
 
 
 @inlined
-def home_of(s: State, partition: int, key: int) -> int:
-    """Where a key of a partition is, unless another key was there first: most are found with one look."""
-    return (s.partitions[partition].first_key + key) & (s.keys.shape[0] - 1)
+def home_of(state: State, partition: int, key: int) -> int:
+    """Return where a key of a partition is, unless another key was there first: most are found with one look."""
+    return (state.partitions[partition].first_key + key) & (state.keys.shape[0] - 1)
 
 
 @kernel
-def touch_key(s: State, partition: int, key: int, pos: int) -> None:
+def touch_key(state: State, partition: int, key: int, pos: int) -> None:
     """The partition applied a tuple of this key at `pos`: count it if it is new, or new since the last snapshot."""
-    u, k = s.partitions[partition], home_of(s, partition, key)
-    e = s.keys[k]
+    # Mostly the key is at home: one look. An empty home means that the key is new, and takes it.
+    u, k = state.partitions[partition], home_of(state, partition, key)
+    e = state.keys[k]
     if e.partition != partition or e.key != key:
         if e.partition != NONE:
-            k = away_from_home(s.keys, partition, key)
-            e = s.keys[k]
+            k = away_from_home(state.keys, partition, key)
+            e = state.keys[k]
         if e.partition == NONE:
             e.partition = partition
             e.key = key
@@ -126,9 +165,9 @@ def touch_key(s: State, partition: int, key: int, pos: int) -> None:
             e.epoch = u.epoch
             u.keys += 1
             u.touched += 1
-            s.run[0].keys_used += 1
+            state.tables.keys += 1
             return
-    if e.since < 0:
+    if e.since < 0:  # a restore has cut it, and left its place
         e.since = pos
         u.keys += 1
     if e.epoch != u.epoch:
@@ -138,7 +177,7 @@ def touch_key(s: State, partition: int, key: int, pos: int) -> None:
 
 @noinline
 def away_from_home(table: np.ndarray, partition: int, key: int) -> int:
-    """Where a key is, or may be put, whose home is taken by another.
+    """Return where a key is, or may be put, whose home is taken by another.
 
     Homes are close together, so that what looks in neighbouring places might look in many: each key has its own step.
     """
@@ -150,73 +189,73 @@ def away_from_home(table: np.ndarray, partition: int, key: int) -> int:
 
 
 @kernel
-def prefetch_key(s: State, partition: int, key: int) -> None:
+def prefetch_key(state: State, partition: int, key: int) -> None:
     """The key of a tuple will be touched soon."""
-    prefetch(s.keys, home_of(s, partition, key))
+    prefetch(state.keys, home_of(state, partition, key))
 
 
 @kernel
-def cut_keys(s: State, partition: int, count: int) -> None:
+def cut_keys(state: State, partition: int, count: int) -> None:
     """Forget the keys that the first `count` applied tuples do not have."""
     left = 0
-    for k in range(s.keys.shape[0]):
-        e = s.keys[k]
+    for k in range(state.keys.shape[0]):
+        e = state.keys[k]
         if e.partition == partition:
             if e.since >= count:
                 e.since = NONE
             elif e.since >= 0:
                 left += 1
-    s.partitions[partition].keys = left
+    state.partitions[partition].keys = left
 
 
 @kernel
-def rehash_keys(s: State, new: np.ndarray) -> None:
+def rehash_keys(state: State, new: np.ndarray) -> None:
     """Move all entries into a larger, empty table."""
-    old, size = s.keys, new.shape[0]
+    old, size = state.keys, new.shape[0]
     for i in range(old.shape[0]):
         if old[i].partition != NONE:
-            k = (s.partitions[old[i].partition].first_key + old[i].key) & (size - 1)
+            k = (state.partitions[old[i].partition].first_key + old[i].key) & (size - 1)
             if new[k].partition != NONE:
                 k = away_from_home(new, old[i].partition, old[i].key)
             new[k] = old[i]
 
 
 @kernel
-def find_pair(s: State, sender: int, receiver: int) -> int:
-    """The pair of these two partitions, or NONE."""
-    size = s.pair_index.shape[0]
+def find_pair(state: State, sender: int, receiver: int) -> int:
+    """Return the pair of these two partitions, or NONE."""
+    size = state.pair_index.shape[0]
     k = slot_of(sender, receiver, size)
-    while s.pair_index[k] != NONE:
-        p = s.pairs[s.pair_index[k]]
+    while state.pair_index[k] != NONE:
+        p = state.pairs[state.pair_index[k]]
         if p.sender == sender and p.receiver == receiver:
-            return s.pair_index[k]
+            return state.pair_index[k]
         k = (k + 1) & (size - 1)
     return NONE
 
 
 @kernel
-def pair_of(s: State, sender: int, receiver: int) -> int:
-    """The pair of these two partitions, made if it is new."""
-    found = find_pair(s, sender, receiver)
+def pair_of(state: State, sender: int, receiver: int) -> int:
+    """Return the pair of these two partitions, made if it is new."""
+    found = find_pair(state, sender, receiver)
     if found != NONE:
         return found
-    size = s.pair_index.shape[0]
+    size = state.pair_index.shape[0]
     k = slot_of(sender, receiver, size)
-    while s.pair_index[k] != NONE:
+    while state.pair_index[k] != NONE:
         k = (k + 1) & (size - 1)
-    made = s.run[0].pairs_used
-    s.run[0].pairs_used = made + 1
-    s.pair_index[k] = made
-    p = s.pairs[made]
+    made = state.tables.pairs
+    state.tables.pairs = made + 1
+    state.pair_index[k] = made
+    p = state.pairs[made]
     p.sender = sender
     p.receiver = receiver
     p.first = NONE
     p.live = NONE
     p.last = NONE
-    p.next_out = s.partitions[sender].out_pair
-    p.next_in = s.partitions[receiver].in_pair
-    s.partitions[sender].out_pair = made
-    s.partitions[receiver].in_pair = made
+    p.next_out = state.partitions[sender].out_pair
+    p.next_in = state.partitions[receiver].in_pair
+    state.partitions[sender].out_pair = made
+    state.partitions[receiver].in_pair = made
     return made
 
 

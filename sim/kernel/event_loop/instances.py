@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.event_loop.buffers import (
+    CHUNK,
     append_log,
     cut_log,
     forget_live,
@@ -15,12 +16,12 @@ from sim.kernel.event_loop.buffers import (
     save_kept,
     store_kept,
 )
-from sim.kernel.event_loop.channels import free_visit
 from sim.kernel.event_loop.checkpoints import state_bytes
+from sim.kernel.event_loop.codes import MOVED, NONE
+from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.hash_tables import FIRST_KEYS, SPREAD, cut_keys, find_pair, set_position, touch_key
 from sim.kernel.event_loop.restoring import copy_time, notes_of, save_time, store_time
 from sim.kernel.event_loop.rules import ANY, new_rule, rules_without
-from sim.kernel.event_loop.state import CHUNK, MOVED, NONE
 from sim.kernel.event_loop.tasks import drop
 from sim.kernel.event_loop.windows import forget_windows
 from sim.kernel.tools.compiling import allocating, kernel
@@ -28,87 +29,87 @@ from sim.kernel.tools.pointer import State
 
 
 @kernel
-def add_instance(s: State, instance: int, partition: int, task: int) -> None:
+def add_instance(state: State, instance: int, partition: int, task: int) -> None:
     """The record of a further instance of the partition's group: not live, without a state."""
-    u, group = s.partitions[instance], s.partitions[partition].group
+    u, group = state.partitions[instance], state.partitions[partition].group
     u.held_head = u.held_tail = u.log_first = u.log_last = u.out_pair = u.in_pair = u.replay_task = NONE
     u.routes = u.stored_from = u.adopted_from = NONE
-    u.operator = s.partitions[partition].operator
-    u.index = s.partitions[partition].index
-    u.planned = s.partitions[group].planned
-    u.is_sink = s.partitions[partition].is_sink
+    u.operator = state.partitions[partition].operator
+    u.index = state.partitions[partition].index
+    u.planned = state.partitions[group].planned
+    u.is_sink = state.partitions[partition].is_sink
     u.task = task
     u.replayed_at = NONE
     u.epoch = 1
     u.first_key = instance * SPREAD & FIRST_KEYS
     u.group = group
     u.panes = u.past_first = u.past_last = u.recent_first = u.recent_last = NONE
-    s.run[0].further += 1
+    state.cluster.extra_instances += 1
 
 
 @kernel
-def clear_routes(s: State, partition: int, origin: int) -> None:
+def clear_routes(state: State, partition: int, origin: int) -> None:
     """Outputs of that task for the group go to its owner."""
-    s.partitions[partition].routes = rules_without(s, s.partitions[partition].routes, ANY, origin)
-    _note_routed(s, partition)
+    state.partitions[partition].routes = rules_without(state, state.partitions[partition].routes, ANY, origin)
+    _note_routed(state, partition)
 
 
 @kernel
-def add_route(s: State, partition: int, origin: int, target: int) -> None:
+def add_route(state: State, partition: int, origin: int, target: int) -> None:
     """Outputs of that task for the group go to this instance, too, after those to targets that were added before."""
-    u = s.partitions[partition]
-    rule = new_rule(s, target, origin, NONE)
+    u = state.partitions[partition]
+    rule = new_rule(state, target, origin, NONE)
     if u.routes == NONE:
         u.routes = rule
     else:
         last = u.routes
-        while s.rules[last].next != NONE:
-            last = s.rules[last].next
-        s.rules[last].next = rule
-    _note_routed(s, partition)
+        while state.rules[last].next != NONE:
+            last = state.rules[last].next
+        state.rules[last].next = rule
+    _note_routed(state, partition)
 
 
 @kernel
-def own(s: State, instance: int) -> None:
+def own(state: State, instance: int) -> None:
     """The instance is the owner of its group."""
-    group = s.partitions[instance].group
-    s.partitions[group].owner = instance
-    s.partitions[instance].owned_at = s.run[0].serial
-    _note_routed(s, group)
+    group = state.partitions[instance].group
+    state.partitions[group].owner = instance
+    state.partitions[instance].owned_at = state.clock.serial
+    _note_routed(state, group)
 
 
 @kernel
-def _note_routed(s: State, group: int) -> None:
-    u = s.partitions[group]
+def _note_routed(state: State, group: int) -> None:
+    u = state.partitions[group]
     u.routed = u.routes != NONE or u.owner != group
 
 
 @kernel
-def copy_kept(s: State, sender: int, receiver: int, other: int) -> None:
-    """What is kept for a receiver is kept for another one, too."""
-    pair = find_pair(s, sender, receiver)
+def copy_kept(state: State, sender: int, receiver: int, other: int) -> None:
+    """Keep for another receiver, too, all that is kept for one."""
+    pair = find_pair(state, sender, receiver)
     if pair == NONE:
         return
-    size = s.operators[s.partitions[sender].operator].bytes
-    n = s.pairs[pair].live
-    rows = s.pairs[pair].end_seq - s.pairs[pair].live_seq if n != NONE else 0
+    size = state.operators[state.partitions[sender].operator].bytes
+    n = state.pairs[pair].live
+    rows = state.pairs[pair].end_seq - state.pairs[pair].live_seq if n != NONE else 0
     for k in range(rows):
-        node = s.nodes[n]
-        keep(s, sender, other, node.id, node.created, node.key, size)
+        node = state.nodes[n]
+        keep(state, sender, other, node.id, node.created, node.key, size)
         if k + 1 < rows:
-            n = next_node(s, n)
+            n = next_node(state, n)
 
 
 @kernel
-def retire(s: State, partition: int) -> None:
+def retire(state: State, partition: int) -> None:
     """The instance is over: not live, keeps nothing, and nothing is kept for it."""
-    u = s.partitions[partition]
+    u = state.partitions[partition]
     u.live = 0
     u.saving = 0
     u.announced = 0
     u.retired = 1
-    for other in range(s.partitions.shape[0]):
-        o = s.partitions[other]
+    for other in range(state.partitions.shape[0]):
+        o = state.partitions[other]
         if o.adopted_from == partition:  # what upstream forgot since was for both
             o.trimmed = max(o.trimmed, min(u.trimmed, o.adopted_count))
     u.incarnation += 1
@@ -116,20 +117,20 @@ def retire(s: State, partition: int) -> None:
     u.held_head = u.held_tail = NONE
     u.held_n = 0
     while held != NONE:
-        following = s.visits[held].next
-        drop(s, held, u.task, MOVED)
-        free_visit(s, held)
+        following = state.visits[held].next
+        drop(state, held, u.task, MOVED)
+        free_visit(state, held)
         held = following
-    forget_live(s, partition)
-    if s.extended:
-        forget_windows(s, partition)
+    forget_live(state, partition)
+    if state.extended:
+        forget_windows(state, partition)
     pair = u.in_pair
     while pair != NONE:
-        p = s.pairs[pair]
-        if p.live != NONE and s.partitions[p.sender].live:  # one that is down has to send it to the successor
-            s.partitions[p.sender].kept_rows -= p.end_seq - p.live_seq
+        p = state.pairs[pair]
+        if p.live != NONE and state.partitions[p.sender].live:  # one that is down has to send it to the successor
+            state.partitions[p.sender].kept_rows -= p.end_seq - p.live_seq
             p.live = NONE
-            let_go(s, pair)
+            let_go(state, pair)
         pair = p.next_in
 
 
@@ -137,52 +138,54 @@ def retire(s: State, partition: int) -> None:
 
 
 @kernel
-def stored_at(s: State, partition: int) -> int:
-    """The partition in whose log and pairs the stored checkpoint of this one is."""
-    return partition if s.partitions[partition].stored_from == NONE else s.partitions[partition].stored_from
+def stored_at(state: State, partition: int) -> int:
+    """Return the partition in whose log and pairs the stored checkpoint of this one is."""
+    return partition if state.partitions[partition].stored_from == NONE else state.partitions[partition].stored_from
 
 
 @kernel
-def noted(s: State, partition: int) -> int:
-    """How many single tuples come with the stored checkpoint of the partition, for windows and timed state."""
-    return notes_of(s, stored_at(s, partition)) if s.extended else 0
+def noted(state: State, partition: int) -> int:
+    """Return how many single tuples come with the stored checkpoint of the partition, for windows and timed state."""
+    return notes_of(state, stored_at(state, partition)) if state.extended else 0
 
 
 @kernel
-def adoption(s: State, partition: int) -> int:
-    """How many entries it makes to take over the stored checkpoint of the partition."""
-    source = stored_at(s, partition)
-    total = max(0, s.partitions[partition].stored_count - s.partitions[source].base) + s.partitions[source].keys
-    pair = s.partitions[source].out_pair
+def adoption(state: State, partition: int) -> int:
+    """Return how many entries it makes to take over the stored checkpoint of the partition."""
+    source = stored_at(state, partition)
+    total = (
+        max(0, state.partitions[partition].stored_count - state.partitions[source].base) + state.partitions[source].keys
+    )
+    pair = state.partitions[source].out_pair
     while pair != NONE:
-        p = s.pairs[pair]
+        p = state.pairs[pair]
         total += p.stored_end - p.stored_begin + p.pending_end - p.pending_begin + 1
-        pair = s.pairs[pair].next_out
+        pair = state.pairs[pair].next_out
     return total
 
 
 @allocating
-def adopt(s: State, instance: int, partition: int) -> None:
+def adopt(state: State, instance: int, partition: int) -> None:
     """The stored checkpoint of the partition is that of a new instance, too, and its state.
 
     Where the partition has handed its state down already, its last stored checkpoint is the state all the same.
     """
-    b, u = s.partitions[instance], s.partitions[partition]
+    b, u = state.partitions[instance], state.partitions[partition]
     handed = b.stored
     if not u.stored and not handed:
         return
     if u.stored:
         count = u.stored_count
-        _copy(s, stored_at(s, partition), u.stored_from != NONE, count, instance)
+        _copy(state, stored_at(state, partition), u.stored_from != NONE, count, instance)
     else:
         count = b.stored_count
-        _copy(s, b.stored_from, True, count, instance)
+        _copy(state, b.stored_from, True, count, instance)
     if not handed:
-        save_kept(s, instance)
-        store_kept(s, instance)
-        if s.extended:
-            save_time(s, instance)
-            store_time(s, instance)
+        save_kept(state, instance)
+        store_kept(state, instance)
+        if state.extended:
+            save_time(state, instance)
+            store_time(state, instance)
         b.stored = 1
         b.stored_checkpoint_host = u.stored_checkpoint_host
         b.stored_count = count
@@ -197,20 +200,20 @@ def adopt(s: State, instance: int, partition: int) -> None:
 
 
 @allocating
-def inherit(s: State, partition: int) -> None:
+def inherit(state: State, partition: int) -> None:
     """The state that another partition has handed down becomes that of the partition, in place of its own."""
-    u = s.partitions[partition]
-    cut_log(s, partition, 0)
-    cut_keys(s, partition, 0)
+    u = state.partitions[partition]
+    cut_log(state, partition, 0)
+    cut_keys(state, partition, 0)
     pair = u.out_pair
     while pair != NONE:
-        p = s.pairs[pair]
+        p = state.pairs[pair]
         p.pending_begin = p.pending_end = 0
         p.live = NONE
-        let_go(s, pair)
+        let_go(state, pair)
         pair = p.next_out
     u.kept_rows = 0
-    _copy(s, u.stored_from, True, u.stored_count, partition)
+    _copy(state, u.stored_from, True, u.stored_count, partition)
     u.touched = 0
     u.epoch += 1
     u.at_snapshot = u.stored_count
@@ -218,19 +221,19 @@ def inherit(s: State, partition: int) -> None:
 
 
 @kernel
-def hand_down(s: State, instance: int, successor: int) -> bool:
-    """The state of an instance becomes the stored checkpoint of another one, held by its host."""
-    o, n = s.partitions[instance], s.partitions[successor]
+def hand_down(state: State, instance: int, successor: int) -> bool:
+    """Make the state of an instance the stored checkpoint of another one, held by its host."""
+    o, n = state.partitions[instance], state.partitions[successor]
     if not o.live or n.saved:
         return False
-    size = state_bytes(s, instance) + o.kept_rows * s.operators[o.operator].bytes
+    size = state_bytes(state, instance) + o.kept_rows * state.operators[o.operator].bytes
     if n.stored:
-        forget_stored(s, successor)
-    save_kept(s, instance)
-    if s.extended:
-        save_time(s, instance)
+        forget_stored(state, successor)
+    save_kept(state, instance)
+    if state.extended:
+        save_time(state, instance)
     n.stored = 1
-    n.stored_checkpoint_host = s.tasks[o.task].host
+    n.stored_checkpoint_host = state.tasks[o.task].host
     n.stored_count = o.applied
     n.stored_bytes = size
     n.stored_from = instance
@@ -238,53 +241,53 @@ def hand_down(s: State, instance: int, successor: int) -> bool:
 
 
 @allocating
-def _copy(s: State, source: int, handed: bool, count: int, partition: int) -> None:
+def _copy(state: State, source: int, handed: bool, count: int, partition: int) -> None:
     """The first so many applied tuples, their keys, and the stored outputs of one partition become those of another.
 
     With `handed` its pending outputs in place of the stored ones; the same of event time.
     """
-    keys = np.empty((s.partitions[source].keys, 2), np.int64)
+    keys = np.empty((state.partitions[source].keys, 2), np.int64)
     found = 0
-    for k in range(s.keys.shape[0]):
-        e = s.keys[k]
+    for k in range(state.keys.shape[0]):
+        e = state.keys[k]
         if e.partition == source and e.since >= 0:
             keys[found, 0] = e.key
             keys[found, 1] = e.since
             found += 1
     for k in range(found):
-        touch_key(s, partition, keys[k, 0], keys[k, 1])
-    cut_keys(s, partition, count)
-    chunk, pos = s.partitions[source].log_first, min(s.partitions[source].base, count)
-    s.partitions[partition].base = s.partitions[partition].applied = pos
+        touch_key(state, partition, keys[k, 0], keys[k, 1])
+    cut_keys(state, partition, count)
+    chunk, pos = state.partitions[source].log_first, min(state.partitions[source].base, count)
+    state.partitions[partition].base = state.partitions[partition].applied = pos
     while pos < count:
         for k in range(min(CHUNK, count - pos)):
-            tuple_id = s.log[chunk * CHUNK + k]
-            if s.run[0].replays:
-                set_position(s, partition, tuple_id, pos + k)
-            append_log(s, partition, tuple_id, s.log_newest[chunk])
+            tuple_id = state.log[chunk * CHUNK + k]
+            if state.options.keeps_outputs:
+                set_position(state, partition, tuple_id, pos + k)
+            append_log(state, partition, tuple_id, state.log_newest[chunk])
         pos += CHUNK
-        chunk = s.log_next[chunk]
-    pair = s.partitions[source].out_pair
+        chunk = state.log_next[chunk]
+    pair = state.partitions[source].out_pair
     while pair != NONE:
-        _copy_stored(s, pair, handed, partition)
-        pair = s.pairs[pair].next_out
-    if s.extended:
-        copy_time(s, source, handed, count, partition)
+        _copy_stored(state, pair, handed, partition)
+        pair = state.pairs[pair].next_out
+    if state.extended:
+        copy_time(state, source, handed, count, partition)
 
 
 @kernel
-def _copy_stored(s: State, pair: int, handed: bool, instance: int) -> None:
-    p = s.pairs[pair]
+def _copy_stored(state: State, pair: int, handed: bool, instance: int) -> None:
+    p = state.pairs[pair]
     begin = p.pending_begin if handed else p.stored_begin
     end = p.pending_end if handed else p.stored_end
     if begin >= end:
         return
-    size = s.operators[s.partitions[instance].operator].bytes
+    size = state.operators[state.partitions[instance].operator].bytes
     n, skip = p.first, begin - p.first_seq
     rows = end - p.first_seq
     for k in range(rows):
         if k >= skip:
-            node = s.nodes[n]
-            keep(s, instance, p.receiver, node.id, node.created, node.key, size)
+            node = state.nodes[n]
+            keep(state, instance, p.receiver, node.id, node.created, node.key, size)
         if k + 1 < rows:
-            n = next_node(s, n)
+            n = next_node(state, n)

@@ -1,30 +1,19 @@
-"""The event loop: everything before a limit, in order."""
+"""The event loop: everything before a limit, in order.
+
+Between two events the state is whole: every item is in one list, every count fits. Python comes in only there. So an
+event that might not find room, or needs an answer, is not begun: the loop returns, with the event still the first one,
+and comes back to it once Python has made room. Whatever has begun is done to its end.
+"""
 
 from __future__ import annotations
+
+import numpy as np
 
 from sim.clock import SERVICE
 from sim.kernel.event_loop.actions import come, held_back, pause_ends
 from sim.kernel.event_loop.backpressure import bounded_need, send_head
-from sim.kernel.event_loop.channels import free_visit
 from sim.kernel.event_loop.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
-from sim.kernel.event_loop.counting import count_arrival, count_work
-from sim.kernel.event_loop.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
-from sim.kernel.event_loop.events import FAR, OWN, event_at, first_of, remove_first, replay_vacant, task_of
-from sim.kernel.event_loop.fair_links import depart, fair_room
-from sim.kernel.event_loop.hash_tables import prefetch_position
-from sim.kernel.event_loop.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
-from sim.kernel.event_loop.rules import take_in_hand
-from sim.kernel.event_loop.service_times import draw_ahead
-from sim.kernel.event_loop.sharing import ended
-from sim.kernel.event_loop.source_events import (
-    emit_waiting,
-    handle_arrivals,
-    handle_single_arrival,
-    has_arrivals,
-    is_single,
-    waiting_arrivals,
-)
-from sim.kernel.event_loop.state import (
+from sim.kernel.event_loop.codes import (
     ACT,
     ARRIVE,
     ASKED,
@@ -57,6 +46,24 @@ from sim.kernel.event_loop.state import (
     UNPAUSE,
     WORKED,
 )
+from sim.kernel.event_loop.counting import count_arrival, count_work
+from sim.kernel.event_loop.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
+from sim.kernel.event_loop.events import FAR, OWN, event_at, first_of, remove_first, replay_vacant, task_of
+from sim.kernel.event_loop.fair_links import depart, fair_room
+from sim.kernel.event_loop.free_lists import free_visit
+from sim.kernel.event_loop.hash_tables import prefetch_position
+from sim.kernel.event_loop.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
+from sim.kernel.event_loop.rules import take_in_hand
+from sim.kernel.event_loop.service_times import take_drawn
+from sim.kernel.event_loop.sharing import ended
+from sim.kernel.event_loop.source_events import (
+    emit_waiting,
+    handle_arrivals,
+    handle_single_arrival,
+    has_arrivals,
+    is_single,
+    waiting_arrivals,
+)
 from sim.kernel.event_loop.tasks import (
     complete,
     dispatch,
@@ -69,304 +76,341 @@ from sim.kernel.event_loop.tasks import (
     stop_serving,
     ticket,
 )
-from sim.kernel.event_loop.timed_actions import act, needed
+from sim.kernel.event_loop.timed_actions import act, needed, take_pending
 from sim.kernel.tools.compiling import inlined, kernel
 from sim.kernel.tools.pointer import State
+
+# What the event at hand may need, and for how many such events there is room.
+ROOM = np.dtype(
+    [
+        ("need", "i8"),  # sendings that it may need
+        ("burst", "i8"),  # sendings of windows and watermarks beyond these
+        ("budget", "i8"),  # so many everyday events have room for what they may need
+        ("rows_full", "u1"),  # only rows of tuples have no room left
+    ],
+    align=True,
+)
+
+# What Python is to do before the loop goes on.
+REQUESTS = np.dtype(
+    [
+        ("token", "i8"),  # of the work whose end the listener is told of
+        ("dispatch", "i4"),  # the task of that work: its cores are dispatched when the loop goes on, or NONE
+        ("refill", "i4"),  # source whose arrivals have run out
+    ],
+    align=True,
+)
+
 
 _AMPLE = 16  # events for which there is room: nobody has to look for more
 
 
 @kernel
-def advance(s: State, limit_time: int, limit_rank: int, limit_seq: int) -> int:  # noqa: PLR0912, PLR0915 - one switch
+def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> int:  # noqa: PLR0912, PLR0915 - one switch
     """Do all events before the limit; returns why it stopped."""
-    run = s.run[0]
-    if run.dispatch != NONE:  # an end of work was told: now its core goes on
-        task = run.dispatch
-        run.dispatch = NONE
-        if s.extended and s.tasks[task].marks > 0:
-            let_marks_pass(s, task)
-        dispatch(s, s.tasks[task].cores)
-        note_idle(s, task)
-        if run.notices > 0:
+    # What the last call left, in the order in which it would have gone on: the listener had to be told in between.
+    if state.requests.dispatch != NONE:  # an end of work was told: now its core goes on
+        task = state.requests.dispatch
+        state.requests.dispatch = NONE
+        if state.extended and state.tasks[task].marks > 0:
+            let_marks_pass(state, task)
+        dispatch(state, state.tasks[task].cores)
+        note_idle(state, task)
+        if state.told.count > 0:
             return TOLD
-    if run.asked != NONE:
-        run.asked = NONE
-        if not round_goes_on(s, False):
+    if state.checkpointing.asked != NONE:
+        if not round_goes_on(state, False):
             return ASKED
-        if run.notices > 0:
+        if state.told.count > 0:
             return TOLD
-    if s.extended and run.acting != NONE:
-        ref = run.acting
-        if not room(s, most_sent(s, ACT, ref)):
+    if state.extended and state.actions.pending != NONE:
+        ref = state.actions.pending
+        if not room(state, most_sent(state, ACT, ref)):
             return GROW
-        run.budget = 0
-        run.acting = NONE
-        if not act(s, ref):
+        state.room.budget = 0
+        if not act(state, take_pending(state)):
             return TOLD
-    # What an event may need is looked at each time.
-    watchful = s.extended and (run.bounded or run.fair or run.spread > 0)
-    soon = min(limit_time, run.horizon)
+    # With these features one event can set off many: what it may need is looked at each time.
+    watchful = state.extended and (state.options.bounded or state.options.fair or state.event_time.most_windows > 0)
+    soon = min(limit_time, state.queue.horizon)
     while True:
-        replay_vacant(s)
-        first = s.tournament[1]
-        own, far = first >> run.task_bits, s.far[run.far_first].time
-        others = min(s.heap[0].time, s.near[run.near_first].time, soon)
+        # Five places hold the first event: heap, two rings, the tournament, and the limit. Mostly the least instant is
+        # that of one ring or of the tournament alone, and then ranks need not be read. `others` takes in the limit and
+        # the horizon, so that neither is asked for again. An empty place shows NEVER.
+        replay_vacant(state)
+        first = state.tournament[1]
+        own, far = first >> state.queue.task_bits, state.far[state.queue.far_first].time
+        others = min(state.heap[0].time, state.near[state.queue.near_first].time, soon)
         if far < own and far < others:
-            place, time, rank, kind, ref = FAR, far, 0, ARRIVE, s.far[run.far_first].ref
+            place, time, rank, kind, ref = FAR, far, 0, ARRIVE, state.far[state.queue.far_first].ref
         elif own < far and own < others:
-            task = task_of(s, first)
-            e = s.own[s.tasks[task].place]
+            task = task_of(state, first)
+            e = state.own[state.tasks[task].place]
             place, time, rank, kind, ref = OWN, own, SERVICE + task, e.kind, e.ref
-        else:  # something rare, or several at one instant
-            place = first_of(s)
+        else:  # something rare, or several at one instant: rank and order of setting decide
+            place = first_of(state)
             if place == NONE:
                 return LIMIT
-            time, rank, seq, kind, ref = event_at(s, place)
+            time, rank, seq, kind, ref = event_at(state, place)
             if time > limit_time:
                 return LIMIT
             if time == limit_time and (rank > limit_rank or (rank == limit_rank and seq >= limit_seq)):
                 return LIMIT
-        single = kind == CREATE and is_single(s, ref, time)
-        if kind == CREATE and not single and not has_arrivals(s, ref, time):
-            run.refill = ref
+        # From here on the event stays where it is until all that it needs is there.
+        single = kind == CREATE and is_single(state, ref, time)
+        if kind == CREATE and not single and not has_arrivals(state, ref, time):
+            state.requests.refill = ref
             return REFILL
-        if watchful or (kind > END and not single and (kind != CREATE or waiting_arrivals(s, ref) > 1)):
-            need = most_sent(s, kind, ref)
-            if not room(s, need) or (s.extended and run.spread > 0 and not room_for_windows(s, kind, ref, rank, need)):
+        if watchful or (kind > END and not single and (kind != CREATE or waiting_arrivals(state, ref) > 1)):
+            need = most_sent(state, kind, ref)
+            if not room(state, need) or (
+                state.extended
+                and state.event_time.most_windows > 0
+                and not room_for_windows(state, kind, ref, rank, need)
+            ):
                 return GROW
-            run.budget = 0
+            state.room.budget = 0
         else:
-            if run.budget <= 0 and not room(s, run.fan_out + 2):
+            # An everyday event: one tuple arrives or ends. `room` counts once for how many of them there is room, and
+            # nobody looks again until these are used up.
+            if state.room.budget <= 0 and not room(state, state.options.fan_out + 2):
                 return GROW
-            run.budget -= 1
+            state.room.budget -= 1
         if place == FAR:
-            if run.drawn == 0:
-                draw_ahead(s)
-            run.drawn -= 1
-        remove_first(s, place)
-        run.now = time
-        if s.extended and kind == DUE:
-            ref = ended(s, ref, rank - SERVICE)
+            take_drawn(state)  # before the event leaves the ring: draws go by places in it
+        remove_first(state, place, time)
+        if state.extended and kind == DUE:  # of a host whose pace changes: is it really the end of a service?
+            ref = ended(state, ref, rank - SERVICE)
             if ref == NONE:
                 continue
             kind = END
         cores = NONE
         if kind == ARRIVE:
-            cores = arrive(s, ref)
+            cores = arrive(state, ref)
         elif kind == END:
             task = rank - SERVICE
-            t = s.tasks[task]
-            if t.alive:
-                v = ref
-                stop_serving(s, v, task)
-                s.cores[t.cores].free += 1
+            t = state.tasks[task]
+            if t.alive:  # else the crash has dropped what was in service
+                visit = ref
+                # The item leaves its list and its core first, as its effect may ask whether the task is idle. The core
+                # is given to the next item (`start_services`) last: outputs have lower numbers than its end.
+                stop_serving(state, visit, task)
+                state.cores[t.cores].free += 1
                 t.idle_threads += 1
-                e = s.visits[v]
+                e = state.visits[visit]
                 what = e.kind
                 t.busy += time - e.start
-                if s.extended and run.counts_load:
-                    count_work(s, v, time - e.start)
+                if state.extended and state.options.counts_load:
+                    count_work(state, visit, time - e.start)
                     if what == TUPLE:
-                        s.partitions[e.partition].served += 1
+                        state.partitions[e.partition].served += 1
                 if what == CONTROL:
-                    run.token = e.id
-                    free_visit(s, v)
-                    run.dispatch = task
+                    # The listener may act before the core goes on: the rest follows at the next call.
+                    state.requests.token = e.id
+                    free_visit(state, visit)
+                    state.requests.dispatch = task
                     return WORKED
                 if what == TUPLE:
-                    complete(s, v, task)
+                    complete(state, visit, task)
                 elif what == SNAPSHOT:
-                    ship(s, e.id)
-                if s.extended and what == MAIL:
-                    take_in_hand(s, v, task)
+                    ship(state, e.id)
+                if state.extended and what == MAIL:  # the listener is told of it, so its place is not free yet
+                    take_in_hand(state, visit, task)
                 else:
-                    free_visit(s, v)
-                if s.extended and t.marks > 0:
-                    let_marks_pass(s, task)
+                    free_visit(state, visit)
+                if state.extended and t.marks > 0:
+                    let_marks_pass(state, task)
                 cores = t.cores
         elif single:
-            handle_single_arrival(s, ref, time)
+            handle_single_arrival(state, ref, time)
         elif kind == CREATE:
-            handle_arrivals(s, ref, time)
+            handle_arrivals(state, ref, time)
         elif kind == STORED:
-            stored(s, ref)
+            stored(state, ref)
         elif kind == TRIM:
-            trim_now(s, ref)
+            trim_now(state, ref)
         elif kind == REPLAY:
-            replay_arrives(s, ref)
+            replay_arrives(state, ref)
         elif kind == AT_REMOTE:
-            at_remote(s, ref)
+            at_remote(state, ref)
         elif kind == ROUND:
-            if not round_goes_on(s, True):
+            if not round_goes_on(state, True):
                 return ASKED
-        elif s.extended:
-            handle_rare_event(s, kind, ref, rank, time)
+        elif state.extended:
+            handle_rare_event(state, kind, ref, rank, time)
         if cores != NONE:
-            start_services(s, cores)
+            start_services(state, cores)
             if kind == END:
-                note_idle(s, rank - SERVICE)
-        if run.notices > 0:
+                note_idle(state, rank - SERVICE)
+        if state.told.count > 0:
             return TOLD
 
 
 @kernel
-def handle_rare_event(s: State, kind: int, ref: int, rank: int, time: int) -> None:
+def handle_rare_event(state: State, kind: int, ref: int, rank: int, time: int) -> None:
     """An event of queues with bounds, links that are shared evenly, event time, or actions of protocols."""
     if kind == CREDIT:
-        credit(s, ref)
+        credit(state, ref)
     elif kind == DEPART:
-        depart(s, ref)
+        depart(state, ref)
     elif kind == GO_ON:
-        goes_on(s, ref)
+        goes_on(state, ref)
     elif kind == PASSED:
-        mark_served(s, ref, rank - SERVICE)
+        mark_served(state, ref, rank - SERVICE)
     elif kind == MARKED:
-        mark_arrives(s, ref)
+        mark_arrives(state, ref)
     elif kind == TICK:
-        tick(s, ref, time)
+        tick(state, ref, time)
     elif kind == TIMER:
-        timer(s, ref, time)
+        timer(state, ref, time)
     elif kind == COME:
-        come(s, ref)
+        come(state, ref)
     elif kind == UNPAUSE:
-        pause_ends(s, ref)
+        pause_ends(state, ref)
     elif kind == ACT:
-        act(s, ref)
+        act(state, ref)
 
 
 @kernel
-def most_sent(s: State, kind: int, ref: int) -> int:
-    """How many tuples, rows and events an event that is not an everyday one may need room for."""
-    run = s.run[0]
-    need = run.fan_out + 2
+def most_sent(state: State, kind: int, ref: int) -> int:
+    """Return how many tuples, rows and events an event that is not an everyday one may need room for."""
+    need = state.options.fan_out + 2
     if kind == CREATE:
-        need += run.fan_out * waiting_arrivals(s, ref)
+        need += state.options.fan_out * waiting_arrivals(state, ref)
     elif kind == REPLAY:
-        need += (run.fan_out + 2) * s.visits[ref].ticket
+        need += (state.options.fan_out + 2) * state.visits[ref].ticket
     elif kind == ROUND:
-        need += 2 * s.round_partitions.shape[0]
-    elif s.extended and kind == TIMER:
-        u = s.partitions[ref]
-        need += run.fan_out * (s.heap[0].time // s.operators[u.operator].timer - u.ticks)
-    elif s.extended and kind >= COME:
-        need += needed(s, kind, ref)
-    if s.extended and run.bounded:
-        need += bounded_need(s, kind, ref)
+        need += 2 * state.round_partitions.shape[0]
+    elif state.extended and kind == TIMER:
+        u = state.partitions[ref]
+        need += state.options.fan_out * (state.heap[0].time // state.operators[u.operator].timer - u.ticks)
+    elif state.extended and kind >= COME:
+        need += needed(state, kind, ref)
+    if state.extended and state.options.bounded:
+        need += bounded_need(state, kind, ref)
     return need
 
 
 @kernel
-def room(s: State, need: int) -> bool:
-    """Whether there is room for an event that needs so much; `run.budget` is for how many of them."""
-    run = s.run[0]
-    left = min(run.visits_left, run.nodes_left, run.chunks_left, run.transfers_left)
-    left = min(left, s.heap.shape[0] - run.events, s.pairs.shape[0] - run.pairs_used)
-    left = min(left, s.positions.shape[0] // 2 - run.positions_used, s.keys.shape[0] // 2 - run.keys_used)
-    left = min(left, s.checkpoint_rows.shape[0] - run.checkpoint_rows)
+def room(state: State, need: int) -> bool:
+    """Return True if there is room for an event that needs so much, and count for how many such events.
+
+    Every pool, table and row that an event can fill is in the minimum: compiled code cannot allocate, and does not
+    look again. Tables with hashing are half empty, so that searches stay short.
+    """
+    left = min(state.visit_pool.left, state.node_pool.left, state.chunk_pool.left, state.transfer_pool.left)
+    left = min(left, state.heap.shape[0] - state.queue.in_heap, state.pairs.shape[0] - state.tables.pairs)
+    left = min(
+        left, state.positions.shape[0] // 2 - state.tables.positions, state.keys.shape[0] // 2 - state.tables.keys
+    )
+    left = min(left, state.checkpoint_rows.shape[0] - state.checkpointing.rows)
     # A dispatch can drop all that waits; a second that is over makes up to six rows of messages.
-    drops = min(s.dropped_rows.shape[0] - run.dropped_rows, s.notices.shape[0]) - s.visits.shape[0]
-    if s.extended and run.noted:
-        left = min(left, run.notes_left)
-    if s.extended and run.fair and not fair_room(s, need):
+    drops = min(state.dropped_rows.shape[0] - state.drops.rows, state.notices.shape[0]) - state.visits.shape[0]
+    if state.extended and state.event_time.keeps_tuples:
+        left = min(left, state.note_pool.left)
+    if state.extended and state.options.fair and not fair_room(state, need):
         left = 0
-    run.need = need
-    run.budget = 0 if drops < 0 else min(left // need, (s.message_rows.shape[0] - run.message_rows) // 16)
-    rows = min(run.visit_room - run.visit_rows, run.delivery_room - run.delivery_rows) // need
-    run.rows_full = rows <= 0 and run.budget >= _AMPLE
-    run.budget = min(run.budget, rows)
-    return run.budget > 0
+    state.room.need = need
+    messages = (state.message_rows.shape[0] - state.messages.rows) // 16
+    budget = 0 if drops < 0 else min(left // need, messages)
+    written = state.recording
+    rows = min(written.visit_room - written.visit_rows, written.delivery_room - written.delivery_rows) // need
+    # Rows fill up often, and only have to be handed over: Python does no more than that if nothing else is short.
+    state.room.rows_full = rows <= 0 and budget >= _AMPLE
+    state.room.budget = min(budget, rows)
+    return state.room.budget > 0
 
 
 @inlined
-def arrive(s: State, v: int) -> int:
-    """A tuple has come over its channel; the cores at which something may begin now, or NONE."""
-    e = s.visits[v]
+def arrive(state: State, visit: int) -> int:
+    """Put a tuple that has come over its channel in its queue; return the cores that may begin a service, or NONE."""
+    e = state.visits[visit]
     if not e.wire:
-        free_visit(s, v)  # its sender died before it had left
+        free_visit(state, visit)  # its sender died before it had left
         return NONE
     e.wire = 0
     task = e.task
-    t = s.tasks[task]
+    t = state.tasks[task]
     if not t.alive:
-        drop(s, v, task, CRASHED)
-        free_visit(s, v)
+        drop(state, visit, task, CRASHED)
+        free_visit(state, visit)
         return NONE
-    e.ticket = ticket(s, t.host)
+    e.ticket = ticket(state, t.host)
     e.arrived = 1
-    if not s.run[0].clean:
-        prefetch_position(s, e.partition, e.id)
-    if s.extended and s.run[0].counts_load:
-        count_arrival(s, v)
-    if s.extended and t.barriers != NONE and held_back(s, v, task):
+    if not state.ids.clean:
+        prefetch_position(state, e.partition, e.id)
+    if state.extended and state.options.counts_load:
+        count_arrival(state, visit)
+    if state.extended and t.barriers != NONE and held_back(state, visit, task):
         return NONE
     if not t.has_service:
-        if s.extended and t.places > 0:
-            leave_place(s, task)
-        pass_by(s, v, task)
+        if state.extended and t.places > 0:
+            leave_place(state, task)
+        pass_by(state, visit, task)
         return NONE
-    put_in_queue(s, v, task)
+    put_in_queue(state, visit, task)
     return t.cores
 
 
 @kernel
-def replay_arrives(s: State, head: int) -> None:
+def replay_arrives(state: State, head: int) -> None:
     """Tuples that were sent again as one message come in front of the queue."""
-    task = s.visits[head].task
-    t = s.tasks[task]
-    v = head
-    while v != NONE:
-        e = s.visits[v]
+    task = state.visits[head].task
+    t = state.tasks[task]
+    visit = head
+    while visit != NONE:
+        e = state.visits[visit]
         following = e.next
         if not e.wire:
-            free_visit(s, v)
+            free_visit(state, visit)
         elif not t.alive:
             e.wire = 0
-            drop(s, v, task, CRASHED)
-            free_visit(s, v)
+            drop(state, visit, task, CRASHED)
+            free_visit(state, visit)
         else:
             e.wire = 0
-            e.ticket = ticket(s, t.host)
+            e.ticket = ticket(state, t.host)
             e.arrived = 1
-            put_in_front(s, v, task)
-        v = following
+            put_in_front(state, visit, task)
+        visit = following
     if t.alive and t.has_service:
-        dispatch(s, t.cores)
+        dispatch(state, t.cores)
 
 
 @kernel
-def credit(s: State, task: int) -> None:
+def credit(state: State, task: int) -> None:
     """Room got free at the task: the first that waits for it goes on."""
-    t = s.tasks[task]
+    t = state.tasks[task]
     t.giving = 0
-    if t.first_waiting != NONE and is_free(s, task):
+    if t.first_waiting != NONE and is_free(state, task):
         sender = t.first_waiting
-        stop_waiting(s, sender)
+        stop_waiting(state, sender)
         if t.alive:
-            send_head(s, sender)
-        go_on(s, sender)
-        give(s, task)
+            send_head(state, sender)
+        go_on(state, sender)
+        give(state, task)
 
 
 @kernel
-def goes_on(s: State, task: int) -> None:
+def goes_on(state: State, task: int) -> None:
     """The first unsent output of the task was taken away, or its sources have more to emit."""
-    t = s.tasks[task]
+    t = state.tasks[task]
     t.loose = 0
     if t.alive and t.waits_at == NONE:
-        go_on(s, task)
+        go_on(state, task)
 
 
 @kernel
-def go_on(s: State, task: int) -> None:
+def go_on(state: State, task: int) -> None:
     """Send from the head as long as there is room; with nothing left the task goes on."""
-    t = s.tasks[task]
+    t = state.tasks[task]
     while t.unsent_head != NONE:
-        head = s.visits[t.unsent_head]
-        if head.kind == TUPLE and not has_room(s, s.partitions[head.partition].task):
-            wait_for_room(s, task)
+        head = state.visits[t.unsent_head]
+        if head.kind == TUPLE and not has_room(state, state.partitions[head.partition].task):
+            wait_for_room(state, task)
             return
-        send_head(s, task)
-    if s.operators[t.operator].is_source and not emit_waiting(s, task):
+        send_head(state, task)
+    if state.operators[t.operator].is_source and not emit_waiting(state, task):
         return
-    dispatch(s, t.cores)
-    note_idle(s, task)
+    dispatch(state, t.cores)
+    note_idle(state, task)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from sim.clock import CREDIT as CREDITS
 from sim.clock import RECEIVER
-from sim.kernel.event_loop.events import push
-from sim.kernel.event_loop.state import CREDIT, GO_ON, NONE, TUPLE
+from sim.kernel.event_loop.codes import CREDIT, GO_ON, NONE, TUPLE
+from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.exponential import UNSURE
 from sim.kernel.tools.pointer import State
@@ -21,52 +21,53 @@ _BLOCKED = 1 << 30
 
 
 @kernel
-def is_free(s: State, task: int) -> bool:
-    """Whether there is a place for one more; a dead task has room."""
-    t = s.tasks[task]
+def is_free(state: State, task: int) -> bool:
+    """Return whether there is a place for one more; a dead task has room."""
+    t = state.tasks[task]
     return t.places == 0 or t.taken < t.places or not t.alive
 
 
 @kernel
-def has_room(s: State, task: int) -> bool:
-    """Whether somebody new can send: a place is free that nobody waits for, or the task is dead."""
-    t = s.tasks[task]
+def has_room(state: State, task: int) -> bool:
+    """Return whether somebody new can send: a place is free that nobody waits for, or the task is dead."""
+    t = state.tasks[task]
     return t.places == 0 or not t.alive or (t.taken < t.places and t.first_waiting == NONE)
 
 
 @kernel
-def give(s: State, task: int) -> None:
+def give(state: State, task: int) -> None:
     """Let the first that waits go on, if there is room for it, as an event of its own."""
-    t, run = s.tasks[task], s.run[0]
-    if t.first_waiting != NONE and not t.giving and is_free(s, task):
+    t = state.tasks[task]
+    if t.first_waiting != NONE and not t.giving and is_free(state, task):
         t.giving = 1
-        push(s, run.now, CREDITS + RECEIVER + task, run.serial, CREDIT, task)
-        run.serial += 1
+        push(state, state.clock.now, CREDITS + RECEIVER + task, next_serial(state), CREDIT, task)
 
 
 @kernel
-def leave_place(s: State, task: int) -> None:
+def leave_place(state: State, task: int) -> None:
     """A tuple has left the queue, or will never come."""
-    s.tasks[task].taken -= 1
-    give(s, task)
+    state.tasks[task].taken -= 1
+    give(state, task)
 
 
 @kernel
-def takes_place(s: State, sender: int, receiver: int) -> bool:
-    """Whether an output can be sent now; then it has taken its place."""
-    goal = s.partitions[receiver].task
-    if s.tasks[s.partitions[sender].task].unsent_head != NONE or not has_room(s, goal):
+def takes_place(state: State, sender: int, receiver: int) -> bool:
+    """Return whether an output can be sent now; then it has taken its place."""
+    goal = state.partitions[receiver].task
+    if state.tasks[state.partitions[sender].task].unsent_head != NONE or not has_room(state, goal):
         return False
-    s.tasks[goal].taken += 1
+    state.tasks[goal].taken += 1
     return True
 
 
 @kernel
-def put_unsent(s: State, v: int, sender: int, receiver: int, tuple_id: int, created: int, key: int, node: int) -> None:
-    """Put an output behind those that wait, or have it wait for room; `v` is a new visit."""
-    run, origin = s.run[0], s.partitions[sender].task
-    t = s.tasks[origin]
-    e = s.visits[v]
+def put_unsent(
+    state: State, visit: int, sender: int, receiver: int, tuple_id: int, created: int, key: int, node: int
+) -> None:
+    """Put an output behind those that wait, or have it wait for room; `visit` is a new one."""
+    origin = state.partitions[sender].task
+    t = state.tasks[origin]
+    e = state.visits[visit]
     e.id = tuple_id
     e.created = created
     e.key = key
@@ -83,74 +84,73 @@ def put_unsent(s: State, v: int, sender: int, receiver: int, tuple_id: int, crea
     e.replayed = 0
     t.unsent_n += 1
     if t.unsent_head == NONE:
-        t.unsent_head = v
-        t.unsent_tail = v
-        t.blocked_since = run.now
+        t.unsent_head = visit
+        t.unsent_tail = visit
+        t.blocked_since = state.clock.now
         t.idle_threads -= _BLOCKED
-        wait_for_room(s, origin)
+        wait_for_room(state, origin)
     else:
-        s.visits[t.unsent_tail].next = v
-        t.unsent_tail = v
+        state.visits[t.unsent_tail].next = visit
+        t.unsent_tail = visit
 
 
 @kernel
-def put_behind(s: State, v: int, task: int) -> None:
+def put_behind(state: State, visit: int, task: int) -> None:
     """A message or a watermark waits behind what is not sent yet, of which there is some; it needs no room."""
-    t = s.tasks[task]
+    t = state.tasks[task]
     t.unsent_mail += 1
-    s.visits[v].next = NONE
-    s.visits[t.unsent_tail].next = v
-    t.unsent_tail = v
+    state.visits[visit].next = NONE
+    state.visits[t.unsent_tail].next = visit
+    t.unsent_tail = visit
 
 
 @kernel
-def nothing_unsent(s: State, task: int) -> None:
+def nothing_unsent(state: State, task: int) -> None:
     """The last unsent output is gone: the task may start something."""
-    t = s.tasks[task]
+    t = state.tasks[task]
     t.unsent_tail = NONE
-    t.blocked += s.run[0].now - t.blocked_since
+    t.blocked += state.clock.now - t.blocked_since
     t.idle_threads += _BLOCKED
 
 
 @kernel
-def wait_for_room(s: State, task: int) -> None:
+def wait_for_room(state: State, task: int) -> None:
     """The task joins those that wait at the receiver of its first unsent output."""
-    t = s.tasks[task]
-    goal = s.partitions[s.visits[t.unsent_head].partition].task
-    at = s.tasks[goal]
+    t = state.tasks[task]
+    goal = state.partitions[state.visits[t.unsent_head].partition].task
+    at = state.tasks[goal]
     t.waits_at = goal
     t.next_waiting = NONE
     if at.first_waiting == NONE:
         at.first_waiting = task
     else:
-        s.tasks[at.last_waiting].next_waiting = task
+        state.tasks[at.last_waiting].next_waiting = task
     at.last_waiting = task
 
 
 @kernel
-def stop_waiting(s: State, task: int) -> None:
+def stop_waiting(state: State, task: int) -> None:
     """The task does not wait for room any more, if it did."""
-    t = s.tasks[task]
+    t = state.tasks[task]
     if t.waits_at == NONE:
         return
-    at = s.tasks[t.waits_at]
+    at = state.tasks[t.waits_at]
     before, one = NONE, at.first_waiting
     while one != task:
-        before, one = one, s.tasks[one].next_waiting
+        before, one = one, state.tasks[one].next_waiting
     if before == NONE:
         at.first_waiting = t.next_waiting
     else:
-        s.tasks[before].next_waiting = t.next_waiting
+        state.tasks[before].next_waiting = t.next_waiting
     if at.last_waiting == task:
         at.last_waiting = before
     t.waits_at = NONE
 
 
 @kernel
-def go_on_later(s: State, task: int) -> None:
+def go_on_later(state: State, task: int) -> None:
     """The first unsent output was taken away: the task goes on after what control does at this instant."""
-    t, run = s.tasks[task], s.run[0]
+    t = state.tasks[task]
     if not t.loose:
         t.loose = 1
-        push(s, run.now, CREDITS + task, run.serial, GO_ON, task)
-        run.serial += 1
+        push(state, state.clock.now, CREDITS + task, next_serial(state), GO_ON, task)

@@ -29,22 +29,13 @@ from sim.kernel.event_loop import (
 )
 from sim.kernel.event_loop.acting import Actions
 from sim.kernel.event_loop.answers import Answers
+from sim.kernel.event_loop.codes import ASKED, GROW, LIMIT, NONE, REFILL, ROUND, WORKED
+from sim.kernel.event_loop.entities import CHECKPOINT, MESSAGE_ROW
 from sim.kernel.event_loop.moving import Moves
-from sim.kernel.event_loop.state import (
-    ASKED,
-    CHECKPOINT,
-    DROPPED,
-    GROW,
-    LIMIT,
-    MESSAGE_ROW,
-    NONE,
-    REFILL,
-    ROUND,
-    RULE,
-    TIMED,
-    WORKED,
-)
-from sim.kernel.tools.pointer import State
+from sim.kernel.event_loop.rules import RULE
+from sim.kernel.event_loop.state import LoopState
+from sim.kernel.event_loop.tasks import DROPPED
+from sim.kernel.event_loop.timed_actions import TIMED
 from sim.pace import FULL, pace_of
 from sim.recording import recording_of
 
@@ -62,15 +53,15 @@ class CompiledPlane(Actions, Moves, Answers):
         self._told_hosts: tuple[list[bool], list[bool]] | None = None
         self._block = max(256, min(2**16, _ARRIVALS // max(1, self._source_count())))
         self._streams = self._arrival_streams()
-        self.s = self._state()
+        self.state = self._state()
         if setup.needs_more(plan):
-            self.s.extend()
+            self.state.extend()
         for task in range(len(cluster.task_operator)):
             self.add_task(task)
-        for source in range(self.s.sources.shape[0]):
+        for source in range(self.state.sources.shape[0]):
             self._refill(source)
-            source_events.schedule_arrival(self.s, source)
-        event_time_setup.start(self.s, plan, cluster)
+            source_events.schedule_arrival(self.state, source)
+        event_time_setup.start(self.state, plan, cluster)
 
     def _source_count(self) -> int:
         return sum(self._plan.operators[operator].is_source for operator in self._cluster.partition_operator)
@@ -90,16 +81,15 @@ class CompiledPlane(Actions, Moves, Answers):
             if plan.operators[operator].is_source
         ]
 
-    def _state(self) -> State:
+    def _state(self) -> LoopState:
         plan, cluster = self._plan, self._cluster
         operators = setup.operator_records(plan)
         edges, key_tables = setup.edge_records(plan)
         draws, cumulative = setup.draw_records(plan)
         hosts, cores = setup.host_records(plan)
         sources = setup.source_records(plan, cluster, 2 * self._block)
-        empty, run = pools.empty(), setup.global_record(plan, operators, edges)
-        return State(
-            run=run,
+        made = LoopState(
+            options=setup.options(plan, operators, edges),
             tasks=setup.task_records(max(4, 2 * len(cluster.task_operator))),
             cores=cores,
             hosts=hosts,
@@ -119,43 +109,45 @@ class CompiledPlane(Actions, Moves, Answers):
             notices=np.zeros(64, np.int64),
             rules=np.zeros(0, RULE),
             timed=np.zeros(0, TIMED),
-            **empty,
-            **rows.arrays(self._kept, operators.shape[0], run),
+            **pools.empty(),
+            **rows.arrays(self._kept, operators.shape[0]),
             **event_time_setup.empty(),
         )
+        made.remote_link["rate"] = plan.scenario.fault_tolerance.remote_bytes_per_s or 0.0
+        return made
 
     # -- time
 
     def advance(self, limit: Key) -> bool:
         """Do all that comes before `limit`; True if the listener was told something."""
         self._kept.check_end(limit[0])
-        run = self.s.run
-        if run["dispatch"][0] != NONE or run["asked"][0] != NONE:
-            marks = int(run["mark_fan"][0] * run["tasks"][0] * self.s.tasks["marks"][run["dispatch"][0]])
-            self._grow(int(run["fan_out"][0]) + 2 + 2 * self.s.round_partitions.shape[0] + marks)
+        if self.state.requests["dispatch"] != NONE or self.state.checkpointing["asked"] != NONE:
+            told = self.state.tasks["marks"][self.state.requests["dispatch"]]
+            marks = int(self.state.event_time["mark_fan"] * self.state.cluster["tasks"] * told)
+            self._grow(int(self.state.options["fan_out"]) + 2 + 2 * self.state.round_partitions.shape[0] + marks)
         while True:
-            run["clock_number"] = self._clock.next_number()
+            self.state.clock["control_number"] = self._clock.next_number()
             self._tell_hosts()
-            why = loop.advance(self.s, *limit)
-            self._clock.take_numbers(int(run["clock_number"][0]))
+            why = loop.advance(self.state, *limit)
+            self._clock.take_numbers(int(self.state.clock["control_number"]))
             if why == LIMIT:
                 return False
-            if why == GROW and run["rows_full"][0]:
-                rows.make_room(self.s, self._kept, int(run["need"][0]))
+            if why == GROW and self.state.room["rows_full"]:
+                rows.make_room(self.state, self._kept, int(self.state.room["need"]))
             elif why == GROW:
-                self._grow(int(run["need"][0]))
+                self._grow(int(self.state.room["need"]))
             elif why == REFILL:
-                self._refill(int(run["refill"][0]))
+                self._refill(int(self.state.requests["refill"]))
             else:
-                self._clock.move_to(int(run["now"][0]))
+                self._clock.move_to(int(self.state.clock["now"]))
                 if why == WORKED:
-                    self._listener.work_done(int(run["token"][0]))
+                    self._listener.work_done(int(self.state.requests["token"]))
                 elif why == ASKED:
-                    partition = int(run["asked"][0])
+                    partition = int(self.state.checkpointing["asked"])
                     chosen = self._listener.checkpoint_host(partition)
-                    run["answer"] = chosen
+                    self.state.checkpointing["answer"] = chosen
                     if chosen != NO_HOST:
-                        self.s.partitions["planned"][partition] = chosen
+                        self.state.partitions["planned"][partition] = chosen
                 self._tell()
                 return True
 
@@ -163,38 +155,37 @@ class CompiledPlane(Actions, Moves, Answers):
         """Which hosts are alive, and which control trusts, if that has changed."""
         known = (self._cluster.host_alive, self._cluster.trusted)
         if known != self._told_hosts:
-            self.s.hosts["alive"], self.s.hosts["trusted"] = known
+            self.state.hosts["alive"], self.state.hosts["trusted"] = known
             self._told_hosts = (list(known[0]), list(known[1]))
 
     def _now(self) -> None:
         """Verbs act at the instant of the clock."""
-        self.s.run["now"] = self._clock.now_ns()
+        self.state.clock["now"] = self._clock.now_ns()
 
     def _room(self, need: int) -> None:
         """Make room for so many sendings, and for all drops that a verb can cause."""
         self._now()
-        run = self.s.run
-        if run["bounded"][0]:
-            need += int(run["tasks"][0] + run["threads"][0])
-        run["need"] = need
+        if self.state.options["bounded"]:
+            need += int(self.state.cluster["tasks"] + self.state.cluster["threads"])
+        self.state.room["need"] = need
         self._grow(need)
 
     def _grow(self, need: int) -> None:
         """Give the kernel larger arrays where room for `need` tuples is missing, and empty those that are read out."""
-        self.s.run["budget"] = 0
-        event_time_setup.grown(self.s)
-        pools.forget_ids(self.s, need)
-        pools.grown(self.s, need, int(self.s.run["burst"][0]))
-        rows.make_room(self.s, self._kept, need)
+        self.state.room["budget"] = 0
+        event_time_setup.grown(self.state)
+        pools.forget_ids(self.state, need)
+        pools.grown(self.state, need, int(self.state.room["burst"]))
+        rows.make_room(self.state, self._kept, need)
 
     def _flush(self) -> None:
         """Hand over what is known of tuples."""
-        rows.hand_over(self.s, self._kept)
-        rows.hand_over_passed(self.s, self._kept)
+        rows.hand_over(self.state, self._kept)
+        rows.hand_over_passed(self.state, self._kept)
 
     def _refill(self, source: int) -> None:
         """The next arrivals at a source behind those that are not emitted yet."""
-        pools.refilled(self.s, source, self._streams[source])
+        pools.refilled(self.state, source, self._streams[source])
 
     # -- tasks and partitions
 
@@ -203,154 +194,161 @@ class CompiledPlane(Actions, Moves, Answers):
         cluster = self._cluster
         operator, host = cluster.task_operator[task], cluster.task_host[task]
         threads = self._plan.operators[operator].description.threads
-        pools.with_task(self.s, task)
+        pools.with_task(self.state, task)
         group = self._plan.host_groups[host]
         shared = group.cpu == "shared"
-        cores = int(self.s.hosts["cores"][host]) if shared else pools.with_cores(self.s, threads)
-        verbs.add_task(self.s, task, operator, host, cores, threads, shared and group.cores == 1)
+        cores = int(self.state.hosts["cores"][host]) if shared else pools.with_cores(self.state, threads)
+        verbs.add_task(self.state, task, operator, host, cores, threads, shared and group.cores == 1)
 
     def crash(self, host: int) -> None:
         """The host dies with its tasks and partitions."""
         self._told_hosts = None
         self._room(0)
-        pools.more_positions(self.s, int(buffers.positions_missing(self.s)))
-        buffers.note_positions(self.s)
+        pools.more_positions(self.state, int(buffers.positions_missing(self.state)))
+        buffers.note_positions(self.state)
         tasks = list(self._cluster.host_tasks[host])
-        known = self.s.partitions["task"][: len(self._cluster.partition_task)]  # also of instances that are over
+        known = self.state.partitions["task"][: len(self._cluster.partition_task)]  # also of instances that are over
         partitions = np.flatnonzero(np.isin(known, tasks))
-        verbs.crash_host(self.s, host, np.array(tasks, np.int64), partitions.astype(np.int64))
-        cores = pools.with_cores(self.s, self._plan.host_groups[host].cores)
-        self.s.hosts["cores"][host] = cores
+        verbs.crash_host(self.state, host, np.array(tasks, np.int64), partitions.astype(np.int64))
+        cores = pools.with_cores(self.state, self._plan.host_groups[host].cores)
+        self.state.hosts["cores"][host] = cores
         self._tell()
 
     def assign(self, partition: int, task: int) -> None:
         """Tuples for the partition go to this task."""
-        verbs.assign(self.s, partition, task)
+        verbs.assign(self.state, partition, task)
 
     def install(self, partition: int) -> int:
         """The state of the stored checkpoint becomes that of the partition."""
         self._now()
-        kept = int(restoring.past(self.s, partition))
+        kept = int(restoring.past(self.state, partition))
         if kept:
-            event_time_setup.grown(self.s, kept)
+            event_time_setup.grown(self.state, kept)
             self._room(kept)
-        missing = int(verbs.install(self.s, partition))
-        if self.s.partitions["stored"][partition] and self.s.partitions["stored_from"][partition] != NONE:
+        missing = int(verbs.install(self.state, partition))
+        if self.state.partitions["stored"][partition] and self.state.partitions["stored_from"][partition] != NONE:
             self._room_to_copy(partition)
-            instances.inherit(self.s, partition)
+            instances.inherit(self.state, partition)
         return missing
 
     def open(self, partition: int) -> None:
         """The partition is live."""
-        self.s.partitions["live"][partition] = 1
-        self.s.partitions["live_at"][partition] = self.s.run["serial"][0]
+        self.state.partitions["live"][partition] = 1
+        self.state.partitions["live_at"][partition] = self.state.clock["serial"]
 
     def release(self, partition: int) -> None:
-        """What the partition held goes in front of its task's queue."""
-        fan = int(self.s.run["fan_out"][0])
-        self._room((fan + 2) * (int(self.s.partitions["held_n"][partition]) + 2))
-        verbs.release(self.s, partition)
+        """Put the tuples that the partition held in front of its task's queue."""
+        fan = int(self.state.options["fan_out"])
+        self._room((fan + 2) * (int(self.state.partitions["held_n"][partition]) + 2))
+        verbs.release(self.state, partition)
         self._tell()
 
     def resume(self, partition: int) -> None:
         """A source partition emits what arrived before now, a timer what it did not at the instants before now."""
         every = self._plan.operators[self._cluster.partition_operator[partition]].timer_ns
         if every:
-            self._room((int(self.s.run["fan_out"][0]) + 2) * (self._clock.now_ns() // every + 1))
-            verbs.resume_timer(self.s, partition)
+            self._room((int(self.state.options["fan_out"]) + 2) * (self._clock.now_ns() // every + 1))
+            verbs.resume_timer(self.state, partition)
             self._tell()
             return
-        source = int(np.flatnonzero(self.s.sources["partition"] == partition)[0])
-        b = self.s.sources[source]
-        self._room((int(self.s.run["fan_out"][0]) + 2) * (int(b["arrived"] - b["emitted"]) + 1))
-        verbs.resume(self.s, source)
+        source = int(np.flatnonzero(self.state.sources["partition"] == partition)[0])
+        b = self.state.sources[source]
+        self._room((int(self.state.options["fan_out"]) + 2) * (int(b["arrived"] - b["emitted"]) + 1))
+        verbs.resume(self.state, source)
         self._tell()
 
     def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
         """Send all that is kept for the receiver again."""
-        self._room(int(self.s.partitions["kept_rows"][sender]) + 3)
-        tuples, size = verbs.replay_between(self.s, sender, receiver, turn)
+        self._room(int(self.state.partitions["kept_rows"][sender]) + 3)
+        tuples, size = verbs.replay_between(self.state, sender, receiver, turn)
         return int(tuples), int(size)
 
     def work(self, task: int, ns: int, token: int) -> None:
         """Occupy the task for a time, ahead of its queue."""
-        self._room(int(self.s.run["fan_out"][0]) + 2)
-        verbs.work(self.s, task, ns, token)
+        self._room(int(self.state.options["fan_out"]) + 2)
+        verbs.work(self.state, task, ns, token)
         self._tell()
 
     def speed(self, host: int, share: float) -> None:
         """Others take this share of the host's CPU from now on."""
         pace = pace_of(share)
-        self.s.run["paced"] = self.s.run["paced"][0] or pace != FULL
+        self.state.options["paced"] = self.state.options["paced"] or pace != FULL
         self._room(2)
         if pace != FULL:
-            self.s.extend()
-        sharing.set_pace(self.s, host, pace)
+            self.state.extend()
+        sharing.set_pace(self.state, host, pace)
 
     def stop_counting_replays(self, partition: int) -> tuple[int, int]:
         """`replayed` of the partition now; its replayed tuples are not counted any more."""
         found = self.replayed(partition)
-        self.s.partitions["replay_task"][partition] = NONE
+        self.state.partitions["replay_task"][partition] = NONE
         return found
 
     # -- questions
 
     def replayed(self, partition: int) -> tuple[int, int]:
         """(replayed tuples that are not processed yet, when the last was)."""
-        u = self.s.partitions[partition]
+        u = self.state.partitions[partition]
         return int(u["replay_pending"]), int(u["replayed_at"])
 
     def checkpoint_host(self, partition: int) -> int | None:
-        """Who holds the stored checkpoint."""
-        u = self.s.partitions[partition]
+        """Return who holds the stored checkpoint."""
+        u = self.state.partitions[partition]
         return int(u["stored_checkpoint_host"]) if u["stored"] else None
 
     def checkpoint_bytes(self, partition: int) -> int:
-        """Size of all that a restore reads."""
-        u = self.s.partitions[partition]
+        """Return the size of all that a restore reads."""
+        u = self.state.partitions[partition]
         return int(u["stored_bytes"]) if u["stored"] else 0
 
     def senders(self, partition: int) -> list[int]:
-        """Partitions that keep outputs for this one."""
-        return [int(found) for found in verbs.partners(self.s, partition, True)]
+        """Return the partitions that keep outputs for this one."""
+        return [int(found) for found in verbs.partners(self.state, partition, True)]
 
     def receivers(self, partition: int) -> list[int]:
-        """Partitions that this one keeps outputs for."""
-        return [int(found) for found in verbs.partners(self.s, partition, False)]
+        """Return the partitions that this one keeps outputs for."""
+        return [int(found) for found in verbs.partners(self.state, partition, False)]
 
     def empty(self, task: int) -> bool:
-        """Whether nothing waits at the task and nothing is served."""
-        return bool(service.is_empty(self.s, task))
+        """Return whether nothing waits at the task and nothing is served."""
+        return bool(service.is_empty(self.state, task))
 
     def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
-        """When the last tuple under way to the task from these operators arrives."""
+        """Return when the last tuple under way to the task from these operators arrives."""
         marked = np.zeros(len(self._plan.operators), np.bool_)
         marked[list(operators)] = True
         self._now()
-        last = int(verbs.last_arrival(self.s, task, marked, self.sendings() if before is None else before))
+        last = int(verbs.last_arrival(self.state, task, marked, self.sendings() if before is None else before))
         return None if last == NONE else last
 
     def sendings(self) -> int:
-        """A number that grows with whatever is sent."""
-        return int(self.s.run["serial"][0])
+        """Return a number that grows with whatever is sent."""
+        return int(self.state.clock["serial"])
 
     def watch(self, tasks: Collection[int]) -> None:
         """Exactly these tasks are watched."""
-        verbs.watch(self.s, np.array(sorted(tasks), np.int64))
+        verbs.watch(self.state, np.array(sorted(tasks), np.int64))
 
     # -- the store, checkpoints
 
     def fetch_ns(self, size_bytes: int) -> int:
-        """When so many bytes from the remote store have arrived."""
+        """Return when so many bytes from the remote store have arrived."""
         self._now()
-        return int(channels.remote_departure(self.s, size_bytes)) + self._plan.latency_ns
+        return int(channels.remote_departure(self.state, size_bytes)) + self._plan.latency_ns
 
     def start_checkpoints(self, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
         """Take checkpoints of these partitions each interval."""
         if not partitions:
             return
-        self.s.round_partitions = np.array(partitions, np.int64)
-        self.s.round_offsets = np.array(offsets_ns, np.int64)
-        run = self.s.run
-        run["interval"], run["round_begin"], run["round_next"] = interval_ns, interval_ns, 0
+        self.state.round_partitions = np.array(partitions, np.int64)
+        self.state.round_offsets = np.array(offsets_ns, np.int64)
+        (
+            self.state.checkpointing["interval"],
+            self.state.checkpointing["round_begin"],
+            self.state.checkpointing["round_next"],
+        ) = (
+            interval_ns,
+            interval_ns,
+            0,
+        )
         self._clock.process(self._start(interval_ns + int(offsets_ns[0]), ROUND, 0))

@@ -8,21 +8,15 @@ import numpy as np
 
 from sim.clock import SERVICE
 from sim.kernel.event_loop import events, fair_links, forgetting, hash_tables
+from sim.kernel.event_loop.buffers import CHUNK, NODE, NODES
+from sim.kernel.event_loop.codes import NEVER, NONE
+from sim.kernel.event_loop.entities import CORES, SOURCE_ARRIVAL, VISIT
+from sim.kernel.event_loop.events import EVENT, OWN_EVENT, RING
+from sim.kernel.event_loop.fair_links import LANE, PARCEL
+from sim.kernel.event_loop.free_lists import TRANSFER
+from sim.kernel.event_loop.hash_tables import KEY, PAIR, POSITION
 from sim.kernel.event_loop.service_times import TOGETHER
-from sim.kernel.event_loop.state import (
-    CHUNK,
-    KEY,
-    NEVER,
-    NODE,
-    NODES,
-    NONE,
-    PAIR,
-    POSITION,
-    RING,
-    SOURCE_ARRIVAL,
-    TRANSFER,
-)
-from sim.kernel.event_loop.task_records import CORES, EVENT, LANE, OWN_EVENT, PARCEL, SERVICE_SHARE, VISIT
+from sim.kernel.event_loop.sharing import SERVICE_SHARE
 from sim.kernel.tools.memory_layout import extended, records
 from sim.kernel.tools.pointer import State
 
@@ -36,7 +30,7 @@ push = events.push
 
 
 def empty() -> dict[str, np.ndarray]:
-    """The pools and tables before anything is in them."""
+    """Return the pools and tables before anything is in them."""
     return {
         "heap": _without_events(_START),
         "own": np.zeros(0, OWN_EVENT),
@@ -70,7 +64,7 @@ def _without_events(room: int) -> np.ndarray:
 
 
 def arrivals(room: int) -> np.ndarray:
-    """An empty buffer of arrivals."""
+    """Return an empty buffer of arrivals."""
     return records(room, SOURCE_ARRIVAL)
 
 
@@ -80,7 +74,7 @@ def _vacant(table: np.ndarray) -> np.ndarray:
 
 
 def longer(array: np.ndarray, room: int, used: int | None = None) -> np.ndarray:
-    """The same with at least so many places, and at least twice as many as before.
+    """Return the same with at least so many places, and at least twice as many as before.
 
     Of places that are not in use nothing is copied: zeros that nobody writes take no memory.
     """
@@ -96,206 +90,198 @@ def chained(links: np.ndarray, old: int, free: int) -> None:
     links[-1] = free
 
 
-def grown(s: State, need: int, burst: int = 0) -> None:
+def more_places(state: State, name: str, need: int) -> None:
+    """Make room for so many items of a pool of that name."""
+    pool, old = getattr(state, f"{name}_pool"), getattr(state, f"{name}s")
+    missing = need - int(pool["left"])
+    if missing > 0:
+        made = longer(old, old.shape[0] + missing)
+        chained(made["next"], old.shape[0], int(pool["free"]))
+        pool["free"] = old.shape[0]
+        pool["left"] += made.shape[0] - old.shape[0]
+        setattr(state, f"{name}s", made)
+
+
+def grown(state: State, need: int, burst: int = 0) -> None:
     """Make room for `need` tuples and events, and rows of control.
 
     `burst` is how many more are sent, and not processed, at the end of windows.
     """
-    run, sent = s.run, need + burst
-    for pool, left, head in (
-        ("visits", "visits_left", "free_visit"),
-        ("transfers", "transfers_left", "free_transfer"),
-        ("notes", "notes_left", "free_note"),
-    ):
-        missing = (need if pool == "transfers" else sent) - int(run[left][0])
-        if missing > 0:
-            old = getattr(s, pool)
-            made = longer(old, old.shape[0] + missing)
-            chained(made["next"], old.shape[0], int(run[head][0]))
-            run[head] = old.shape[0]
-            run[left] += made.shape[0] - old.shape[0]
-            setattr(s, pool, made)
-    missing = sent - int(run["nodes_left"][0])
+    sent = need + burst
+    for name in ("visit", "transfer", "note"):
+        more_places(state, name, need if name == "transfer" else sent)
+    missing = sent - int(state.node_pool["left"])
     if missing > 0:
-        before = s.nodes.shape[0] // NODES
-        made = longer(s.nodes, NODES * (before + missing))
-        chained(made["next"][::NODES], before, int(run["free_node"][0]))
-        run["free_node"] = before
-        run["nodes_left"] += made.shape[0] // NODES - before
-        s.nodes = made
-    if run["paced"][0] and s.services.shape[0] < s.visits.shape[0]:
-        s.services = longer(s.services, s.visits.shape[0])
-    _more_chunks(s, need)
-    if int(run["events"][0]) + sent > s.heap.shape[0]:
-        s.heap = longer(s.heap, int(run["events"][0]) + sent)
-    if int(run["pairs_used"][0]) + sent > s.pairs.shape[0]:
-        pairs = longer(s.pairs, int(run["pairs_used"][0]) + sent)
+        before = state.nodes.shape[0] // NODES
+        made = longer(state.nodes, NODES * (before + missing))
+        chained(made["next"][::NODES], before, int(state.node_pool["free"]))
+        state.node_pool["free"] = before
+        state.node_pool["left"] += made.shape[0] // NODES - before
+        state.nodes = made
+    if state.options["paced"] and state.services.shape[0] < state.visits.shape[0]:
+        state.services = longer(state.services, state.visits.shape[0])
+    _more_chunks(state, need)
+    if int(state.queue["in_heap"]) + sent > state.heap.shape[0]:
+        state.heap = longer(state.heap, int(state.queue["in_heap"]) + sent)
+    if int(state.tables["pairs"]) + sent > state.pairs.shape[0]:
+        pairs = longer(state.pairs, int(state.tables["pairs"]) + sent)
         index = np.full(power(2 * pairs.shape[0]), NONE, np.int32)
-        hash_tables.rehash_pairs(pairs, int(run["pairs_used"][0]), index)
-        s.pairs, s.pair_index = pairs, index
-    more_positions(s, need)
-    if 2 * (int(run["keys_used"][0]) + need) > s.keys.shape[0]:
-        made = _vacant(records(power(4 * (int(run["keys_used"][0]) + need)), KEY))
-        hash_tables.rehash_keys(s, made)
-        s.keys = made
-    if run["fair"][0]:
-        _more_lanes(s, sent)
-    _more_rows(s, need)
+        hash_tables.rehash_pairs(pairs, int(state.tables["pairs"]), index)
+        state.pairs, state.pair_index = pairs, index
+    more_positions(state, need)
+    if 2 * (int(state.tables["keys"]) + need) > state.keys.shape[0]:
+        made = _vacant(records(power(4 * (int(state.tables["keys"]) + need)), KEY))
+        hash_tables.rehash_keys(state, made)
+        state.keys = made
+    if state.options["fair"]:
+        _more_lanes(state, sent)
+    _more_rows(state, need)
 
 
-def forget_ids(s: State, need: int) -> None:
+def forget_ids(state: State, need: int) -> None:
     """Where ids of `need` more tuples find no room, forget those that nobody can ask for.
 
     That takes as long as all that is kept or waits is large. So there is room afterwards for a part of that.
     """
-    run = s.run
-    if not run["forgets"][0] or (
-        run["chunks_left"][0] >= need and 2 * (run["positions_used"][0] + need) <= len(s.positions)
+    if not state.options["forgets_ids"] or (
+        state.chunk_pool["left"] >= need and 2 * (state.tables["positions"] + need) <= len(state.positions)
     ):
         return
-    forgetting.forget(s)
-    looked_at = (s.visits.shape[0] + s.nodes.shape[0] + s.pairs.shape[0] + s.partitions.shape[0]) // _PART
-    _more_chunks(s, need + max(s.log_next.shape[0] // 2, looked_at // CHUNK))
-    if not run["clean"][0]:
-        more_positions(s, need + max(s.positions.shape[0] // 4, looked_at))
+    forgetting.forget(state)
+    looked_at = (
+        state.visits.shape[0] + state.nodes.shape[0] + state.pairs.shape[0] + state.partitions.shape[0]
+    ) // _PART
+    _more_chunks(state, need + max(state.log_next.shape[0] // 2, looked_at // CHUNK))
+    if not state.ids["clean"]:
+        more_positions(state, need + max(state.positions.shape[0] // 4, looked_at))
 
 
-def _more_chunks(s: State, need: int) -> None:
-    run = s.run
-    missing = need - int(run["chunks_left"][0])
+def _more_chunks(state: State, need: int) -> None:
+    missing = need - int(state.chunk_pool["left"])
     if missing > 0:
-        before = s.log_next.shape[0]
-        links = longer(s.log_next, before + missing)
-        chained(links, before, int(run["free_chunk"][0]))
-        run["free_chunk"] = before
-        run["chunks_left"] += links.shape[0] - before
+        before = state.log_next.shape[0]
+        links = longer(state.log_next, before + missing)
+        chained(links, before, int(state.chunk_pool["free"]))
+        state.chunk_pool["free"] = before
+        state.chunk_pool["left"] += links.shape[0] - before
         log = np.zeros(links.shape[0] * CHUNK, np.uint64)
-        log[: s.log.shape[0]] = s.log
-        s.log, s.log_next, s.log_newest = log, links, longer(s.log_newest, links.shape[0])
+        log[: state.log.shape[0]] = state.log
+        state.log, state.log_next, state.log_newest = log, links, longer(state.log_newest, links.shape[0])
 
 
-def more_positions(s: State, need: int) -> None:
+def more_positions(state: State, need: int) -> None:
     """Make room for the positions of `need` more tuples."""
-    used = int(s.run["positions_used"][0]) + need
-    if 2 * used > s.positions.shape[0]:
+    used = int(state.tables["positions"]) + need
+    if 2 * used > state.positions.shape[0]:
         made = _vacant(records(power(3 * used), POSITION))
-        hash_tables.rehash_positions(s.positions, made)
-        s.positions = made
+        hash_tables.rehash_positions(state.positions, made)
+        state.positions = made
 
 
-def _more_lanes(s: State, need: int) -> None:
-    run = s.run
-    missing = need - int(run["parcels_left"][0])
-    if missing > 0:
-        before = s.parcels.shape[0]
-        parcels = longer(s.parcels, before + missing)
-        chained(parcels["next"], before, int(run["free_parcel"][0]))
-        run["free_parcel"] = before
-        run["parcels_left"] += parcels.shape[0] - before
-        s.parcels = parcels
-    used = int(run["lanes_used"][0])
-    if used + need > s.lanes.shape[0]:
-        lanes = longer(s.lanes, used + need)
+def _more_lanes(state: State, need: int) -> None:
+    more_places(state, "parcel", need)
+    used = int(state.fair_links["lanes"])
+    if used + need > state.lanes.shape[0]:
+        lanes = longer(state.lanes, used + need)
         index = np.full(power(2 * lanes.shape[0]), NONE, np.int32)
         fair_links.rehash_lanes(lanes, used, index)
-        s.lanes, s.lane_index = lanes, index
+        state.lanes, state.lane_index = lanes, index
 
 
-def _more_rows(s: State, need: int) -> None:
-    run = s.run
-    if int(run["checkpoint_rows"][0]) + need > s.checkpoint_rows.shape[0]:
-        s.checkpoint_rows = longer(s.checkpoint_rows, int(run["checkpoint_rows"][0]) + need)
-    if int(run["message_rows"][0]) + 16 > s.message_rows.shape[0]:
-        s.message_rows = longer(s.message_rows, 0)
-    visits, dropped, told = s.visits.shape[0], int(run["dropped_rows"][0]), int(run["notices"][0])
-    if dropped + visits > s.dropped_rows.shape[0]:
-        s.dropped_rows = longer(s.dropped_rows, dropped + visits, dropped)
-    if told + visits > s.notices.shape[0]:
-        s.notices = longer(s.notices, told + visits, told)
+def _more_rows(state: State, need: int) -> None:
+    if int(state.checkpointing["rows"]) + need > state.checkpoint_rows.shape[0]:
+        state.checkpoint_rows = longer(state.checkpoint_rows, int(state.checkpointing["rows"]) + need)
+    if int(state.messages["rows"]) + 16 > state.message_rows.shape[0]:
+        state.message_rows = longer(state.message_rows, 0)
+    visits, dropped, told = state.visits.shape[0], int(state.drops["rows"]), int(state.told["count"])
+    if dropped + visits > state.dropped_rows.shape[0]:
+        state.dropped_rows = longer(state.dropped_rows, dropped + visits, dropped)
+    if told + visits > state.notices.shape[0]:
+        state.notices = longer(state.notices, told + visits, told)
 
 
 def power(least: int) -> int:
-    """The smallest power of two that is not less."""
+    """Return the smallest power of two that is not less."""
     return 1 << max(1, (least - 1).bit_length())
 
 
-def with_rule(s: State) -> None:
+def with_rule(state: State) -> None:
     """Make room for one more rule of a task."""
-    if int(s.run["free_rule"][0]) == NONE:
-        old = s.rules.shape[0]
-        made = longer(s.rules, old + 1)
+    if int(state.rule_pool["free"]) == NONE:
+        old = state.rules.shape[0]
+        made = longer(state.rules, old + 1)
         chained(made["next"], old, NONE)
-        s.run["free_rule"], s.rules = old, made
+        state.rule_pool["free"], state.rules = old, made
 
 
-def with_partition(s: State, partition: int) -> None:
+def with_partition(state: State, partition: int) -> None:
     """Make room for a partition with this number."""
-    if partition >= s.partitions.shape[0]:
-        s.partitions = extended(s.partitions, partition + 1)
+    if partition >= state.partitions.shape[0]:
+        state.partitions = extended(state.partitions, partition + 1)
 
 
-def with_actions(s: State, timed: np.ndarray) -> int:
+def with_actions(state: State, timed: np.ndarray) -> int:
     """Put timed actions behind those there are; the number of the first."""
-    first = s.timed.shape[0]
-    s.timed = np.concatenate([s.timed, timed])
+    first = state.timed.shape[0]
+    state.timed = np.concatenate([state.timed, timed])
     return first
 
 
-def with_task(s: State, task: int) -> None:
+def with_task(state: State, task: int) -> None:
     """Make room for a task with this number."""
-    if task >= s.tasks.shape[0]:
-        s.tasks = longer(s.tasks, task + 1)
-    if task >= s.own.shape[0]:
-        _more_own(s, task + 1)
+    if task >= state.tasks.shape[0]:
+        state.tasks = longer(state.tasks, task + 1)
+    if task >= state.own.shape[0]:
+        _more_own(state, task + 1)
 
 
-def _more_own(s: State, tasks: int) -> None:
+def _more_own(state: State, tasks: int) -> None:
     """Room for the own events of so many tasks; an instant that is too far away now goes to the heap."""
-    run, old, leaves = s.run, s.own.shape[0], power(tasks)
+    old, leaves = state.own.shape[0], power(tasks)
     bits = leaves.bit_length() - 1
     if bits % 2:  # a power of four
         bits, leaves = bits + 1, 2 * leaves
-    before, held = int(run["task_bits"][0]), s.tournament[old:]
+    before, held = int(state.queue["task_bits"]), state.tournament[old:]
     places = np.flatnonzero(held != NEVER)
     times, whose = held[places] >> before, held[places] & (old - 1)
     horizon = 1 << (62 - bits)
     far = times >= horizon
-    if int(run["events"][0]) + int(far.sum()) > s.heap.shape[0]:
-        s.heap = longer(s.heap, int(run["events"][0]) + int(far.sum()))
+    if int(state.queue["in_heap"]) + int(far.sum()) > state.heap.shape[0]:
+        state.heap = longer(state.heap, int(state.queue["in_heap"]) + int(far.sum()))
     for place, time, task in zip(places[far].tolist(), times[far].tolist(), whose[far].tolist(), strict=True):
-        e = s.own[place]
-        push(s, time, SERVICE + task, int(e["seq"]), int(e["kind"]), int(e["ref"]))
+        e = state.own[place]
+        push(state, time, SERVICE + task, int(e["seq"]), int(e["kind"]), int(e["ref"]))
     own, tournament = records(leaves, OWN_EVENT), np.full(2 * leaves, NEVER)
-    own[:old] = s.own
+    own[:old] = state.own
     tournament[leaves + places[~far]] = (times[~far] << bits) + whose[~far]
     events.build_tournament(tournament)
-    s.own, s.tournament = own, tournament
-    run["task_bits"], run["horizon"] = bits, horizon
+    state.own, state.tournament = own, tournament
+    state.queue["task_bits"], state.queue["horizon"] = bits, horizon
 
 
-def with_cores(s: State, count: int) -> int:
-    """The number of so many more cores that nobody shares yet."""
-    number = s.cores.shape[0]
+def with_cores(state: State, count: int) -> int:
+    """Return the number of so many more cores that nobody shares yet."""
+    number = state.cores.shape[0]
     made = np.zeros(number + 1, CORES)
-    made[:number] = s.cores
+    made[:number] = state.cores
     made[number] = (count, NONE, NONE)
-    s.cores = made
+    state.cores = made
     return number
 
 
-def refilled(s: State, source: int, stream: ArrivalStream) -> None:
+def refilled(state: State, source: int, stream: ArrivalStream) -> None:
     """The next block of arrivals behind those that are not emitted yet."""
-    b = s.sources[source]
+    b = state.sources[source]
     begin, room, first = int(b["offset"]), int(b["room"]), int(b["emitted"])
     place = begin - int(b["base"])
-    kept = s.arrivals[place + first : place + int(b["have"])].copy()
+    kept = state.arrivals[place + first : place + int(b["have"])].copy()
     if kept.shape[0] + stream.block > room:
-        begin, room = s.arrivals.shape[0], 2 * (kept.shape[0] + stream.block)
+        begin, room = state.arrivals.shape[0], 2 * (kept.shape[0] + stream.block)
         arrivals_ = records(begin + room, SOURCE_ARRIVAL)
-        arrivals_[:begin] = s.arrivals
-        s.arrivals = arrivals_
+        arrivals_[:begin] = state.arrivals
+        state.arrivals = arrivals_
         b["offset"], b["room"] = begin, room
     end = begin + kept.shape[0]
-    s.arrivals[begin:end] = kept
-    found = stream.fill(s.arrivals[end : begin + room])
+    state.arrivals[begin:end] = kept
+    found = stream.fill(state.arrivals[end : begin + room])
     b["base"], b["have"], b["more"] = first, first + kept.shape[0] + found, found > 0

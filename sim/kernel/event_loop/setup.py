@@ -9,49 +9,66 @@ from models.scenario.key_groups import groups_of_keys
 from models.units import to_ns
 from sim.control.cluster import Cluster, RunPlan
 from sim.draws import code_of
-from sim.kernel.event_loop.event_time_setup import operator_fields
-from sim.kernel.event_loop.hash_tables import FIRST_KEYS, SPREAD
-from sim.kernel.event_loop.state import (
+from sim.kernel.event_loop.codes import (
     BROADCAST,
-    EDGE,
     FIXED,
     FORWARD,
     GROUPED,
     KEYED,
     NO_STATE,
     NONE,
-    OPERATOR,
-    PARTITION,
     PER_KEY,
     PER_TUPLE,
     RECENT,
-    RUN,
     SHUFFLE,
-    SOURCE,
 )
-from sim.kernel.event_loop.task_records import CORES, HOST, TASK
+from sim.kernel.event_loop.entities import CORES, EDGE, HOST, OPERATOR, PARTITION, SOURCE, TASK
+from sim.kernel.event_loop.event_time_setup import operator_fields
+from sim.kernel.event_loop.hash_tables import FIRST_KEYS, SPREAD
 from sim.kernel.tools.draws import OPERATOR_DRAWS, pack_draws
 from sim.kernel.tools.memory_layout import records
 from sim.operator_plan import OperatorPlan
 from sim.pace import FAR_NS, FULL
 
+# What the plan fixes. The kernel only reads it; Python raises `paced` and `special` when a verb asks for more.
+OPTIONS = np.dtype(
+    [
+        ("latency", "i8"),
+        ("fan_out", "i8"),  # most tuples that one service can send
+        ("warmup", "i8"),
+        ("duplicate_ns", "i8"),  # time that dropping a duplicate takes
+        ("drops_duplicates", "u1"),
+        ("keeps_outputs", "u1"),  # for replay
+        ("logs_ids", "u1"),  # of applied tuples: a host may fail
+        ("forgets_ids", "u1"),  # that nobody can ask for again
+        ("always_full", "u1"),  # checkpoints hold the whole state
+        ("remote_store", "u1"),
+        ("paced", "u1"),  # some host has services whose pace changes: `services` has a place for each visit
+        ("bounded", "u1"),  # a queue has a bound
+        ("fair", "u1"),  # links are shared evenly
+        ("special", "u1"),  # bounded queues, fair links, or partitions that are muted or have further instances
+        ("counts_load", "u1"),  # what each partition does is counted
+    ],
+    align=True,
+)
 
-def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """The one record of counters (1,)."""
+
+def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Return what the plan fixes (1,)."""
     tolerance = plan.scenario.fault_tolerance
-    made = np.zeros(1, RUN)
-    made["latency"] = plan.latency_ns
-    made["drops"], made["replays"] = plan.drops_duplicates, plan.replays
-    made["logs"], made["clean"] = plan.may_fail, 1
-    made["full_kind"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
-    made["remote_rate"] = tolerance.remote_bytes_per_s or 0.0
-    made["warmup"] = to_ns(plan.scenario.warmup_s)
+    made = np.zeros(1, OPTIONS)
+    made["latency"], made["warmup"] = plan.latency_ns, to_ns(plan.scenario.warmup_s)
+    made["drops_duplicates"], made["keeps_outputs"], made["logs_ids"] = (
+        plan.drops_duplicates,
+        plan.replays,
+        plan.may_fail,
+    )
+    made["duplicate_ns"] = plan.duplicate_ns
+    made["forgets_ids"] = plan.may_fail and plan.drops_duplicates and not has_event_time(plan)
+    made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
     made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)
-    made["free_parcel"] = NONE
-    for name in ("free_visit", "free_node", "free_chunk", "free_transfer", "free_note", "dispatch", "asked", "refill"):
-        made[name] = NONE
-    made["duplicate"] = plan.duplicate_ns
-    made["free_rule"] = made["acting"] = made["vacant"] = NONE
+    made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
+    made["counts_load"] = plan.counts_load
     most = 1
     for index, operator in enumerate(operators):
         own = edges[operator["first_edge"] : operator["first_edge"] + operator["edges"]]
@@ -59,14 +76,11 @@ def global_record(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np
         outputs = 1 if operator["is_source"] else int(np.ceil(plan.operators[index].description.selectivity))
         most = max(most, targets * outputs)
     made["fan_out"] = most
-    made["counts_load"] = plan.counts_load
-    made["forgets"] = plan.may_fail and plan.drops_duplicates and not has_event_time(plan)
-    made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
     return made
 
 
 def needs_more(plan: RunPlan) -> bool:
-    """Whether the run has more than tuples that are served first come first served, and their checkpoints.
+    """Return whether the run has more than tuples that are served first come first served, and their checkpoints.
 
     Counting what each key group does is more, too.
     """
@@ -75,7 +89,7 @@ def needs_more(plan: RunPlan) -> bool:
 
 
 def has_event_time(plan: RunPlan) -> bool:
-    """Whether there are windows, timers, or states of the last time."""
+    """Return whether there are windows, timers, or states of the last time."""
     return any(_has_event_time(operator) for operator in plan.operators)
 
 
@@ -85,7 +99,7 @@ def _has_event_time(operator: OperatorPlan) -> bool:
 
 
 def operator_records(plan: RunPlan) -> np.ndarray:
-    """What is fixed about each operator (n_operators,)."""
+    """Return the records of the operators (n_operators,)."""
     made = np.zeros(len(plan.operators), OPERATOR)
     edge = 0
     for record, operator in zip(made, plan.operators, strict=True):
@@ -113,7 +127,7 @@ def operator_records(plan: RunPlan) -> np.ndarray:
 
 
 def edge_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
-    """What is fixed about each edge (n_edges,), and the key groups of keys that they refer to."""
+    """Return the records of the edges (n_edges,), and the key groups of keys that they refer to."""
     kinds = {"broadcast": BROADCAST, "forward": FORWARD, "shuffle": SHUFFLE}
     rows, tables, offset = [], [], 0
     for operator in plan.operators:
@@ -139,7 +153,7 @@ def edge_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
-    """The laws of each operator's draws (n_operators,), and the cumulative weights that they refer to."""
+    """Return the laws of each operator's draws (n_operators,), and the cumulative weights that they refer to."""
     records = np.zeros(len(plan.operators), OPERATOR_DRAWS)
     cumulative, offset = [np.ones(1)], 1
     for index, operator in enumerate(plan.operators):
@@ -152,7 +166,7 @@ def draw_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
 
 
 def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
-    """The hosts (n_hosts,), and the cores that the tasks of a host share."""
+    """Return the hosts (n_hosts,), and the cores that the tasks of a host share."""
     hosts = records(len(plan.host_groups), HOST)
     cores = np.zeros(max(1, len(hosts)), CORES)
     cores["first"] = cores["last"] = NONE
@@ -170,7 +184,7 @@ def host_records(plan: RunPlan) -> tuple[np.ndarray, np.ndarray]:
 
 
 def partition_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
-    """The partitions (n_partitions,), live and empty."""
+    """Return the partitions (n_partitions,), live and empty."""
     partitions = records(len(cluster.partition_task), PARTITION)
     for name in ("held_head", "held_tail", "log_first", "log_last", "out_pair", "in_pair", "replay_task"):
         partitions[name] = NONE
@@ -192,7 +206,7 @@ def partition_records(plan: RunPlan, cluster: Cluster) -> np.ndarray:
 
 
 def _first_keys(plan: RunPlan, cluster: Cluster) -> list[int]:
-    """Where the keys of each partition begin in a table of keys.
+    """Return where the keys of each partition begin in a table of keys.
 
     Of an operator that gets its tuples by key each key has one partition, so that all its partitions have one range
     together. Else each partition has a range somewhere.
@@ -211,12 +225,12 @@ def _first_keys(plan: RunPlan, cluster: Cluster) -> list[int]:
 
 
 def task_records(room: int) -> np.ndarray:
-    """Room for tasks."""
+    """Return room for tasks."""
     return records(room, TASK)
 
 
 def source_records(plan: RunPlan, cluster: Cluster, room: int) -> np.ndarray:
-    """One record for each source partition, with an empty buffer of `room` arrivals."""
+    """Return one record for each source partition, with an empty buffer of `room` arrivals."""
     own = [
         partition for partition, operator in enumerate(cluster.partition_operator) if plan.operators[operator].is_source
     ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sim.kernel.event_loop.backpressure import PORTION, emit_later
+from sim.kernel.event_loop.codes import CREATE, NONE
 from sim.kernel.event_loop.emitting import emit_arrivals, emit_one
 from sim.kernel.event_loop.events import push_own
-from sim.kernel.event_loop.state import CREATE, NONE
 from sim.kernel.tools.arrays import prefetch
 from sim.kernel.tools.compiling import inlined, kernel, noinline
 from sim.kernel.tools.pointer import State
@@ -14,92 +14,98 @@ _AHEAD = 8  # arrivals
 
 
 @inlined
-def is_single(s: State, source: int, time: int) -> bool:
-    """Whether one tuple arrives at this instant, nothing waits, and the next arrival is in the buffer: the rule."""
-    b = s.sources[source]
+def is_single(state: State, source: int, time: int) -> bool:
+    """Return True for the usual case: one tuple arrives now, none waits, and the next arrival is in the buffer."""
+    b = state.sources[source]
     following = b.arrived + 1
     in_buffer = b.emitted == b.arrived and following < b.have
-    return bool(in_buffer and s.arrivals[b.offset + following - b.base].time > time)
+    return bool(in_buffer and state.arrivals[b.offset + following - b.base].time > time)
 
 
 @kernel
-def has_arrivals(s: State, source: int, time: int) -> bool:
-    """Whether the buffer holds all arrivals of this instant, and the first after it if there is one."""
-    b = s.sources[source]
-    return not b.more or s.arrivals[b.offset + b.have - 1 - b.base].time > time
+def has_arrivals(state: State, source: int, time: int) -> bool:
+    """Return whether the buffer holds all arrivals of this instant, and the first after it if there is one."""
+    b = state.sources[source]
+    return not b.more or state.arrivals[b.offset + b.have - 1 - b.base].time > time
 
 
 @kernel
-def waiting_arrivals(s: State, source: int) -> int:
-    """Arrivals that are not emitted, up to all of the next instant."""
-    b = s.sources[source]
-    t = s.tasks[s.partitions[b.partition].task]
-    if s.extended and (t.unsent_head != NONE or t.paused_until != 0):
+def waiting_arrivals(state: State, source: int) -> int:
+    """Return the arrivals that are not emitted, up to all of the next instant."""
+    b = state.sources[source]
+    t = state.tasks[state.partitions[b.partition].task]
+    if state.extended and (t.unsent_head != NONE or t.paused_until != 0):
         return 0
     last = b.offset - b.base
-    time, upto = s.arrivals[last + b.arrived].time, b.arrived
-    while upto < b.have and s.arrivals[last + upto].time == time:
+    time, upto = state.arrivals[last + b.arrived].time, b.arrived
+    while upto < b.have and state.arrivals[last + upto].time == time:
         upto += 1
     return upto - b.emitted
 
 
 @inlined
-def handle_single_arrival(s: State, source: int, time: int) -> None:
+def handle_single_arrival(state: State, source: int, time: int) -> None:
     """The tuple of an instant at which one arrives."""
-    b = s.sources[source]
-    u = s.partitions[b.partition]
-    t = s.tasks[u.task]
-    if not u.live or (s.extended and (t.unsent_head != NONE or t.paused_until != 0)):
-        handle_arrivals(s, source, time)
+    b = state.sources[source]
+    u = state.partitions[b.partition]
+    t = state.tasks[u.task]
+    if not u.live or (state.extended and (t.unsent_head != NONE or t.paused_until != 0)):
+        handle_arrivals(state, source, time)
         return
     k = b.arrived
-    emit_one(s, source, k)
+    emit_one(state, source, k)
     b.arrived = k + 1
     place = b.offset + k + 1 - b.base
-    prefetch(s.arrivals, min(place + _AHEAD, s.arrivals.shape[0] - 1))
-    push_own(s, s.arrivals[place].time, u.task, CREATE, source)
+    prefetch(state.arrivals, min(place + _AHEAD, state.arrivals.shape[0] - 1))
+    push_own(state, state.arrivals[place].time, u.task, CREATE, source)
 
 
 @noinline
-def handle_arrivals(s: State, source: int, time: int) -> None:
+def handle_arrivals(state: State, source: int, time: int) -> None:
     """All tuples of one instant."""
-    b = s.sources[source]
+    b = state.sources[source]
     upto = b.arrived
-    while upto < b.have and s.arrivals[b.offset + upto - b.base].time == time:
+    while upto < b.have and state.arrivals[b.offset + upto - b.base].time == time:
         upto += 1
-    if s.partitions[b.partition].live:
-        emit_arrivals(s, source, upto)
+    if state.partitions[b.partition].live:
+        emit_arrivals(state, source, upto)
     b.arrived = upto
-    prefetch(s.arrivals, min(b.offset + upto - b.base + _AHEAD, s.arrivals.shape[0] - 1))
-    schedule_arrival(s, source)
+    prefetch(state.arrivals, min(b.offset + upto - b.base + _AHEAD, state.arrivals.shape[0] - 1))
+    schedule_arrival(state, source)
 
 
 @inlined
-def schedule_arrival(s: State, source: int) -> None:
+def schedule_arrival(state: State, source: int) -> None:
     """Set the event of the next arrival."""
-    b = s.sources[source]
+    b = state.sources[source]
     if b.arrived < b.have:
-        push_own(s, s.arrivals[b.offset + b.arrived - b.base].time, s.partitions[b.partition].task, CREATE, source)
+        push_own(
+            state,
+            state.arrivals[b.offset + b.arrived - b.base].time,
+            state.partitions[b.partition].task,
+            CREATE,
+            source,
+        )
 
 
 @kernel
-def emit_waiting(s: State, task: int) -> bool:
+def emit_waiting(state: State, task: int) -> bool:
     """Sources at the task emit what waits, what arrived first comes first; False if the rest needs more memory."""
     left = PORTION
-    while s.tasks[task].unsent_head == NONE and s.tasks[task].paused_until == 0:
+    while state.tasks[task].unsent_head == NONE and state.tasks[task].paused_until == 0:
         best, first = NONE, 0
-        for source in range(s.sources.shape[0]):
-            b = s.sources[source]
-            u = s.partitions[b.partition]
+        for source in range(state.sources.shape[0]):
+            b = state.sources[source]
+            u = state.partitions[b.partition]
             if u.task == task and u.live and b.emitted < b.arrived:
-                time = s.arrivals[b.offset + b.emitted - b.base].time
+                time = state.arrivals[b.offset + b.emitted - b.base].time
                 if best == NONE or time < first:
                     best, first = source, time
         if best == NONE:
             return True
         if left == 0:
-            emit_later(s, task)
+            emit_later(state, task)
             return False
         left -= 1
-        emit_arrivals(s, best, s.sources[best].emitted + 1)
+        emit_arrivals(state, best, state.sources[best].emitted + 1)
     return True

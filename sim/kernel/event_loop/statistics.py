@@ -1,4 +1,4 @@
-"""What each partition has done so far, for the control plane."""
+"""Statistics of each partition so far, for the control plane."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sim.kernel.tools.pointer import State
 
 
 @kernel
-def counted(s: State, partitions: int, rows: np.ndarray) -> int:
-    """Rows (partition, tuples, served, cpu, received, sent, state) of all partitions but those of sources; how many."""
+def counted(state: State, partitions: int, rows: np.ndarray) -> int:
+    """Write rows (partition, tuples, served, cpu, received, sent, state), sources left out, and return how many."""
     n = 0
     for partition in range(partitions):
-        u = s.partitions[partition]
+        u = state.partitions[partition]
         if not u.is_source:
             rows[n, 0] = partition
             rows[n, 1] = u.came
@@ -22,6 +22,6 @@ def counted(s: State, partitions: int, rows: np.ndarray) -> int:
             rows[n, 3] = u.cpu
             rows[n, 4] = u.received
             rows[n, 5] = u.sent
-            rows[n, 6] = state_bytes(s, partition) if u.live else 0
+            rows[n, 6] = state_bytes(state, partition) if u.live else 0
             n += 1
     return n

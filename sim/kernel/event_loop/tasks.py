@@ -1,19 +1,19 @@
-"""Tasks and the cores that serve them, first come first served and without interruption."""
+"""Tasks and the cores that serve them, first come first served and without interruption.
+
+A task has lists of items, linked by `next`: in front of the queue (replays, work for control), the queue, and what is
+in service, in the order of the starts. An item is in one list at a time. `ticket` says when it came to the host, so
+that of the tasks that share cores the one whose head came first goes on, less the lead of its priority.
+
+`is_plain` is the fast path, for a tuple with nothing special about it; `admit` does all cases, and is a call.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.event_loop.buffers import apply
-from sim.kernel.event_loop.channels import free_visit, send_output
-from sim.kernel.event_loop.events import push_own
-from sim.kernel.event_loop.hash_tables import position, prefetch_key, touch_key
-from sim.kernel.event_loop.outbox import leave_place
-from sim.kernel.event_loop.restoring import note_past
-from sim.kernel.event_loop.rows import record_delivery, record_visit
-from sim.kernel.event_loop.rules import held_by_rule, put_aside, turn
-from sim.kernel.event_loop.sharing import begin_service
-from sim.kernel.event_loop.state import (
+from sim.kernel.event_loop.buffers import apply, note_overdue
+from sim.kernel.event_loop.channels import send_output
+from sim.kernel.event_loop.codes import (
     BUNDLE,
     CALM,
     CRASHED,
@@ -30,6 +30,15 @@ from sim.kernel.event_loop.state import (
     REFUSED,
     TUPLE,
 )
+from sim.kernel.event_loop.events import next_serial, push_own
+from sim.kernel.event_loop.free_lists import free_visit
+from sim.kernel.event_loop.hash_tables import position, prefetch_key, touch_key
+from sim.kernel.event_loop.notices import notify
+from sim.kernel.event_loop.outbox import leave_place
+from sim.kernel.event_loop.restoring import note_past
+from sim.kernel.event_loop.rows import record_delivery, record_visit
+from sim.kernel.event_loop.rules import held_by_rule, put_aside, turn
+from sim.kernel.event_loop.sharing import begin_service
 from sim.kernel.event_loop.windows import enter, join, remember, side_of
 from sim.kernel.tools.arrays import prefetch
 from sim.kernel.tools.compiling import inlined, kernel, noinline
@@ -37,382 +46,394 @@ from sim.kernel.tools.draws import child_id, output_count, output_key, service_n
 from sim.kernel.tools.exponential import UNSURE
 from sim.kernel.tools.pointer import State
 
+DROPS = np.dtype([("rows", "i8")])
+
+
+DROPPED = np.dtype(
+    [("operator", "i8"), ("task", "i8"), ("arrival", "i8"), ("start", "i8"), ("at", "i8"), ("reason", "i8")], align=True
+)
+
 
 @kernel
-def is_empty(s: State, task: int) -> bool:
-    """Whether nothing waits at the task and nothing is served."""
-    t = s.tasks[task]
+def is_empty(state: State, task: int) -> bool:
+    """Return whether nothing waits at the task and nothing is served."""
+    t = state.tasks[task]
     lanes = t.front_head == NONE and t.queue_head == NONE and t.serving_head == NONE and t.unsent_head == NONE
     return lanes and t.hand_head == NONE and t.side_head == NONE and t.back_head == NONE
 
 
 @kernel
-def note_idle(s: State, task: int) -> None:
+def note_idle(state: State, task: int) -> None:
     """Tell that a watched task has nothing to do just now."""
-    if s.tasks[task].watched and is_empty(s, task):
-        s.notices[s.run[0].notices] = task
-        s.run[0].notices += 1
+    if state.tasks[task].watched and is_empty(state, task):
+        notify(state, task)
 
 
 @kernel
-def one_replayed(s: State, partition: int, task: int) -> None:
+def one_replayed(state: State, partition: int, task: int) -> None:
     """A replayed tuple was processed, recognised as a duplicate, or lost with its sender."""
-    u = s.partitions[partition]
+    u = state.partitions[partition]
     if u.replay_task == task:
         u.replay_pending -= 1
-        u.replayed_at = s.run[0].now
+        u.replayed_at = state.clock.now
         if u.replay_pending == 0:
-            note_idle(s, task)
+            note_idle(state, task)
 
 
 @kernel
-def drop(s: State, v: int, task: int, reason: int) -> None:
+def drop(state: State, visit: int, task: int, reason: int) -> None:
     """A tuple ends here, without effect; its place is not freed."""
-    run, e = s.run[0], s.visits[v]
-    row = s.dropped_rows[run.dropped_rows]
-    run.dropped_rows += 1
-    run.budget = 0  # there is room for as many at the next event only if that is seen to
-    row.operator = s.tasks[task].operator
+    e = state.visits[visit]
+    row = state.dropped_rows[state.drops.rows]
+    state.drops.rows += 1
+    state.room.budget = 0  # there is room for as many at the next event only if that is seen to
+    row.operator = state.tasks[task].operator
     row.task = task
     row.arrival = e.arrival if e.arrived else NONE
     row.start = e.start
-    row.at = run.now
+    row.at = state.clock.now
     row.reason = reason
     if e.replayed:
-        one_replayed(s, e.partition, task)
+        one_replayed(state, e.partition, task)
 
 
 @kernel
-def measure(s: State, v: int) -> None:
+def measure(state: State, visit: int) -> None:
     """A tuple was answered: how long that took from its arrival on; what is sent again was answered before."""
-    e = s.visits[v]
-    u = s.partitions[e.partition]
+    e = state.visits[visit]
+    u = state.partitions[e.partition]
     if u.muted or e.replayed:
         return
     if e.arrival >= u.measured_from:
-        u.longest = max(u.longest, s.run[0].now - e.arrival)
+        u.longest = max(u.longest, state.clock.now - e.arrival)
     if u.measured == CALM and e.start == e.arrival:
         u.measured = 0
 
 
 @inlined
-def apply_effect(s: State, v: int, task: int) -> None:
-    """What a tuple has done at its operator, but for its outputs."""
-    run, e = s.run[0], s.visits[v]
+def apply_effect(state: State, visit: int, task: int) -> None:
+    """Apply a tuple at its operator: row, state and log, but not its outputs."""
+    e = state.visits[visit]
     partition = e.partition
-    u = s.partitions[partition]
-    op = s.operators[u.operator]
-    record_visit(s, u.operator, task, e.arrival, e.start, run.now)
-    if s.extended and u.measured:
-        measure(s, v)
+    u = state.partitions[partition]
+    op = state.operators[u.operator]
+    record_visit(state, u.operator, task, e.arrival, e.start, state.clock.now)
+    if state.extended and u.measured:
+        measure(state, visit)
     if op.state_model == PER_KEY:
-        touch_key(s, partition, e.key, u.applied)
-    elif s.extended and op.state_model == RECENT:
-        remember(s, partition, e.created)
-    apply(s, partition, e.id, e.created, e.node)
+        touch_key(state, partition, e.key, u.applied)
+    elif state.extended and op.state_model == RECENT:
+        remember(state, partition, e.created)
+    apply(state, partition, e.id, e.created, e.node)
     if op.is_sink:
-        record_delivery(s, u.operator, e.created, run.now)
+        record_delivery(state, u.operator, e.created, state.clock.now)
 
 
 @inlined
-def complete(s: State, v: int, task: int) -> None:
+def complete(state: State, visit: int, task: int) -> None:
     """Effect and output of a tuple, at the end of its service."""
-    run, e = s.run[0], s.visits[v]
+    e = state.visits[visit]
     partition = e.partition
-    u = s.partitions[partition]
+    u = state.partitions[partition]
     operator = u.operator
-    op = s.operators[operator]
-    if s.extended and u.retired:  # while the tuple was in service
-        drop(s, v, task, MOVED)
+    op = state.operators[operator]
+    if state.extended and u.retired:  # it moved while the tuple was in service: the successor gets it once more
+        drop(state, visit, task, MOVED)
         return
     if (
-        run.drops
-        and not run.clean
-        and (e.arrived == REFUSED or (op.threads > 1 and position(s, partition, e.id) != NONE))
+        state.options.drops_duplicates
+        and not state.ids.clean
+        and (e.arrived == REFUSED or (op.threads > 1 and position(state, partition, e.id) != NONE))
     ):
-        drop(s, v, task, DUPLICATE)  # or a twin on another thread was first
+        drop(state, visit, task, DUPLICATE)  # or a twin on another thread was first
         return
-    apply_effect(s, v, task)
-    if s.extended and op.windowed:
-        if run.logs:
-            side = 0 if op.joins == NONE else side_of(s, op, e.origin)
-            note_past(s, partition, e.id, e.created, e.key, side)
+    # The effect first: what follows counts from the number of applied tuples, this one among them.
+    apply_effect(state, visit, task)
+    if state.extended and op.windowed:
+        if state.options.logs_ids:
+            side = 0 if op.joins == NONE else side_of(state, op, e.origin)
+            note_past(state, partition, e.id, e.created, e.key, side)
         if op.joins == NONE:
-            enter(s, partition, e.created, e.key)
+            enter(state, partition, e.created, e.key)
         else:
-            join(s, v)
+            join(state, visit)
     elif op.edges > 0:
-        draws = s.draws[operator]
+        draws = state.draws[operator]
         for index in range(output_count(draws, e.id)):
             child = child_id(e.id, op.code, index)
-            send_output(s, partition, child, e.created, output_key(draws, s.cumulative, child, e.key))
+            send_output(state, partition, child, e.created, output_key(draws, state.cumulative, child, e.key))
     if e.replayed:
-        one_replayed(s, partition, task)
+        one_replayed(state, partition, task)
 
 
 @kernel
-def hold(s: State, v: int) -> None:
+def hold(state: State, visit: int) -> None:
     """The partition of the tuple is not live: it waits aside."""
-    u = s.partitions[s.visits[v].partition]
-    s.visits[v].next = NONE
+    u = state.partitions[state.visits[visit].partition]
+    state.visits[visit].next = NONE
     if u.held_tail == NONE:
-        u.held_head = v
+        u.held_head = visit
     else:
-        s.visits[u.held_tail].next = v
-    u.held_tail = v
+        state.visits[u.held_tail].next = visit
+    u.held_tail = visit
     u.held_n += 1
 
 
 @inlined
-def serve(s: State, v: int, task: int, ns: int, kind: int) -> None:
+def serve(state: State, visit: int, task: int, ns: int, kind: int) -> None:
     """Begin a service, whose end is an event of this kind."""
-    run, t = s.run[0], s.tasks[task]
-    s.cores[t.cores].free -= 1
+    t = state.tasks[task]
+    state.cores[t.cores].free -= 1
     t.idle_threads -= 1
-    s.visits[v].next = NONE
+    state.visits[visit].next = NONE
     before = t.serving_tail
     if before == NONE:
-        t.serving_head = v
+        t.serving_head = visit
     else:
-        s.visits[before].next = v
-    t.serving_tail = v
-    if s.extended and s.hosts[t.host].paced and kind != PASSED:  # a watermark takes no work
-        begin_service(s, v, task, ns, before)
+        state.visits[before].next = visit
+    t.serving_tail = visit
+    # Where the pace of the host changes nobody knows yet when this ends: `sharing` sets events for the host instead.
+    if state.extended and state.hosts[t.host].paced and kind != PASSED:  # a watermark takes no work
+        begin_service(state, visit, task, ns, before)
         return
-    push_own(s, run.now + ns, task, kind, v)
+    push_own(state, state.clock.now + ns, task, kind, visit)
 
 
 @inlined
-def begin(s: State, v: int, task: int) -> None:
+def begin(state: State, visit: int, task: int) -> None:
     """Begin the service of a tuple."""
-    e, t = s.visits[v], s.tasks[task]
-    e.start = s.run[0].now
-    if s.operators[t.operator].state_model == PER_KEY:
-        prefetch_key(s, e.partition, e.key)
+    e, t = state.visits[visit], state.tasks[task]
+    e.start = state.clock.now
+    if state.operators[t.operator].state_model == PER_KEY:
+        prefetch_key(state, e.partition, e.key)
     ns = e.service
-    if ns == UNSURE:
-        ns = service_ns(s.draws[t.operator], e.id)
-    speed = s.hosts[t.host].speed
+    if ns == UNSURE:  # not drawn ahead, or so close to a rounding that only the exact law can say
+        ns = service_ns(state.draws[t.operator], e.id)
+    speed = state.hosts[t.host].speed
     if speed != 1.0:
         ns = max(1, np.int64(np.rint(ns / speed)))
-    serve(s, v, task, ns, END)
+    serve(state, visit, task, ns, END)
 
 
 @inlined
-def is_plain(s: State, v: int, task: int) -> bool:
-    """Whether an item whose turn has come is a tuple like most: neither held nor dropped, nor has it come twice."""
-    run, e = s.run[0], s.visits[v]
-    if e.kind != TUPLE or e.created < run.oldest or (run.drops and not run.clean):
+def is_plain(state: State, visit: int, task: int) -> bool:
+    """Return True if the item whose turn has come takes the fast path: a tuple not held, dropped or a duplicate."""
+    e = state.visits[visit]
+    if e.kind != TUPLE or e.created < state.ids.oldest or (state.options.drops_duplicates and not state.ids.clean):
         return False
-    u = s.partitions[e.partition]
-    if s.extended and (u.retired or s.tasks[task].rules != NONE):
+    u = state.partitions[e.partition]
+    if state.extended and (u.retired or state.tasks[task].rules != NONE):
         return False
     return bool(u.live)
 
 
 @inlined
-def pass_by(s: State, v: int, task: int) -> None:
+def pass_by(state: State, visit: int, task: int) -> None:
     """A tuple at a task without a service."""
-    e = s.visits[v]
-    op = s.operators[s.tasks[task].operator]
-    if is_plain(s, v, task) and op.edges == 0 and not e.replayed and not (s.extended and op.windowed):
-        e.start = s.run[0].now
-        apply_effect(s, v, task)
-        free_visit(s, v)
+    e = state.visits[visit]
+    op = state.operators[state.tasks[task].operator]
+    if is_plain(state, visit, task) and op.edges == 0 and not e.replayed and not (state.extended and op.windowed):
+        e.start = state.clock.now
+        apply_effect(state, visit, task)
+        free_visit(state, visit)
     else:
-        admit(s, v, task)
+        admit(state, visit, task)
 
 
 @noinline
-def admit(s: State, v: int, task: int) -> None:
+def admit(state: State, visit: int, task: int) -> None:
     """The item whose turn has come: serve it, hold it or drop it."""
-    run, e, t = s.run[0], s.visits[v], s.tasks[task]
-    if e.kind == TUPLE and e.created < run.oldest:
-        run.overdue += 1
+    e, t = state.visits[visit], state.tasks[task]
+    if e.kind == TUPLE and e.created < state.ids.oldest:
+        note_overdue(state)
+    # Items that are no tuples: a watermark, a message, tuples in a bundle, or work.
     if e.kind != TUPLE:
-        e.start = run.now
-        if s.extended and e.kind == MARK:
-            e.ticket = note_turn(s)
-        if s.extended and e.kind == MAIL and turn(s, v, task):
+        e.start = state.clock.now
+        if state.extended and e.kind == MARK:
+            e.ticket = note_turn(state)
+        if state.extended and e.kind == MAIL and turn(state, visit, task):
             return
-        if s.extended and e.kind == BUNDLE:
-            open_bundle(s, v, task)
+        if state.extended and e.kind == BUNDLE:
+            open_bundle(state, visit, task)
             return
-        serve(s, v, task, e.created, PASSED if e.kind == MARK else END)
+        serve(state, visit, task, e.created, PASSED if e.kind == MARK else END)
         return
-    if s.extended and s.partitions[e.partition].retired:
-        drop(s, v, task, MOVED)
-        free_visit(s, v)
-    elif s.extended and t.rules != NONE and held_by_rule(s, v, task):
-        put_aside(s, v, task)
-    elif not s.partitions[e.partition].live:
-        hold(s, v)
-    elif run.drops and not run.clean and position(s, e.partition, e.id) != NONE:
-        if run.duplicate > 0 and t.has_service:
-            e.start = run.now
+    # A tuple: its partition is over, a rule holds it, the partition is not live, or it has come before. The order
+    # matters: what is held is asked again when it is let go, and only a live partition knows its duplicates.
+    if state.extended and state.partitions[e.partition].retired:
+        drop(state, visit, task, MOVED)
+        free_visit(state, visit)
+    elif state.extended and t.rules != NONE and held_by_rule(state, visit, task):
+        put_aside(state, visit, task)
+    elif not state.partitions[e.partition].live:
+        hold(state, visit)
+    elif state.options.drops_duplicates and not state.ids.clean and position(state, e.partition, e.id) != NONE:
+        if state.options.duplicate_ns > 0 and t.has_service:
+            e.start = state.clock.now
             e.arrived = REFUSED
-            serve(s, v, task, run.duplicate, END)
+            serve(state, visit, task, state.options.duplicate_ns, END)
             return
-        drop(s, v, task, DUPLICATE)
-        free_visit(s, v)
+        drop(state, visit, task, DUPLICATE)
+        free_visit(state, visit)
     elif not t.has_service:
-        e.start = run.now
-        complete(s, v, task)
-        free_visit(s, v)
+        e.start = state.clock.now
+        complete(state, visit, task)
+        free_visit(state, visit)
     else:
-        begin(s, v, task)
+        begin(state, visit, task)
 
 
 @kernel
-def note_turn(s: State) -> int:
-    """A number as of a sending: what has a later one came up after this turn."""
-    number = s.run[0].serial
-    s.run[0].serial = number + 1
-    return number
+def note_turn(state: State) -> int:
+    """Return a number as of a sending: what has a later one came up after this turn."""
+    return next_serial(state)
 
 
 @kernel
-def open_bundle(s: State, v: int, task: int) -> None:
+def open_bundle(state: State, visit: int, task: int) -> None:
     """The turn of tuples that were sent again as one message: they come in front, behind what is there already."""
-    t = s.tasks[task]
+    t = state.tasks[task]
     t.queue_n += 1  # it was not counted: only tuples are
-    one = s.visits[v].created
-    free_visit(s, v)
+    one = state.visits[visit].created
+    free_visit(state, visit)
     while one != NONE:
-        e = s.visits[one]
+        e = state.visits[one]
         following = e.next
         if e.wire:
             e.wire = 0
-            e.ticket = ticket(s, t.host)
+            e.ticket = ticket(state, t.host)
             e.arrived = 1
-            append_in_front(s, one, task)
+            append_in_front(state, one, task)
         else:
-            free_visit(s, one)  # its sender died before it had left
+            free_visit(state, one)  # its sender died before it had left
         one = following
 
 
 @kernel
-def drop_bundle(s: State, v: int, task: int) -> None:
+def drop_bundle(state: State, visit: int, task: int) -> None:
     """The tuples of a bundle end with their receiver, but for those that had ended with their sender."""
-    one = s.visits[v].created
-    free_visit(s, v)
+    one = state.visits[visit].created
+    free_visit(state, visit)
     while one != NONE:
-        following = s.visits[one].next
-        if s.visits[one].wire:
-            s.visits[one].wire = 0
-            drop(s, one, task, CRASHED)
-        free_visit(s, one)
+        following = state.visits[one].next
+        if state.visits[one].wire:
+            state.visits[one].wire = 0
+            drop(state, one, task, CRASHED)
+        free_visit(state, one)
         one = following
 
 
 @kernel
-def append_in_front(s: State, v: int, task: int) -> None:
+def append_in_front(state: State, visit: int, task: int) -> None:
     """Ahead of the queue, behind what is already in front, whether the task has a service or not."""
-    t = s.tasks[task]
-    s.visits[v].next = NONE
+    t = state.tasks[task]
+    state.visits[visit].next = NONE
     if t.front_tail == NONE:
-        t.front_head = v
+        t.front_head = visit
     else:
-        s.visits[t.front_tail].next = v
-    t.front_tail = v
-    if s.visits[v].kind == TUPLE:
+        state.visits[t.front_tail].next = visit
+    t.front_tail = visit
+    if state.visits[visit].kind == TUPLE:
         t.front_n += 1
 
 
 @inlined
-def take_head(s: State, task: int) -> int:
+def take_head(state: State, task: int) -> int:
     """Take the first item off the lanes of the task, one of which must not be empty."""
-    t = s.tasks[task]
+    t = state.tasks[task]
     if t.front_head != NONE:
-        v = t.front_head
-        t.front_head = s.visits[v].next
+        visit = t.front_head
+        t.front_head = state.visits[visit].next
         if t.front_head == NONE:
             t.front_tail = NONE
-        if s.visits[v].kind == TUPLE:
+        if state.visits[visit].kind == TUPLE:
             t.front_n -= 1
-        return v
-    v = t.queue_head
-    t.queue_head = s.visits[v].next
-    prefetch(s.visits, max(0, t.queue_head))
+        return visit
+    visit = t.queue_head
+    t.queue_head = state.visits[visit].next
+    prefetch(state.visits, max(0, t.queue_head))
     if t.queue_head == NONE:
         t.queue_tail = NONE
     t.queue_n -= 1
-    if s.extended and t.places > 0 and s.visits[v].kind == TUPLE:
-        leave_place(s, task)
-    return v
+    if state.extended and t.places > 0 and state.visits[visit].kind == TUPLE:
+        leave_place(state, task)
+    return visit
 
 
 @noinline
-def dispatch(s: State, cores: int) -> None:
+def dispatch(state: State, cores: int) -> None:
     """Start services until no core is free or no task can go on."""
-    start_services(s, cores)
+    start_services(state, cores)
 
 
 @inlined
-def start_services(s: State, cores: int) -> None:
+def start_services(state: State, cores: int) -> None:
     """Start services until no core is free or no task can go on; by priority, then by arrival at the host."""
-    c = s.cores[cores]
+    c = state.cores[cores]
+    # Each turn goes along all tasks of the cores. There are few, and a heap of heads would change with each arrival.
     while c.free > 0:
         best, first = NONE, NEVER
         task = c.first
         while task != NONE:
-            t = s.tasks[task]
+            t = state.tasks[task]
             head = t.front_head if t.front_head != NONE else t.queue_head
-            turn = s.visits[max(0, head)].ticket - t.lead  # read in any case: whether something waits is hard to guess
+            turn = (
+                state.visits[max(0, head)].ticket - t.lead
+            )  # read in any case: whether something waits is hard to guess
             turn = NEVER if (head == NONE) | (t.idle_threads <= 0) else turn
             best = task if turn < first else best
             first = min(first, turn)
             task = t.next_on_cores
         if best == NONE:
             return
-        v = take_head(s, best)
-        if is_plain(s, v, best) and (not s.extended or s.tasks[best].has_service):
-            begin(s, v, best)
+        visit = take_head(state, best)
+        if is_plain(state, visit, best) and (not state.extended or state.tasks[best].has_service):
+            begin(state, visit, best)
         else:
-            admit(s, v, best)
+            admit(state, visit, best)
 
 
 @kernel
-def put_in_front(s: State, v: int, task: int) -> None:
+def put_in_front(state: State, visit: int, task: int) -> None:
     """Ahead of the queue, behind what is already in front; nothing is dispatched yet."""
-    t = s.tasks[task]
+    t = state.tasks[task]
     if not t.has_service:
-        admit(s, v, task)
+        admit(state, visit, task)
         return
-    append_in_front(s, v, task)
+    append_in_front(state, visit, task)
 
 
 @inlined
-def put_in_queue(s: State, v: int, task: int) -> None:
+def put_in_queue(state: State, visit: int, task: int) -> None:
     """Behind all others; nothing is dispatched yet."""
-    t = s.tasks[task]
-    s.visits[v].next = NONE
+    t = state.tasks[task]
+    state.visits[visit].next = NONE
     if t.queue_tail == NONE:
-        t.queue_head = v
+        t.queue_head = visit
     else:
-        s.visits[t.queue_tail].next = v
-    t.queue_tail = v
+        state.visits[t.queue_tail].next = visit
+    t.queue_tail = visit
     t.queue_n += 1
 
 
 @inlined
-def stop_serving(s: State, v: int, task: int) -> None:
+def stop_serving(state: State, visit: int, task: int) -> None:
     """Take an item off the list of those in service."""
-    t = s.tasks[task]
+    t = state.tasks[task]
     before, one = NONE, t.serving_head
-    while one != v:
-        before, one = one, s.visits[one].next
-    following = s.visits[v].next
+    while one != visit:
+        before, one = one, state.visits[one].next
+    following = state.visits[visit].next
     if before == NONE:
         t.serving_head = following
     else:
-        s.visits[before].next = following
-    if t.serving_tail == v:
+        state.visits[before].next = following
+    if t.serving_tail == visit:
         t.serving_tail = before
 
 
 @inlined
-def ticket(s: State, host: int) -> int:
-    """The next place in the order of arrivals at this host."""
-    s.hosts[host].tickets += 1
-    return s.hosts[host].tickets
+def ticket(state: State, host: int) -> int:
+    """Return the next place in the order of arrivals at this host."""
+    state.hosts[host].tickets += 1
+    return state.hosts[host].tickets

@@ -6,21 +6,22 @@ The visit of a watermark has its event time in `key`.
 from __future__ import annotations
 
 from sim.clock import ARRIVAL, RECEIVER
-from sim.kernel.event_loop.channels import departure, new_visit
-from sim.kernel.event_loop.events import push
+from sim.kernel.event_loop.channels import departure
+from sim.kernel.event_loop.codes import MARK, MARKED, NONE
+from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.fair_links import post
+from sim.kernel.event_loop.free_lists import new_visit
 from sim.kernel.event_loop.outbox import put_behind
-from sim.kernel.event_loop.state import MARK, MARKED, NONE
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.pointer import State
 
 
 @kernel
-def pass_mark(s: State, origin: int, task: int, event: int) -> None:
+def pass_mark(state: State, origin: int, task: int, event: int) -> None:
     """Send a watermark behind all that the task of origin has left to send."""
-    run, t = s.run[0], s.tasks[origin]
-    v = new_visit(s)
-    e = s.visits[v]
+    t = state.tasks[origin]
+    visit = new_visit(state)
+    e = state.visits[visit]
     e.id = 0
     e.created = 0
     e.key = event
@@ -34,24 +35,22 @@ def pass_mark(s: State, origin: int, task: int, event: int) -> None:
     e.wire = 0
     e.arrived = 0
     e.replayed = 0
-    e.serial = run.serial
-    run.serial += 1
+    e.serial = next_serial(state)
     if t.unsent_head == NONE:
-        send_mark(s, v)
+        send_mark(state, visit)
     else:
-        put_behind(s, v, origin)
+        put_behind(state, visit, origin)
 
 
 @kernel
-def send_mark(s: State, v: int) -> None:
+def send_mark(state: State, visit: int) -> None:
     """It goes out now."""
-    run, e = s.run[0], s.visits[v]
-    host, origin, task = s.tasks[e.origin].host, e.origin, e.task
-    arrival = run.now
-    if host != s.tasks[task].host:
-        if s.hosts[host].fair:
-            post(s, host, origin, task, 0, MARKED, v, 0)
+    e = state.visits[visit]
+    host, origin, task = state.tasks[e.origin].host, e.origin, e.task
+    arrival = state.clock.now
+    if host != state.tasks[task].host:
+        if state.hosts[host].fair:
+            post(state, host, origin, task, 0, MARKED, visit, 0)
             return
-        arrival = departure(s, host, 0, 0) + run.latency
-    push(s, arrival, ARRIVAL + task * RECEIVER + origin, run.serial, MARKED, v)
-    run.serial += 1
+        arrival = departure(state, host, 0, 0) + state.options.latency
+    push(state, arrival, ARRIVAL + task * RECEIVER + origin, next_serial(state), MARKED, visit)

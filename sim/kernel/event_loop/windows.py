@@ -11,59 +11,93 @@ from typing import Any
 import numpy as np
 
 from sim.kernel.event_loop.channels import emit
+from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.hash_tables import slot_of
-from sim.kernel.event_loop.state import NONE
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key
 from sim.kernel.tools.pointer import State
+
+# Set-up writes this once.
+EVENT_TIME = np.dtype(
+    [
+        ("most_windows", "i8"),  # that one tuple is in; 0: there are no windows
+        ("mark_fan", "i8"),  # most operators that a task sends watermarks to
+        ("keeps_tuples", "u1"),  # single ones: joins, states of the last time, windows where a host may fail
+    ],
+    align=True,
+)
+
+
+# Event time: what came from a partition that sends to a partition, now and in its checkpoints; a tuple that is kept,
+# with the input of a join that it came over; a window of a partition; a key in a window, with the tuples of both inputs
+# of a join.
+CHANNEL = np.dtype([("sender", "i8"), ("event", "i8"), ("pending", "i8"), ("stored", "i8")], align=True)
+
+NOTE = np.dtype(
+    [("id", "u8"), ("created", "i8"), ("key", "i8"), ("pos", "i8"), ("side", "i4"), ("next", "i4")], align=True
+)
+
+PANE = np.dtype([("window", "i8"), ("cells", "i8"), ("first", "i4"), ("last", "i4"), ("next", "i4")], align=True)
+
+CELL = np.dtype(
+    [
+        ("key", "i8"),
+        ("newest", "i8"),
+        ("joined", "i8", (2,)),
+        ("pane", "i4"),
+        ("next", "i4"),
+        ("first", "i4", (2,)),
+        ("last", "i4", (2,)),
+    ],
+    align=True,
+)
+
 
 NEVER_ENDS = 2**62
 
 
 @kernel
-def new_note(s: State) -> int:
-    """A place for a tuple that is kept."""
-    run = s.run[0]
-    n = run.free_note
-    run.free_note = s.notes[n].next
-    run.notes_left -= 1
+def new_note(state: State) -> int:
+    """Return a place for a tuple that is kept."""
+    n = state.note_pool.free
+    state.note_pool.free = state.notes[n].next
+    state.note_pool.left -= 1
     return n
 
 
 @kernel
-def free_note(s: State, n: int) -> None:
+def free_note(state: State, note: int) -> None:
     """Nobody needs the tuple any more."""
-    run = s.run[0]
-    s.notes[n].next = run.free_note
-    run.free_note = n
-    run.notes_left += 1
+    state.notes[note].next = state.note_pool.free
+    state.note_pool.free = note
+    state.note_pool.left += 1
 
 
 @kernel
 def first_open(op: Any, event: int) -> int:
-    """The first window that ends after an event time."""
+    """Return the first window that ends after an event time."""
     return max(0, (event - op.length) // op.slide + 1)
 
 
 @kernel
 def window_id(window_code: Any, partition: Any, key: Any, window: Any) -> Any:
-    """Id of a key in a window of a partition."""
+    """Return the id of a key in a window of a partition."""
     return child_id(child_id(window_code, partition, key), window_code, window)
 
 
 @kernel
-def _pane(s: State, partition: int, window: int, before: int) -> int:
-    """The pane of a window of the partition, made if it is new; `before` is one in front of its place, or NONE."""
-    run, u = s.run[0], s.partitions[partition]
-    found = u.panes if before == NONE else s.panes[before].next
-    while found != NONE and s.panes[found].window < window:
-        before, found = found, s.panes[found].next
-    if found != NONE and s.panes[found].window == window:
+def _pane(state: State, partition: int, window: int, before: int) -> int:
+    """Return the pane of a window of the partition, made if it is new; `before` is a pane in front of it, or NONE."""
+    u = state.partitions[partition]
+    found = u.panes if before == NONE else state.panes[before].next
+    while found != NONE and state.panes[found].window < window:
+        before, found = found, state.panes[found].next
+    if found != NONE and state.panes[found].window == window:
         return found
-    made = run.free_pane
-    run.free_pane = s.panes[made].next
-    run.panes_left -= 1
-    p = s.panes[made]
+    made = state.pane_pool.free
+    state.pane_pool.free = state.panes[made].next
+    state.pane_pool.left -= 1
+    p = state.panes[made]
     p.window = window
     p.cells = 0
     p.first = p.last = NONE
@@ -71,17 +105,17 @@ def _pane(s: State, partition: int, window: int, before: int) -> int:
     if before == NONE:
         u.panes = made
     else:
-        s.panes[before].next = made
+        state.panes[before].next = made
     return made
 
 
 @kernel
-def _place(s: State, pane: int, key: int) -> int:
-    """Where the cell stands in the index, or would."""
-    size = s.cell_index.shape[0]
+def _place(state: State, pane: int, key: int) -> int:
+    """Return where the cell stands in the index, or would."""
+    size = state.cell_index.shape[0]
     k = slot_of(key, pane, size)
-    while s.cell_index[k] != NONE:
-        c = s.cells[s.cell_index[k]]
+    while state.cell_index[k] != NONE:
+        c = state.cells[state.cell_index[k]]
         if c.pane == pane and c.key == key:
             return k
         k = (k + 1) & (size - 1)
@@ -89,18 +123,18 @@ def _place(s: State, pane: int, key: int) -> int:
 
 
 @kernel
-def _cell(s: State, task: int, pane: int, key: int, end: int) -> int:
-    """The cell of a key in a pane that ends then, made if it is new."""
-    run, p, t = s.run[0], s.panes[pane], s.tasks[task]
-    place = _place(s, pane, key)
-    made = s.cell_index[place]
+def _cell(state: State, task: int, pane: int, key: int, end: int) -> int:
+    """Return the cell of a key in a pane that ends then, made if it is new."""
+    p, t = state.panes[pane], state.tasks[task]
+    place = _place(state, pane, key)
+    made = state.cell_index[place]
     if made != NONE:
         return made
-    made = run.free_cell
-    run.free_cell = s.cells[made].next
-    run.cells_left -= 1
-    s.cell_index[place] = made
-    c = s.cells[made]
+    made = state.cell_pool.free
+    state.cell_pool.free = state.cells[made].next
+    state.cell_pool.left -= 1
+    state.cell_index[place] = made
+    c = state.cells[made]
     c.pane = pane
     c.key = key
     c.newest = 0
@@ -112,7 +146,7 @@ def _cell(s: State, task: int, pane: int, key: int, end: int) -> int:
     if p.last == NONE:
         p.first = made
     else:
-        s.cells[p.last].next = made
+        state.cells[p.last].next = made
     p.last = made
     p.cells += 1
     t.next_end = min(t.next_end, end)
@@ -120,106 +154,106 @@ def _cell(s: State, task: int, pane: int, key: int, end: int) -> int:
 
 
 @kernel
-def enter(s: State, partition: int, created: int, key: int) -> None:
+def enter(state: State, partition: int, created: int, key: int) -> None:
     """The tuple is in all windows around its event time; of each key a window knows the newest."""
-    u = s.partitions[partition]
-    op = s.operators[u.operator]
+    u = state.partitions[partition]
+    op = state.operators[u.operator]
     pane = NONE
     for window in range(max(first_open(op, created), first_open(op, u.event)), created // op.slide + 1):
-        pane = _pane(s, partition, window, pane)
-        c = s.cells[_cell(s, u.task, pane, key, window * op.slide + op.length)]
+        pane = _pane(state, partition, window, pane)
+        c = state.cells[_cell(state, u.task, pane, key, window * op.slide + op.length)]
         c.newest = max(c.newest, created)
 
 
 @kernel
-def matches(s: State, v: int) -> int:
-    """How many tuples of the other input a tuple of a join meets."""
-    e = s.visits[v]
-    op = s.operators[s.partitions[e.partition].operator]
-    pane = s.partitions[e.partition].panes
+def matches(state: State, visit: int) -> int:
+    """Return how many tuples of the other input a tuple of a join meets."""
+    e = state.visits[visit]
+    op = state.operators[state.partitions[e.partition].operator]
+    pane = state.partitions[e.partition].panes
     window = e.created // op.slide
-    while pane != NONE and s.panes[pane].window < window:
-        pane = s.panes[pane].next
-    if pane == NONE or s.panes[pane].window > window:
+    while pane != NONE and state.panes[pane].window < window:
+        pane = state.panes[pane].next
+    if pane == NONE or state.panes[pane].window > window:
         return 0
-    found = s.cell_index[_place(s, pane, e.key)]
-    return 0 if found == NONE else s.cells[found].joined[1 - side_of(s, op, e.origin)]
+    found = state.cell_index[_place(state, pane, e.key)]
+    return 0 if found == NONE else state.cells[found].joined[1 - side_of(state, op, e.origin)]
 
 
 @kernel
-def side_of(s: State, op: Any, origin: int) -> int:
-    return 0 if s.tasks[origin].operator == op.joins else 1
+def side_of(state: State, op: Any, origin: int) -> int:
+    return 0 if state.tasks[origin].operator == op.joins else 1
 
 
 @kernel
 def pair_id(join_code: Any, one: Any, other: Any) -> Any:
-    """Id of two tuples that a join brings together, in either order."""
+    """Return the id of two tuples that a join brings together, in either order."""
     return child_id(child_id(min(one, other), join_code, 0), max(one, other), 0)
 
 
 @kernel
-def join(s: State, v: int) -> None:
+def join(state: State, visit: int) -> None:
     """The tuple meets those of the other input that are in its window already, in the order in which they came."""
-    e = s.visits[v]
+    e = state.visits[visit]
     partition, own, created, key = e.partition, e.id, e.created, e.key
-    u = s.partitions[partition]
-    op, draws = s.operators[u.operator], s.draws[u.operator]
-    side = side_of(s, op, e.origin)
+    u = state.partitions[partition]
+    op, draws = state.operators[u.operator], state.draws[u.operator]
+    side = side_of(state, op, e.origin)
     window = created // op.slide
     if window * op.slide + op.length <= u.event:
         return
-    pane = _pane(s, partition, window, NONE)
-    c = s.cells[_cell(s, u.task, pane, key, window * op.slide + op.length)]
+    pane = _pane(state, partition, window, NONE)
+    c = state.cells[_cell(state, u.task, pane, key, window * op.slide + op.length)]
     n = c.first[1 - side]
     while n != NONE:
-        other = s.notes[n]
+        other = state.notes[n]
         result = pair_id(op.window_code, own, other.id)
         newest = max(created, other.created)
         following = other.next
         for index in range(output_count(draws, result)):
             child = child_id(result, op.code, index)
-            emit(s, partition, child, newest, output_key(draws, s.cumulative, child, key))
+            emit(state, partition, child, newest, output_key(draws, state.cumulative, child, key))
         n = following
-    keep_side(s, partition, own, created, key, side)
+    keep_side(state, partition, own, created, key, side)
 
 
 @kernel
-def keep_side(s: State, partition: int, tuple_id: int, created: int, key: int, side: int) -> None:
+def keep_side(state: State, partition: int, tuple_id: int, created: int, key: int, side: int) -> None:
     """A tuple of a join waits for others of its window, unless that has ended."""
-    u = s.partitions[partition]
-    op = s.operators[u.operator]
+    u = state.partitions[partition]
+    op = state.operators[u.operator]
     window = created // op.slide
     end = window * op.slide + op.length
     if end <= u.event:
         return
-    c = s.cells[_cell(s, u.task, _pane(s, partition, window, NONE), key, end)]
-    made = new_note(s)
-    node = s.notes[made]
+    c = state.cells[_cell(state, u.task, _pane(state, partition, window, NONE), key, end)]
+    made = new_note(state)
+    node = state.notes[made]
     node.id = tuple_id
     node.created = created
     node.next = NONE
     if c.first[side] == NONE:
         c.first[side] = made
     else:
-        s.notes[c.last[side]].next = made
+        state.notes[c.last[side]].next = made
     c.last[side] = made
     c.joined[side] += 1
 
 
 @kernel
-def _remove(s: State, pane: int, key: int) -> None:
+def _remove(state: State, pane: int, key: int) -> None:
     """Take a cell off the index."""
-    size = s.cell_index.shape[0]
-    hole = _place(s, pane, key)
+    size = state.cell_index.shape[0]
+    hole = _place(state, pane, key)
     k = (hole + 1) & (size - 1)
-    while s.cell_index[k] != NONE:
-        c = s.cells[s.cell_index[k]]
+    while state.cell_index[k] != NONE:
+        c = state.cells[state.cell_index[k]]
         home = slot_of(c.key, c.pane, size)
         if ((k - home) & (size - 1)) >= ((k - hole) & (size - 1)):
-            s.cell_index[hole] = s.cell_index[k]
+            state.cell_index[hole] = state.cell_index[k]
             hole = k
         k = (k + 1) & (size - 1)
-    s.cell_index[hole] = NONE
+    state.cell_index[hole] = NONE
 
 
 @kernel
@@ -235,165 +269,169 @@ def rehash_cells(cells: np.ndarray, index: np.ndarray, old: np.ndarray) -> None:
 
 
 @kernel
-def nth_partition(s: State, op: Any, k: int) -> int:
+def nth_partition(state: State, op: Any, number: int) -> int:
     """Of the partitions that may be of the operator the k-th: the planned ones, then further instances of any."""
-    return op.first_partition + k if k < op.partitions else s.partitions.shape[0] - s.run[0].further + k - op.partitions
+    return (
+        op.first_partition + number
+        if number < op.partitions
+        else state.partitions.shape[0] - state.cluster.extra_instances + number - op.partitions
+    )
 
 
 @kernel
-def is_there(s: State, partition: int, task: int) -> bool:
-    """Whether the partition is at the task, and not over."""
-    return s.partitions[partition].task == task and not s.partitions[partition].retired
+def is_there(state: State, partition: int, task: int) -> bool:
+    """Return whether the partition is at the task, and not over."""
+    return state.partitions[partition].task == task and not state.partitions[partition].retired
 
 
 @kernel
-def due(s: State, task: int, event: int) -> int:
-    """How many cells are in windows of the task that end with this watermark."""
-    t = s.tasks[task]
-    op = s.operators[t.operator]
+def due(state: State, task: int, event: int) -> int:
+    """Return how many cells are in windows of the task that end with this watermark."""
+    t = state.tasks[task]
+    op = state.operators[t.operator]
     total = 0
     if t.next_end <= event:
-        for k in range(op.partitions + s.run[0].further):
-            partition = nth_partition(s, op, k)
-            if is_there(s, partition, task):
-                pane = s.partitions[partition].panes
-                while pane != NONE and s.panes[pane].window * op.slide + op.length <= event:
-                    total += s.panes[pane].cells
-                    pane = s.panes[pane].next
+        for k in range(op.partitions + state.cluster.extra_instances):
+            partition = nth_partition(state, op, k)
+            if is_there(state, partition, task):
+                pane = state.partitions[partition].panes
+                while pane != NONE and state.panes[pane].window * op.slide + op.length <= event:
+                    total += state.panes[pane].cells
+                    pane = state.panes[pane].next
     return total
 
 
 @kernel
-def _is_over(s: State, partition: int) -> bool:
-    """Whether the first window of the partition ends with its event time."""
-    u = s.partitions[partition]
-    op = s.operators[u.operator]
-    return u.panes != NONE and s.panes[u.panes].window * op.slide + op.length <= u.event
+def _is_over(state: State, partition: int) -> bool:
+    """Return whether the first window of the partition ends with its event time."""
+    u = state.partitions[partition]
+    op = state.operators[u.operator]
+    return u.panes != NONE and state.panes[u.panes].window * op.slide + op.length <= u.event
 
 
 @kernel
-def end_windows(s: State, task: int) -> None:
+def end_windows(state: State, task: int) -> None:
     """Emit for all that ends with the event time of the partitions: by window, key group, and first tuple of a key."""
-    t = s.tasks[task]
-    op = s.operators[t.operator]
+    t = state.tasks[task]
+    op = state.operators[t.operator]
     while True:
         window = NONE
-        for k in range(op.partitions + s.run[0].further):
-            partition = nth_partition(s, op, k)
-            u = s.partitions[partition]
-            if is_there(s, partition, task) and u.live and _is_over(s, partition):
-                first = s.panes[u.panes].window
+        for k in range(op.partitions + state.cluster.extra_instances):
+            partition = nth_partition(state, op, k)
+            u = state.partitions[partition]
+            if is_there(state, partition, task) and u.live and _is_over(state, partition):
+                first = state.panes[u.panes].window
                 if window == NONE or first < window:
                     window = first
         if window == NONE:
             break
-        for k in range(op.partitions + s.run[0].further):
-            partition = nth_partition(s, op, k)
-            u = s.partitions[partition]
-            if is_there(s, partition, task) and u.live and _is_over(s, partition):
+        for k in range(op.partitions + state.cluster.extra_instances):
+            partition = nth_partition(state, op, k)
+            u = state.partitions[partition]
+            if is_there(state, partition, task) and u.live and _is_over(state, partition):
                 pane = u.panes
-                if s.panes[pane].window == window:
-                    u.panes = s.panes[pane].next
-                    _end(s, partition, pane)
+                if state.panes[pane].window == window:
+                    u.panes = state.panes[pane].next
+                    _end(state, partition, pane)
     t.next_end = NEVER_ENDS
-    for k in range(op.partitions + s.run[0].further):
-        partition = nth_partition(s, op, k)
-        u = s.partitions[partition]
-        if is_there(s, partition, task) and u.panes != NONE:
-            t.next_end = min(t.next_end, s.panes[u.panes].window * op.slide + op.length)
+    for k in range(op.partitions + state.cluster.extra_instances):
+        partition = nth_partition(state, op, k)
+        u = state.partitions[partition]
+        if is_there(state, partition, task) and u.panes != NONE:
+            t.next_end = min(t.next_end, state.panes[u.panes].window * op.slide + op.length)
 
 
 @kernel
-def forget_windows(s: State, partition: int) -> None:
+def forget_windows(state: State, partition: int) -> None:
     """All that the partition knows of windows is gone, without an output."""
-    u = s.partitions[partition]
+    u = state.partitions[partition]
     while u.panes != NONE:
         pane = u.panes
-        u.panes = s.panes[pane].next
-        _free_pane(s, pane)
+        u.panes = state.panes[pane].next
+        _free_pane(state, pane)
 
 
 @kernel
-def _end(s: State, partition: int, pane: int) -> None:
+def _end(state: State, partition: int, pane: int) -> None:
     """Emit for each key of the pane, where it is not of a join, and forget it."""
-    u, p = s.partitions[partition], s.panes[pane]
-    op, draws = s.operators[u.operator], s.draws[u.operator]
+    u, p = state.partitions[partition], state.panes[pane]
+    op, draws = state.operators[u.operator], state.draws[u.operator]
     number = p.first
     while number != NONE and op.joins == NONE:
-        c = s.cells[number]
+        c = state.cells[number]
         key, newest, number = c.key, c.newest, c.next
         result = window_id(op.window_code, u.index, key, p.window)
         for index in range(output_count(draws, result)):
             child = child_id(result, op.code, index)
-            emit(s, partition, child, newest, output_key(draws, s.cumulative, child, key))
-    _free_pane(s, pane)
+            emit(state, partition, child, newest, output_key(draws, state.cumulative, child, key))
+    _free_pane(state, pane)
 
 
 @kernel
-def _free_pane(s: State, pane: int) -> None:
-    run, p = s.run[0], s.panes[pane]
+def _free_pane(state: State, pane: int) -> None:
+    p = state.panes[pane]
     number = p.first
     while number != NONE:
-        following = s.cells[number].next
-        _forget(s, number)
-        _remove(s, pane, s.cells[number].key)
-        s.cells[number].next = run.free_cell
-        run.free_cell = number
-        run.cells_left += 1
+        following = state.cells[number].next
+        _forget(state, number)
+        _remove(state, pane, state.cells[number].key)
+        state.cells[number].next = state.cell_pool.free
+        state.cell_pool.free = number
+        state.cell_pool.left += 1
         number = following
-    p.next = run.free_pane
-    run.free_pane = pane
-    run.panes_left += 1
+    p.next = state.pane_pool.free
+    state.pane_pool.free = pane
+    state.pane_pool.left += 1
 
 
 @kernel
-def _forget(s: State, cell: int) -> None:
+def _forget(state: State, cell: int) -> None:
     """The tuples that a join kept for the window meet no more."""
-    c = s.cells[cell]
+    c = state.cells[cell]
     for side in range(2):
         n = c.first[side]
         while n != NONE:
-            following = s.notes[n].next
-            free_note(s, n)
+            following = state.notes[n].next
+            free_note(state, n)
             n = following
 
 
 @kernel
-def remember(s: State, partition: int, created: int) -> None:
+def remember(state: State, partition: int, created: int) -> None:
     """The state keeps the tuple until one comes that is newer by its length, and what checkpoints need longer."""
-    run, u = s.run[0], s.partitions[partition]
+    u = state.partitions[partition]
     u.newest = max(u.newest, created)
     after = u.newest
-    if run.logs and u.stored:
+    if state.options.logs_ids and u.stored:
         after = u.newest_stored
-    elif run.logs and u.saving:
+    elif state.options.logs_ids and u.saving:
         after = u.newest_pending
-    after -= s.operators[u.operator].state_length
-    while u.recent_first != NONE and s.notes[u.recent_first].created <= after:
+    after -= state.operators[u.operator].state_length
+    while u.recent_first != NONE and state.notes[u.recent_first].created <= after:
         gone = u.recent_first
-        u.recent_first = s.notes[gone].next
-        free_note(s, gone)
-    n = new_note(s)
-    node = s.notes[n]
+        u.recent_first = state.notes[gone].next
+        free_note(state, gone)
+    n = new_note(state)
+    node = state.notes[n]
     node.created = created
     node.pos = u.applied
     node.next = NONE
     if u.recent_first == NONE:
         u.recent_first = n
     else:
-        s.notes[u.recent_last].next = n
+        state.notes[u.recent_last].next = n
     u.recent_last = n
 
 
 @kernel
-def recent(s: State, partition: int, first: int) -> int:
-    """How many tuples the state keeps, of those applied from number `first` on."""
-    u = s.partitions[partition]
-    after = u.newest - s.operators[u.operator].state_length
+def recent(state: State, partition: int, first: int) -> int:
+    """Return how many tuples the state keeps, of those applied from number `first` on."""
+    u = state.partitions[partition]
+    after = u.newest - state.operators[u.operator].state_length
     total = 0
     n = u.recent_first
     while n != NONE:
-        if s.notes[n].created > after and s.notes[n].pos >= first:
+        if state.notes[n].created > after and state.notes[n].pos >= first:
             total += 1
-        n = s.notes[n].next
+        n = state.notes[n].next
     return total

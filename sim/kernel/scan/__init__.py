@@ -2,4 +2,6 @@
 
 It goes operator by operator, a span of the run at a time. `span` does one span of one operator: `gather` and `order`
 bring what arrives into order, `queues` has what waits from one span to the next, `send` and `straight` what leaves.
+`state` says which module owns which record and array. Functions call the record of a tuple `e`, of a server `t`, of a
+queue `q`, of a box or a source `b`, and of what is saved of a partition `u`.
 """

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sim.clock import HOST_RECEIVER, MESSAGE, RECEIVER, SERVICE
-from sim.kernel.event_loop.state import (
+from sim.kernel.event_loop.codes import (
     AT_REMOTE,
     CHECKPOINTED,
     END,
@@ -25,11 +25,31 @@ from sim.kernel.event_loop.state import (
     TRIM,
     TRIMMED,
 )
+from sim.kernel.scan.entities import LOG_CHUNK
 from sim.kernel.scan.heap import put, remove_first
 from sim.kernel.scan.kept import FAR, free_log, log_piece
 from sim.kernel.scan.servers import earliest, occupy
-from sim.kernel.scan.state import LOG_CHUNK, ScanState
 from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
+
+# The round of checkpoints.
+ROUND = np.dtype(
+    [
+        ("interval", "i8"),
+        ("begin", "i8"),
+        ("next", "i8"),  # whose turn is next, in `round_partitions`
+        ("mark", "i8"),  # passes over partitions or tasks so far: what was met in this one has it in its own mark
+        ("written_at", "i8"),  # the last snapshot that took time
+        ("written_by", "i8"),
+        ("cuts", "u1"),  # some snapshots take time
+    ],
+    align=True,
+)
+
+REMOTE_LINK = np.dtype([("rate", "f8"), ("free", "i8")])  # of the remote store; bytes per second, 0: no bound
+
+SAVED_ROWS = np.dtype([("checkpoints", "i8"), ("messages", "i8")])
+
 
 _NS = 1e9
 _REMOTE, _NO_HOST = -1, -2  # as checkpoint hosts
@@ -37,84 +57,86 @@ _SECOND = 1_000_000_000
 
 
 @kernel
-def checkpoints_fit(s: ScanState) -> bool:
-    """Whether there is room for all checkpoints of a span: one of each partition at the most."""
-    b, partitions = s.checkpointing[0], s.saved.shape[0]
+def checkpoints_fit(state: State) -> bool:
+    """Return whether there is room for all checkpoints of a span: one of each partition at the most."""
+    partitions = state.saved.shape[0]
     if (
-        s.happenings.shape[0] - b.happenings < partitions + 2
-        or s.checkpoint_rows.shape[0] - b.checkpoint_rows < partitions
+        state.happenings.shape[0] - state.agenda.count < partitions + 2
+        or state.checkpoint_rows.shape[0] - state.saved_rows.checkpoints < partitions
     ):
         return False
-    return s.count_rows.shape[0] - b.count_rows >= 4 * s.messages.shape[0] + 8
+    return state.count_rows.shape[0] - state.saved_rows.messages >= 4 * state.messages.shape[0] + 8
 
 
 @kernel
-def process_checkpoints(s: ScanState) -> None:
+def process_checkpoints(state: State) -> None:
     """Take the checkpoints of the span, and store and forget what is due before its end."""
-    run, b = s.run[0], s.checkpointing[0]
-    n = s.round_partitions.shape[0]
+    n = state.round_partitions.shape[0]
     while True:
-        due = b.happenings > 0 and s.happenings[0].time < run.end
-        now = s.happenings[0].time if due else run.end
+        due = state.agenda.count > 0 and state.happenings[0].time < state.span.end
+        now = state.happenings[0].time if due else state.span.end
         if n > 0:
-            at = b.round_begin + s.round_offsets[b.round_next]
-            if at < run.end and at <= now:  # control comes before messages
-                _next_turn(s, at)
+            at = state.round.begin + state.round_offsets[state.round.next]
+            if at < state.span.end and at <= now:  # control comes before messages
+                _next_turn(state, at)
                 continue
         if not due:
             return
-        kind = s.happenings[0].kind
+        kind = state.happenings[0].kind
         if kind == TRIM:
-            _forget(s)
+            _forget(state)
         elif kind == STORED:
-            _stored(s)
+            _stored(state)
         elif kind == AT_REMOTE:
-            _at_remote(s)
+            _at_remote(state)
         else:
-            _written(s)
+            _written(state)
 
 
 @kernel
-def take_turns(s: ScanState) -> None:
+def take_turns(state: State) -> None:
     """Where snapshots take time: those that are due at the begin of a span."""
-    run, b = s.run[0], s.checkpointing[0]
-    if b.cuts:
-        while b.round_begin + s.round_offsets[b.round_next] == run.begin:
-            _next_turn(s, run.begin)
+    if state.round.cuts:
+        while state.round.begin + state.round_offsets[state.round.next] == state.span.begin:
+            _next_turn(state, state.span.begin)
 
 
 @kernel
-def next_cut(s: ScanState) -> int:
-    """When the next snapshot that takes time is due."""
-    b, n = s.checkpointing[0], s.round_partitions.shape[0]
-    if b.cuts:
-        for k in range(b.round_next, b.round_next + n):
-            partition = s.round_partitions[k if k < n else k - n]
-            if s.operators[s.partition_operator[partition]].serialise > 0 and not s.saved[partition].is_sink:
-                return b.round_begin + (s.round_offsets[k] if k < n else s.round_offsets[k - n] + b.interval)
+def next_cut(state: State) -> int:
+    """Return when the next snapshot that takes time is due."""
+    n = state.round_partitions.shape[0]
+    if state.round.cuts:
+        for k in range(state.round.next, state.round.next + n):
+            partition = state.round_partitions[k if k < n else k - n]
+            if (
+                state.operators[state.partition_operator[partition]].serialise > 0
+                and not state.saved[partition].is_sink
+            ):
+                return state.round.begin + (
+                    state.round_offsets[k] if k < n else state.round_offsets[k - n] + state.round.interval
+                )
     return FAR
 
 
 @kernel
-def _next_turn(s: ScanState, at: int) -> None:
+def _next_turn(state: State, at: int) -> None:
     """The partition whose turn it is in the round, and then that of the next."""
-    b = s.checkpointing[0]
-    _turn_of(s, s.round_partitions[b.round_next], at)
-    b.round_next += 1
-    if b.round_next == s.round_partitions.shape[0]:
-        b.round_next = 0
-        b.round_begin += b.interval
+    _turn_of(state, state.round_partitions[state.round.next], at)
+    state.round.next += 1
+    if state.round.next == state.round_partitions.shape[0]:
+        state.round.next = 0
+        state.round.begin += state.round.interval
 
 
 @kernel
-def _turn_of(s: ScanState, partition: int, at: int) -> None:
+def _turn_of(state: State, partition: int, at: int) -> None:
     """It is the partition's turn in the round; what it did from then on counts for the next one."""
-    b, u = s.checkpointing[0], s.saved[partition]
+    u = state.saved[partition]
     count = u.applied - u.applied_after
     if u.is_sink:
-        _tell_upstream(s, partition, at if u.pool else count, at)
+        _tell_upstream(state, partition, at if u.pool else count, at)
     elif not u.on_its_way and u.checkpoint_host != _NO_HOST:
-        _take(s, partition, count, at)
+        _take(state, partition, count, at)
         u.touched = u.touched_after
         u.low = u.epoch + 1
         u.applied_then = count
@@ -127,7 +149,7 @@ def _turn_of(s: ScanState, partition: int, at: int) -> None:
     u.touched_more = 0
     u.touched_after = 0
     u.epoch += 1
-    u.instant += b.interval
+    u.instant += state.round.interval
 
 
 @kernel
@@ -136,9 +158,9 @@ def _rounded(number: int, each: float) -> Any:
 
 
 @kernel
-def _state_bytes(s: ScanState, partition: int, keys: int, tuples: int) -> int:
-    """Size of a state of so many keys, or tuples."""
-    op = s.operators[s.partition_operator[partition]]
+def _state_bytes(state: State, partition: int, keys: int, tuples: int) -> int:
+    """Return the size of a state of so many keys, or tuples."""
+    op = state.operators[state.partition_operator[partition]]
     if op.state_model == PER_KEY:
         return _rounded(keys, op.state_entry)
     if op.state_model == PER_TUPLE:
@@ -149,235 +171,231 @@ def _state_bytes(s: ScanState, partition: int, keys: int, tuples: int) -> int:
 
 
 @kernel
-def _take(s: ScanState, partition: int, count: int, at: int) -> None:
+def _take(state: State, partition: int, count: int, at: int) -> None:
     """A snapshot of the partition, which is work at its task if writing it takes time."""
-    b, u = s.checkpointing[0], s.saved[partition]
-    size = s.operators[s.partition_operator[partition]].bytes if b.keeps else 0
+    u = state.saved[partition]
+    size = state.operators[state.partition_operator[partition]].bytes if state.options.keeps_outputs else 0
     sent = u.sent - u.sent_after
-    full = b.full_kind or not u.stored
-    whole = _state_bytes(s, partition, u.keys - u.keys_after, count) + (sent - u.forgotten) * size
-    changed = _state_bytes(s, partition, u.touched, count - u.applied_then) + (sent - u.sent_then) * size
+    full = state.options.always_full or not u.stored
+    whole = _state_bytes(state, partition, u.keys - u.keys_after, count) + (sent - u.forgotten) * size
+    changed = _state_bytes(state, partition, u.touched, count - u.applied_then) + (sent - u.sent_then) * size
     u.on_its_way = 1
-    task = s.partition_task[partition]
-    row = s.checkpoint_rows[b.checkpoint_rows]
-    row.operator = s.partition_operator[partition]
-    row.partition = s.partition_index[partition]
-    row.owner = s.task_host[task]
+    task = state.partition_task[partition]
+    row = state.checkpoint_rows[state.saved_rows.checkpoints]
+    row.operator = state.partition_operator[partition]
+    row.partition = state.partition_index[partition]
+    row.owner = state.task_host[task]
     row.checkpoint_host = u.checkpoint_host
     row.taken = at
     row.stored = NONE
     row.bytes = whole if full else changed
     row.full = full
-    number = b.checkpoint_rows
-    b.checkpoint_rows = number + 1
-    rate = s.operators[row.operator].serialise
+    number = state.saved_rows.checkpoints
+    state.saved_rows.checkpoints = number + 1
+    rate = state.operators[row.operator].serialise
     if u.pool:
         count = at
     if rate > 0:
-        end = max(at, earliest(s, task)) + _writing_ns(row.bytes, rate)
-        occupy(s, task, end)
-        put(s, end, SERVICE + task, END, partition, count, whole, number)
+        end = max(at, earliest(state, task)) + _writing_ns(row.bytes, rate)
+        occupy(state, task, end)
+        put(state, end, SERVICE + task, END, partition, count, whole, number)
     else:
-        _ship(s, at, partition, count, whole, number)
+        _ship(state, at, partition, count, whole, number)
 
 
 @kernel
 def _writing_ns(size: int, rate: float) -> Any:
-    """How long it takes to write a snapshot."""
+    """Return how long it takes to write a snapshot."""
     return max(1, np.int64(np.rint(size * _NS / rate)))
 
 
 @kernel
-def _written(s: ScanState) -> None:
+def _written(state: State) -> None:
     """A snapshot was written, which took its task a while."""
-    e = s.happenings[0]
-    row = s.checkpoint_rows[e.row]
-    s.servers[s.partition_task[e.partition]].busy += _writing_ns(row.bytes, s.operators[row.operator].serialise)
+    e = state.happenings[0]
+    row = state.checkpoint_rows[e.row]
+    state.servers[state.partition_task[e.partition]].busy += _writing_ns(
+        row.bytes, state.operators[row.operator].serialise
+    )
     at, partition, count, whole, number = e.time, e.partition, e.count, e.bytes, e.row
-    b = s.checkpointing[0]
-    b.written_at = at
-    b.written_by = s.partition_task[partition]
-    remove_first(s)
-    _ship(s, at, partition, count, whole, number)
+    state.round.written_at = at
+    state.round.written_by = state.partition_task[partition]
+    remove_first(state)
+    _ship(state, at, partition, count, whole, number)
 
 
 @kernel
-def _ship(s: ScanState, at: int, partition: Any, count: int, whole: int, number: int) -> None:
+def _ship(state: State, at: int, partition: Any, count: int, whole: int, number: int) -> None:
     """A checkpoint goes on its way."""
-    _count(s, CHECKPOINTED, at, 1, s.checkpoint_rows[number].bytes)
-    checkpoint_host = s.saved[partition].checkpoint_host
+    _count(state, CHECKPOINTED, at, 1, state.checkpoint_rows[number].bytes)
+    checkpoint_host = state.saved[partition].checkpoint_host
     kind = AT_REMOTE if checkpoint_host == _REMOTE else STORED
-    rank = MESSAGE + (HOST_RECEIVER + checkpoint_host + 1) * RECEIVER + s.partition_task[partition]
-    put(s, at + s.run[0].latency, rank, kind, partition, count, whole, number)
+    rank = MESSAGE + (HOST_RECEIVER + checkpoint_host + 1) * RECEIVER + state.partition_task[partition]
+    put(state, at + state.options.latency, rank, kind, partition, count, whole, number)
 
 
 @kernel
-def _at_remote(s: ScanState) -> None:
+def _at_remote(state: State) -> None:
     """The remote store writes one checkpoint after the other, in order of arrival."""
-    b = s.checkpointing[0]
-    e = s.happenings[0]
-    begin = max(e.time, b.remote_free)
-    if b.remote_rate > 0:
-        begin += np.int64(np.rint(s.checkpoint_rows[e.row].bytes * _NS / b.remote_rate))
-    b.remote_free = begin
+    e = state.happenings[0]
+    begin = max(e.time, state.remote_link.free)
+    if state.remote_link.rate > 0:
+        begin += np.int64(np.rint(state.checkpoint_rows[e.row].bytes * _NS / state.remote_link.rate))
+    state.remote_link.free = begin
     rank, partition, count, whole, row = e.rank, e.partition, e.count, e.bytes, e.row
-    remove_first(s)
-    put(s, begin, rank, STORED, partition, count, whole, row)
+    remove_first(state)
+    put(state, begin, rank, STORED, partition, count, whole, row)
 
 
 @kernel
-def _stored(s: ScanState) -> None:
+def _stored(state: State) -> None:
     """A checkpoint has come to its host."""
-    e = s.happenings[0]
-    u = s.saved[e.partition]
+    e = state.happenings[0]
+    u = state.saved[e.partition]
     u.on_its_way = 0
     u.stored = 1
-    u.stored_bytes = e.bytes
-    s.checkpoint_rows[e.row].stored = e.time
+    state.checkpoint_rows[e.row].stored = e.time
     at, partition, count = e.time, e.partition, e.count
-    remove_first(s)
-    _tell_upstream(s, partition, count, at)
+    remove_first(state)
+    _tell_upstream(state, partition, count, at)
 
 
 @kernel
-def _tell_upstream(s: ScanState, partition: Any, count: int, at: int) -> None:
+def _tell_upstream(state: State, partition: Any, count: int, at: int) -> None:
     """Every upstream task that keeps something for the partition is told to forget what the checkpoint covers.
 
     Who that is shows when the message arrives: then all has come to the partition that was sent before it was.
     """
-    run, b, task = s.run[0], s.checkpointing[0], s.partition_task[partition]
-    if b.keeps:
+    task = state.partition_task[partition]
+    if state.options.keeps_outputs:
         # Without a latency it may be stored at the instant at which it was written: after services of earlier tasks.
-        sent_too = b.written_by if b.written_at == at else 0
+        sent_too = state.round.written_by if state.round.written_at == at else 0
         put(
-            s,
-            at + run.latency,
+            state,
+            at + state.options.latency,
             MESSAGE + task * RECEIVER + task,
             TRIM,
             partition,
             count,
-            s.saved[partition].trimmed,
+            state.saved[partition].trimmed,
             sent_too,
         )
-        s.saved[partition].notes += 1
+        state.saved[partition].notes += 1
 
 
 @kernel
-def _forget(s: ScanState) -> None:
+def _forget(state: State) -> None:
     """Upstream forgets what a checkpoint covers."""
-    run = s.run[0]
-    e = s.happenings[0]
-    u = s.saved[e.partition]
+    e = state.happenings[0]
+    u = state.saved[e.partition]
     u.notes -= 1
-    sent = e.time - run.latency
-    tasks = _keepers(s, e.partition, e.bytes, sent, e.row)
+    sent = e.time - state.options.latency
+    tasks = _keepers(state, e.partition, e.bytes, sent, e.row)
     if tasks > 0:
-        _count(s, TRIMMED, sent, tasks, 0)
+        _count(state, TRIMMED, sent, tasks, 0)
     if u.pool:
-        _forget_one_by_one(s, e.partition, e.count, e.time)
+        _forget_one_by_one(state, e.partition, e.count, e.time)
     else:
-        _forget_first(s, e.partition, e.count)
-    free_log(s, e.partition, u.trimmed if u.notes == 0 else e.bytes)
-    remove_first(s)
+        _forget_first(state, e.partition, e.count)
+    free_log(state, e.partition, u.trimmed if u.notes == 0 else e.bytes)
+    remove_first(state)
 
 
 @kernel
-def _forget_first(s: ScanState, partition: Any, count: int) -> None:
+def _forget_first(state: State, partition: Any, count: int) -> None:
     """Upstream forgets what the partition applied first: what came first."""
-    u = s.saved[partition]
+    u = state.saved[partition]
     n = u.trimmed
-    piece = log_piece(s, partition, n)
+    piece = log_piece(state, partition, n)
     while n < count:
-        s.saved[s.log[piece * LOG_CHUNK + n % LOG_CHUNK].sender].forgotten += 1
+        state.saved[state.log[piece * LOG_CHUNK + n % LOG_CHUNK].sender].forgotten += 1
         n += 1
         if n % LOG_CHUNK == 0:
-            piece = s.log_next[piece]
+            piece = state.log_next[piece]
     u.trimmed = n
 
 
 @kernel
-def _forget_one_by_one(s: ScanState, partition: Any, before: int, now: int) -> None:
+def _forget_one_by_one(state: State, partition: Any, before: int, now: int) -> None:
     """Each sender to a pool forgets, in order, what was applied before an instant, up to the first that was not."""
-    b, u = s.checkpointing[0], s.saved[partition]
-    b.mark += 1
+    u = state.saved[partition]
+    state.round.mark += 1
     n, first = u.trimmed, u.trimmed
-    piece = log_piece(s, partition, n)
+    piece = log_piece(state, partition, n)
     while n < u.started:
         place = piece * LOG_CHUNK + n % LOG_CHUNK
-        e, served = s.log[place], s.log_served[place]
+        e, served = state.log[place], state.log_served[place]
         if e.at >= before:
             break
         if served.forgotten == FAR:
-            if served.end < before and s.partition_marks[e.sender] != b.mark:
+            if served.end < before and state.partition_marks[e.sender] != state.round.mark:
                 served.forgotten = now
-                s.saved[e.sender].forgotten += 1
+                state.saved[e.sender].forgotten += 1
             else:
-                s.partition_marks[e.sender] = b.mark
+                state.partition_marks[e.sender] = state.round.mark
         if first == n and served.forgotten != FAR:
             first = n + 1
         n += 1
         if n % LOG_CHUNK == 0:
-            piece = s.log_next[piece]
+            piece = state.log_next[piece]
     u.trimmed = first
 
 
 @kernel
-def _keepers(s: ScanState, partition: Any, first: int, before: int, too: int) -> int:
-    """How many tasks had sent before an instant what the partition got as its tuple `first` or later; all has arrived.
+def _keepers(state: State, partition: Any, first: int, before: int, too: int) -> int:
+    """Return how many tasks had sent, before an instant, a tuple that the partition got as number `first` or later.
 
-    Tasks below `too` also at that instant.
+    All of these have arrived. Tasks below `too` also at that instant.
     """
-    run, b, u = s.run[0], s.checkpointing[0], s.saved[partition]
-    most = s.saving[s.partition_operator[partition]].senders
-    b.mark += 1
+    u = state.saved[partition]
+    most = state.saving[state.partition_operator[partition]].senders
+    state.round.mark += 1
     found = 0
     n = first
-    piece = log_piece(s, partition, n)
+    piece = log_piece(state, partition, n)
     while n < u.arrived and found < most:
         place = piece * LOG_CHUNK + n % LOG_CHUNK
-        e = s.log[place]
-        if e.at >= before + run.latency + (too > 0):
+        e = state.log[place]
+        if e.at >= before + state.options.latency + (too > 0):
             break
-        if not (u.pool and s.log_served[place].forgotten < before):
-            found += _is_new(s, partition, e.sender, e.at, before, too)
+        if not (u.pool and state.log_served[place].forgotten < before):
+            found += _is_new(state, partition, e.sender, e.at, before, too)
         n += 1
         if n % LOG_CHUNK == 0:
-            piece = s.log_next[piece]
+            piece = state.log_next[piece]
     return found
 
 
 @kernel
-def _is_new(s: ScanState, partition: Any, sender: Any, at: int, before: int, too: int) -> Any:
-    """Whether a tuple was sent before an instant, or at it by a task below `too`, that is not marked yet; marks it."""
-    run, b = s.run[0], s.checkpointing[0]
-    task = s.partition_task[sender]
-    local = s.task_host[task] == s.task_host[s.partition_task[partition]]
-    sent = at - (0 if local else run.latency)
-    if s.task_marks[task] == b.mark or sent >= before + (task < too):
+def _is_new(state: State, partition: Any, sender: Any, at: int, before: int, too: int) -> Any:
+    """Mark the task of a tuple sent before an instant, or at it by a task below `too`; 1 if it was not marked yet."""
+    task = state.partition_task[sender]
+    local = state.task_host[task] == state.task_host[state.partition_task[partition]]
+    sent = at - (0 if local else state.options.latency)
+    if state.task_marks[task] == state.round.mark or sent >= before + (task < too):
         return 0
-    s.task_marks[task] = b.mark
+    state.task_marks[task] = state.round.mark
     return 1
 
 
 @kernel
-def notes_under_way(s: ScanState, rows: np.ndarray) -> int:
-    """Rows (instant, tasks) of the notes to upstream that were sent and have not arrived; how many.
+def notes_under_way(state: State, rows: np.ndarray) -> int:
+    """Return rows (instant, tasks) of the notes to upstream that were sent and have not arrived; how many.
 
     As in `_forget`, but what was sent may be under way, too.
     """
-    run, b = s.run[0], s.checkpointing[0]
     n = 0
-    for k in range(b.happenings):
-        e = s.happenings[k]
+    for k in range(state.agenda.count):
+        e = state.happenings[k]
         if e.kind != TRIM:
             continue
-        sent = e.time - run.latency
-        tasks = _keepers(s, e.partition, e.bytes, sent, e.row)
-        box = s.boxes[s.partition_operator[e.partition]]
+        sent = e.time - state.options.latency
+        tasks = _keepers(state, e.partition, e.bytes, sent, e.row)
+        box = state.boxes[state.partition_operator[e.partition]]
         for place in range(box.first, box.first + box.n):
-            coming = s.box[place]
+            coming = state.box[place]
             if coming.partition == e.partition:
-                tasks += _is_new(s, e.partition, coming.origin, coming.at, sent, e.row)
+                tasks += _is_new(state, e.partition, coming.origin, coming.at, sent, e.row)
         if tasks > 0:
             rows[n, 0] = sent
             rows[n, 1] = tasks
@@ -386,20 +404,19 @@ def notes_under_way(s: ScanState, rows: np.ndarray) -> int:
 
 
 @kernel
-def _count(s: ScanState, kind: int, at: int, number: int, size: int) -> None:
+def _count(state: State, kind: int, at: int, number: int, size: int) -> None:
     """So many messages of a kind were sent at an instant; those of a kind come in order of time."""
-    b = s.checkpointing[0]
     second = at - at % _SECOND
-    n = b.count_rows
+    n = state.saved_rows.messages
     for k in range(max(0, n - 2), n):  # the last rows may be of one kind each
-        row = s.count_rows[k]
+        row = state.count_rows[k]
         if row.kind == kind and row.second == second:
             row.count += number
             row.bytes += size
             return
-    row = s.count_rows[n]
+    row = state.count_rows[n]
     row.second = second
     row.kind = kind
     row.count = number
     row.bytes = size
-    b.count_rows = n + 1
+    state.saved_rows.messages = n + 1

@@ -1,54 +1,58 @@
-"""What arrives at an operator, or comes to the links, in the span, in order."""
+"""Arrivals at an operator, or at the links, in the span, in order.
+
+The order is that of the event loop: by instant, then by the task that sent it, then in the order of sending, which is
+that of the box for one sender.
+"""
 
 from __future__ import annotations
 
 from sim.kernel.scan.order import bits_of, cells_for, fits, order_by_keys, put_in_order
-from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
 
 
 @kernel
-def gather(s: ScanState, place: int) -> None:
+def gather(state: State, place: int) -> None:
     """Make `order` the places in the box of what arrives in the span, and `kept` those of the rest."""
-    run, b = s.run[0], s.boxes[place]
-    if fits(run.end - run.begin, run.tasks, b.n):
-        _gather_by_keys(s, place, bits_of(run.tasks), bits_of(b.n))
+    b = state.boxes[place]
+    if fits(state.span.end - state.span.begin, state.options.tasks, b.n):
+        _gather_by_keys(state, place, bits_of(state.options.tasks), bits_of(b.n))
         return
     due, kept = 0, 0
     for k in range(b.n):
-        e = s.box[b.first + k]
-        if e.at < run.end:
-            s.times[due] = e.at
-            s.ranks[due] = s.partition_task[e.origin] if s.saves else e.origin
-            s.refs[due] = k
+        e = state.box[b.first + k]
+        if e.at < state.span.end:
+            state.times[due] = e.at
+            state.ranks[due] = state.partition_task[e.origin] if state.saves else e.origin
+            state.refs[due] = k
             due += 1
         else:
-            s.kept[kept] = k
+            state.kept[kept] = k
             kept += 1
-    run.due = due
-    put_in_order(s, due, run.begin, run.end)
+    state.progress.due = due
+    put_in_order(state, due, state.span.begin, state.span.end)
     for k in range(due):
-        s.order[k] = s.refs[s.order[k]]
+        state.order[k] = state.refs[state.order[k]]
 
 
 @kernel
-def _gather_by_keys(s: ScanState, place: int, ranks: int, numbers: int) -> None:
+def _gather_by_keys(state: State, place: int, ranks: int, numbers: int) -> None:
     """`gather` where instant, rank and place fit into one number."""
-    run, b = s.run[0], s.boxes[place]
-    first, n, begin, end = b.first, b.n, run.begin, run.end
+    b = state.boxes[place]
+    first, n, begin, end = b.first, b.n, state.span.begin, state.span.end
     bits = bits_of(end - begin) + ranks + numbers
-    cells = cells_for(s, n, bits)
+    cells = cells_for(state, n, bits)
     shift, all_cells = bits - cells, 1 << cells
     due, kept = 0, 0
     for k in range(n):
-        e = s.box[first + k]
-        rank = s.partition_task[e.origin] if s.saves else e.origin
+        e = state.box[first + k]
+        rank = state.partition_task[e.origin] if state.saves else e.origin
         key = ((((e.at - begin) << ranks) | rank) << numbers) | k
-        s.times[due] = key
-        s.kept[kept] = k
+        state.times[due] = key
+        state.kept[kept] = k
         late = e.at >= end
         kept += late
         due += 1 - late
-        s.counts[all_cells if late else key >> shift] += 1
-    run.due = due
-    order_by_keys(s, due, shift, cells, numbers)
+        state.counts[all_cells if late else key >> shift] += 1
+    state.progress.due = due
+    order_by_keys(state, due, shift, cells, numbers)

@@ -1,14 +1,33 @@
-"""What is to happen to the checkpoints of a scan: a heap by time, rank and number."""
+"""The agenda of a scan's checkpoints: a heap by time, rank and number."""
 
 from __future__ import annotations
 
-from sim.kernel.scan.state import ScanState
+import numpy as np
+
 from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
+
+AGENDA = np.dtype([("count", "i8"), ("serial", "i8")])  # of happenings: how many wait, and how many there ever were
+
+
+HAPPENING = np.dtype(
+    [
+        ("time", "i8"),
+        ("rank", "i8"),
+        ("serial", "i8"),
+        ("count", "i8"),  # applied tuples that the checkpoint covers; of a pool its instant
+        ("bytes", "i8"),  # to restore; of a note the first arrival that upstream had not been told to forget
+        ("row", "i8"),  # of a note the first task of which it does not count what it sent at that very instant
+        ("partition", "i4"),
+        ("kind", "i4"),
+    ],
+    align=True,
+)
 
 
 @kernel
-def _before(s: ScanState, one: int, other: int) -> bool:
-    a, b = s.happenings[one], s.happenings[other]
+def _before(state: State, one: int, other: int) -> bool:
+    a, b = state.happenings[one], state.happenings[other]
     if a.time != b.time:
         return a.time < b.time
     if a.rank != b.rank:
@@ -17,47 +36,45 @@ def _before(s: ScanState, one: int, other: int) -> bool:
 
 
 @kernel
-def _swap(s: ScanState, one: int, other: int) -> None:
-    spare = s.happenings.shape[0] - 1
-    s.happenings[spare] = s.happenings[one]
-    s.happenings[one] = s.happenings[other]
-    s.happenings[other] = s.happenings[spare]
+def _swap(state: State, one: int, other: int) -> None:
+    spare = state.happenings.shape[0] - 1
+    state.happenings[spare] = state.happenings[one]
+    state.happenings[one] = state.happenings[other]
+    state.happenings[other] = state.happenings[spare]
 
 
 @kernel
-def put(s: ScanState, time: int, rank: int, kind: int, partition: int, count: int, size: int, row: int) -> None:
+def put(state: State, time: int, rank: int, kind: int, partition: int, count: int, size: int, row: int) -> None:
     """Something is to happen at an instant."""
-    b = s.checkpointing[0]
-    n = b.happenings
-    b.happenings = n + 1
-    b.serial += 1
-    e = s.happenings[n]
+    n = state.agenda.count
+    state.agenda.count = n + 1
+    state.agenda.serial += 1
+    e = state.happenings[n]
     e.time = time
     e.rank = rank
-    e.serial = b.serial
+    e.serial = state.agenda.serial
     e.count = count
     e.bytes = size
     e.row = row
     e.partition = partition
     e.kind = kind
-    while n > 0 and _before(s, n, (n - 1) // 2):
-        _swap(s, n, (n - 1) // 2)
+    while n > 0 and _before(state, n, (n - 1) // 2):
+        _swap(state, n, (n - 1) // 2)
         n = (n - 1) // 2
 
 
 @kernel
-def remove_first(s: ScanState) -> None:
+def remove_first(state: State) -> None:
     """The first has happened."""
-    b = s.checkpointing[0]
-    b.happenings -= 1
-    n = b.happenings
-    s.happenings[0] = s.happenings[n]
+    state.agenda.count -= 1
+    n = state.agenda.count
+    state.happenings[0] = state.happenings[n]
     place = 0
     while 2 * place + 1 < n:
         below = 2 * place + 1
-        if below + 1 < n and _before(s, below + 1, below):
+        if below + 1 < n and _before(state, below + 1, below):
             below += 1
-        if not _before(s, below, place):
+        if not _before(state, below, place):
             return
-        _swap(s, below, place)
+        _swap(state, below, place)
         place = below

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from models.records.histogram import BINS
-from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.histograms import (
     BUSY,
@@ -27,6 +28,27 @@ from sim.kernel.tools.histograms import (
     bin_of_more,
     bin_of_one,
 )
+from sim.kernel.tools.pointer import State
+
+# What the histograms are about: instants from the warm-up on, intervals of a length.
+BINNING = np.dtype([("warmup", "i8"), ("length", "i8"), ("intervals", "i8")])
+
+HISTOGRAM_PAGES = ("directory", "pages")
+
+HISTOGRAM_COUNTS = (
+    "sums",
+    "extremes",
+    "waits",
+    "sojourns",
+    "ended",
+    "sink_of",
+    "latency_sums",
+    "latency_extremes",
+    "latencies",
+    "intervals",
+    "used",
+)
+
 
 _LOW_BITS = 0xFFFFFFFF
 _COLUMNS = 4  # of an interval of a sink, and of the extremes of an operator
@@ -36,36 +58,36 @@ _MOST_SUM = 2**62
 
 
 @kernel
-def bin_served(s: ScanState, operator: int, n: int) -> None:
+def bin_served(state: State, operator: int, n: int) -> None:
     """Add the services that are done: waits, sojourns, and when they ended."""
-    step = max(1, _MOST_SUM // s.run[0].end)  # nothing took longer: the sum of so many fits into 64 bits
+    step = max(1, _MOST_SUM // state.span.end)  # nothing took longer: the sum of so many fits into 64 bits
     for first in range(0, n, step):
-        _bin_services(s, operator, first, min(n, first + step))
-    first = operator * s.binning[0].intervals
-    if _in_one_interval(s):
-        s.ended[first + s.run[0].begin // s.binning[0].length] += n
+        _bin_services(state, operator, first, min(n, first + step))
+    first = operator * state.binning.intervals
+    if _in_one_interval(state):
+        state.ended[first + state.span.begin // state.binning.length] += n
     else:
         for k in range(n):
-            s.ended[first + s.done[k].end // s.binning[0].length] += 1
+            state.ended[first + state.done[k].end // state.binning.length] += 1
 
 
 @kernel
-def _bin_services(s: ScanState, operator: int, first: int, last: int) -> None:
+def _bin_services(state: State, operator: int, first: int, last: int) -> None:
     """Add waits and sojourns of some services that are done, in short loops: several of them at a time."""
-    warmup, row = s.binning[0].warmup, operator * BINS
+    warmup, row = state.binning.warmup, operator * BINS
     n = 0
     for k in range(first, last):
-        e = s.done[k]
+        e = state.done[k]
         if e.at < warmup:
-            _add_early(s, operator, e.at, e.start, e.end)
+            _add_early(state, operator, e.at, e.start, e.end)
         else:
-            s.drawn[n] = e.start - e.at
-            s.keys[n] = e.end - e.at
+            state.drawn[n] = e.start - e.at
+            state.keys[n] = e.end - e.at
             n += 1
     least_wait, most_wait, least_sojourn, most_sojourn = _NOTHING, -1, _NOTHING, -1
     wait_sum, sojourn_sum, waits = 0, 0, 0
     for k in range(n):
-        wait, sojourn = s.drawn[k], s.keys[k]
+        wait, sojourn = state.drawn[k], state.keys[k]
         least_wait, most_wait = min(least_wait, wait), max(most_wait, wait)
         least_sojourn, most_sojourn = min(least_sojourn, sojourn), max(most_sojourn, sojourn)
         wait_sum += wait
@@ -74,109 +96,109 @@ def _bin_services(s: ScanState, operator: int, first: int, last: int) -> None:
         # and a branch would be guessed wrong; so nothing is added to one of some other places.
         waited, in_bin = wait > 0, bin_of_more(wait)
         waits += waited
-        s.drawn[k] = 2 * in_bin + 1 if waited else 2 * (k & _PLACES)
-        s.keys[k] = bin_of_more(sojourn)
+        state.drawn[k] = 2 * in_bin + 1 if waited else 2 * (k & _PLACES)
+        state.keys[k] = bin_of_more(sojourn)
     for k in range(n):
-        s.waits[row + (s.drawn[k] >> 1)] += s.drawn[k] & 1
-        s.sojourns[row + s.keys[k]] += 1
-    s.waits[row] += n - waits
-    _widen(s, _COLUMNS * operator, least_wait, most_wait)
-    _widen(s, _COLUMNS * operator + 2, least_sojourn, most_sojourn)
-    _add(s, operator, WAIT, wait_sum)
-    _add(s, operator, SOJOURN, sojourn_sum)
-    _add(s, operator, WAITING, wait_sum)
-    _add(s, operator, BUSY, sojourn_sum - wait_sum)
+        state.waits[row + (state.drawn[k] >> 1)] += state.drawn[k] & 1
+        state.sojourns[row + state.keys[k]] += 1
+    state.waits[row] += n - waits
+    _widen(state, _COLUMNS * operator, least_wait, most_wait)
+    _widen(state, _COLUMNS * operator + 2, least_sojourn, most_sojourn)
+    _add(state, operator, WAIT, wait_sum)
+    _add(state, operator, SOJOURN, sojourn_sum)
+    _add(state, operator, WAITING, wait_sum)
+    _add(state, operator, BUSY, sojourn_sum - wait_sum)
 
 
 @kernel
-def bin_passed(s: ScanState, operator: int, n: int) -> None:
+def bin_passed(state: State, operator: int, n: int) -> None:
     """Add n tuples that took no time, at `times`."""
-    if s.run[0].begin >= s.binning[0].warmup and _in_one_interval(s):
-        _pass(s, operator, s.run[0].begin, n)
+    if state.span.begin >= state.binning.warmup and _in_one_interval(state):
+        _pass(state, operator, state.span.begin, n)
     else:
         for k in range(n):
-            _pass(s, operator, s.times[k], 1)
+            _pass(state, operator, state.times[k], 1)
 
 
 @kernel
-def bin_arrivals(s: ScanState, operator: int, first: int, n: int) -> None:
+def bin_arrivals(state: State, operator: int, first: int, n: int) -> None:
     """Add n arrivals from this place on."""
-    if s.run[0].begin >= s.binning[0].warmup and _in_one_interval(s):
-        _pass(s, operator, s.run[0].begin, n)
+    if state.span.begin >= state.binning.warmup and _in_one_interval(state):
+        _pass(state, operator, state.span.begin, n)
     else:
         for k in range(first, first + n):
-            _pass(s, operator, s.arrivals[k].time, 1)
+            _pass(state, operator, state.arrivals[k].time, 1)
 
 
 @kernel
-def bin_delivered(s: ScanState, operator: int, n: int) -> None:
+def bin_delivered(state: State, operator: int, n: int) -> None:
     """Add what a sink delivers at `times`, created at `spare`, which are lost: there must be a page for each."""
-    step = max(1, _MOST_SUM // s.run[0].end)
+    step = max(1, _MOST_SUM // state.span.end)
     earliest = _NOTHING
     for k in range(n):
-        earliest = min(earliest, s.spare[k])
-    if 0 < n <= step and earliest >= s.binning[0].warmup and _in_one_interval(s):
-        _bin_together(s, operator, n)
+        earliest = min(earliest, state.spare[k])
+    if 0 < n <= step and earliest >= state.binning.warmup and _in_one_interval(state):
+        _bin_together(state, operator, n)
         return
     for first in range(0, n, step):
-        _bin_latencies(s, operator, first, min(n, first + step))
+        _bin_latencies(state, operator, first, min(n, first + step))
 
 
 @kernel
-def _bin_together(s: ScanState, operator: int, n: int) -> None:
+def _bin_together(state: State, operator: int, n: int) -> None:
     """`_bin_latencies` of n tuples in one interval that were created behind the warm-up: several of them at a time."""
-    f, sink = s.binning[0], s.sink_of[operator]
-    row, interval = sink * BINS, sink * f.intervals + s.run[0].begin // f.length
+    sink = state.sink_of[operator]
+    row, interval = sink * BINS, sink * state.binning.intervals + state.span.begin // state.binning.length
     least, most, total = _NOTHING, -1, 0
     for k in range(n):
-        latency = s.times[k] - s.spare[k]
+        latency = state.times[k] - state.spare[k]
         least, most = min(least, latency), max(most, latency)
         total += latency
         in_bin = bin_of_more(latency)
-        s.times[k] = in_bin if latency > 0 else 0
+        state.times[k] = in_bin if latency > 0 else 0
     for k in range(n):
-        in_bin = s.times[k]
-        s.latencies[row + in_bin] += 1
-        s.pages[_page(s, interval, in_bin // PAGE) * PAGE + in_bin % PAGE] += 1
-    _add_interval(s, interval, n, total, most)
-    _add_latencies(s, sink, total, least, most)
+        in_bin = state.times[k]
+        state.latencies[row + in_bin] += 1
+        state.pages[_page(state, interval, in_bin // PAGE) * PAGE + in_bin % PAGE] += 1
+    _add_interval(state, interval, n, total, most)
+    _add_latencies(state, sink, total, least, most)
 
 
 @kernel
-def _page(s: ScanState, interval: int, octave: int) -> int:
-    """The page of a part of the histogram of an interval, a new one if it has none."""
+def _page(state: State, interval: int, octave: int) -> int:
+    """Return the page of a part of the histogram of an interval, a new one if it has none."""
     place = interval * PAGES + octave
-    page = s.directory[place]
+    page = state.directory[place]
     if page == 0:
-        page = s.used[0]
-        s.used[0] += 1
-        s.directory[place] = page
+        page = state.used[0]
+        state.used[0] += 1
+        state.directory[place] = page
     return page
 
 
 @kernel
-def _add_latencies(s: ScanState, sink: int, total: int, least: int, most: int) -> None:
-    s.latency_sums[2 * sink] += total >> 32
-    s.latency_sums[2 * sink + 1] += total & _LOW_BITS
-    s.latency_extremes[2 * sink] = min(s.latency_extremes[2 * sink], least)
-    s.latency_extremes[2 * sink + 1] = max(s.latency_extremes[2 * sink + 1], most)
+def _add_latencies(state: State, sink: int, total: int, least: int, most: int) -> None:
+    state.latency_sums[2 * sink] += total >> 32
+    state.latency_sums[2 * sink + 1] += total & _LOW_BITS
+    state.latency_extremes[2 * sink] = min(state.latency_extremes[2 * sink], least)
+    state.latency_extremes[2 * sink + 1] = max(state.latency_extremes[2 * sink + 1], most)
 
 
 @kernel
-def _bin_latencies(s: ScanState, operator: int, first: int, last: int) -> None:
+def _bin_latencies(state: State, operator: int, first: int, last: int) -> None:
     """Add some of what a sink delivers."""
-    f, sink = s.binning[0], s.sink_of[operator]
-    warmup, length, row = f.warmup, f.length, sink * BINS
+    sink = state.sink_of[operator]
+    warmup, length, row = state.binning.warmup, state.binning.length, sink * BINS
     least, most, total = _NOTHING, -1, 0
-    interval, begin, end = sink * f.intervals, 0, 0
+    interval, begin, end = sink * state.binning.intervals, 0, 0
     count, added, greatest = 0, 0, 0
     for k in range(first, last):
-        at, created = s.times[k], s.spare[k]
+        at, created = state.times[k], state.spare[k]
         latency = at - created
         if at < begin or at >= end:
-            _add_interval(s, interval, count, added, greatest)
+            _add_interval(state, interval, count, added, greatest)
             count, added, greatest = 0, 0, 0
-            interval = sink * f.intervals + at // length
+            interval = sink * state.binning.intervals + at // length
             begin = at // length * length
             end = begin + length
         in_bin = bin_of_one(latency)
@@ -184,61 +206,60 @@ def _bin_latencies(s: ScanState, operator: int, first: int, last: int) -> None:
         added += latency
         greatest = max(greatest, latency)
         if created >= warmup:
-            s.latencies[row + in_bin] += 1
+            state.latencies[row + in_bin] += 1
             total += latency
             least, most = min(least, latency), max(most, latency)
-        s.pages[_page(s, interval, in_bin // PAGE) * PAGE + in_bin % PAGE] += 1
-    _add_interval(s, interval, count, added, greatest)
-    _add_latencies(s, sink, total, least, most)
+        state.pages[_page(state, interval, in_bin // PAGE) * PAGE + in_bin % PAGE] += 1
+    _add_interval(state, interval, count, added, greatest)
+    _add_latencies(state, sink, total, least, most)
 
 
 @kernel
-def _in_one_interval(s: ScanState) -> bool:
-    """Whether all that happens in the span happens in one interval of the recording."""
-    length = s.binning[0].length
-    return s.run[0].begin // length == (s.run[0].end - 1) // length
+def _in_one_interval(state: State) -> bool:
+    """Return whether all that happens in the span happens in one interval of the recording."""
+    length = state.binning.length
+    return state.span.begin // length == (state.span.end - 1) // length
 
 
 @kernel
-def _pass(s: ScanState, operator: Any, at: int, n: int) -> None:
+def _pass(state: State, operator: Any, at: int, n: int) -> None:
     """Add n tuples that arrive at an instant, or in its interval, and take no time."""
-    f = s.binning[0]
-    if at >= f.warmup:
-        s.waits[operator * BINS] += n
-        s.sojourns[operator * BINS] += n
-        _widen(s, _COLUMNS * operator, 0, 0)
-        _widen(s, _COLUMNS * operator + 2, 0, 0)
+    if at >= state.binning.warmup:
+        state.waits[operator * BINS] += n
+        state.sojourns[operator * BINS] += n
+        _widen(state, _COLUMNS * operator, 0, 0)
+        _widen(state, _COLUMNS * operator + 2, 0, 0)
     else:
-        s.sums[SUMS * operator + OTHERS] += n
-    s.ended[operator * f.intervals + at // f.length] += n
+        state.sums[SUMS * operator + OTHERS] += n
+    state.ended[operator * state.binning.intervals + at // state.binning.length] += n
 
 
 @kernel
-def _add_early(s: ScanState, operator: int, arrival: int, start: int, end: int) -> None:
+def _add_early(state: State, operator: int, arrival: int, start: int, end: int) -> None:
     """A service that came before the end of the warm-up: what of it is behind that."""
-    warmup = s.binning[0].warmup
-    s.sums[SUMS * operator + OTHERS] += 1
+    warmup = state.binning.warmup
+    state.sums[SUMS * operator + OTHERS] += 1
     waited, served = max(0, start - warmup), max(0, end - max(start, warmup))
-    _add(s, operator, WAITING, waited)
-    _add(s, operator, BUSY, served)
+    _add(state, operator, WAITING, waited)
+    _add(state, operator, BUSY, served)
 
 
 @kernel
-def _add_interval(s: ScanState, interval: Any, count: int, added: int, greatest: int) -> None:
+def _add_interval(state: State, interval: Any, count: int, added: int, greatest: int) -> None:
     place = _COLUMNS * interval
-    s.intervals[place + COUNT] += count
-    s.intervals[place + HIGH] += added >> 32
-    s.intervals[place + LOW] += added & _LOW_BITS
-    s.intervals[place + GREATEST] = max(s.intervals[place + GREATEST], greatest)
+    state.intervals[place + COUNT] += count
+    state.intervals[place + HIGH] += added >> 32
+    state.intervals[place + LOW] += added & _LOW_BITS
+    state.intervals[place + GREATEST] = max(state.intervals[place + GREATEST], greatest)
 
 
 @kernel
-def _widen(s: ScanState, place: int, least: int, most: int) -> None:
-    s.extremes[place] = min(s.extremes[place], least)
-    s.extremes[place + 1] = max(s.extremes[place + 1], most)
+def _widen(state: State, place: int, least: int, most: int) -> None:
+    state.extremes[place] = min(state.extremes[place], least)
+    state.extremes[place + 1] = max(state.extremes[place + 1], most)
 
 
 @kernel
-def _add(s: ScanState, operator: int, column: int, value: int) -> None:
-    s.sums[SUMS * operator + column] += value >> 32
-    s.sums[SUMS * operator + column + 1] += value & _LOW_BITS
+def _add(state: State, operator: int, column: int, value: int) -> None:
+    state.sums[SUMS * operator + column] += value >> 32
+    state.sums[SUMS * operator + column + 1] += value & _LOW_BITS

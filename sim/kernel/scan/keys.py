@@ -19,7 +19,7 @@ class Keys:
 
 
 def keys_of(plan: RunPlan, operator: OperatorPlan) -> Keys | None:
-    """The keys of an operator; None if a place for each of them in each partition would take too much memory."""
+    """Return the keys of an operator; None if a place for each of them in each partition would take too much memory."""
     edges = [edge for other in plan.operators for edge in other.edges if edge.down is operator]
     partitions = operator.description.groups
     if all(edge.partitioning == "key" and edge.grouped for edge in edges):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
 
 _FEW = 24  # what is so short is sorted by insertion alone
 _LEAST_BITS, _MOST_BITS = 4, 11
@@ -14,7 +14,7 @@ _WORD = 62  # bits of a key
 
 @kernel
 def bits_of(n: int) -> int:
-    """How many bits the numbers below n have."""
+    """Return how many bits the numbers below n have."""
     bits = 0
     while n - 1 >> bits > 0:
         bits += 1
@@ -23,57 +23,57 @@ def bits_of(n: int) -> int:
 
 @kernel
 def fits(span: int, ranks: int, n: int) -> bool:
-    """Whether an instant in the span, a rank and a number below n are one number: a key to sort by."""
+    """Return whether an instant in the span, a rank and a number below n are one number: a key to sort by."""
     return bits_of(span) + bits_of(ranks) + bits_of(n) <= _WORD
 
 
 @kernel
-def cells_for(s: ScanState, n: int, bits: int) -> int:
+def cells_for(state: State, n: int, bits: int) -> int:
     """Bits of a cell, of which `counts` holds about as many as there are keys of so many bits; all are empty."""
     cells = min(_MOST_CELL_BITS, bits, max(_LEAST_BITS, bits_of(n)))
     for k in range((1 << cells) + 1):
-        s.counts[k] = 0
+        state.counts[k] = 0
     return cells
 
 
 @kernel
-def order_by_keys(s: ScanState, n: int, shift: int, cells: int, number_bits: int) -> None:
-    """Make `s.order` the last bits, their numbers, of the n keys `s.times` in order.
+def order_by_keys(state: State, n: int, shift: int, cells: int, number_bits: int) -> None:
+    """Make `state.order` the last bits, their numbers, of the n keys `state.times` in order.
 
     One pass of a radix sort: `counts` holds how many keys are in each cell of `cells_for`, the key without `shift`
     bits. Insertion, or a merge sort where many are crowded into one cell, does the rest.
     """
     below = 0
     for k in range(1 << cells):
-        there = s.counts[k]
-        s.counts[k] = below
+        there = state.counts[k]
+        state.counts[k] = below
         below += there
     for k in range(n):
-        key = s.times[k]
-        place = s.counts[key >> shift]
-        s.counts[key >> shift] = place + 1
-        s.spare[place] = key
-    if not _keys_by_insertion(s, n, _MOST_MOVES * n):
-        _keys_by_merging(s, n)
+        key = state.times[k]
+        place = state.counts[key >> shift]
+        state.counts[key >> shift] = place + 1
+        state.spare[place] = key
+    if not _keys_by_insertion(state, n, _MOST_MOVES * n):
+        _keys_by_merging(state, n)
     mask = (1 << number_bits) - 1
     for k in range(n):
-        s.order[k] = s.spare[k] & mask
+        state.order[k] = state.spare[k] & mask
 
 
 @kernel
-def _keys_by_insertion(s: ScanState, n: int, moves: int) -> bool:
-    """Sort `s.spare`; False if that takes more moves, and is not done."""
-    most = s.spare[0] if n > 0 else 0
+def _keys_by_insertion(state: State, n: int, moves: int) -> bool:
+    """Sort `state.spare`; False if that takes more moves, and is not done."""
+    most = state.spare[0] if n > 0 else 0
     for k in range(1, n):
-        key = s.spare[k]
+        key = state.spare[k]
         if key >= most:  # nearly all: nothing is written, and nothing that was
             most = key
             continue
         place = k - 1
-        while place >= 0 and s.spare[place] > key:
-            s.spare[place + 1] = s.spare[place]
+        while place >= 0 and state.spare[place] > key:
+            state.spare[place + 1] = state.spare[place]
             place -= 1
-        s.spare[place + 1] = key
+        state.spare[place + 1] = key
         moves -= k - 1 - place
         if moves < 0:
             return False
@@ -81,27 +81,27 @@ def _keys_by_insertion(s: ScanState, n: int, moves: int) -> bool:
 
 
 @kernel
-def _keys_by_merging(s: ScanState, n: int) -> None:
+def _keys_by_merging(state: State, n: int) -> None:
     width = 1
     while width < n:
         for begin in range(0, n, 2 * width):
             middle, end = min(begin + width, n), min(begin + 2 * width, n)
             one, other = begin, middle
             for k in range(begin, end):
-                if other >= end or (one < middle and s.spare[one] < s.spare[other]):
-                    s.times[k] = s.spare[one]
+                if other >= end or (one < middle and state.spare[one] < state.spare[other]):
+                    state.times[k] = state.spare[one]
                     one += 1
                 else:
-                    s.times[k] = s.spare[other]
+                    state.times[k] = state.spare[other]
                     other += 1
         for k in range(n):
-            s.spare[k] = s.times[k]
+            state.spare[k] = state.times[k]
         width *= 2
 
 
 @kernel
-def put_in_order(s: ScanState, n: int, low: int, high: int) -> None:
-    """Make `s.order` the numbers below n by (`s.times`, `s.ranks`, number); all times are in [low, high).
+def put_in_order(state: State, n: int, low: int, high: int) -> None:
+    """Make `state.order` the numbers below n by (`state.times`, `state.ranks`, number); all times are in [low, high).
 
     Two passes of a radix sort over cells of the span, about as many as the square of n, leave hardly two tuples in
     one cell; insertion puts those in order. Where that would take long, because many are crowded into one cell of a
@@ -109,8 +109,8 @@ def put_in_order(s: ScanState, n: int, low: int, high: int) -> None:
     """
     if n < _FEW:
         for k in range(n):
-            s.order[k] = k
-        _by_insertion(s, n, n * n)
+            state.order[k] = k
+        _by_insertion(state, n, n * n)
         return
     bits = _LEAST_BITS
     while bits < _MOST_BITS and (1 << bits) < n:
@@ -121,52 +121,52 @@ def put_in_order(s: ScanState, n: int, low: int, high: int) -> None:
     size = 1 << bits
     mask = size - 1
     for k in range(2 * size):
-        s.counts[k] = 0
+        state.counts[k] = 0
     for k in range(n):
-        cell = (s.times[k] - low) >> shift
-        s.counts[cell & mask] += 1
-        s.counts[size + (cell >> bits)] += 1
+        cell = (state.times[k] - low) >> shift
+        state.counts[cell & mask] += 1
+        state.counts[size + (cell >> bits)] += 1
     below_one = 0
     below_two = 0
     for k in range(size):
-        one, two = s.counts[k], s.counts[size + k]
-        s.counts[k] = below_one
-        s.counts[size + k] = below_two
+        one, two = state.counts[k], state.counts[size + k]
+        state.counts[k] = below_one
+        state.counts[size + k] = below_two
         below_one += one
         below_two += two
     for k in range(n):
-        cell = (s.times[k] - low) >> shift
-        place = s.counts[cell & mask]
-        s.counts[cell & mask] = place + 1
-        s.spare[place] = ((cell >> bits) << 32) | k
+        cell = (state.times[k] - low) >> shift
+        place = state.counts[cell & mask]
+        state.counts[cell & mask] = place + 1
+        state.spare[place] = ((cell >> bits) << 32) | k
     for k in range(n):
-        both = s.spare[k]
-        place = s.counts[size + (both >> 32)]
-        s.counts[size + (both >> 32)] = place + 1
-        s.order[place] = both & 0xFFFFFFFF
-    if not _by_insertion(s, n, _MOST_MOVES * n):
-        _by_merging(s, n)
+        both = state.spare[k]
+        place = state.counts[size + (both >> 32)]
+        state.counts[size + (both >> 32)] = place + 1
+        state.order[place] = both & 0xFFFFFFFF
+    if not _by_insertion(state, n, _MOST_MOVES * n):
+        _by_merging(state, n)
 
 
 @kernel
-def _after(s: ScanState, one: int, other: int) -> bool:
-    """Whether a tuple comes after another, numbers aside."""
-    at, than = s.times[one], s.times[other]
-    return at > than or (at == than and s.ranks[one] > s.ranks[other])
+def _after(state: State, one: int, other: int) -> bool:
+    """Return whether a tuple comes after another, numbers aside."""
+    at, than = state.times[one], state.times[other]
+    return at > than or (at == than and state.ranks[one] > state.ranks[other])
 
 
 @kernel
-def _by_insertion(s: ScanState, n: int, moves: int) -> bool:
+def _by_insertion(state: State, n: int, moves: int) -> bool:
     """Sort; False if that takes more moves, and is not done."""
     for k in range(1, n):
-        one = s.order[k]
+        one = state.order[k]
         place = k - 1
-        if not _after(s, s.order[place], one):
+        if not _after(state, state.order[place], one):
             continue
-        while place >= 0 and _after(s, s.order[place], one):
-            s.order[place + 1] = s.order[place]
+        while place >= 0 and _after(state, state.order[place], one):
+            state.order[place + 1] = state.order[place]
             place -= 1
-        s.order[place + 1] = one
+        state.order[place + 1] = one
         moves -= k - place
         if moves < 0:
             return False
@@ -174,19 +174,19 @@ def _by_insertion(s: ScanState, n: int, moves: int) -> bool:
 
 
 @kernel
-def _by_merging(s: ScanState, n: int) -> None:
+def _by_merging(state: State, n: int) -> None:
     width = 1
     while width < n:
         for begin in range(0, n, 2 * width):
             middle, end = min(begin + width, n), min(begin + 2 * width, n)
             one, other = begin, middle
             for k in range(begin, end):
-                if other >= end or (one < middle and not _after(s, s.order[one], s.order[other])):
-                    s.spare[k] = s.order[one]
+                if other >= end or (one < middle and not _after(state, state.order[one], state.order[other])):
+                    state.spare[k] = state.order[one]
                     one += 1
                 else:
-                    s.spare[k] = s.order[other]
+                    state.spare[k] = state.order[other]
                     other += 1
         for k in range(n):
-            s.order[k] = s.spare[k]
+            state.order[k] = state.spare[k]
         width *= 2

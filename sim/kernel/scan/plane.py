@@ -14,8 +14,9 @@ from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import Key, Listener, Row
 from sim.kernel.event_loop import pools
 from sim.kernel.scan import recording, saving, setup, span
+from sim.kernel.scan.entities import CHECKPOINTS_FULL, DONE, FLUSH, REFILL
 from sim.kernel.scan.queues import copy_arrivals, sum_queues
-from sim.kernel.scan.state import CHECKPOINTS_FULL, DONE, FLUSH, REFILL, ScanState
+from sim.kernel.scan.state import ScanState
 from sim.kernel.tools.compiling import entry
 from sim.recording import recording_of
 
@@ -48,16 +49,16 @@ class ScanPlane:
             for partition, operator in enumerate(cluster.partition_operator)
             if plan.operators[operator].is_source
         ]
-        self.s: ScanState = setup.state(plan, cluster, block, self.recording)
+        self.state: ScanState = setup.state(plan, cluster, block, self.recording)
         self._messages: dict[int, list[int]] = {}  # by second: local, data, local bytes, data bytes
-        self._advance = entry(span.advance, self.s.numba_type, types.int64)
+        self._advance = entry(span.advance, self.state.numba_type, types.int64)
         self._task_operator = np.array(cluster.task_operator, np.int64)
-        tasks, sources = len(cluster.task_host), self.s.sources["partition"]
+        tasks, sources = len(cluster.task_host), self.state.sources["partition"]
         self._sample = np.zeros((tasks, 5), np.int64)
         self._sample[:, 0], self._sample[:, 1] = np.arange(tasks), cluster.task_host
-        self._waits, self._busy = self.s.queues["n"][:tasks], self.s.servers["busy"]  # as they are at any time
+        self._waits, self._busy = self.state.queues["n"][:tasks], self.state.servers["busy"]  # as they are at any time
         self._lag = np.zeros((sources.size, 2), np.int64)
-        self._lag[:, 0] = self.s.partition_operator[sources]
+        self._lag[:, 0] = self.state.partition_operator[sources]
 
     # -- time
 
@@ -68,29 +69,29 @@ class ScanPlane:
             # Who holds a checkpoint changes no tuple: it can be asked for before those that come first.
             instant, partition = self._unplanned.pop()
             self._clock.move_to(instant)
-            self.s.saved["checkpoint_host"][partition] = self._listener.checkpoint_host(partition)
+            self.state.saved["checkpoint_host"][partition] = self._listener.checkpoint_host(partition)
             return True
         while True:
-            why = self._advance(self.s, limit[0])
+            why = self._advance(self.state, limit[0])
             if why == DONE:
                 return False
             if why == REFILL:
-                source = int(self.s.run["refill"][0])
-                pools.refilled(self.s, source, self._streams[source])
+                source = int(self.state.requests["refill"])
+                pools.refilled(self.state, source, self._streams[source])
             elif why == FLUSH:
                 self._sum_up()
             elif why == CHECKPOINTS_FULL:
-                saving.grow(self.s)
+                saving.grow(self.state)
             else:
-                setup.grow(self.s, self.recording)
+                setup.grow(self.state, self.recording)
 
     def _sum_up(self) -> None:
         """Add up the messages of the last seconds."""
-        s, run = self.s, self.s.run
-        for second, *numbers in s.message_rows[: int(run["message_rows"][0])].tolist():
+        state = self.state
+        for second, *numbers in state.message_rows[: int(self.state.sent["rows"])].tolist():
             before = self._messages.get(second, [0, 0, 0, 0])
             self._messages[second] = [one + more for one, more in zip(before, numbers, strict=True)]
-        run["message_rows"] = 0
+        self.state.sent["rows"] = 0
 
     # -- checkpoints
 
@@ -98,7 +99,7 @@ class ScanPlane:
         """Take checkpoints of these partitions each interval."""
         if not partitions:
             return
-        saving.start(self.s, partitions, offsets_ns, interval_ns)
+        saving.start(self.state, partitions, offsets_ns, interval_ns)
         if self._plan.scenario.fault_tolerance.store == "remote":
             return
         cluster, unplanned = self._cluster, []
@@ -108,7 +109,7 @@ class ScanPlane:
                 cluster.task_host[cluster.partition_task[partition]],
             )
             if planned is not None and planned != owner:
-                self.s.saved["checkpoint_host"][partition] = planned
+                self.state.saved["checkpoint_host"][partition] = planned
             elif not self._plan.operators[cluster.partition_operator[partition]].is_sink:
                 unplanned.append((interval_ns + offset, partition))
         self._unplanned = unplanned[::-1]
@@ -116,11 +117,11 @@ class ScanPlane:
     # -- records
 
     def samples(self) -> np.ndarray:
-        """A row for each task: all live."""
+        """Return a row for each task: all live."""
         rows = self._sample.copy()
         rows[:, 2], rows[:, 3] = self._waits, self._busy
-        if self.s.saves:
-            rows[:, 4] = saving.kept(self.s, len(rows))
+        if self.state.saves:
+            rows[:, 4] = saving.kept(self.state, len(rows))
         return rows
 
     def buffers(self) -> list[Row]:
@@ -136,9 +137,9 @@ class ScanPlane:
         return self._lag
 
     def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
-        """(begin of the second, kind) -> (messages, bytes)."""
+        """Return (begin of the second, kind) -> (messages, bytes)."""
         self._sum_up()
-        found = saving.messages(self.s) if self.s.saves else {}
+        found = saving.messages(self.state) if self.state.saves else {}
         for second, numbers in self._messages.items():
             local, data, local_bytes, data_bytes = numbers
             if data:
@@ -148,53 +149,53 @@ class ScanPlane:
         return found
 
     def ledger(self) -> list[tuple[int, int, int, int]]:
-        """Rows (operator, expected, lost, duplicated); raises RuntimeError if the audit fails.
+        """Return rows (operator, expected, lost, duplicated); raises RuntimeError if the audit fails.
 
         What was sent to each operator is what it applied and what is on its way, by number and sum of the ids.
         """
-        s = self.s
-        applied, total = s.operators["applied"].copy(), s.operators["sum"].copy()
+        state = self.state
+        applied, total = state.operators["applied"].copy(), state.operators["sum"].copy()
         for operators, parcels in self._coming():
             applied += np.bincount(operators, minlength=applied.size)
             np.add.at(total, operators, parcels["id"])  # modulo 2^64
-        sum_queues(s, applied, total)
-        boxes = s.boxes[:-1]
+        sum_queues(state, applied, total)
+        boxes = state.boxes[:-1]
         if not np.array_equal(boxes["sent"], applied) or not np.array_equal(boxes["sum"], total):
             raise RuntimeError("the audit failed: tuples were lost or processed twice although no host failed")
         return [
-            (index, int(s.operators["applied"][index]), 0, 0)
+            (index, int(state.operators["applied"][index]), 0, 0)
             for index, plan in enumerate(self._plan.operators)
             if not plan.is_source
         ]
 
     def _coming(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(operators, tuples), both (n,), of all that is on its way and in service, but for what waits in queues."""
-        s = self.s
-        *boxes, links = [s.box[int(box["first"]) :][: int(box["n"])] for box in s.boxes]
+        state = self.state
+        *boxes, links = [state.box[int(box["first"]) :][: int(box["n"])] for box in state.boxes]
         for operator, parcels in enumerate(boxes):
             yield np.full(parcels.size, operator), parcels
-        yield s.partition_operator[links["partition"]], links
+        yield state.partition_operator[links["partition"]], links
         tasks, served = self._served()
         yield self._task_operator[tasks], served
 
     def _served(self) -> tuple[np.ndarray, np.ndarray]:
         """(tasks, tuples), both (n,), of what is in service: task after task, each in the order of the starts."""
-        n, first = self.s.servers["serving"], self.s.servers["first_thread"]
+        n, first = self.state.servers["serving"], self.state.servers["first_thread"]
         tasks = np.repeat(np.arange(n.size), n)
-        return tasks, self.s.slots[np.arange(tasks.size) + (first - np.cumsum(n) + n)[tasks]]
+        return tasks, self.state.slots[np.arange(tasks.size) + (first - np.cumsum(n) + n)[tasks]]
 
     def _waiting(self) -> dict[str, np.ndarray]:
-        """The table of what waits for the tasks, task after task, each in order."""
-        n = self.s.queues["n"][: self._task_operator.size]
+        """Return the table of what waits for the tasks, task after task, each in order."""
+        n = self.state.queues["n"][: self._task_operator.size]
         arrivals = np.empty(n.sum(), np.int64)
-        copy_arrivals(self.s, arrivals)
+        copy_arrivals(self.state, arrivals)
         tasks = np.arange(n.size, dtype=np.int32)
         found = {"operator": np.repeat(self._task_operator.astype(np.int16), n), "task": np.repeat(tasks, n)}
         return table("waiting", found | {"arrival_ns": arrivals})
 
     def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
-        """The tables of tuples."""
-        recording.hand_over(self.s, self.recording)
+        """Return the tables of tuples."""
+        recording.hand_over(self.state, self.recording)
         tasks, served = self._served()
         visits = np.empty((tasks.size, 5), np.int64)
         columns = self._task_operator[tasks], tasks, served["at"], served["start"], NEVER
@@ -203,5 +204,5 @@ class ScanPlane:
         self.recording.add_visits(visits)
         made = dict(self.recording.tables())
         made["waiting"] = self._waiting()
-        made["checkpoints"] = saving.checkpoints(self.s)
+        made["checkpoints"] = saving.checkpoints(self.state)
         return made | {name: table(name, []) for name in ("dropped", "cpu")}

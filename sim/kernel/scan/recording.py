@@ -1,19 +1,12 @@
-"""What the scan and the recording of a run share: the columns of rows, or the arrays of histograms."""
+"""Arrays that the scan and the recording of a run share: the columns of rows, or the arrays of histograms."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.scan.state import (
-    BINNING,
-    DELIVERY_COLUMNS,
-    HISTOGRAM_COUNTS,
-    HISTOGRAM_PAGES,
-    ROW_COLUMNS,
-    SPAN_ROW,
-    VISIT_COLUMNS,
-    ScanState,
-)
+from sim.kernel.scan.histograms import BINNING, HISTOGRAM_COUNTS, HISTOGRAM_PAGES
+from sim.kernel.scan.rows import DELIVERY_COLUMNS, ROW_COLUMNS, SPAN_ROW, VISIT_COLUMNS
+from sim.kernel.tools.pointer import State
 from sim.recording import HistogramRecording, TupleRecording
 
 _ROWS = 2**13
@@ -22,7 +15,7 @@ Kept = TupleRecording | HistogramRecording
 
 
 def arrays(recording: Kept) -> dict[str, np.ndarray]:
-    """The arrays of the state that say what is recorded."""
+    """Return the arrays of the state that say what is recorded."""
     binning = np.zeros(1, BINNING)
     made = dict.fromkeys(HISTOGRAM_COUNTS, np.zeros(0, np.int64)) | dict.fromkeys(
         HISTOGRAM_PAGES, np.zeros(0, np.int32)
@@ -42,24 +35,24 @@ def _columns(recording: TupleRecording) -> dict[str, np.ndarray]:
     return dict(zip(VISIT_COLUMNS, visits, strict=True)) | dict(zip(DELIVERY_COLUMNS, deliveries, strict=True))
 
 
-def grow(s: ScanState, recording: Kept, need: int) -> None:
+def grow(state: State, recording: Kept, need: int) -> None:
     """Make room for what `need` more services leave."""
     if isinstance(recording, HistogramRecording):
         recording.make_room(need)
-        s.pages = recording.shared()["pages"]
+        state.pages = recording.shared()["pages"]
         return
-    hand_over(s, recording)
-    rows, room = int(s.run["visit_rows"][0]), s.visit_rows.shape[0]
+    hand_over(state, recording)
+    rows, room = int(state.rows["visits"]), state.visit_rows.shape[0]
     if room - rows < max(need, room // 8):
         longer = np.zeros(2 * room + need, SPAN_ROW)
-        longer[:rows] = s.visit_rows[:rows]
-        s.visit_rows = longer
-    recording.make_room(s.visit_rows.shape[0] + 1)
+        longer[:rows] = state.visit_rows[:rows]
+        state.visit_rows = longer
+    recording.make_room(state.visit_rows.shape[0] + 1)
     for name, column in _columns(recording).items():
-        setattr(s, name, column)
+        setattr(state, name, column)
 
 
-def hand_over(s: ScanState, recording: Kept) -> None:
+def hand_over(state: State, recording: Kept) -> None:
     """Tell the recording how many rows it has now."""
     if isinstance(recording, TupleRecording):
-        recording.take(int(s.run["sorted_rows"][0]), int(s.run["delivery_rows"][0]))
+        recording.take(int(state.rows["sorted"]), int(state.rows["deliveries"]))

@@ -10,19 +10,22 @@ from models.records.tables import table
 from models.scenario.job import PerKeyState
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import NO_HOST, REMOTE
-from sim.kernel.event_loop.state import CHECKPOINT, MESSAGE_KINDS, MESSAGE_ROW, NONE, TRIMMED
+from sim.kernel.event_loop.codes import MESSAGE_KINDS, NONE, TRIMMED
+from sim.kernel.event_loop.entities import CHECKPOINT, MESSAGE_ROW
 from sim.kernel.scan.checkpoints import notes_under_way
+from sim.kernel.scan.entities import LOG_CHUNK
+from sim.kernel.scan.heap import HAPPENING
+from sim.kernel.scan.kept import ARRIVAL, SAVED, SAVING, SERVED
 from sim.kernel.scan.keys import keys_of
-from sim.kernel.scan.state import ARRIVAL, CHECKPOINTING, HAPPENING, LOG_CHUNK, SAVED, SAVING, SERVED, ScanState
+from sim.kernel.tools.pointer import State
 
 FAR_NS = 2**62  # no such instant comes
 _ROWS = 1024
 
 
 def empty() -> dict[str, np.ndarray]:
-    """The arrays where no checkpoints are taken."""
+    """Return the arrays where no checkpoints are taken."""
     return {
-        "checkpointing": np.zeros(1, CHECKPOINTING),
         "saved": np.zeros(0, SAVED),
         "saving": np.zeros(0, SAVING),
         "key_epochs": np.zeros(0, np.int32),
@@ -40,14 +43,8 @@ def empty() -> dict[str, np.ndarray]:
 
 
 def arrays(plan: RunPlan, cluster: Cluster) -> dict[str, np.ndarray]:
-    """The arrays where they are, before the first instant."""
-    tolerance = plan.scenario.fault_tolerance
+    """Return the arrays where they are, before the first instant."""
     made = empty()
-    checkpointing = made["checkpointing"]
-    checkpointing["interval"] = FAR_NS
-    checkpointing["keeps"], checkpointing["full_kind"] = plan.replays, tolerance.kind == "full"
-    checkpointing["remote_rate"] = tolerance.remote_bytes_per_s
-    checkpointing["free_log"] = checkpointing["written_at"] = NONE
     made["saved"], keys = _partitions(plan, cluster)
     made["key_epochs"] = np.zeros(keys, np.int32)
     made["saving"] = np.zeros(len(plan.operators), SAVING)
@@ -55,15 +52,23 @@ def arrays(plan: RunPlan, cluster: Cluster) -> dict[str, np.ndarray]:
         made["saving"]["partitions"][operator.index] = operator.description.groups
         for down in {edge.down.index for edge in operator.edges}:
             made["saving"]["senders"][down] += operator.description.parallelism
-    checkpointing["pools"] = made["saved"]["pool"].any()
     made["partition_marks"] = np.zeros(len(cluster.partition_operator), np.int64)
     made["task_marks"] = np.zeros(len(cluster.task_host), np.int64)
     made["count_rows"] = np.zeros(_ROWS, MESSAGE_ROW)
     return made
 
 
+def begin(state: State, plan: RunPlan) -> None:
+    """Write what the plan says of checkpoints."""
+    tolerance = plan.scenario.fault_tolerance
+    state.round["interval"] = FAR_NS
+    state.options["keeps_outputs"], state.options["always_full"] = plan.replays, tolerance.kind == "full"
+    state.options["pools"] = state.saved["pool"].any()
+    state.remote_link["rate"] = tolerance.remote_bytes_per_s
+
+
 def _partitions(plan: RunPlan, cluster: Cluster) -> tuple[np.ndarray, int]:
-    """The partitions (n_partitions,), and how many places for keys they have together."""
+    """Return the partitions (n_partitions,), and how many places for keys they have together."""
     made = np.zeros(len(cluster.partition_operator), SAVED)
     made["instant"], made["epoch"], made["low"] = FAR_NS, 1, 1
     made["log_first"] = made["log_last"] = made["first_key"] = NONE
@@ -83,36 +88,35 @@ def _partitions(plan: RunPlan, cluster: Cluster) -> tuple[np.ndarray, int]:
     return made, places
 
 
-def start(s: ScanState, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
+def start(state: State, partitions: Sequence[int], offsets_ns: Sequence[int], interval_ns: int) -> None:
     """Take checkpoints of these partitions each interval."""
-    s.round_partitions, s.round_offsets = np.array(partitions, np.int64), np.array(offsets_ns, np.int64)
-    s.checkpointing["interval"] = s.checkpointing["round_begin"] = interval_ns
-    s.checkpointing["cuts"] = (s.operators["serialise"][s.partition_operator[s.round_partitions]] > 0).any()
-    s.saved["instant"][s.round_partitions] = interval_ns + s.round_offsets
+    state.round_partitions, state.round_offsets = np.array(partitions, np.int64), np.array(offsets_ns, np.int64)
+    state.round["interval"] = state.round["begin"] = interval_ns
+    state.round["cuts"] = (state.operators["serialise"][state.partition_operator[state.round_partitions]] > 0).any()
+    state.saved["instant"][state.round_partitions] = interval_ns + state.round_offsets
 
 
-def grow(s: ScanState) -> None:
+def grow(state: State) -> None:
     """Make room for the checkpoints of a span, and for what arrives in it."""
-    b = s.checkpointing[0]
-    partitions = s.saved.shape[0]
-    if s.happenings.shape[0] < int(b["happenings"]) + partitions + 2:
-        s.happenings = _longer(s.happenings, 2 * (int(b["happenings"]) + partitions + 2))
-    if s.checkpoint_rows.shape[0] < int(b["checkpoint_rows"]) + partitions:
-        s.checkpoint_rows = _longer(s.checkpoint_rows, 2 * (int(b["checkpoint_rows"]) + partitions))
-    least = int(b["count_rows"]) + 4 * s.messages.shape[0] + 8
-    if s.count_rows.shape[0] < least:
-        s.count_rows = _longer(s.count_rows, 2 * least)
-    missing = int(b["log_need"]) - int(b["log_left"])
+    partitions = state.saved.shape[0]
+    if state.happenings.shape[0] < int(state.agenda["count"]) + partitions + 2:
+        state.happenings = _longer(state.happenings, 2 * (int(state.agenda["count"]) + partitions + 2))
+    if state.checkpoint_rows.shape[0] < int(state.saved_rows["checkpoints"]) + partitions:
+        state.checkpoint_rows = _longer(state.checkpoint_rows, 2 * (int(state.saved_rows["checkpoints"]) + partitions))
+    least = int(state.saved_rows["messages"]) + 4 * state.messages.shape[0] + 8
+    if state.count_rows.shape[0] < least:
+        state.count_rows = _longer(state.count_rows, 2 * least)
+    missing = int(state.log_pool["need"]) - int(state.log_pool["left"])
     if missing > 0:
-        before = s.log_next.shape[0]
+        before = state.log_next.shape[0]
         after = max(2 * before, before + missing)
-        links = _longer(s.log_next, after)
+        links = _longer(state.log_next, after)
         links[before:-1] = np.arange(before + 1, after)
-        links[-1] = b["free_log"]
-        s.log, s.log_next = _longer(s.log, after * LOG_CHUNK), links
-        if b["pools"]:
-            s.log_served = _longer(s.log_served, after * LOG_CHUNK)
-        b["free_log"], b["log_left"] = before, int(b["log_left"]) + after - before
+        links[-1] = state.log_pool["free"]
+        state.log, state.log_next = _longer(state.log, after * LOG_CHUNK), links
+        if state.options["pools"]:
+            state.log_served = _longer(state.log_served, after * LOG_CHUNK)
+        state.log_pool["free"], state.log_pool["left"] = before, int(state.log_pool["left"]) + after - before
 
 
 def _longer(array: np.ndarray, room: int) -> np.ndarray:
@@ -121,19 +125,19 @@ def _longer(array: np.ndarray, room: int) -> np.ndarray:
     return made
 
 
-def kept(s: ScanState, tasks: int) -> np.ndarray:
-    """How many outputs the partitions of each task keep (n_tasks,)."""
+def kept(state: State, tasks: int) -> np.ndarray:
+    """Return how many outputs the partitions of each task keep (n_tasks,)."""
     made = np.zeros(tasks, np.int64)
-    if s.checkpointing["keeps"][0]:
-        np.add.at(made, s.partition_task, s.saved["sent"] - s.saved["forgotten"])
+    if state.options["keeps_outputs"]:
+        np.add.at(made, state.partition_task, state.saved["sent"] - state.saved["forgotten"])
     return made
 
 
-def messages(s: ScanState) -> dict[tuple[int, str], list[int]]:
-    """(begin of the second, kind) -> (messages, bytes) of checkpoints, and notes to upstream."""
-    rows = s.count_rows[: int(s.checkpointing["count_rows"][0])].tolist()
-    under_way = np.zeros((int(s.checkpointing["happenings"][0]), 2), np.int64)
-    for instant, tasks in under_way[: notes_under_way(s, under_way)].tolist():
+def messages(state: State) -> dict[tuple[int, str], list[int]]:
+    """Return (begin of the second, kind) -> (messages, bytes) of checkpoints, and notes to upstream."""
+    rows = state.count_rows[: int(state.saved_rows["messages"])].tolist()
+    under_way = np.zeros((int(state.agenda["count"]), 2), np.int64)
+    for instant, tasks in under_way[: notes_under_way(state, under_way)].tolist():
         rows.append((instant - instant % 1_000_000_000, TRIMMED, tasks, 0))
     found: dict[tuple[int, str], list[int]] = {}
     for second, kind, count, size in rows:
@@ -143,9 +147,9 @@ def messages(s: ScanState) -> dict[tuple[int, str], list[int]]:
     return found
 
 
-def checkpoints(s: ScanState) -> dict[str, np.ndarray]:
-    """The table of checkpoints."""
-    rows = s.checkpoint_rows[: int(s.checkpointing["checkpoint_rows"][0])]
+def checkpoints(state: State) -> dict[str, np.ndarray]:
+    """Return the table of checkpoints."""
+    rows = state.checkpoint_rows[: int(state.saved_rows["checkpoints"])]
     columns = {name: rows[name] for name in ("operator", "owner", "checkpoint_host", "bytes")}
     renamed = {"key_group": rows["partition"], "taken_ns": rows["taken"], "stored_ns": rows["stored"]}
     return table("checkpoints", columns | renamed | {"full": rows["full"] != 0})

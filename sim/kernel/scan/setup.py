@@ -7,26 +7,16 @@ import numpy as np
 from models.topology.layout import topological
 from sim.control.cluster import Cluster, RunPlan
 from sim.kernel.event_loop import pools, setup
-from sim.kernel.event_loop.state import BROADCAST, NONE
+from sim.kernel.event_loop.codes import BROADCAST, NONE
 from sim.kernel.scan import recording as scan_recording
 from sim.kernel.scan import saving
-from sim.kernel.scan.state import (
-    BATCH,
-    BOX,
-    CHUNK,
-    LINK,
-    MESSAGES,
-    PARCEL,
-    QUEUE,
-    QUEUED,
-    SCAN,
-    SERVER,
-    SHUFFLING,
-    SLOT,
-    STAGE,
-    ScanState,
-)
-from sim.kernel.scan.straight import reciprocal
+from sim.kernel.scan.entities import BATCH, BOX, CHUNK, PARCEL, QUEUED, SLOT, STAGE
+from sim.kernel.scan.links import LINK
+from sim.kernel.scan.queues import QUEUE
+from sim.kernel.scan.send import MESSAGES
+from sim.kernel.scan.servers import SERVER
+from sim.kernel.scan.state import ScanState
+from sim.kernel.scan.straight import SHUFFLING, reciprocal
 
 _ROOM = 4096
 _SECONDS = 1000  # most of them in a span
@@ -37,7 +27,7 @@ _SCRATCH = ("times", "ranks", "refs", "kept", "order", "spare")
 
 
 def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording.Kept) -> ScanState:
-    """The state at instant 0; `block` arrivals at a source are drawn at a time."""
+    """Return the state at instant 0; `block` arrivals at a source are drawn at a time."""
     operators = setup.operator_records(plan)
     edges, key_tables = setup.edge_records(plan)
     draws, cumulative = setup.draw_records(plan)
@@ -53,15 +43,8 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
     boxes["room"] = _ROOM
     boxes["first"] = np.arange(len(boxes)) * _ROOM
     threads = int(servers["threads"].sum())
-    run = np.zeros(1, SCAN)
-    run["shortest"] = max(1, min(plan.latency_ns, (_SECONDS - 2) * _SECOND))
-    run["length"] = max(1_000_000, int(run["shortest"][0]))
-    run["aim"] = max(_AIM, 2 * len(servers))
-    run["latency"], run["operators"], run["tasks"] = plan.latency_ns, len(operators), len(servers)
-    run["keeps_histograms"], run["block"], run["free_chunk"] = recording.detail == "histograms", block, NONE
     saves = plan.scenario.fault_tolerance.method == "checkpoint"
     made = ScanState(
-        run=run,
         stages=_stages(plan, operators, servers),
         topological=np.array([names.index(name) for name in topological(plan.scenario)], np.int64),
         operators=operators,
@@ -105,13 +88,20 @@ def state(plan: RunPlan, cluster: Cluster, block: int, recording: scan_recording
         message_rows=np.zeros(4 * _SECONDS, MESSAGES),
         **(saving.arrays(plan, cluster) if saves else saving.empty()),
     )
+    shortest = max(1, min(plan.latency_ns, (_SECONDS - 2) * _SECOND))
+    made.span["shortest"], made.span["length"] = shortest, max(1_000_000, shortest)
+    made.span["aim"] = max(_AIM, 2 * len(servers))
+    made.options["latency"], made.options["block"] = plan.latency_ns, block
+    made.options["operators"], made.options["tasks"] = len(operators), len(servers)
+    made.options["keeps_histograms"] = recording.detail == "histograms"
     if saves:
         made.save()
+        saving.begin(made, plan)
     return made
 
 
 def _servers(plan: RunPlan, cluster: Cluster) -> np.ndarray:
-    """The tasks (n_tasks,), idle."""
+    """Return the tasks (n_tasks,), idle."""
     made = np.zeros(len(cluster.task_operator), SERVER)
     made["operator"], made["host"] = cluster.task_operator, cluster.task_host
     groups = [plan.host_groups[host] for host in cluster.task_host]
@@ -123,7 +113,7 @@ def _servers(plan: RunPlan, cluster: Cluster) -> np.ndarray:
 
 
 def _stages(plan: RunPlan, operators: np.ndarray, servers: np.ndarray) -> np.ndarray:
-    """What belongs to each operator (n_operators,): tasks are numbered operator by operator."""
+    """Return the tasks, sources and edges of each operator (n_operators,): tasks are numbered operator by operator."""
     made = np.zeros(len(operators), STAGE)
     made["tasks"] = [operator.description.parallelism for operator in plan.operators]
     made["first_task"] = np.cumsum(made["tasks"]) - made["tasks"]
@@ -145,24 +135,23 @@ def _fan(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarray:
     return made.astype(np.int64)
 
 
-def grow(s: ScanState, recording: scan_recording.Kept) -> None:
+def grow(state: ScanState, recording: scan_recording.Kept) -> None:
     """Give the kernel more room where it may have stopped for want of it."""
-    run = s.run
-    need = max(1, int(run["need"][0]))
-    scan_recording.grow(s, recording, need)
-    operator = int(s.topological[min(int(run["place"][0]), int(run["operators"][0]) - 1)])
-    stage = s.stages[operator]
+    need = max(1, int(state.requests["need"]))
+    scan_recording.grow(state, recording, need)
+    operator = int(state.topological[min(int(state.progress["place"]), int(state.options["operators"]) - 1)])
+    stage = state.stages[operator]
     edges = range(int(stage["first_edge"]), int(stage["first_edge"] + stage["edges"]))
-    wanted = {int(s.edges["down"][k]): int(s.fan[k]) for k in edges}
+    wanted = {int(state.edges["down"][k]): int(state.fan[k]) for k in edges}
     if stage["limited"]:
-        wanted[int(run["operators"][0])] = sum(wanted.values())
-    _more_boxes(s, wanted, need)
-    if run["free_chunk"][0] == NONE:
-        _more_chunks(s)
-    room = max(int(s.boxes["room"].max()), s.visit_rows.shape[0])
-    if s.times.shape[0] < room:
+        wanted[int(state.options["operators"])] = sum(wanted.values())
+    _more_boxes(state, wanted, need)
+    if state.chunk_pool["free"] == NONE:
+        _more_chunks(state)
+    room = max(int(state.boxes["room"].max()), state.visit_rows.shape[0])
+    if state.times.shape[0] < room:
         for name in _SCRATCH:
-            setattr(s, name, _longer(getattr(s, name), room))
+            setattr(state, name, _longer(getattr(state, name), room))
 
 
 def _longer(array: np.ndarray, room: int) -> np.ndarray:
@@ -171,30 +160,30 @@ def _longer(array: np.ndarray, room: int) -> np.ndarray:
     return made
 
 
-def _more_boxes(s: ScanState, wanted: dict[int, int], need: int) -> None:
+def _more_boxes(state: ScanState, wanted: dict[int, int], need: int) -> None:
     """Room for what `need` services send, and then some: `wanted` is what one of them sends at the most."""
-    rooms = s.boxes["room"].copy()
+    rooms = state.boxes["room"].copy()
     for place, fan in wanted.items():
-        least = int(s.boxes["n"][place]) + max(need, 1024 // max(1, fan)) * fan + 1024
+        least = int(state.boxes["n"][place]) + max(need, 1024 // max(1, fan)) * fan + 1024
         if rooms[place] < least:
             rooms[place] = max(least, 2 * rooms[place])
-    if np.array_equal(rooms, s.boxes["room"]):
+    if np.array_equal(rooms, state.boxes["room"]):
         return
     box = np.zeros(int(rooms.sum()), PARCEL)
     first = np.cumsum(rooms) - rooms
-    for b, begin in zip(s.boxes, first.tolist(), strict=True):
-        box[begin : begin + int(b["n"])] = s.box[int(b["first"]) : int(b["first"] + b["n"])]
+    for b, begin in zip(state.boxes, first.tolist(), strict=True):
+        box[begin : begin + int(b["n"])] = state.box[int(b["first"]) : int(b["first"] + b["n"])]
     # A kernel that stopped within an operator goes on with the tuples of its own box: all of them were moved.
-    s.box = box
-    s.boxes["first"], s.boxes["room"] = first, rooms
+    state.box = box
+    state.boxes["first"], state.boxes["room"] = first, rooms
 
 
-def _more_chunks(s: ScanState) -> None:
+def _more_chunks(state: ScanState) -> None:
     """Room for the backlog in few large steps: room takes memory when it is used, what is copied takes it twice."""
-    old = s.chunk_next.shape[0]
+    old = state.chunk_next.shape[0]
     new = _PIECES[0] if old == 0 else max(_PIECES[1], (4 if old < _PIECES[2] else 2) * old)
-    links = _longer(s.chunk_next, new)
+    links = _longer(state.chunk_next, new)
     links[old:-1] = np.arange(old + 1, new)
     links[-1] = NONE
-    s.chunks, s.chunk_next = _longer(s.chunks, new * CHUNK), links
-    s.run["free_chunk"] = old
+    state.chunks, state.chunk_next = _longer(state.chunks, new * CHUNK), links
+    state.chunk_pool["free"] = old

@@ -5,6 +5,10 @@ earliest of c takes the place of D[n-1] (Kiefer and Wolfowitz 1955). So no event
 span [begin, end) follows from what reaches it before its end, and operators are done in the order of the dataflow.
 A service starts in the span only if it starts before its end; a tuple whose turn comes later stays in the queue, and
 what is in service at the end, or on its way, is done in a later span.
+
+The order of the dataflow is what makes this exact: when an operator's turn comes, all that reaches it before the end of
+the span is in its box, since whatever sends to it was done for the whole span before. Every step writes down how far it
+is (`progress`). So the scan may stop at any of them for want of room, and goes on there once Python has made it.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import numpy as np
 
 from sim.kernel.scan.checkpoints import checkpoints_fit, next_cut, process_checkpoints, take_turns
 from sim.kernel.scan.draws import draw_times
+from sim.kernel.scan.entities import BATCH, CHECKPOINTS_FULL, CHUNK, DONE, FLUSH, GROW, REFILL
 from sim.kernel.scan.gather import gather
 from sim.kernel.scan.kept import log_fits, note_arrival, note_start
 from sim.kernel.scan.links import LINK_OLD, lacks, send_over_links
@@ -22,8 +27,42 @@ from sim.kernel.scan.queues import append, has_chunk, remove_first
 from sim.kernel.scan.rows import sort_rows
 from sim.kernel.scan.send import absorb, complete, count_second, room, send_arrivals, sum_up_messages
 from sim.kernel.scan.servers import earliest, occupy
-from sim.kernel.scan.state import BATCH, CHECKPOINTS_FULL, CHUNK, DONE, FLUSH, GROW, REFILL, ScanState
 from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.pointer import State
+
+# The span that is being done, and how long the next one is.
+SPAN = np.dtype(
+    [
+        ("begin", "i8"),  # everything before has been done
+        ("end", "i8"),  # of the span that is being done; `begin` if none is
+        ("length", "i8"),  # of the next span, if nothing cuts it
+        ("shortest", "i8"),
+        ("aim", "i8"),  # tuples of one operator in a span
+        ("most", "i8"),  # tuples of one operator in this span so far
+    ],
+    align=True,
+)
+
+# How far the span is: all is kept between two calls, so that the scan can stop anywhere for want of room.
+PROGRESS = np.dtype(
+    [
+        ("place", "i8"),  # in the order of operators
+        ("phase", "i8"),  # of that operator
+        ("next", "i8"),  # what the phase comes to next
+        ("due", "i8"),  # what arrives at the operator, or comes to its links, in the span
+        ("done", "i8"),  # services that are completed but for their effects
+    ],
+    align=True,
+)
+
+REQUESTS = np.dtype(
+    [
+        ("need", "i8"),  # completed services that there must be room for
+        ("refill", "i8"),  # source whose arrivals have run out
+    ],
+    align=True,
+)
+
 
 _KEPT = 8  # of a block of arrivals at most such a part is copied, because the next comes before it is used up
 _SECOND = 1_000_000_000
@@ -32,233 +71,237 @@ _OLD, _SORT, _NEW = range(3)  # phases of an operator, before those of its links
 
 
 @kernel
-def _plan_span(s: ScanState, until: int) -> bool:
+def _plan_span(state: State, until: int) -> bool:
     """Say where the next span ends; False if arrivals are missing for it."""
-    run = s.run[0]
-    end = min(until, run.begin + run.length)
-    if run.length <= _SECOND:
-        end = min(end, (run.begin // _SECOND + 1) * _SECOND)  # messages are counted by the second
-    if s.saves:
-        end = min(end, run.begin + s.checkpointing[0].interval)  # so no partition has two checkpoints in a span
-        end = min(end, next_cut(s))
-    for source in range(s.sources.shape[0]):
-        b = s.sources[source]
+    end = min(until, state.span.begin + state.span.length)
+    if state.span.length <= _SECOND:
+        end = min(end, (state.span.begin // _SECOND + 1) * _SECOND)  # messages are counted by the second
+    # A span ends before whatever would have to be known in its middle: a second turn of a partition in the round of
+    # checkpoints, a snapshot that takes time, or an arrival that is not drawn yet.
+    if state.saves:
+        end = min(end, state.span.begin + state.round.interval)  # so no partition has two checkpoints in a span
+        end = min(end, next_cut(state))
+    for source in range(state.sources.shape[0]):
+        b = state.sources[source]
         if not b.more:
             continue
-        last = s.arrivals[b.offset + b.have - 1 - b.base].time if b.have > b.base else -1
+        last = state.arrivals[b.offset + b.have - 1 - b.base].time if b.have > b.base else -1
         if last < end:
-            if b.have - b.emitted < run.block // _KEPT or last <= run.begin:
-                run.refill = source
+            if b.have - b.emitted < state.options.block // _KEPT or last <= state.span.begin:
+                state.requests.refill = source
                 return False
             end = last
-    run.end = end
+    state.span.end = end
     return True
 
 
 @kernel
-def _choose_length(s: ScanState) -> None:
+def _choose_length(state: State) -> None:
     """Make the next span longer or shorter, so that about `aim` tuples come to an operator in it."""
-    run = s.run[0]
-    if run.most > 2 * run.aim and run.end - run.begin <= run.length:
-        run.length = max(run.shortest, run.length // 2)
-    elif 2 * run.most < run.aim and run.end - run.begin >= run.length:
-        run.length = min(_LONGEST, 2 * run.length)
+    if state.span.most > 2 * state.span.aim and state.span.end - state.span.begin <= state.span.length:
+        state.span.length = max(state.span.shortest, state.span.length // 2)
+    elif 2 * state.span.most < state.span.aim and state.span.end - state.span.begin >= state.span.length:
+        state.span.length = min(_LONGEST, 2 * state.span.length)
 
 
 @kernel
-def advance(s: ScanState, until: int) -> int:
+def advance(state: State, until: int) -> int:
     """Do everything before an instant; returns why it stopped."""
-    run = s.run[0]
-    while run.begin < until:
-        if run.end == run.begin:
-            if run.message_rows + s.messages.shape[0] > s.message_rows.shape[0]:
+    while state.span.begin < until:
+        if state.span.end == state.span.begin:
+            if state.sent.rows + state.messages.shape[0] > state.message_rows.shape[0]:
                 return FLUSH
-            if s.saves:
-                if not checkpoints_fit(s):
+            if state.saves:
+                if not checkpoints_fit(state):
                     return CHECKPOINTS_FULL
-                take_turns(s)
-            if not _plan_span(s, until):
+                take_turns(state)
+            if not _plan_span(state, until):
                 return REFILL
-            run.place = 0
-            run.phase = 0
-            run.next = 0
-            run.most = 0
-        while run.place < run.operators:
-            operator = s.topological[run.place]
-            why = _source(s, operator) if s.operators[operator].is_source else _operator(s, operator)
-            if not s.saves and why == DONE and s.stages[operator].limited:
-                why = send_over_links(s, operator)
+            state.progress.place = 0
+            state.progress.phase = 0
+            state.progress.next = 0
+            state.span.most = 0
+        # Upstream before downstream: so the box of an operator is complete when its turn comes.
+        while state.progress.place < state.options.operators:
+            operator = state.topological[state.progress.place]
+            why = _source(state, operator) if state.operators[operator].is_source else _operator(state, operator)
+            if not state.saves and why == DONE and state.stages[operator].limited:
+                why = send_over_links(state, operator)
             if why != DONE:
                 return why
-            count_second(s, operator, run.end)
-            run.place += 1
-            run.phase = 0
-            run.next = 0
-        if not run.keeps_histograms and not sort_rows(s):
+            count_second(state, operator, state.span.end)
+            state.progress.place += 1
+            state.progress.phase = 0
+            state.progress.next = 0
+        if not state.options.keeps_histograms and not sort_rows(state):
             return GROW
-        sum_up_messages(s)
-        if s.saves:
-            process_checkpoints(s)
-        _choose_length(s)
-        run.begin = run.end
+        sum_up_messages(state)
+        # Checkpoints come last: they hold up no tuple, and read what was done around their instants.
+        if state.saves:
+            process_checkpoints(state)
+        _choose_length(state)
+        state.span.begin = state.span.end
     return DONE
 
 
 @kernel
-def _source(s: ScanState, operator: int) -> int:
+def _source(state: State, operator: int) -> int:
     """Emit what arrives in the span."""
-    run, stage = s.run[0], s.stages[operator]
-    if run.phase > _NEW:
+    stage = state.stages[operator]
+    if state.progress.phase > _NEW:
         return DONE
-    while run.next < stage.sources:
-        source = stage.first_source + run.next
-        b = s.sources[source]
+    while state.progress.next < stage.sources:
+        source = stage.first_source + state.progress.next
+        b = state.sources[source]
         place = b.offset - b.base
         while True:
             upto, most = b.emitted, min(b.have, b.emitted + BATCH)
             while upto < most:  # between them is the first that does not arrive in the span
                 middle = (upto + most) >> 1
-                if s.arrivals[place + middle].time < run.end:
+                if state.arrivals[place + middle].time < state.span.end:
                     upto = middle + 1
                 else:
                     most = middle
             if upto == b.emitted:
                 break
-            if room(s, operator) < upto - b.emitted:
-                return lacks(s, upto - b.emitted)
-            run.most += upto - b.emitted
-            send_arrivals(s, operator, source, upto)
-        run.next += 1
-    run.phase = LINK_OLD
-    run.next = 0
+            if room(state, operator) < upto - b.emitted:
+                return lacks(state, upto - b.emitted)
+            state.span.most += upto - b.emitted
+            send_arrivals(state, operator, source, upto)
+        state.progress.next += 1
+    state.progress.phase = LINK_OLD
+    state.progress.next = 0
     return DONE
 
 
 @kernel
-def _begin(s: ScanState, task: Any, e: Any, start: int, ns: int) -> None:
+def _begin(state: State, task: Any, item: Any, start: int, ns: int) -> None:
     """A service begins; it is done if it ends in the span."""
-    run, t = s.run[0], s.servers[task]
+    t = state.servers[task]
     end = start + ns
-    occupy(s, task, end)
-    if s.saves and t.threads > 1:
-        note_start(s, e.partition, end)
-    if end < run.end:
-        slot = s.done[run.done]
-        run.done += 1
+    occupy(state, task, end)
+    if state.saves and t.threads > 1:
+        note_start(state, item.partition, end)
+    # A service that ends in the span waits in the batch for its effects; a later one stays with its thread.
+    if end < state.span.end:
+        slot = state.done[state.progress.done]
+        state.progress.done += 1
         t.busy += ns
     else:
-        slot = s.slots[t.first_thread + t.serving]
+        slot = state.slots[t.first_thread + t.serving]
         t.serving += 1
-    _serve(slot, e, task, start, end)
+    _serve(slot, item, task, start, end)
 
 
 @kernel
-def _serve(slot: Any, e: Any, task: Any, start: int, end: int) -> None:
+def _serve(slot: Any, item: Any, task: Any, start: int, end: int) -> None:
     """Write down a service."""
-    slot.at = e.at
-    slot.id = e.id
-    slot.created = e.created
-    slot.key = e.key
-    slot.partition = e.partition
+    slot.at = item.at
+    slot.id = item.id
+    slot.created = item.created
+    slot.key = item.key
+    slot.partition = item.partition
     slot.origin = task
     slot.start = start
     slot.end = end
 
 
 @kernel
-def _operator(s: ScanState, operator: int) -> int:
+def _operator(state: State, operator: int) -> int:
     """Services of an operator in the span: those under way, the queues, then what arrives."""
-    run, op = s.run[0], s.operators[operator]
-    if run.keeps_histograms and not s.saves and op.is_sink and not op.has_service:
-        return DONE if absorb(s, operator) else GROW
-    if run.phase == _OLD:
-        why = _go_on(s, operator)
+    op = state.operators[operator]
+    # Three phases, in the order of the starts: services and queues from before the span, sorting, and new arrivals. A
+    # task is first in, first out, so nothing that arrives now can start before what has waited.
+    if state.options.keeps_histograms and not state.saves and op.is_sink and not op.has_service:
+        return DONE if absorb(state, operator) else GROW
+    if state.progress.phase == _OLD:
+        why = _go_on(state, operator)
         if why != DONE:
             return why
-        run.phase = _SORT
-    if run.phase == _SORT:
-        if s.times.shape[0] < s.boxes[operator].n:
-            return lacks(s, 1)
-        gather(s, operator)
-        if s.saves and not log_fits(s, operator, run.due):
+        state.progress.phase = _SORT
+    if state.progress.phase == _SORT:
+        if state.times.shape[0] < state.boxes[operator].n:
+            return lacks(state, 1)
+        gather(state, operator)
+        if state.saves and not log_fits(state, operator, state.progress.due):
             return CHECKPOINTS_FULL
-        run.phase = _NEW
-        run.next = 0
-        run.most = max(run.most, run.due)
-    if run.phase == _NEW:
-        why = _take_in(s, operator) if s.operators[operator].has_service else _pass_on(s, operator)
+        state.progress.phase = _NEW
+        state.progress.next = 0
+        state.span.most = max(state.span.most, state.progress.due)
+    if state.progress.phase == _NEW:
+        why = _take_in(state, operator) if state.operators[operator].has_service else _pass_on(state, operator)
         if why != DONE:
             return why
-        _keep_the_rest(s, operator)
-        run.phase = LINK_OLD
-        run.next = 0
+        _keep_the_rest(state, operator)
+        state.progress.phase = LINK_OLD
+        state.progress.next = 0
     return DONE
 
 
 @kernel
-def _go_on(s: ScanState, operator: int) -> int:
-    """What was in service before the span, in the order of the starts; then the queues."""
-    run, stage = s.run[0], s.stages[operator]
+def _go_on(state: State, operator: int) -> int:
+    """Go on with what was in service before the span, in the order of the starts; then with the queues."""
+    stage = state.stages[operator]
     while True:
-        if run.done == s.done.shape[0] and not complete(s, operator):
+        if state.progress.done == state.done.shape[0] and not complete(state, operator):
             return GROW
-        if run.next == stage.tasks:
+        if state.progress.next == stage.tasks:
             break
-        task = np.int64(stage.first_task + run.next)
-        t, q = s.servers[task], s.queues[task]
+        task = np.int64(stage.first_task + state.progress.next)
+        t, q = state.servers[task], state.queues[task]
         kept = 0
         for k in range(t.first_thread, t.first_thread + t.serving):
-            if s.slots[k].end < run.end and run.done < s.done.shape[0]:
-                s.done[run.done] = s.slots[k]
-                run.done += 1
-                t.busy += s.slots[k].end - s.slots[k].start
+            if state.slots[k].end < state.span.end and state.progress.done < state.done.shape[0]:
+                state.done[state.progress.done] = state.slots[k]
+                state.progress.done += 1
+                t.busy += state.slots[k].end - state.slots[k].start
             else:
                 if kept < k - t.first_thread:
-                    s.slots[t.first_thread + kept] = s.slots[k]
+                    state.slots[t.first_thread + kept] = state.slots[k]
                 kept += 1
         t.serving = kept
-        if run.done == s.done.shape[0]:
+        if state.progress.done == state.done.shape[0]:
             continue
-        if q.n > 0 and t.threads == 1 and not s.saves:
-            _empty_queue(s, task)
-        while q.n > 0 and run.done < s.done.shape[0]:
-            start = earliest(s, task)
-            if start >= run.end:
+        if q.n > 0 and t.threads == 1 and not state.saves:  # the fast path, piece by piece in registers
+            _empty_queue(state, task)
+        while q.n > 0 and state.progress.done < state.done.shape[0]:
+            start = earliest(state, task)
+            if start >= state.span.end:
                 break
-            e = s.chunks[q.head * CHUNK + q.head_place]
-            _begin(s, task, e, max(start, e.at), e.ns)
-            remove_first(s, task)
-        if run.done < s.done.shape[0]:
-            run.next += 1
+            e = state.chunks[q.head * CHUNK + q.head_place]
+            _begin(state, task, e, max(start, e.at), e.ns)
+            remove_first(state, task)
+        if state.progress.done < state.done.shape[0]:
+            state.progress.next += 1
     return DONE
 
 
 @kernel
-def _empty_queue(s: ScanState, task: Any) -> None:
+def _empty_queue(state: State, task: Any) -> None:
     """Services of one thread from its queue, piece by piece, as long as they end in the span and `done` has room."""
-    run, t, q = s.run[0], s.servers[task], s.queues[task]
-    free, until, busy = t.free, run.end, 0
+    t, q = state.servers[task], state.queues[task]
+    free, until, busy = t.free, state.span.end, 0
     while q.n > 0:
         first = q.head * CHUNK + q.head_place
-        n = min(q.n, CHUNK - q.head_place, s.done.shape[0] - run.done)
-        made = run.done
+        n = min(q.n, CHUNK - q.head_place, state.done.shape[0] - state.progress.done)
+        made = state.progress.done
         for k in range(first, first + n):
-            e = s.chunks[k]
+            e = state.chunks[k]
             start = max(free, e.at)
             end = start + e.ns
             if end >= until:
                 break
-            _serve(s.done[made], e, task, start, end)
+            _serve(state.done[made], e, task, start, end)
             busy += end - start
             free = end
             made += 1
-        ended = made - run.done
-        run.done = made
+        ended = made - state.progress.done
+        state.progress.done = made
         if ended == 0:
             break
         q.n -= ended - 1
         q.head_place += ended - 1
-        remove_first(s, task)
+        remove_first(state, task)
         if ended < n:
             break
     t.free = free
@@ -266,114 +309,115 @@ def _empty_queue(s: ScanState, task: Any) -> None:
 
 
 @kernel
-def _fetch(s: ScanState, operator: int, first: int, n: int) -> None:
+def _fetch(state: State, operator: int, first: int, n: int) -> None:
     """Make `done` n of those that arrive, from number `first` on, so that the box is read out of order only here."""
-    place = s.boxes[operator].first
+    place = state.boxes[operator].first
     for k in range(n):
-        e, done = s.box[place + s.order[first + k]], s.done[k]
+        e, done = state.box[place + state.order[first + k]], state.done[k]
         done.at = e.at
         done.id = e.id
         done.created = e.created
         done.key = e.key
         done.partition = e.partition
-        done.origin = s.partition_task[e.partition]
-        s.ids[k] = e.id
+        done.origin = state.partition_task[e.partition]
+        state.ids[k] = e.id
 
 
 @kernel
-def _draw(s: ScanState, operator: int, n: int) -> None:
+def _draw(state: State, operator: int, n: int) -> None:
     """The service times of the first n of `done`."""
-    draw_times(s, operator, n)
-    if s.stages[operator].scaled:
+    draw_times(state, operator, n)
+    if state.stages[operator].scaled:
         for k in range(n):
-            speed = s.servers[s.done[k].origin].speed
+            speed = state.servers[state.done[k].origin].speed
             if speed != 1.0:
-                s.drawn[k] = max(1, np.int64(np.rint(s.drawn[k] / speed)))
+                state.drawn[k] = max(1, np.int64(np.rint(state.drawn[k] / speed)))
 
 
 @kernel
-def _take_in(s: ScanState, operator: int) -> int:
-    """What arrives in the span: its service times, then its turns, then what it sets off."""
-    run = s.run[0]
+def _take_in(state: State, operator: int) -> int:
+    """Serve the arrivals of the span, a batch at a time: draw service times, take turns, then complete."""
     while True:
-        if run.done > 0 and not complete(s, operator):
+        if state.progress.done > 0 and not complete(state, operator):
             return GROW
-        if run.next == run.due:
+        if state.progress.next == state.progress.due:
             return DONE
-        n = min(s.done.shape[0], run.due - run.next)
-        _fetch(s, operator, run.next, n)
-        _draw(s, operator, n)
-        if not _take_turns(s, operator, n):
-            return lacks(s, 1)
+        n = min(state.done.shape[0], state.progress.due - state.progress.next)
+        _fetch(state, operator, state.progress.next, n)
+        _draw(state, operator, n)
+        if not _take_turns(state, operator, n):
+            return lacks(state, 1)
 
 
 @kernel
-def _take_turns(s: ScanState, operator: int, n: int) -> bool:
-    """The turns of the first n of `done`; those that end in the span stay there. False if the queues lack room."""
-    run, place = s.run[0], s.boxes[operator].first
-    first, until = run.next, run.end
+def _take_turns(state: State, operator: int, n: int) -> bool:
+    """Take the turns of the first n of `done`; those that end in the span stay there. False if the queues lack room."""
+    place = state.boxes[operator].first
+    first, until = state.progress.next, state.span.end
     made = 0
     for k in range(n):
-        e = s.done[k]
+        e = state.done[k]
         task = np.int64(e.origin)
-        t = s.servers[task]
-        start = earliest(s, task)
-        if start >= until and not has_chunk(s, task):
-            run.done = made
-            run.next = first + k
+        t = state.servers[task]
+        # The thread that is free first takes the tuple. If none is free in the span it waits, and so does all that
+        # comes to the task after it; the next span begins with the queue.
+        start = earliest(state, task)
+        if start >= until and not has_chunk(state, task):
+            state.progress.done = made
+            state.progress.next = first + k
             return False
-        if s.saves:
-            note_arrival(s, e.partition, s.box[place + s.order[first + k]].origin, e.at)
+        if state.saves:
+            note_arrival(state, e.partition, state.box[place + state.order[first + k]].origin, e.at)
         if start >= until:
-            append(s, task, e, s.drawn[k])
+            append(state, task, e, state.drawn[k])
             continue
         start = max(start, e.at)
-        end = start + s.drawn[k]
-        occupy(s, task, end)
-        if s.saves and t.threads > 1:
-            note_start(s, e.partition, end)
+        end = start + state.drawn[k]
+        occupy(state, task, end)
+        if state.saves and t.threads > 1:
+            note_start(state, e.partition, end)
         e.start = start
         e.end = end
         if end < until:
             t.busy += end - start
-            if made < k:
-                s.done[made] = e
+            if made < k:  # close the gap that those that wait or go on have left
+                state.done[made] = e
             made += 1
         else:
-            s.slots[t.first_thread + t.serving] = e
+            state.slots[t.first_thread + t.serving] = e
             t.serving += 1
-    run.done = made
-    run.next = first + n
+    state.progress.done = made
+    state.progress.next = first + n
     return True
 
 
 @kernel
-def _pass_on(s: ScanState, operator: int) -> int:
-    """What arrives in the span at an operator without a service is done at once."""
-    run, place = s.run[0], s.boxes[operator].first
+def _pass_on(state: State, operator: int) -> int:
+    """Complete the arrivals of the span at an operator without a service at once."""
+    place = state.boxes[operator].first
     while True:
-        if run.done > 0 and not complete(s, operator):
+        if state.progress.done > 0 and not complete(state, operator):
             return GROW
-        if run.next == run.due:
+        if state.progress.next == state.progress.due:
             return DONE
-        first, n = run.next, min(s.done.shape[0], run.due - run.next)
-        _fetch(s, operator, first, n)
+        first, n = state.progress.next, min(state.done.shape[0], state.progress.due - state.progress.next)
+        _fetch(state, operator, first, n)
         for k in range(n):
-            done = s.done[k]
+            done = state.done[k]
             done.start = done.at
             done.end = done.at
-            if s.saves:
-                note_arrival(s, done.partition, s.box[place + s.order[first + k]].origin, done.at)
-        run.done = n
-        run.next = first + n
+            if state.saves:
+                note_arrival(state, done.partition, state.box[place + state.order[first + k]].origin, done.at)
+        state.progress.done = n
+        state.progress.next = first + n
 
 
 @kernel
-def _keep_the_rest(s: ScanState, place: int) -> None:
-    """What arrives later stays in the box, in order."""
-    run, b = s.run[0], s.boxes[place]
-    rest = b.n - run.due
+def _keep_the_rest(state: State, place: int) -> None:
+    """Keep what arrives after the span in the box, in order."""
+    b = state.boxes[place]
+    rest = b.n - state.progress.due
     for k in range(rest):
-        if s.kept[k] != k:
-            s.box[b.first + k] = s.box[b.first + s.kept[k]]
+        if state.kept[k] != k:
+            state.box[b.first + k] = state.box[b.first + state.kept[k]]
     b.n = rest

@@ -1,4 +1,9 @@
-"""The outputs of a batch on their way, where each tuple has one for one receiver: short loops without branches."""
+"""The outputs of a batch on their way, where each tuple has one for one receiver: short loops without branches.
+
+A batch is in `done`, `ids`, `keys` and `drawn`, at the same place in each. One short loop after the other goes over it:
+ids, keys, receivers, boxes. So no loop waits for a division or a random number of another tuple, and the branch for the
+kind of edge or law is outside the loops.
+"""
 
 from __future__ import annotations
 
@@ -9,108 +14,112 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from sim.kernel.event_loop.state import BROADCAST, GROUPED, KEYED, SHUFFLE
-from sim.kernel.scan.state import ScanState
+from sim.kernel.event_loop.codes import BROADCAST, GROUPED, KEYED, SHUFFLE
 from sim.kernel.tools.compiling import kernel
 from sim.kernel.tools.draws import SAME_KEY, UNIFORM_KEYS, child_id, mix, output_key, source_id, uniform
+from sim.kernel.tools.pointer import State
+
+SHUFFLING = np.dtype([("factor", "u8"), ("shift", "i8")])  # of an edge: how to divide by its partitions
 
 
 @kernel
-def is_straight(s: ScanState, operator: int) -> bool:
-    """Whether each tuple of the operator has one output, which goes over one edge to one partition."""
-    draws = s.draws[operator]
-    return draws.whole == 1 and draws.rest == 0 and leads_one_way(s, operator)
+def is_straight(state: State, operator: int) -> bool:
+    """Return whether each tuple of the operator has one output, which goes over one edge to one partition."""
+    draws = state.draws[operator]
+    return draws.whole == 1 and draws.rest == 0 and leads_one_way(state, operator)
 
 
 @kernel
-def leads_one_way(s: ScanState, operator: int) -> bool:
-    """Whether each output of the operator goes over one edge to one partition."""
-    stage = s.stages[operator]
-    if s.saves or stage.limited or stage.edges != 1:
+def leads_one_way(state: State, operator: int) -> bool:
+    """Return whether each output of the operator goes over one edge to one partition."""
+    stage = state.stages[operator]
+    if state.saves or stage.limited or stage.edges != 1:
         return False
-    edge = s.edges[stage.first_edge]
+    edge = state.edges[stage.first_edge]
     return edge.kind != BROADCAST and edge.takes >= 1.0
 
 
 @kernel
-def send_straight(s: ScanState, operator: int, n: int) -> None:
+def send_straight(state: State, operator: int, n: int) -> None:
     """Send `ids` with `keys` when the first n of `done` end, all in one second and over links without a bandwidth."""
-    run, number = s.run[0], s.stages[operator].first_edge
-    _find_receivers(s, number, n)
-    b = s.boxes[s.edges[number].down]
-    place, latency = b.first + b.n, run.latency
+    number = state.stages[operator].first_edge
+    _find_receivers(state, number, n)
+    b = state.boxes[state.edges[number].down]
+    place, latency = b.first + b.n, state.options.latency
     local = 0
     total = np.uint64(0)
+    # The loop has no branch and no call, so that the processor does several tuples at once: whether sender and receiver
+    # are on one host is added as a number, and sums stay in registers until the end.
     for k in range(n):
-        made, tuple_id, partition, e = s.done[k], s.ids[k], s.drawn[k], s.box[place + k]
-        same = s.partition_host[partition] == s.task_host[made.origin]
+        made, tuple_id, partition, e = state.done[k], state.ids[k], state.drawn[k], state.box[place + k]
+        same = state.partition_host[partition] == state.task_host[made.origin]
         local += same
         e.at = made.end + (0 if same else latency)
         e.id = tuple_id
         e.created = made.created
-        e.key = s.keys[k]
+        e.key = state.keys[k]
         e.partition = partition
         e.origin = made.origin
         total += tuple_id
     b.n += n
     b.sent += n
     b.sum += total
-    run.local += local
-    run.data += n - local
+    state.sent.local += local
+    state.sent.data += n - local
 
 
 @kernel
-def _find_receivers(s: ScanState, number: int, n: int) -> None:
+def _find_receivers(state: State, number: int, n: int) -> None:
     """Make `drawn` the partitions that get the outputs of a batch over an edge."""
-    edge = s.edges[number]
+    edge = state.edges[number]
     kind, first, partitions, code, table = edge.kind, edge.first_partition, edge.partitions, edge.code, edge.table
     if kind == KEYED:
         for k in range(n):
-            s.drawn[k] = first + s.key_tables[table + s.keys[k]]
+            state.drawn[k] = first + state.key_tables[table + state.keys[k]]
     elif kind == SHUFFLE:
-        factor, shift = s.shuffles[number].factor, s.shuffles[number].shift
+        factor, shift = state.shuffles[number].factor, state.shuffles[number].shift
         for k in range(n):
-            s.drawn[k] = first + np.int64(remainder(mix(s.ids[k] ^ code), partitions, factor, shift))
+            state.drawn[k] = first + np.int64(remainder(mix(state.ids[k] ^ code), partitions, factor, shift))
     elif kind == GROUPED:
         for k in range(n):
-            s.drawn[k] = first + s.keys[k]
+            state.drawn[k] = first + state.keys[k]
     else:
         for k in range(n):
-            s.drawn[k] = first + s.partition_index[s.done[k].partition] % partitions
+            state.drawn[k] = first + state.partition_index[state.done[k].partition] % partitions
 
 
 @kernel
-def take_arrivals(s: ScanState, source: int, upto: int) -> None:
+def take_arrivals(state: State, source: int, upto: int) -> None:
     """Make `done`, `ids` and `keys` the arrivals at a source up to this sequence number."""
-    b = s.sources[source]
+    b = state.sources[source]
     place, emitted, code, partition = b.offset - b.base, b.emitted, b.code, b.partition
-    task = s.partition_task[partition]
+    task = state.partition_task[partition]
     for k in range(upto - emitted):
-        arrival, made = s.arrivals[place + emitted + k], s.done[k]
+        arrival, made = state.arrivals[place + emitted + k], state.done[k]
         made.end = arrival.time
         made.created = arrival.time
         made.partition = partition
         made.origin = task
-        s.ids[k] = source_id(code, emitted + k)
-        s.keys[k] = arrival.key
+        state.ids[k] = source_id(code, emitted + k)
+        state.keys[k] = arrival.key
 
 
 @kernel
-def make_outputs(s: ScanState, operator: int, n: int) -> None:
+def make_outputs(state: State, operator: int, n: int) -> None:
     """Make `ids` and `keys` those of the outputs of the first n of `done`."""
-    code, draws = s.operators[operator].code, s.draws[operator]
+    code, draws = state.operators[operator].code, state.draws[operator]
     for k in range(n):
-        s.ids[k] = child_id(s.done[k].id, code, 0)
+        state.ids[k] = child_id(state.done[k].id, code, 0)
     if draws.key_law == SAME_KEY:
         for k in range(n):
-            s.keys[k] = s.done[k].key
+            state.keys[k] = state.done[k].key
     elif draws.key_law == UNIFORM_KEYS:
         keys, stream = draws.keys, draws.key_stream
         for k in range(n):
-            s.keys[k] = min(keys - 1, np.int64(uniform(s.ids[k], stream) * keys))
+            state.keys[k] = min(keys - 1, np.int64(uniform(state.ids[k], stream) * keys))
     else:
         for k in range(n):
-            s.keys[k] = output_key(draws, s.cumulative, s.ids[k], 0)
+            state.keys[k] = output_key(draws, state.cumulative, state.ids[k], 0)
 
 
 @kernel
@@ -132,7 +141,7 @@ def reciprocal(divisor: int) -> tuple[int, int]:
 
 
 def _upper_of(_context: Any, x: Any, y: Any) -> Any:
-    """The upper half of a product."""
+    """Return the upper half of a product."""
 
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
         wide = ir.IntType(128)

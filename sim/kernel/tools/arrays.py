@@ -33,7 +33,7 @@ register_model(PlainArray)(models.ArrayModel)
 
 
 def _place(context: Any, builder: Any, array_type: Any, array: Any, index_type: Any, index: Any) -> Any:
-    """The address of an item."""
+    """Return the address of an item."""
     made = make_array(array_type)(context, builder, array)
     number = context.cast(builder, index, index_type, types.intp)
     if CHECKED:

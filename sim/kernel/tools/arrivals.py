@@ -15,7 +15,7 @@ _TINY, _HUGE = 1e-150, 1e150  # squares between are numbers of full length
 def arrival_times(
     counts: np.ndarray, edges_s: np.ndarray, cumulative: np.ndarray, begin_per_s: np.ndarray, slope: np.ndarray
 ) -> np.ndarray:
-    """When the cumulative rate reaches each of `counts` [ns] (n,), which never fall: `RateCurve.inverse`, rounded."""
+    """Return when the cumulative rate reaches each of the rising `counts` [ns] (n,): `RateCurve.inverse`, rounded."""
     found = np.empty(counts.shape[0], np.int64)
     last = begin_per_s.shape[0] - 1
     segment = 0
@@ -36,7 +36,7 @@ def arrival_times(
 
 
 def is_constant(begin_per_s: np.ndarray, slope: np.ndarray) -> bool:
-    """Whether the rate is one that `write_arrivals` can do."""
+    """Return whether the rate is one that `write_arrivals` can do."""
     return len(begin_per_s) == 1 and slope[0] == 0 and bool(_TINY < begin_per_s[0] < _HUGE)
 
 
@@ -53,7 +53,7 @@ def write_arrivals(
     rate_per_s: float,
     arrivals: np.ndarray,
 ) -> tuple[int, bool]:
-    """The arrivals behind the next gaps of a renewal process, which are overwritten, without their keys.
+    """Return the arrivals behind the next gaps of a renewal process, which are overwritten, without their keys.
 
     sums: where the draw before ended, and the sum of the gaps of this draw so far. Points beyond `until`, and arrivals
     from `end_ns` on, are left out. Returns how many there are, and whether none was left out at the end. There must be
@@ -83,7 +83,7 @@ def write_arrivals(
 
 @allocating
 def uniform_keys(draws: np.ndarray, count: int) -> np.ndarray:
-    """The key of each uniform number (n,): the first k with (k + 1) / count above it.
+    """Return the key of each uniform number (n,): the first k with (k + 1) / count above it.
 
     That is the whole part of the product, unless it is so near to a whole number that rounding may matter.
     """
@@ -114,7 +114,7 @@ def _uniform_key(u: float, guess: int, count: int) -> int:
 
 @allocating
 def guide_of(cumulative: np.ndarray) -> np.ndarray:
-    """Where to look for a uniform number in a distribution function: entry j is for those from j / n on (n,)."""
+    """Return where to look for a uniform number in a distribution function: entry j is for those from j / n on (n,)."""
     n = cumulative.shape[0]
     found = np.empty(n, np.int64)
     key = 0
@@ -127,7 +127,7 @@ def guide_of(cumulative: np.ndarray) -> np.ndarray:
 
 @allocating
 def keys_of(draws: np.ndarray, cumulative: np.ndarray, guide: np.ndarray) -> np.ndarray:
-    """The key of each uniform number (n,): the first whose entry is above it."""
+    """Return the key of each uniform number (n,): the first whose entry is above it."""
     n = cumulative.shape[0]
     found = np.empty(draws.shape[0], np.int64)
     for k in range(draws.shape[0]):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernel.event_loop.state import BROADCAST, NONE, TUPLE
+from sim.kernel.event_loop.codes import BROADCAST, NONE, TUPLE
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools import draws
 from sim.kernel.tools.compiling import allocating
@@ -20,39 +20,39 @@ from sim.kernel.tools.pointer import State
 _BLOCK = 2**13  # ids that are followed at a time: they stay in the processor's caches
 
 
-def by_sum(s: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def by_sum(state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Expected, lost and duplicated inputs, each (n_operators,).
 
     Raises RuntimeError if what was applied is not what follows from the sources.
     """
-    sums = _Sums(s)
-    for source in s.sources:
-        operator = int(s.partitions["operator"][source["partition"]])
+    sums = _Sums(state)
+    for source in state.sources:
+        operator = int(state.partitions["operator"][source["partition"]])
         for first in range(0, int(source["emitted"]), _BLOCK):
             many = min(_BLOCK, int(source["emitted"]) - first)
             sums.send(operator, source_ids(source["code"], first, many), 1)
-    for partition in np.flatnonzero(s.partitions["ticks"]).tolist():
-        operator, index = int(s.partitions["operator"][partition]), int(s.partitions["index"][partition])
-        ids = tick_ids(s.operators["timer_code"][operator], index, int(s.partitions["ticks"][partition]))
+    for partition in np.flatnonzero(state.partitions["ticks"]).tolist():
+        operator, index = int(state.partitions["operator"][partition]), int(state.partitions["index"][partition])
+        ids = tick_ids(state.operators["timer_code"][operator], index, int(state.partitions["ticks"][partition]))
         sums.send(operator, ids, 1)
-    ids, operators = coming(s)
-    for operator in range(s.operators.shape[0]):  # what is on its way, and all that would follow from it
+    ids, operators = coming(state)
+    for operator in range(state.operators.shape[0]):  # what is on its way, and all that would follow from it
         sums.apply(operator, ids[operators == operator], -1)
-    applied, known = s.operators["applied"], s.operators["reckoned"] != 0
+    applied, known = state.operators["applied"], state.operators["reckoned"] != 0
     same = np.array_equal(sums.count[known], applied[known])
-    if not same or not np.array_equal(sums.total[known], s.operators["sum"][known]):
+    if not same or not np.array_equal(sums.total[known], state.operators["sum"][known]):
         raise RuntimeError("the audit failed: tuples were lost or processed twice although no host failed")
-    nothing = np.zeros(s.operators.shape[0], np.int64)
+    nothing = np.zeros(state.operators.shape[0], np.int64)
     return applied.copy(), nothing, nothing
 
 
 class _Sums:
     """Number and sum of ids by operator, and how ids follow from each other."""
 
-    def __init__(self, s: State) -> None:
-        self._operators, self._edges, self._draws = s.operators, s.edges, s.draws
-        self.count = np.zeros(s.operators.shape[0], np.int64)
-        self.total = np.zeros(s.operators.shape[0], np.uint64)
+    def __init__(self, state: State) -> None:
+        self._operators, self._edges, self._draws = state.operators, state.edges, state.draws
+        self.count = np.zeros(state.operators.shape[0], np.int64)
+        self.total = np.zeros(state.operators.shape[0], np.uint64)
 
     def apply(self, operator: int, ids: np.ndarray, sign: int) -> None:
         """An operator applies the tuples, or (-1) does not after all; what it makes of them it sends on."""
@@ -82,7 +82,7 @@ class _Sums:
 
 @allocating
 def source_ids(code: Any, first: int, many: int) -> np.ndarray:
-    """Ids of the tuples `first` .. of a source (many,)."""
+    """Return the ids of the tuples `first` .. of a source (many,)."""
     made = np.empty(many, np.uint64)
     for k in range(many):
         made[k] = draws.source_id(code, first + k)
@@ -91,7 +91,7 @@ def source_ids(code: Any, first: int, many: int) -> np.ndarray:
 
 @allocating
 def tick_ids(code: Any, index: int, ticks: int) -> np.ndarray:
-    """Ids of what a timer emitted at its first so many instants (ticks,)."""
+    """Return the ids of what a timer emitted at its first so many instants (ticks,)."""
     made = np.empty(ticks, np.uint64)
     for k in range(ticks):
         made[k] = window_id(code, index, 0, k + 1)
@@ -117,7 +117,7 @@ def outputs(records: np.ndarray, operator: int, code: Any, ids: np.ndarray, made
 
 @allocating
 def taken_by(ids: np.ndarray, code: Any, share: float) -> np.ndarray:
-    """Which tuples an edge takes that reads a share of them (n,)."""
+    """Return which tuples an edge takes that reads a share of them (n,)."""
     found = np.empty(ids.shape[0], np.bool_)
     for k in range(ids.shape[0]):
         found[k] = draws.takes(ids[k], code, share)
@@ -126,7 +126,7 @@ def taken_by(ids: np.ndarray, code: Any, share: float) -> np.ndarray:
 
 @allocating
 def copies(ids: np.ndarray, code: Any, target: int) -> np.ndarray:
-    """Ids of what a broadcast sends to a target (n,)."""
+    """Return the ids of what a broadcast sends to a target (n,)."""
     made = np.empty(ids.shape[0], np.uint64)
     for k in range(ids.shape[0]):
         made[k] = draws.child_id(ids[k], code, target)
@@ -144,22 +144,22 @@ def add_ids(ids: np.ndarray, operator: int, sign: int, count: np.ndarray, total:
 
 
 @allocating
-def coming(s: State) -> tuple[np.ndarray, np.ndarray]:
-    """Ids (n,) of what is on its way, waits or is served, and the operators that they are for.
+def coming(state: State) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ids (n,) of what is on its way, waits or is served, and the operators that they are for.
 
     No host has failed: what a failure drops on its way keeps its place until it would have come.
     """
-    waits = np.empty(s.visits.shape[0], np.bool_)
-    for v in range(s.visits.shape[0]):
-        waits[v] = s.visits[v].kind == TUPLE
-    free = np.int64(s.run[0].free_visit)
+    waits = np.empty(state.visits.shape[0], np.bool_)
+    for visit in range(state.visits.shape[0]):
+        waits[visit] = state.visits[visit].kind == TUPLE
+    free = np.int64(state.visit_pool.free)
     while free != NONE:
         waits[free] = False
-        free = np.int64(s.visits[free].next)
+        free = np.int64(state.visits[free].next)
     ids, operators, n = np.empty(waits.shape[0], np.uint64), np.empty(waits.shape[0], np.int64), 0
-    for v in range(s.visits.shape[0]):
-        if waits[v]:
-            ids[n] = s.visits[v].id
-            operators[n] = s.partitions[s.visits[v].partition].operator
+    for visit in range(state.visits.shape[0]):
+        if waits[visit]:
+            ids[n] = state.visits[visit].id
+            operators[n] = state.partitions[state.visits[visit].partition].operator
             n += 1
     return ids[:n], operators[:n]

@@ -32,7 +32,7 @@ CHECKSUM_BYTES = hashlib.sha256().digest_size
 
 
 def kept(made: Any) -> Any:
-    """The same compiled function, whose code is kept if that can be done anywhere."""
+    """Return the same compiled function, whose code is kept if that can be done anywhere."""
     if directory() is not None:
         made._cache = _Cache(made.py_func)
     return made
@@ -40,7 +40,7 @@ def kept(made: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def directory() -> Path | None:
-    """Where compiled code of this version is kept; None if nothing can be written anywhere."""
+    """Return where compiled code of this version is kept; None if nothing can be written anywhere."""
     for base in _bases():
         try:
             place = base / _digest()
@@ -66,7 +66,7 @@ def _bases() -> Iterator[Path]:
 
 
 def _is_private(place: Path) -> bool:
-    """Whether nobody else could have put code there for us to run."""
+    """Return whether nobody else could have put code there for us to run."""
     try:
         place.mkdir(mode=0o700, exist_ok=True)
         found = place.stat(follow_symlinks=False)
@@ -76,13 +76,13 @@ def _is_private(place: Path) -> bool:
 
 
 def _kernel() -> Path:
-    """The folder of all that is compiled."""
+    """Return the folder of all that is compiled."""
     return Path(__file__).parents[1]
 
 
 @lru_cache(maxsize=1)
 def _digest() -> str:
-    """A digest of the files of the kernel, of those whose constants are compiled in, and of the compiler."""
+    """Return a digest of the files of the kernel, of those whose constants are compiled in, and of the compiler."""
     found = hashlib.sha256((b"checked" if CHECKED else b"") + numba.__version__.encode())
     others = [
         Path(str(module.__file__)) for module in (models.records.histogram, models.records.tables, sim.clock, sim.pace)

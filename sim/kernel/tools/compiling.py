@@ -2,8 +2,8 @@
 
 What is called from Python is compiled with all that it calls, once, and kept (`cache`). What is called from compiled
 code only is compiled for one kind of numbers, 64-bit integers, whatever narrower ones come, and without the wrappers
-for calls from Python, each of which would hold a copy of it. A type of arguments may carry constants, `s.extended` for
-example: a branch that such a constant rules out is gone before anything behind it is compiled.
+for calls from Python, each of which would hold a copy of it. A type of arguments may carry constants, as
+`state.extended`: a branch that such a constant rules out is gone before anything behind it is compiled.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _compiled(function: F, **options: Any) -> F:
     called = _njit(**options | {"forceinline": False})(function) if options.get("forceinline") else inner
 
     def chosen(args: Any) -> Any:
-        """What can do everything is large: there a call is left, or it compiles for minutes."""
+        """Leave a call where the state is extended: inlined, all that it can do compiles for minutes."""
         return called if args and getattr(args[0], "constants", {}).get("extended") else inner
 
     def call_template(args: Any, kws: Any) -> Any:
@@ -97,7 +97,7 @@ def _compiled(function: F, **options: Any) -> F:
 
 
 def _widest(type_: Any) -> Any:
-    """One type for all signed integers and constants."""
+    """Return one type for all signed integers and constants."""
     type_ = types.unliteral(type_)
     return types.int64 if isinstance(type_, types.Integer) and type_ != types.uint64 else type_
 
@@ -125,7 +125,7 @@ class _PutConstants(FunctionPass):
 
 
 def _known(state: Any, value: Any) -> bool | None:
-    """The constant that an expression stands for, or None."""
+    """Return the constant that an expression stands for, or None."""
     if not isinstance(value, ir.Expr) or value.op != "getattr":
         return None
     argument = get_definition(state.func_ir, value.value)

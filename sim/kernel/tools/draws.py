@@ -47,7 +47,7 @@ OPERATOR_DRAWS = np.dtype(
         ("key_stream", np.uint64),
     ]
 )
-"""What the functions below want to know about an operator, as `pack_draws` packs it."""
+"""The laws of an operator, as `pack_draws` packs them for the functions below."""
 
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -92,26 +92,26 @@ def mix(x: Any) -> Any:
 
 @kernel
 def source_id(task_code: Any, sequence: Any) -> Any:
-    """Id of the `sequence`-th tuple of a source task."""
+    """Return the id of the `sequence`-th tuple of a source task."""
     return mix(np.uint64(task_code) + np.uint64(sequence) * _GOLDEN)
 
 
 @kernel
 def child_id(parent: Any, operator_code: Any, index: Any) -> Any:
-    """Id of the `index`-th output that an operator makes of tuple `parent`."""
+    """Return the id of the `index`-th output that an operator makes of tuple `parent`."""
     return mix((np.uint64(parent) ^ np.uint64(operator_code)) + (np.uint64(index) + np.uint64(1)) * _GOLDEN)
 
 
 @kernel
 def uniform(tuple_id: Any, stream: Any) -> Any:
-    """A number strictly between 0 and 1 for this tuple and purpose."""
+    """Return a number strictly between 0 and 1 for this tuple and purpose."""
     bits = mix(np.uint64(tuple_id) + np.uint64(stream)) >> np.uint64(11)
     return min((np.float64(np.int64(bits)) + 0.5) * _UNIT, _BELOW_ONE)
 
 
 @kernel
 def whole_ns(ns: Any) -> Any:
-    """A time in whole nanoseconds, ties to even, from 1 to LONGEST_NS."""
+    """Return a time in whole nanoseconds, ties to even, from 1 to LONGEST_NS."""
     if ns >= _LONGEST:
         return np.int64(LONGEST_NS)
     return max(np.int64(1), np.int64(np.rint(ns)))
@@ -139,13 +139,13 @@ def time_ns(law: Any, a: Any, b: Any, stream: Any, fixed_ns: Any, inverse: Any, 
 
 @kernel
 def service_ns(draws: Any, tuple_id: Any) -> Any:
-    """The service time [ns] of a tuple on a host of speed 1; 0 at an operator without a service."""
+    """Return the service time [ns] of a tuple on a host of speed 1; 0 at an operator without a service."""
     return time_ns(draws.law, draws.a, draws.b, draws.stream, draws.fixed_ns, draws.inverse, tuple_id)
 
 
 @kernel
 def output_count(draws: Any, tuple_id: Any) -> Any:
-    """How many outputs an operator makes of a tuple."""
+    """Return how many outputs an operator makes of a tuple."""
     if draws.rest > 0 and uniform(tuple_id, draws.count_stream) < draws.rest:
         return draws.whole + 1
     return draws.whole
@@ -153,7 +153,7 @@ def output_count(draws: Any, tuple_id: Any) -> Any:
 
 @kernel
 def output_key(draws: Any, cumulative: Any, tuple_id: Any, key: Any) -> Any:
-    """The key of an output with this id: `key` if the operator leaves keys alone, else one of its own.
+    """Return the key of an output with this id: `key` if the operator leaves keys alone, else one of its own.
 
     `cumulative` holds the distribution functions of all operators with Zipf keys, one after the other.
     """
@@ -180,14 +180,14 @@ def shuffle_target(tuple_id: Any, edge_code: Any, partitions: Any) -> Any:
 
 @kernel
 def takes(tuple_id: Any, stream: Any, share: Any) -> Any:
-    """Whether an edge that reads a share of the tuples reads this one."""
+    """Return whether an edge that reads a share of the tuples reads this one."""
     return uniform(tuple_id, stream) < share
 
 
 def pack_draws(
     operator: Operator, seed: int, replication: int, name: str, key_first: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One record of OPERATOR_DRAWS, shape (), and the distribution function of its Zipf keys, empty without.
+    """Return one record of OPERATOR_DRAWS, shape (), and the distribution function of its Zipf keys, empty without.
 
     The latter is to stand at `key_first` of what `output_key` gets. The record holds an address: it is of no use to
     another process.
@@ -209,7 +209,7 @@ def pack_draws(
 
 
 def _law_fields(law: TimeDistribution | None) -> dict[str, float]:
-    """The fields that describe a service time."""
+    """Return the fields that describe a service time."""
     if law is None:
         return {"law": NO_SERVICE}
     if isinstance(law, Deterministic):
@@ -229,7 +229,7 @@ def _law_fields(law: TimeDistribution | None) -> dict[str, float]:
 
 
 def _address(name: str) -> int:
-    """Where a function of scipy.special is in this process."""
+    """Return where a function of scipy.special is in this process."""
     from numba.extending import get_cython_function_address  # noqa: PLC0415 - loads SciPy, which most runs need not
 
     return int(get_cython_function_address("scipy.special.cython_special", name))

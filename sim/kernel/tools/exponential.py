@@ -50,7 +50,7 @@ def minus_log(x: Any) -> Any:
 
 @kernel
 def exponential_ns(mean_ns: Any, u: Any) -> Any:
-    """The time [ns] at this uniform number, at least 1, or UNSURE."""
+    """Return the time [ns] at this uniform number, at least 1, or UNSURE."""
     ns = mean_ns * minus_log(1.0 - u)
     shifted = ns + _WHOLE
     # No branch: several are drawn at once.

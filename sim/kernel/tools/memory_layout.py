@@ -8,7 +8,7 @@ LINE = 64  # bytes that the processor has in one piece
 
 
 def in_lines(fields: list[tuple[str, str]]) -> np.dtype:
-    """A record that fills whole lines: with the first field at the begin of one, what comes first is in one."""
+    """Return a record that fills whole lines: with the first field at the begin of one, what comes first is in one."""
     plain = np.dtype(fields, align=True)
     names = list(plain.names or ())
     places = [plain.fields[name] for name in names] if plain.fields else []

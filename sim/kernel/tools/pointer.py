@@ -1,17 +1,20 @@
-"""How compiled functions see the state: one pointer to a table of arrays.
+"""How compiled functions see the state: one pointer to its records and to a table of its arrays.
 
 A tuple of thirty arrays as an argument costs two hundred words and sixty counted references at every call; a pointer
 costs nothing. `State` keeps the arrays alive and hands the kernel the address of a table of (address, length), in the
-order of `ARRAYS`. In a compiled function `s.visits` is the array, without a reference count: nothing compiled here may
-keep one beyond the call, and only Python replaces arrays, between two calls.
+order of its arrays, behind which its records stand. In a compiled function `state.visits` is the array, without a
+reference count: nothing compiled here may keep one beyond the call, and only Python replaces arrays, between two calls.
+`state.clock` is a record: its address follows from the pointer, so that a field of it costs one load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.extending import NativeValue, models, register_model, typeof_impl, unbox
@@ -20,108 +23,85 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
-from sim.kernel.event_loop.state import ARRAYS
 from sim.kernel.tools.arrays import PlainArray
+from sim.kernel.tools.memory_layout import LINE, records
+
+
+class Room(NamedTuple):
+    """A module, and the records and arrays that it owns: others read them and, but for listed exceptions, only read."""
+
+    module: str
+    records: Mapping[str, np.dtype] = MappingProxyType({})
+    arrays: Mapping[str, np.dtype] = MappingProxyType({})
+
+
+def records_of(rooms: Iterable[Room]) -> dict[str, np.dtype]:
+    """Return the records of all rooms by name."""
+    return {name: dtype for room in rooms for name, dtype in room.records.items()}
+
+
+def arrays_of(rooms: Iterable[Room]) -> dict[str, np.dtype]:
+    """Return the arrays of all rooms by name."""
+    return {name: dtype for room in rooms for name, dtype in room.arrays.items()}
 
 
 class _StateType(types.Type):
-    """What compiled code is told of a state: the types of its arrays, in order, and constants."""
+    """The type of a state in compiled code: the types of its arrays and records, in order, and constants."""
 
-    def __init__(self, name: str, arrays: Mapping[str, np.dtype], **constants: bool) -> None:
+    def __init__(
+        self, name: str, arrays: Mapping[str, np.dtype], records: Mapping[str, np.dtype], **constants: bool
+    ) -> None:
         super().__init__(name=name)
-        self.arrays = dict(arrays)
+        self.arrays, self.records = dict(arrays), dict(records)
         self.constants = constants
         self.place = {name: place for place, name in enumerate(arrays)}
+        fields = np.dtype(list(self.records.items()), align=True)
+        table = -(-2 * np.dtype("i8").itemsize * len(self.arrays) // LINE) * LINE
+        self.offset = {name: table + fields.fields[name][1] for name in self.records if fields.fields}
+        self.size = table + fields.itemsize
+
+    def variant(self, name: str, **constants: bool) -> _StateType:
+        """Return the type of the same state where constants have other values: for it all is compiled again."""
+        return _StateType(name, self.arrays, self.records, **constants)
 
 
 class State:
-    """All arrays of the plane by name; assigning one tells the kernel where it is now.
+    """All arrays and records by name; assigning an array tells the kernel where it is now.
 
-    In compiled code `s.extended` is a constant: whether there may be more than tuples, first come first served, and
-    checkpoints, that is, actions of protocols, event time, bounded queues, and links and cores that are shared evenly.
-    A subclass says which arrays and constants it has instead, and how compiled code calls it.
+    A subclass says which arrays, records and constants it has, and how compiled code calls it. In Python a record is
+    read and written by the names of its fields, `state.clock["now"]`.
     """
 
-    extended = False
-    numba_type = _StateType("holdfast.State", ARRAYS, extended=False)
-    _extended_type = _StateType("holdfast.ExtendedState", ARRAYS, extended=True)
+    numba_type: _StateType
 
-    run: np.ndarray
-    heap: np.ndarray
-    own: np.ndarray
-    tournament: np.ndarray
-    near: np.ndarray
-    far: np.ndarray
-    ahead_ids: np.ndarray
-    ahead_mean: np.ndarray
-    ahead_ns: np.ndarray
-    visits: np.ndarray
-    tasks: np.ndarray
-    cores: np.ndarray
-    hosts: np.ndarray
-    partitions: np.ndarray
-    operators: np.ndarray
-    draws: np.ndarray
-    edges: np.ndarray
-    key_tables: np.ndarray
-    cumulative: np.ndarray
-    pairs: np.ndarray
-    pair_index: np.ndarray
-    nodes: np.ndarray
-    positions: np.ndarray
-    keys: np.ndarray
-    log: np.ndarray
-    log_next: np.ndarray
-    log_newest: np.ndarray
-    transfers: np.ndarray
-    sources: np.ndarray
-    arrivals: np.ndarray
-    round_partitions: np.ndarray
-    round_offsets: np.ndarray
-    visit_rows: np.ndarray
-    delivery_rows: np.ndarray
-    passed: np.ndarray
-    visit_operator: np.ndarray
-    visit_task: np.ndarray
-    visit_arrival: np.ndarray
-    visit_start: np.ndarray
-    visit_end: np.ndarray
-    delivery_operator: np.ndarray
-    delivery_created: np.ndarray
-    delivery_at: np.ndarray
-    dropped_rows: np.ndarray
-    checkpoint_rows: np.ndarray
-    message_rows: np.ndarray
-    notices: np.ndarray
-    services: np.ndarray
-    parcels: np.ndarray
-    lanes: np.ndarray
-    lane_index: np.ndarray
-    notes: np.ndarray
-    channels: np.ndarray
-    cells: np.ndarray
-    cell_index: np.ndarray
-    panes: np.ndarray
-    rules: np.ndarray
-    timed: np.ndarray
+    if TYPE_CHECKING:
 
-    def __init_subclass__(cls, arrays: Mapping[str, np.dtype], type_name: str, **constants: bool) -> None:
-        cls.numba_type = _StateType(type_name, arrays, **constants)
+        def __getattr__(self, name: str) -> Any: ...
 
-    def __init__(self, **arrays: np.ndarray) -> None:
-        self._table = np.zeros((len(self.numba_type.arrays), 2), np.int64)
-        self.address = int(self._table.ctypes.data)
-        for name in self.numba_type.arrays:
-            setattr(self, name, arrays[name])
+    def __init_subclass__(
+        cls, arrays: Mapping[str, np.dtype], records: Mapping[str, np.dtype], type_name: str, **constants: bool
+    ) -> None:
+        cls.numba_type = _StateType(type_name, arrays, records, **constants)
 
-    def extend(self) -> None:
-        """From now on there may be all that the kernel can do."""
-        self.extended = True
-        self.numba_type = self._extended_type
+    def __init__(self, **found: np.ndarray) -> None:
+        """All arrays, and those records (1,) that do not begin as zeros."""
+        made = self.numba_type
+        memory = records(1, np.dtype((np.void, made.size)))
+        self.address = int(memory.ctypes.data)
+        self._table = memory.view(np.int64)[: 2 * len(made.arrays)].reshape(-1, 2)
+        for name, dtype in made.records.items():
+            own = np.ndarray(1, dtype, memory, made.offset[name])
+            if name in found:
+                own[:] = found[name]
+            super().__setattr__(name, own[0])
+        for name in made.arrays:
+            setattr(self, name, found[name])
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Raises TypeError for an array of another type than ARRAYS says."""
+        """Raises TypeError for an array of another type than was declared, and for a record."""
         arrays = self.numba_type.arrays
+        if name in self.numba_type.records:
+            raise TypeError(f"{name} is a record: assign its fields")
         if name in arrays:
             if not isinstance(value, np.ndarray) or value.dtype != arrays[name] or not value.flags.c_contiguous:
                 raise TypeError(f"{name} is not a plain array of {arrays[name]}")
@@ -139,7 +119,7 @@ def _typeof(value: State, _context: object) -> _StateType:
 
 @unbox(_StateType)
 def _unbox(type_: _StateType, value: Any, c: Any) -> Any:
-    """The address of the table."""
+    """Return the address of the table."""
     address = c.pyapi.object_getattr_string(value, "address")
     number = c.pyapi.long_as_longlong(address)
     c.pyapi.decref(address)
@@ -156,12 +136,18 @@ class _StateAttributes(AttributeTemplate):
     key = _StateType
 
     def generic_resolve(self, type_: _StateType, name: str) -> Any:
+        if name in type_.records:
+            return from_dtype(type_.records[name])
         return _array_type(type_, name) if name in type_.arrays else None
 
 
 @lower_getattr_generic(_StateType)
 def _get(context: Any, builder: Any, type_: _StateType, value: Any, name: str) -> Any:
-    """The array at its place in the table."""
+    """Return the array at its place in the table, or the address of the record behind it."""
+    if name in type_.records:
+        byte = ir.IntType(8).as_pointer()
+        place = builder.gep(builder.bitcast(value, byte), [context.get_constant(types.intp, type_.offset[name])])
+        return builder.bitcast(place, context.get_value_type(from_dtype(type_.records[name])))
     array_type = _array_type(type_, name)
     word = context.get_value_type(types.intp)
     table = builder.bitcast(value, word.as_pointer())

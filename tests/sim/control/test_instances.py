@@ -85,7 +85,8 @@ def moved(plane: PlaneFactory, by: str, made: Scenario | None = None) -> RunReco
     """A run in which the group moves at 1 s, by `redirect` or by `duplicate`."""
     control = Moving(RunPlan.of(made or job(), RunInputs(), 0), plane)
     if isinstance(control.plane, CompiledPlane):
-        control.plane.s.run["forgets"] = 0  # an instance that has tuples is over before its successor has a checkpoint
+        # an instance that has tuples is over before its successor has a checkpoint
+        control.plane.state.options["forgets_ids"] = 0
     control.start()
     control.run(1 * NS)
     if by == "redirect":

@@ -25,7 +25,7 @@ def reports(seeds: range, monkeypatch: pytest.MonkeyPatch) -> list[Report]:
     install, found = CompiledPlane.install, list[Report]()
 
     def noted(plane: CompiledPlane, partition: int) -> int:
-        partitions, cluster = plane.s.partitions, plane._cluster
+        partitions, cluster = plane.state.partitions, plane._cluster
         instances = cluster.instances_of(cluster.group_of(partition))
         seen = Report(bool(partitions["stored"][partition]), [one for one in instances if partitions["live"][one]])
         missing = install(plane, partition)

@@ -128,7 +128,7 @@ def test_the_mean_queue_is_the_rate_times_the_mean_wait(load: float, threads: in
 
     def check(now_ns: int) -> None:
         nonlocal area, before
-        area += (now_ns - before) * len(tuples(plane, "queue_head", plane.s.tasks[1]))
+        area += (now_ns - before) * len(tuples(plane, "queue_head", plane.state.tasks[1]))
         before = now_ns
 
     timers(control, [int(change) for change in changes if change < end], check)

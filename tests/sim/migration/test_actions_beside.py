@@ -26,8 +26,8 @@ from sim.control.assembly import PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.data_plane import CONTROL
 from sim.engine import records
+from sim.kernel.event_loop.codes import NONE, TUPLE
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.kernel.event_loop.state import NONE, TUPLE
 from sim.plain.partition import Visit
 from sim.plain.plane import PlainPlane
 
@@ -279,8 +279,8 @@ def places_of(plane: PlainPlane) -> tuple[dict[int, int], dict[int, int]]:
 
 def places_of_arrays(plane: CompiledPlane) -> tuple[dict[int, int], dict[int, int]]:
     """The same from the arrays of the compiled plane; the length of each queue must be what its task says."""
-    s, queued, taken = plane.s, {}, {}
-    for task in range(int(s.run["tasks"][0])):
+    s, queued, taken = plane.state, {}, {}
+    for task in range(int(s.cluster["tasks"])):
         t = s.tasks[task]
         n, v = 0, int(t["queue_head"])
         while v != NONE:

@@ -34,15 +34,15 @@ class Keeping(CompiledPlane):
 
     def __init__(self, *of: Any) -> None:
         super().__init__(*of)
-        self.s.run["forgets"] = 0
+        self.state.options["forgets_ids"] = 0
 
 
 class Forgetting(CompiledPlane):
     """Forgets all that it may whenever control has done something."""
 
     def advance(self, limit: Key) -> bool:
-        if self.s.run["forgets"][0]:
-            forget(self.s)
+        if self.state.options["forgets_ids"]:
+            forget(self.state)
         return super().advance(limit)
 
 
@@ -50,7 +50,7 @@ class Hasty(Forgetting):
     """Takes for over what was created a while ago."""
 
     def advance(self, limit: Key) -> bool:
-        self.s.run["oldest"] = max(0, self._clock.now_ns() - S // 2)
+        self.state.ids["oldest"] = max(0, self._clock.now_ns() - S // 2)
         return super().advance(limit)
 
 
@@ -61,7 +61,7 @@ def ran(made: Scenario, plane: type[CompiledPlane]) -> tuple[RunRecords, int]:
     end = round(made.duration_s * S)
     control.run(end)
     assert isinstance(control.plane, CompiledPlane)
-    return records(control, end), int(control.plane.s.partitions["base"].sum())
+    return records(control, end), int(control.plane.state.partitions["base"].sum())
 
 
 def compared(made: Scenario) -> tuple[list[str], int]:
@@ -102,7 +102,7 @@ def _moves(protocol: str, seeds: range, count: int) -> int:
             forgets = run(made, Forgetting, crash)
             assert differences(kept.records, forgets.records) == [], (seed, crash)
             assert isinstance(forgets.control.plane, CompiledPlane)
-            total += int(forgets.control.plane.s.partitions["base"].sum())
+            total += int(forgets.control.plane.state.partitions["base"].sum())
     return total
 
 
@@ -211,7 +211,7 @@ def test_memory_does_not_grow_with_the_time_of_the_run() -> None:
         control.start()
         control.run(round(made.duration_s * S))
         assert isinstance(control.plane, CompiledPlane)
-        s = control.plane.s
+        s = control.plane.state
         lengths.append([len(s.log), len(s.log_next), len(s.positions), len(s.nodes), len(s.visits), len(s.pairs)])
         assert not control.plane.ledger()[0][2]
     assert lengths[0] == lengths[1]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.event_loop.hash_tables import away_from_home
-from sim.kernel.event_loop.state import KEY, NONE
+from sim.kernel.event_loop.codes import NONE
+from sim.kernel.event_loop.hash_tables import KEY, away_from_home
 
 
 def test_every_key_away_from_home_is_found_where_it_was_put() -> None:

@@ -26,9 +26,9 @@ from sim.engine import build, records, simulate
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.kernel.scan import setup
+from sim.kernel.scan.entities import CHUNK, QUEUED
 from sim.kernel.scan.order import bits_of, cells_for, fits, order_by_keys, put_in_order
 from sim.kernel.scan.plane import ScanPlane
-from sim.kernel.scan.state import CHUNK, QUEUED
 from sim.plain.plane import PlainPlane
 from sim.recording import HistogramRecording, TupleRecording
 
@@ -166,9 +166,9 @@ def test_backlogs_that_outgrow_their_room_are_the_same(monkeypatch: pytest.Monke
 def test_the_audit_fails_where_a_tuple_that_waits_was_changed(of_links: bool) -> None:
     control = build(made(WIDE), plane=ScanPlane)
     control.run(to_ns(1))
-    s = control.plane.s
+    s = control.plane.state
     assert control.plane.ledger()
-    tasks = int(s.run["tasks"][0])
+    tasks = int(s.options["tasks"])
     queues = s.queues[tasks:] if of_links else s.queues[:tasks]
     q = queues[queues["n"] > 0][0]
     s.chunks["id"][int(q["head"]) * CHUNK + int(q["head_place"])] += np.uint64(1)

@@ -25,8 +25,8 @@ from sim.control.cluster import Cluster, RunPlan
 from sim.engine import build, simulate
 from sim.kernel.choice import kernel_for
 from sim.kernel.event_loop.plane import CompiledPlane
+from sim.kernel.scan.entities import LOG_CHUNK
 from sim.kernel.scan.plane import ScanPlane
-from sim.kernel.scan.state import LOG_CHUNK
 from sim.plain.plane import PlainPlane
 
 
@@ -189,15 +189,15 @@ def test_staggered_checkpoints_cut_no_span() -> None:
     """160 checkpoints a second: a span still ends where a sample is taken, or after an interval."""
     control = build(made(LARGE), plane=ScanPlane)
     control.run(2_900_000_000)
-    state = control.plane.s  # type: ignore[attr-defined]
-    assert state.run["length"][0] > 100_000_000
+    state = control.plane.state  # type: ignore[attr-defined]
+    assert state.span["length"] > 100_000_000
 
 
 def test_what_upstream_has_forgotten_is_not_logged_any_more() -> None:
     control = build(made(LARGE), plane=ScanPlane)
     control.run(2_900_000_000)
-    state = control.plane.s  # type: ignore[attr-defined]
-    used = state.log_next.shape[0] - int(state.checkpointing["log_left"][0])
+    state = control.plane.state  # type: ignore[attr-defined]
+    used = state.log_next.shape[0] - int(state.log_pool["left"])
     waiting = int(np.sum(state.saved["arrived"] - state.saved["trimmed"]))
     assert used * LOG_CHUNK < 2 * waiting + 2 * LOG_CHUNK * state.saved.shape[0]
     assert waiting < int(np.sum(state.saved["arrived"])) // 3

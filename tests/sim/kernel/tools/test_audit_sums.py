@@ -53,7 +53,7 @@ def test_the_audit_counts_what_the_specification_counts(outputs: float) -> None:
 def test_a_tuple_too_many_in_the_audit_is_noticed(field: str) -> None:
     class Wrong(CompiledPlane):
         def ledger(self) -> list[tuple[int, int, int, int]]:
-            self.s.operators[field][2] += self.s.operators[field].dtype.type(1)
+            self.state.operators[field][2] += self.state.operators[field].dtype.type(1)
             return super().ledger()
 
     with pytest.raises(RuntimeError, match="the audit failed"):

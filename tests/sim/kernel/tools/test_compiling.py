@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from sim.kernel.event_loop.state import ARRAYS
+from sim.kernel.event_loop.state import ARRAYS, LoopState
 from sim.kernel.tools.compiling import kernel
-from sim.kernel.tools.pointer import State
 
 
 @kernel
@@ -19,8 +18,8 @@ def double(number: int) -> int:
 
 
 @kernel
-def doubled(s: State) -> int:
-    return double(3) + double(s.run[0].free_visit) + double(s.run[0].now) + double(s.run[0].drops)
+def doubled(s: LoopState) -> int:
+    return double(3) + double(s.visit_pool.free) + double(s.clock.now) + double(s.options.drops_duplicates)
 
 
 @kernel
@@ -29,7 +28,7 @@ def same(tuple_id: int) -> int:
 
 
 @kernel
-def id_of(s: State) -> int:
+def id_of(s: LoopState) -> int:
     return same(s.visits[0].id)
 
 
@@ -39,19 +38,19 @@ def nonsense(s: Any) -> int:
 
 
 @kernel
-def guarded(s: State) -> int:
-    if s.extended and s.run[0].now >= 0:
+def guarded(s: LoopState) -> int:
+    if s.extended and s.clock.now >= 0:
         return nonsense(s)
     return 1
 
 
-def state() -> State:
-    return State(**{name: np.zeros(1, dtype) for name, dtype in ARRAYS.items()})
+def state() -> LoopState:
+    return LoopState(**{name: np.zeros(1, dtype) for name, dtype in ARRAYS.items()})
 
 
 def test_what_is_called_from_compiled_code_is_compiled_once_for_all_whole_numbers() -> None:
     s = state()
-    s.run["free_visit"], s.run["now"], s.run["drops"] = -4, 2**40, 1
+    s.visit_pool["free"], s.clock["now"], s.options["drops_duplicates"] = -4, 2**40, 1
     assert doubled(s) == 6 - 8 + 2**41 + 2
     template, *_ = double.get_call_template([], {"number": _type_of(np.int32(1))})  # type: ignore[attr-defined]
     assert len(template.cases) == 1

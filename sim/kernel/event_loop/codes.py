@@ -1,0 +1,24 @@
+"""Numbers that stand for kinds: of events, edges, states, messages, items in queues, and why the kernel returns."""
+
+from __future__ import annotations
+
+NONE = -1
+NEVER = 2**63 - 2  # after all instants of a run
+
+# Kinds of events, edges, states, messages, visits.
+ARRIVE, END, CREATE, REPLAY, ROUND, AT_REMOTE, STORED, TRIM = range(8)
+DUE, STALE = 8, 9
+CREDIT, GO_ON, DEPART = 10, 11, 12
+TICK, MARKED, TIMER, PASSED = 13, 14, 15, 16
+COME, UNPAUSE, ACT = 17, 18, 19  # of actions: no others come after them
+BROADCAST, FORWARD, SHUFFLE, GROUPED, KEYED = range(5)
+NO_STATE, PER_KEY, PER_TUPLE, FIXED, RECENT = range(5)
+DATA, LOCAL, REPLAYED, CHECKPOINTED, TRIMMED, SENT = range(6)
+MESSAGE_KINDS = ("data", "local", "replay", "checkpoint", "trim", "protocol")
+TUPLE, SNAPSHOT, CONTROL, MARK, CHORE, MAIL, BUNDLE = range(7)
+CALM = 2  # in place of 1 in `measured`
+REFUSED = 2  # in place of 1 in `arrived`: a duplicate that is being dropped
+CRASHED, DUPLICATE, MOVED = range(3)
+REASONS = ("crash", "duplicate", "moved")
+# Why the kernel returns.
+LIMIT, TOLD, ASKED, WORKED, GROW, REFILL = range(6)

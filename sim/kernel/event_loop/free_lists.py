@@ -1,0 +1,68 @@
+"""Free places in the pools: each is one array, whose free places are a list through their `next`.
+
+The kernel cannot allocate. Before an event the loop sees that each pool has places for the most that the event can
+need (`loop.room`), so taking one never fails; where they run low Python makes the array larger (`pools.grown`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.kernel.tools.compiling import inlined, kernel
+from sim.kernel.tools.pointer import State
+
+POOL = np.dtype([("left", "i8"), ("free", "i4")], align=True)  # free places: how many, and the first, or NONE
+
+# A checkpoint on its way to its host, or the note to upstream that follows.
+TRANSFER = np.dtype(
+    [
+        ("incarnation", "i8"),
+        ("departure", "i8"),
+        ("bytes", "i8"),
+        ("count", "i8"),
+        ("stored_bytes", "i8"),
+        ("life", "i8"),
+        ("row", "i8"),
+        ("partition", "i4"),
+        ("origin", "i4"),
+        ("checkpoint_host", "i4"),
+        ("next", "i4"),
+    ],
+    align=True,
+)
+
+
+@inlined
+def new_visit(state: State) -> int:
+    """Take a place for a visit."""
+    visit = state.visit_pool.free
+    state.visit_pool.free = state.visits[visit].next
+    state.visit_pool.left -= 1
+    return visit
+
+
+@inlined
+def free_visit(state: State, visit: int) -> None:
+    """Give the place of a visit back."""
+    state.visits[visit].next = state.visit_pool.free
+    state.visit_pool.free = visit
+    state.visit_pool.left += 1
+
+
+@kernel
+def new_transfer(state: State) -> int:
+    """Take a place for a transfer."""
+    made = state.transfer_pool.free
+    state.transfer_pool.free = state.transfers[made].next
+    state.transfer_pool.left -= 1
+    return made
+
+
+@kernel
+def free_transfer(state: State, transfer: Any) -> None:
+    """Give the place of a transfer back."""
+    state.transfers[transfer].next = state.transfer_pool.free
+    state.transfer_pool.free = transfer
+    state.transfer_pool.left += 1
