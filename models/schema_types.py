@@ -47,7 +47,7 @@ class FrozenMap(dict[str, V]):
 
 
 def frozen(value: Any) -> Any:
-    """The value with read-only maps and tuples in place of dicts and lists, all the way down."""
+    """Return the value with read-only maps and tuples in place of dicts and lists, all the way down."""
     if isinstance(value, Mapping):
         return FrozenMap({key: frozen(one) for key, one in value.items()})
     return tuple(frozen(one) for one in value) if isinstance(value, (list, tuple)) else value

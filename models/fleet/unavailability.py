@@ -34,11 +34,11 @@ class ExactUnavailability:
 
     @property
     def n_hosts(self) -> int:
-        """The number of hosts."""
+        """Return the number of hosts."""
         return self.failures.n_hosts
 
     def broken(self, instances: Iterable[Instances]) -> float:
-        """P(some operator has no instance that serves), from the hosts of each operator, the primary first.
+        """Return P(some operator has no instance that serves), from the hosts of each operator, the primary first.
 
         An operator without any instance is always broken.
         """
@@ -62,7 +62,7 @@ class ExactUnavailability:
             return 1.0  # not known to be any better
 
     def least_broken(self, n_instances: int, hosts: Sequence[int] | None = None) -> float:
-        """The least P(broken) that any query can have with so many instances of each operator on these hosts.
+        """Return the least P(broken) that any query can have with so many instances of each operator on these hosts.
 
         All operators on the same hosts: a query is broken at least as often as one operator of it is, and that one as
         often as all hosts of the best set of that size are down. A lower bound where there are too many sets to try.
@@ -80,10 +80,10 @@ class ExactUnavailability:
 
 
 def _firsts(hosts: Instances) -> list[Instances]:
-    """The set with each of its hosts as the first, which serves."""
+    """Return the set with each of its hosts as the first, which serves."""
     return [(host, *(one for one in hosts if one != host)) for host in hosts]
 
 
 def keeps(slo: float | None, broken: float) -> bool:
-    """Whether an unavailability meets an availability objective, but for rounding."""
+    """Return whether an unavailability meets an availability objective, but for rounding."""
     return slo is None or broken <= (1 - slo) * (1 + _ROUNDING) + 1e-15

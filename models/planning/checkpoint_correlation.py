@@ -25,7 +25,7 @@ def node_correlation(
     zero_below: float = 0.0,
     tie_band: float = 0.0,
 ) -> FloatArray:
-    """The mean correlation of each key group with the key groups on each node, (G, N).
+    """Return the mean correlation of each key group with the key groups on each node, (G, N).
 
     correlation (G, G) of the load series; host (G,) node of each key group. Pairs with |r| < zero_below
     count as 0 (noise). With tie_band > 0 every node within best + tie_band counts as exactly the best, so
@@ -64,7 +64,7 @@ def allocation_from_correlation(
     zero_below: float = 0.0,
     tie_band: float = 0.0,
 ) -> CheckpointAllocation:
-    """The allocation problem of all key groups' checkpoints, home nodes forbidden.
+    """Return the allocation problem of all key groups' checkpoints, home nodes forbidden.
 
     load (G,) of the key groups; host (G,) their nodes; `copies` checkpoints per key group on different
     nodes, the copies of key group g being rows g * copies .. g * copies + copies - 1. With a finite kappa

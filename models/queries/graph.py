@@ -38,7 +38,7 @@ class Node:
 
     @property
     def key(self) -> Key:
-        """What makes two operators one, without destinations."""
+        """Return the identity of the operator, without destinations: operators with equal keys are shared."""
         return self.kind, self.predicate, self.window_s, self.inputs
 
 
@@ -60,20 +60,20 @@ class QueryGraph:
 
     @property
     def nodes(self) -> Mapping[int, Node]:
-        """The operators by number, in the order in which they came."""
+        """Return the operators by number, in the order in which they came."""
         return self._nodes
 
     @property
     def queries(self) -> Mapping[str, Query]:
-        """The queries by name, in the order in which they came."""
+        """Return the queries by name, in the order in which they came."""
         return self._queries
 
     def members(self, query: str) -> Mapping[str, int]:
-        """The nodes of a query by what it calls them."""
+        """Return the nodes of a query by what it calls them."""
         return self._members[query]
 
     def users(self, node: int) -> tuple[str, ...]:
-        """The queries that need an operator."""
+        """Return the queries that need an operator."""
         return tuple(self._users[node])
 
     def add(self, query: Query) -> tuple[int, ...]:
@@ -167,7 +167,7 @@ class QueryGraph:
         return graph
 
     def canonical(self) -> dict[str, tuple[str, ...]]:
-        """The graph without numbers: a digest of what each operator is, down to its sources -> its queries, sorted.
+        """Return the graph without numbers: digest of each operator, down to its sources -> its queries, sorted.
 
         Two graphs are equal when these are, however they came about.
         """

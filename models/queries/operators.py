@@ -1,4 +1,4 @@
-"""What an operator of a continuous query is, and which of its graphs are queries.
+"""Operators of continuous queries, and the rules that make a graph of them a query.
 
 Source: Adaptive selective replication (VLDB PhD workshop 2013), section 2.1. An operator has a type, a predicate and
 one or two inputs; a source has a stream in place of them, a destination ends a query.
@@ -74,7 +74,7 @@ class Query:
         return graph
 
     def order(self) -> list[str]:
-        """The operators breadth-first from the sources: each after all its inputs, nearest to the sources first."""
+        """Return the operators breadth-first from the sources: each after its inputs, nearest first."""
         import networkx as nx  # noqa: PLC0415
 
         place = {name: index for index, name in enumerate(self.operators)}

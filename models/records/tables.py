@@ -312,7 +312,7 @@ SCAN, EVENT_LOOP, PLAIN = "scan", "event loop", "plain"
 
 @dataclass(frozen=True)
 class Kernel:
-    """What did the steps of the tuples, `SCAN`, `EVENT_LOOP` or `PLAIN`, and why; rows do not depend on it."""
+    """The engine that ran, `SCAN`, `EVENT_LOOP` or `PLAIN`, and why it was chosen; rows do not depend on it."""
 
     name: str
     why: str

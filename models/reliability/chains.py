@@ -20,7 +20,7 @@ MOST_WORK = 50_000_000  # pairs of neighbours that are touched
 
 
 def stationary(n_states: int, rates: Mapping[tuple[int, int], Rate]) -> FloatArray:
-    """P(state) in the long run, (n_states,), for `rates` (from, to) > 0.
+    """Return P(state) in the long run, (n_states,), for `rates` (from, to) > 0.
 
     Rates that are arrays (n,) ask for n chains at once, (n_states, n); there a rate may be 0 in some of them.
 

@@ -28,7 +28,7 @@ MOST_HOSTS = 16  # that matter to one query: all sets of them are gone through
 
 
 def class_law(sizes: Sequence[int], mttf_s: Sequence[float], mttr_s: Sequence[float], crews: int) -> FloatArray:
-    """P(k_1, .., k_m of each class are down), of shape (n_1 + 1, .., n_m + 1); raises InputError beyond limits."""
+    """Return P(k_1, .., k_m of each class are down), (n_1 + 1, .., n_m + 1); raises InputError beyond limits."""
     shape = tuple(size + 1 for size in sizes)
     if math.prod(shape) > MOST_STATES:
         rule = f"make {math.prod(shape)} states of hosts with times of their own, {MOST_STATES} at most"
@@ -52,7 +52,7 @@ def class_law(sizes: Sequence[int], mttf_s: Sequence[float], mttr_s: Sequence[fl
 
 
 def broken_given_classes(cuts: Cuts, classes: Sequence[Sequence[int]]) -> FloatArray:
-    """P(broken | k_1, .., k_m down), of the shape of the law; raises TooManyNodes for queries of too many hosts."""
+    """Return P(broken | k_1, .., k_m down), shaped as the law; raises TooManyNodes if queries have too many hosts."""
     of_query = list(elements(support(cuts)))
     if len(of_query) > MOST_HOSTS:
         raise TooManyNodes
@@ -75,7 +75,7 @@ def broken_given_classes(cuts: Cuts, classes: Sequence[Sequence[int]]) -> FloatA
 
 
 def _spread(size: int, used: int) -> FloatArray:
-    """(used + 1, size + 1): of k failed hosts of `size`, the chance of one set of j among those that matter."""
+    """Return (used + 1, size + 1): of k failed hosts of `size`, the chance of one set of j among those that matter."""
     return np.array(
         [
             [math.comb(size - used, k - j) / math.comb(size, k) if k >= j else 0.0 for k in range(size + 1)]

@@ -26,7 +26,7 @@ Counts = tuple[int, ...]
 
 
 def breaking_sets(cuts: Cuts) -> Counts:
-    """N[k] for k = 0 .. n: of the sets of k of the n elements in the cuts, how many contain a cut.
+    """Return N[k] for k = 0 .. n: of the sets of k of the n elements in the cuts, how many contain a cut.
 
     >>> breaking_sets((0b011, 0b110))  # two pairs that share an element
     (0, 0, 2, 1)
@@ -63,7 +63,7 @@ def _by_union(cuts: Cuts, n: int) -> list[int]:
 
 
 def at_equal_chance(counts: Counts, q: FloatArray) -> FloatArray:
-    """P(broken) where every element is down with probability q, for each value of q; relative error some 1e-15."""
+    """Return P(broken) if every element is down with probability q, by value of q; relative error about 1e-15."""
     n, total = len(counts) - 1, np.zeros_like(q)
     for k, count in enumerate(counts):
         if count:

@@ -18,7 +18,7 @@ _Table = tuple[tuple[int, ...], FloatArray]  # the elements, ascending, and an a
 
 
 def elimination_order(cuts: Cuts, most_width: int | None = None) -> tuple[list[int], int]:
-    """The elements in the order of least fill, and the width: how many others a table has at most.
+    """Return the elements in the order of least fill, and the width: how many others a table has at most.
 
     Stops at an element of more than `most_width` others.
     """
@@ -51,13 +51,13 @@ def _links(cuts: Cuts) -> dict[int, int]:
 
 
 def _fill(linked: dict[int, int], element: int) -> int:
-    """Twice the pairs of neighbours that are not linked yet."""
+    """Return twice the pairs of neighbours that are not linked yet."""
     around = linked[element]
     return sum((around & ~linked[other]).bit_count() - 1 for other in elements(around))
 
 
 def eliminated(cuts: Cuts, chances: FloatArray, most_width: int = MOST_WIDTH) -> FloatArray | None:
-    """P(broken) for each row of `chances` (n_p, n_elements), (n_p,); None when the width is above the limit."""
+    """Return P(broken) for each row of `chances` (n_p, n_elements), (n_p,); None when the width is above the limit."""
     order, width = elimination_order(cuts, most_width)
     if width > most_width:
         return None

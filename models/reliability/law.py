@@ -42,11 +42,11 @@ class BrokenLaw:
 
     @property
     def n_queries(self) -> int:
-        """The number of queries."""
+        """Return the number of queries."""
         return int(self.mass.shape[1]) - 1
 
     def short_of(self, share: float) -> tuple[FloatArray, FloatArray]:
-        """Bounds of P(less than this share of the queries runs), (n_p,) each."""
+        """Return the bounds of P(less than this share of the queries runs), (n_p,) each."""
         if not 0 <= share <= 1:
             raise InputError.at("share", share, "must be between 0 and 1")
         allowed = math.floor(self.n_queries * (1 - share) + 1e-9)
@@ -54,7 +54,7 @@ class BrokenLaw:
         return found, found + (self.open if allowed < self.n_queries else 0.0)
 
     def running_with(self, level: float) -> tuple[FloatArray, FloatArray]:
-        """Bounds of the largest share of queries that runs with at least this probability, (n_p,) each."""
+        """Return the bounds of the largest share of queries that runs with at least this probability, (n_p,) each."""
         if not 0 <= level <= 1:
             raise InputError.at("level", level, "must be between 0 and 1")
         below = np.cumsum(self.mass, axis=1)
@@ -64,7 +64,7 @@ class BrokenLaw:
 
 
 def broken_law(queries: Queries, failures: Failures) -> BrokenLaw:
-    """The law of the number of broken queries in every setting."""
+    """Return the law of the number of broken queries in every setting."""
     of_queries = query_cuts(queries, failures)
     mass = np.zeros((failures.n_settings, queries.n_queries + 1))
     left, sets = np.zeros(failures.n_settings), []
@@ -81,7 +81,7 @@ def broken_law(queries: Queries, failures: Failures) -> BrokenLaw:
 
 
 def _certain(chances: FloatArray) -> dict[int, list[int]]:
-    """The rows of settings by the mask of the elements that are down for certain."""
+    """Return the rows of settings by the mask of the elements that are down for certain."""
     found: dict[int, list[int]] = {}
     for row, values in enumerate(chances):
         found.setdefault(sum(1 << int(element) for element in np.flatnonzero(values == 1)), []).append(row)
@@ -116,7 +116,7 @@ def _by_all_sets(of_queries: list[list[int]], chances: FloatArray) -> FloatArray
 
 
 def _own_bits(of_queries: list[list[int]]) -> dict[int, Words]:
-    """The queries that a set breaks and none of its subsets does, as rows of bits."""
+    """Return the queries that a set breaks and none of its subsets does, as rows of bits."""
     found: dict[int, Words] = {}
     for query, cuts in enumerate(of_queries):
         for cut in cuts:
@@ -126,7 +126,7 @@ def _own_bits(of_queries: list[list[int]]) -> dict[int, Words]:
 
 
 def _by_small_sets(of_queries: list[list[int]], chances: FloatArray, most: int) -> FloatArray:
-    """The mass of all sets of up to `most` elements; where all chances are equal each set only has to be counted."""
+    """Return the mass of all sets of up to `most` elements; if all chances are equal, sets are only counted."""
     odds = chances / (1 - chances)
     alike = (chances == chances[:, :1]).all()
     none = np.exp(np.log1p(-chances).sum(axis=1))
@@ -147,7 +147,7 @@ def _by_small_sets(of_queries: list[list[int]], chances: FloatArray, most: int) 
 def _small_sets(
     of_queries: list[list[int]], n: int, most: int
 ) -> Iterator[tuple[tuple[npt.NDArray[np.int64], ...], npt.NDArray[np.int64]]]:
-    """(members by place, how many queries they break) of all sets of up to `most` elements, many at a time."""
+    """Yield (members by place, how many queries they break) of all sets of up to `most` elements, many at a time."""
     own = _own_bits(of_queries)
     empty = own.get(0, np.zeros((len(of_queries) + 63) // 64, dtype=np.uint64))
     yield (), _count(empty[None, :])
@@ -181,7 +181,7 @@ def _count(bits: Words) -> npt.NDArray[np.int64]:
 
 
 def _more_than(chances: FloatArray, most: int) -> FloatArray:
-    """P(more than `most` elements are down), (n_p,); sums of positive terms."""
+    """Return P(more than `most` elements are down), (n_p,); sums of positive terms."""
     exactly = np.zeros((most + 2, len(chances)))
     exactly[0] = 1.0
     for q in chances.T:

@@ -12,7 +12,7 @@ from models.reliability.cuts import Cuts, elements
 
 
 def product_of(values: Iterable[Any]) -> Any:
-    """The product, in the order given."""
+    """Return the product, in the order given."""
     found: Any = 1
     for value in values:
         found = found * value
@@ -20,13 +20,13 @@ def product_of(values: Iterable[Any]) -> Any:
 
 
 def cut_chances(cuts: Cuts, chances: FloatArray) -> FloatArray:
-    """P(all elements of a cut are down), (n_cuts, n_p)."""
+    """Return P(all elements of a cut are down), (n_cuts, n_p)."""
     found = [chances[:, list(elements(cut))].prod(axis=1) for cut in cuts]
     return np.array(found).reshape(len(cuts), len(chances))
 
 
 def one_of(chances: FloatArray, axis: int = 0) -> FloatArray:
-    """P(at least one of independent events), 1 - prod(1 - p), without losing digits of small ones.
+    """Return P(at least one of independent events), 1 - prod(1 - p), without losing digits of small ones.
 
     >>> f"{one_of(np.array([1e-20, 2e-20])):.15g}"
     '3e-20'
@@ -37,7 +37,7 @@ def one_of(chances: FloatArray, axis: int = 0) -> FloatArray:
 
 
 def sandwich(cuts: Cuts, chances: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(low, high) for P(broken), each (n_p,).
+    """Return (low, high) for P(broken), each (n_p,).
 
     High: cuts are positively associated, so P(none fails) >= prod(1 - P(cut)) (Esary and Proschan, 1970), which is
     below the sum over cuts. Low: cuts that share no element, taken in the order of the list, are
@@ -61,7 +61,7 @@ _MOST_PAIRS = 20_000
 
 
 def _bonferroni(cuts: Cuts, single: FloatArray, chances: FloatArray) -> FloatArray | None:
-    """sum P(cut) - sum P(both of a pair), pairs without a common element together; None with too many others."""
+    """Return sum P(cut) - sum P(both of a pair), pairs without a common element together; None with too many others."""
     of_element: dict[int, list[int]] = {}
     pairs: set[tuple[int, int]] = set()
     for index, cut in enumerate(cuts):

@@ -23,7 +23,7 @@ from models.reliability.factoring import counts_by_size
 
 
 def down_law(n_hosts: int, mttf_s: float, mttr_s: float, crews: int) -> FloatArray:
-    """P(k hosts are down), k = 0 .. n_hosts: the machine repairman's birth and death chain, in closed form.
+    """Return P(k hosts are down), k = 0 .. n_hosts: the machine repairman's birth and death chain, in closed form.
 
     Host fail at rate 1 / MTTF each, and min(k, crews) of k are repaired at rate 1 / MTTR. Raises InputError.
     """
@@ -46,7 +46,7 @@ def upgrade_law(
     *,
     only_whole: bool = False,
 ) -> FloatArray:
-    """P(k hosts are down), k = 0 .. n_hosts, while hosts are upgraded one at a time.
+    """Return P(k hosts are down), k = 0 .. n_hosts, while hosts are upgraded one at a time.
 
     After an exponential time of mean `every_s` the next host, any that is up, is taken down for a mean of `upgrade_s`;
     with `only_whole` only while no host has failed. Hosts in an upgrade do not fail. Raises InputError.
@@ -78,7 +78,7 @@ def upgrade_law(
 
 
 def pair_unavailability(mttf_s: float, mttr_s: float, crews: int, take_over_s: float, coverage: float) -> float:
-    """P(nobody serves) of a primary with a standby on another host, both exponential, by its Markov chain.
+    """Return P(nobody serves) of a primary with a standby on another host, both exponential, by its Markov chain.
 
     Who serves fails at 1 / MTTF: with `coverage` the standby takes over after an exponential time of mean
     `take_over_s`, else nobody does until the repair. The host that comes back is the standby. Raises InputError.
@@ -108,7 +108,7 @@ def pair_unavailability(mttf_s: float, mttr_s: float, crews: int, take_over_s: f
 
 
 def broken_given_down(cuts: Cuts, n_hosts: int) -> FloatArray:
-    """P(broken | k of n_hosts are down, any k alike), k = 0 .. n_hosts; cuts of hosts alone."""
+    """Return P(broken | k of n_hosts are down, any k alike), k = 0 .. n_hosts; cuts of hosts alone."""
     n = support(cuts).bit_count()
     if support(cuts).bit_length() > n_hosts:
         raise InputError.at("cuts", NO_VALUE, f"must be of {n_hosts} hosts and nothing else")

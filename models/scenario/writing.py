@@ -15,7 +15,7 @@ from models.scenario.workload import ConstantRate
 
 
 def raw_of(scenario: Scenario) -> dict[str, Any]:
-    """The tables whose reading by `models.scenario.reading.scenario_from` gives the same scenario.
+    """Return the tables whose reading by `models.scenario.reading.scenario_from` gives the same scenario.
 
     >>> from models.scenario.reading import scenario_from
     >>> job = {"a": {"kind": "source"}, "b": {"kind": "sink", "inputs": {"a": "shuffle"}}}

@@ -36,7 +36,7 @@ class _Passed:
 
 
 def backlog(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, float]:
-    """Tuples that wait at each operator at the end, at sources to be emitted; of a valid scenario, one replication."""
+    """Return the tuples that wait at each operator at the end, at sources to be emitted; of one replication."""
     load = expected_load(scenario, inputs)
     passed = _passed(scenario, load, inputs)
     found = {}
@@ -58,7 +58,7 @@ def served_shares(scenario: Scenario, inputs: RunInputs | None = None) -> dict[s
 
 
 def queues_only(scenario: Scenario) -> bool:
-    """Whether every task is a server of its own and nothing happens but tuples: then the scan runs, as a rule.
+    """Return whether every task is a server of its own and nothing happens but tuples: then the scan runs, as a rule.
 
     A rule of thumb for sizes: what is run by which kernel `sim` decides.
     """
@@ -72,7 +72,7 @@ def queues_only(scenario: Scenario) -> bool:
 
 
 def _passed(scenario: Scenario, load: Load, inputs: RunInputs | None) -> _Passed:
-    """What the shares of shared cores settle at."""
+    """Return the throughput at which the shares of shared cores settle."""
     groups = layout.hosts(scenario)
     shared = {host for host, group in groups.items() if group.cpu != "dedicated"}
     share = dict.fromkeys(shared, 1.0)
@@ -88,7 +88,7 @@ def _passed(scenario: Scenario, load: Load, inputs: RunInputs | None) -> _Passed
 
 
 def _once(scenario: Scenario, load: Load, inputs: RunInputs | None, share: Mapping[str, float]) -> _Passed:
-    """What passes at given shares of what tasks ask of shared cores."""
+    """Return the throughput if each shared host grants this share of the cores that its tasks ask for."""
     placed = layout.placement(scenario)
     hosts = {
         name: [placed[layout.task_name(name, index)] for index in range(operator.parallelism)]
@@ -115,7 +115,7 @@ def _once(scenario: Scenario, load: Load, inputs: RunInputs | None, share: Mappi
 
 
 def _coming(scenario: Scenario, load: Load, inputs: RunInputs | None, name: str, served: Mapping[str, float]) -> float:
-    """The share of its input that an operator gets, when its inputs serve these shares of theirs."""
+    """Return the share of its input that an operator gets, when its inputs serve these shares of theirs."""
     rates = {
         upstream: load.operators[upstream].flow.rate_out.mean_per_s * copies(scenario, upstream, name, inputs)
         for upstream in scenario.operators[name].inputs
@@ -125,7 +125,7 @@ def _coming(scenario: Scenario, load: Load, inputs: RunInputs | None, name: str,
 
 
 def _limits(scenario: Scenario, load: Load, cores: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """The share of its input that each operator can serve before bounded queues behind it are full.
+    """Return the share of its input that each operator can serve before bounded queues behind it are full.
 
     A sender stops for the fullest queue, so the busiest task of an operator decides for all.
     """

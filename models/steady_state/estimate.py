@@ -113,7 +113,7 @@ def estimate(
 
 
 def detail_and_steps(scenario: Scenario, inputs: RunInputs) -> tuple[Detail, float]:
-    """`detail` and `steps` of the estimate, and nothing that takes longer."""
+    """Return `detail` and `steps` of the estimate, and nothing that takes longer."""
     rates = flows(scenario, inputs)
     doubled = _doubled(scenario, rates)
     steps = _steps(scenario, rates) + doubled
@@ -122,14 +122,14 @@ def detail_and_steps(scenario: Scenario, inputs: RunInputs) -> tuple[Detail, flo
 
 
 def _steps(scenario: Scenario, rates: Mapping[str, Flow], shares: Mapping[str, float] | None = None) -> float:
-    """Tuples at operators, or those shares of them."""
+    """Return the tuples at operators, or those shares of them."""
     over = scenario.duration_s * scenario.replications
     parts = {name: 1.0 if shares is None else shares[name] for name in topological(scenario)}
     return sum(rates[name].rate_in.mean_per_s * part for name, part in parts.items()) * over
 
 
 def _doubled(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
-    """Steps of the second instances, where key groups of an operator get alike."""
+    """Return the steps of the second instances, where key groups of an operator get alike."""
     over = scenario.duration_s * scenario.replications
     shares = {name: count / scenario.operators[name].groups for name, count in replicated_groups(scenario).items()}
     return sum(rates[name].rate_in.mean_per_s * share for name, share in shares.items()) * over
@@ -141,7 +141,7 @@ def _logs(scenario: Scenario) -> bool:
 
 
 def _control_bytes(scenario: Scenario, steps: float, doubled: float, events: float) -> float:
-    """Memory of all but the tuples; `doubled` of the steps are of replicas."""
+    """Return the memory of all but the tuples; `doubled` of the steps are of replicas."""
     if not _logs(scenario):
         return events * BYTES_PER_EVENT
     always = 2 * doubled  # ids of groups with a replica are not forgotten, at neither instance
@@ -155,7 +155,7 @@ def _detail(scenario: Scenario, steps: float, control_bytes: float) -> Detail:
 
 
 def _remembered(scenario: Scenario) -> float:
-    """Share of the ids of a replication that is in memory at a time, where no queue grows."""
+    """Return the share of the ids of a replication that is in memory at a time, where no queue grows."""
     tolerance = scenario.fault_tolerance
     timed = any(
         operator.window or operator.timer or operator.kind == "join" or isinstance(operator.state, WindowState)
@@ -167,7 +167,7 @@ def _remembered(scenario: Scenario) -> float:
 
 
 def _histogram_bytes(scenario: Scenario) -> float:
-    """Memory of the histograms of all replications, however many tuples they count."""
+    """Return the memory of the histograms of all replications, however many tuples they count."""
     duration_ns = max(1, to_ns(scenario.duration_s))
     intervals = -(-duration_ns // bucket_ns(duration_ns))
     sinks = sum(operator.kind == "sink" for operator in scenario.operators.values())
@@ -176,14 +176,14 @@ def _histogram_bytes(scenario: Scenario) -> float:
 
 
 def _waiting_bytes(scenario: Scenario, inputs: RunInputs) -> float:
-    """Memory of what waits at the end of a replication, where rows of tuples do not take more."""
+    """Return the memory of what waits at the end of a replication, where rows of tuples do not take more."""
     each = BYTES_PER_WAITING_IN_SCAN if queues_only(scenario) else BYTES_PER_WAITING
     waiting = backlog(scenario, inputs)
     return sum(n * (BYTES_PER_UNEMITTED if name in scenario.workload else each) for name, n in waiting.items())
 
 
 def _control_rows(scenario: Scenario) -> float:
-    """Checkpoints, tasks that are sampled (a thousand times at most), and partitions checked in failures."""
+    """Return the number of rows of control: checkpoints, samples of tasks, and partitions checked in failures."""
     tasks = sum(operator.parallelism for operator in scenario.operators.values())
     second = sum(replicated_groups(scenario).values())
     rows = tasks * min(scenario.duration_s, MOST_SAMPLES)
@@ -204,7 +204,7 @@ def _control_rows(scenario: Scenario) -> float:
 
 
 def _comparisons(scenario: Scenario) -> float:
-    """How often a replication compares the allocation of checkpoints with a fresh one."""
+    """Return how often a replication compares the allocation of checkpoints with a fresh one."""
     rules = scenario.fault_tolerance.maintenance
     if rules is None or rules.begin_s > scenario.duration_s:
         return 0.0
@@ -212,20 +212,20 @@ def _comparisons(scenario: Scenario) -> float:
 
 
 def _planned(scenario: Scenario) -> float:
-    """Checkpoints that all comparisons of all replications plan anew."""
+    """Return how many checkpoints all comparisons of all replications plan anew."""
     groups = sum(operator.groups for operator in scenario.operators.values() if operator.keyed)
     return _comparisons(scenario) * scenario.replications * groups
 
 
 def _heartbeats(scenario: Scenario) -> float:
-    """Heartbeats of all replications that are drawn: where some are lost or late."""
+    """Return how many heartbeats all replications draw: none unless some are lost or late."""
     hosts = sum(group.count for group in scenario.hosts.values())
     over = scenario.duration_s * scenario.replications
     return hosts * over / scenario.detector.heartbeat_s if scenario.detector.errs else 0.0
 
 
 def check_limits(scenario: Scenario, estimated: Estimate) -> None:
-    """Nothing, or an InputError with each limit that the estimate is above, and what cannot be counted."""
+    """Raise InputError with each limit that the estimate exceeds, and each figure that cannot be counted."""
     limits = scenario.limits
     hint = "make the run shorter, or raise the limit"
     faults = list(estimated.faults)

@@ -24,11 +24,11 @@ class Rate:
     peak_per_s: float
 
     def times(self, factor: float) -> Rate:
-        """The rate scaled by `factor`."""
+        """Return the rate scaled by `factor`."""
         return Rate(self.mean_per_s * factor, self.peak_per_s * factor)
 
     def plus(self, other: Rate) -> Rate:
-        """The sum; of peaks it is a bound that is met when both come together."""
+        """Return the sum; of peaks it is a bound that is met when both come together."""
         return Rate(self.mean_per_s + other.mean_per_s, self.peak_per_s + other.peak_per_s)
 
 
@@ -41,12 +41,12 @@ class Flow:
 
     @property
     def peak_factor(self) -> float:
-        """Peak over mean of what comes in."""
+        """Return peak over mean of the input rate."""
         return self.rate_in.peak_per_s / self.rate_in.mean_per_s if self.rate_in.mean_per_s else 1.0
 
 
 def flows(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> dict[str, Flow]:
-    """Operator -> rates, in an order in which inputs come first; assumes a valid scenario."""
+    """Return operator -> rates, in an order in which inputs come first; assumes a valid scenario."""
     found: dict[str, Flow] = {}
     for name in layout.topological(scenario):
         operator = scenario.operators[name]
@@ -72,7 +72,7 @@ def flows(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> dic
 
 
 def pairs(scenario: ScenarioDescription, name: str, comes: list[Rate]) -> Rate:
-    """Pairs of tuples with equal keys in one window, in a second, if all keys are equally likely."""
+    """Return the pairs of tuples with equal keys in one window, in a second, if all keys are equally likely."""
     window = scenario.operators[name].window
     assert window is not None
     factor = window.length_s / max(1.0, layout.keys_seen(scenario, name))
@@ -83,7 +83,7 @@ def pairs(scenario: ScenarioDescription, name: str, comes: list[Rate]) -> Rate:
 
 
 def results(scenario: ScenarioDescription, name: str, rate_in: Rate) -> Rate:
-    """Keys in windows that end, in a second: at most all keys in each window, or each tuple alone in each of its own.
+    """Return the keys in windows that end, in a second: at most all keys a window, or each tuple alone in its own.
 
     A bound for both, which is met where tuples of a key are many in a window or few.
     """
@@ -95,7 +95,7 @@ def results(scenario: ScenarioDescription, name: str, rate_in: Rate) -> Rate:
 
 
 def copies(scenario: ScenarioDescription, upstream: str, name: str, inputs: RunInputs | None = None) -> float:
-    """Tuples an operator gets for each that leaves its upstream; a stream's share not given counts as 1."""
+    """Return the tuples an operator gets for each that leaves its upstream; a stream's share not given counts as 1."""
     operator = scenario.operators[name]
     taken = operator.takes.get(upstream, 1.0)
     if isinstance(taken, str):
@@ -104,7 +104,7 @@ def copies(scenario: ScenarioDescription, upstream: str, name: str, inputs: RunI
 
 
 def source_rate(scenario: ScenarioDescription, source: str, inputs: RunInputs | None = None) -> Rate:
-    """Mean over the run and peak of a source's rate; a series that is not given counts as its stated mean."""
+    """Return mean and peak of a source's rate in the run; a series that is not given counts as its mean."""
     rate, until = scenario.workload[source].rate, scenario.duration_s
     series = inputs.rates.get(source) if inputs else None
     if series is not None:

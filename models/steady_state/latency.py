@@ -204,7 +204,7 @@ class MeanTimes:
 
 
 class _Station(NamedTuple):
-    """What comes to a queue, as a share of its operator's and by rate; its mean service [s] and scv."""
+    """A queue: its share of the operator's input, its arrival rate, and mean [s] and scv of its service."""
 
     host: str
     threads: int

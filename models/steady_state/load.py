@@ -28,7 +28,7 @@ Mixture = tuple[tuple[float, KeyLaw], ...]  # laws with weights
 
 @dataclass(frozen=True)
 class OperatorLoad:
-    """What an operator has to do: rates, each task's share of the input and load, state at the end [B]."""
+    """Load of an operator: rates, each task's share of the input and utilisation, state at the end [B]."""
 
     flow: Flow
     task_shares: np.ndarray  # (parallelism,), sum 1
@@ -37,7 +37,7 @@ class OperatorLoad:
 
     @property
     def peak_utilisation(self) -> float:
-        """Load of the busiest task while the rate is at its peak."""
+        """Return the load of the busiest task while the rate is at its peak."""
         return float(self.utilisation.max(initial=0.0)) * self.flow.peak_factor
 
 
@@ -63,7 +63,7 @@ class Load:
 
 
 def expected_load(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> Load:
-    """The load of operators, tasks, hosts and links by tuples alone; assumes a valid scenario."""
+    """Return the load of operators, tasks, hosts and links by tuples alone; assumes a valid scenario."""
     rates = flows(scenario, inputs)
     shares = task_shares(scenario, rates, inputs)
     placed, hosts = layout.placement(scenario), layout.hosts(scenario)
@@ -80,7 +80,7 @@ def expected_load(scenario: ScenarioDescription, inputs: RunInputs | None = None
 def task_shares(
     scenario: ScenarioDescription, rates: Mapping[str, Flow], inputs: RunInputs | None = None
 ) -> dict[str, np.ndarray]:
-    """Operator -> share of its input that each task gets, (parallelism,), sum 1."""
+    """Return operator -> share of its input that each task gets, (parallelism,), sum 1."""
     mixtures = _key_mixtures(scenario, rates, inputs)
     found: dict[str, np.ndarray] = {}
     for name in layout.topological(scenario):
@@ -104,14 +104,14 @@ def task_shares(
 
 
 def layout_of_groups(groups: int, parallelism: int) -> np.ndarray:
-    """The task of each key group at the start, (groups,)."""
+    """Return the task of each key group at the start, (groups,)."""
     return np.asarray(layout.task_of_group(np.arange(groups), parallelism))  # type: ignore[arg-type]
 
 
 def _key_mixtures(
     scenario: ScenarioDescription, rates: Mapping[str, Flow], inputs: RunInputs | None
 ) -> dict[str, Mixture]:
-    """Operator -> key laws of its output, weighted by where the tuples come from."""
+    """Return operator -> key laws of its output, weighted by where the tuples come from."""
     mixtures: dict[str, Mixture] = {}
     for name in layout.topological(scenario):
         operator = scenario.operators[name]
@@ -139,7 +139,7 @@ def _shares_of_groups(mixture: Mixture, groups: int, inputs: RunInputs | None) -
 
 
 def _of_profile(source: str, groups: int, inputs: RunInputs | None) -> np.ndarray:
-    """Shares of a profile's key groups over all its bins; equal ones where it was not read."""
+    """Return the shares of a profile's key groups over all its bins; equal ones where it was not read."""
     series = inputs.rates.get(source) if inputs else None
     if series is None or series.key_weights is None or series.key_weights.shape[0] != groups:
         return np.full(groups, 1 / groups)
@@ -158,7 +158,7 @@ def speeds(
 
 
 def _state_bytes(scenario: ScenarioDescription, name: str, flow: Flow) -> float:
-    """State at the end of a run; for state per key a bound: every key that there is has been seen."""
+    """Return the state at the end of a run [B]; an upper bound for state per key: all keys have been seen."""
     operator = scenario.operators[name]
     state, tuples = operator.state, flow.rate_in.mean_per_s * scenario.duration_s
     if isinstance(state, FixedState):
@@ -213,7 +213,7 @@ def _traffic(
     placed: Mapping[str, str],
     inputs: RunInputs | None,
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Bytes in a second that each host sends to and receives from other hosts, tuples only."""
+    """Return the bytes in a second that each host sends to and receives from other hosts, tuples only."""
     sent: dict[str, float] = defaultdict(float)
     received: dict[str, float] = defaultdict(float)
     sizes = layout.output_bytes(scenario)

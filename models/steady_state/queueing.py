@@ -179,7 +179,7 @@ def mm1k(rate_per_s: float, service_s: float, places: int) -> LossyState:
 
 
 def _birth_and_death(ratio: float, most: int) -> np.ndarray:
-    """Shares of time with 0 .. most, (most + 1,), where each is `ratio` times the one before."""
+    """Return the shares of time with 0 .. most, (most + 1,), where each is `ratio` times the one before."""
     logs = np.arange(most + 1) * math.log(ratio)
     shares = np.exp(logs - logs.max())
     return np.asarray(shares / shares.sum())
@@ -262,7 +262,7 @@ def blocking_tandem(rate_per_s: float, first_s: float, second_s: float, between:
 
 
 def _level_factor(up: np.ndarray, local: np.ndarray, down: np.ndarray) -> np.ndarray:
-    """R, with which a level is the one below it times R: up + R local + R^2 down = 0, by logarithmic reduction.
+    """Return R, with which a level is the one below it times R: up + R local + R^2 down = 0, by logarithmic reduction.
 
     Latouche and Ramaswami, A Logarithmic Reduction Algorithm for Quasi-Birth-Death Processes (Journal of Applied
     Probability 30, 1993).
@@ -281,7 +281,7 @@ def _level_factor(up: np.ndarray, local: np.ndarray, down: np.ndarray) -> np.nda
 
 
 def erlang_c(load: float, servers: int) -> float:
-    """Share of tuples that wait in M/M/c with `load` = rate x service time (Gross and Harris, section 2.3).
+    """Return the share of tuples that wait in M/M/c with `load` = rate x service time (Gross and Harris, section 2.3).
 
     >>> round(erlang_c(2.0, 3), 4)
     0.4444
@@ -356,7 +356,7 @@ def jackson(
 
 
 def drain(backlog: int, service_s: float, period_s: float, next_arrival_s: float) -> tuple[int, float]:
-    """How a D/D/1 queue works off an outage: (tuples served without a pause, seconds until it is idle).
+    """Return how a D/D/1 queue works off an outage: (tuples served without a pause, seconds until it is idle).
 
     When the server comes back, `backlog` tuples wait; the next one comes after `next_arrival_s`, then one every
     `period_s` > `service_s`. This is what a host's crash does to its only task: while it is down everything waits

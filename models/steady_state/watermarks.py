@@ -7,7 +7,7 @@ from models.topology.layout import dataflow, topological
 
 
 def watermarks(scenario: Scenario) -> float:
-    """Watermarks over all channels of one replication, about; 0 without a window.
+    """Return the watermarks over all channels of one replication, about; 0 without a window.
 
     A source task sends one over each of its channels at each multiple of `watermark`, whether or not there are tuples,
     and a task sends on what it hears each time the least of it rises: as often as the slowest of its inputs speaks.
@@ -28,7 +28,7 @@ def watermarks(scenario: Scenario) -> float:
 
 
 def _timed(scenario: Scenario) -> set[str]:
-    """Operators that watermarks come to: they, or some downstream of them, have a window."""
+    """Return the operators that watermarks come to: they, or some downstream of them, have a window."""
     import networkx as nx  # noqa: PLC0415
 
     windows = [name for name, operator in scenario.operators.items() if operator.window]

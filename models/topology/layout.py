@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 def task_name(operator: str, index: int) -> str:
-    """The name of one task."""
+    """Return the name of one task."""
     return f"{operator}-{index}"
 
 
 def host_name(group: str, index: int) -> str:
-    """The name of one host."""
+    """Return the name of one host."""
     return f"{group}-{index}"
 
 
 def hosts(scenario: ScenarioDescription) -> dict[str, HostGroup]:
-    """Every host by name with its group's description, in file order."""
+    """Return every host by name with its group's description, in file order."""
     return {host_name(name, index): group for name, group in scenario.hosts.items() for index in range(group.count)}
 
 
@@ -39,21 +39,21 @@ def host_group_names(scenario: ScenarioDescription) -> dict[str, str]:
 
 
 def spare_hosts(scenario: ScenarioDescription) -> tuple[str, ...]:
-    """Hosts that are not in use at the start, in file order: the last ones of their groups."""
+    """Return the hosts that are not in use at the start, in file order: the last ones of their groups."""
     return tuple(
         host_name(name, index) for name, group in scenario.hosts.items() for index in range(group.used, group.count)
     )
 
 
 def tasks(scenario: ScenarioDescription) -> Iterator[tuple[str, int]]:
-    """Every (operator, task index), in file order."""
+    """Yield every (operator, task index), in file order."""
     for name, operator in scenario.operators.items():
         for index in range(operator.parallelism):
             yield name, index
 
 
 def placement(scenario: ScenarioDescription) -> dict[str, str]:
-    """Task name -> host name at the start of a run.
+    """Return task name -> host name at the start of a run.
 
     Round robin over the hosts of the operator's host group where `placement.operators` names one, else in file
     order over all hosts with one counter; spare hosts get none. `placement.tasks` overrules single tasks.
@@ -76,7 +76,7 @@ def placement(scenario: ScenarioDescription) -> dict[str, str]:
 
 
 def task_of_group(key_group: int, parallelism: int) -> int:
-    """The task that owns a key group at the start: group j is on task j mod parallelism."""
+    """Return the task that owns a key group at the start: group j is on task j mod parallelism."""
     return key_group % parallelism
 
 
@@ -142,7 +142,7 @@ def _topological(operators: _Operators) -> tuple[str, ...] | None:
 
 
 def output_bytes(scenario: ScenarioDescription) -> dict[str, float]:
-    """Operator -> bytes of one tuple that leaves it.
+    """Return operator -> bytes of one tuple that leaves it.
 
     A source's tuples are as its workload says, an operator's as its `output` says; without `output` they are as
     large as the largest that comes in.
@@ -160,7 +160,7 @@ def output_bytes(scenario: ScenarioDescription) -> dict[str, float]:
 
 
 def keys_seen(scenario: ScenarioDescription, name: str) -> float:
-    """How many keys can reach an operator: those of the largest law, since all laws number keys alike."""
+    """Return how many keys can reach an operator: those of the largest law, since all laws number keys alike."""
     import networkx as nx  # noqa: PLC0415
 
     operators = scenario.operators

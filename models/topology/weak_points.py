@@ -1,4 +1,4 @@
-"""What a loss does to a job as a graph: failover regions, and operators, tasks and hosts that all paths need.
+"""Effects of a loss on the graph of a job: failover regions, and operators, tasks and hosts that all paths need.
 
 All is about the start of a run and the moment of a loss, before anything is recovered: a path from a source to a sink
 is whole as long as one instance of each of its operators lives that its input reaches. Active replicas are instances;
@@ -28,7 +28,7 @@ _MOST_HOSTS = 100  # of a set that is searched for
 
 @dataclass(frozen=True)
 class WeakPoints:
-    """What all paths from sources to sinks need, and how many hosts have to be lost until none is left.
+    """Elements that all paths from sources to sinks need, and how many lost hosts leave no path.
 
     `hosts_cut` are hosts whose loss leaves no path, and no set of less than `hosts_at_least` does: a least set where
     the two are equal.

@@ -4,8 +4,8 @@ A protocol is a class of handlers, written once. It acts on the data plane by th
 task at which the handler runs, at the instant of the message that is handled. It never sees tuples. Tasks of a host
 that died never come back under their number, so that a message for the dead reaches nobody.
 
-A *plan* says which tasks and operators take part in one run of a protocol: `sim.migration.move.Move` is one. Who knows
-how runs of such plans begin, end and are cancelled is its `PlanKind`; `sim.migration.coordinator` is the same for all.
+A *plan* says which tasks and operators take part in one run of a protocol: `sim.migration.move.Move` is one. Its
+`PlanKind` defines how runs of such plans begin, end and are cancelled; `sim.migration.coordinator` serves all kinds.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Protocol(ABC, Generic[P]):
         return heard >= set(expected)
 
     def first(self, kind: str) -> bool:
-        """Return whether nobody was heard of with this kind so far."""
+        """Return whether no message of this kind has come so far."""
         return kind not in self._heard
 
 
@@ -104,7 +104,7 @@ class ProtocolRun(Generic[P]):
     told: set[Enum] = field(default_factory=set)  # of which the coordinator has heard
 
     def at(self, task: int) -> Protocol[P]:
-        """Return what the task remembers of the run."""
+        """Return the handlers of the task, with what it remembers of the run."""
         if task not in self.local:
             self.local[task] = self.protocol(self.plan)
         return self.local[task]
@@ -143,17 +143,17 @@ class PlanKind(ABC, Generic[Q]):
         """Return the run, ready to start; None where the request is refused, which a decision says."""
 
     def started(self, run: Any) -> None:
-        """The run has started."""
+        """Note that the run has started."""
 
     def completed(self, run: Any) -> None:
-        """All facts of the run are true; the coordinator has not heard of all of them yet."""
+        """Note that all facts of the run are true; the coordinator has not heard of all of them yet."""
 
     @abstractmethod
     def ended(self, run: Any) -> None:
-        """The coordinator has heard of all facts: the run is over."""
+        """Finish: the coordinator has heard of all facts, the run is over."""
 
     def lost(self, run: Any, operators: set[int]) -> None:
-        """Partitions of these operators are lost, which is detected now; the run may go on or not."""
+        """Note that partitions of these operators are lost, which is detected now; the run may go on or not."""
 
     def can_be_cancelled(self, run: Any) -> bool:
         """Return whether a run that has lost a task is cancelled; one that is complete need not be."""
@@ -161,7 +161,7 @@ class PlanKind(ABC, Generic[Q]):
 
     @abstractmethod
     def cancelled(self, run: Any) -> None:
-        """A host that has a part in the run died, which is detected: leave everything in one piece."""
+        """Undo or finish the run, so that no state is lost: a host that takes part died, which is detected."""
 
 
 class Carrier(typing.Protocol):
@@ -212,12 +212,12 @@ class Context:
         self._runtime.timer(Message(self._run.number, kind, self.me, self.me, note), delay_ns)
 
     def pauses(self) -> None:
-        """Note that from now on what the plan is about is not processed; only the first time counts."""
+        """Note that from now on tuples for the subject of the plan wait; only the first call counts."""
         if self._run.paused_ns is None:
             self._run.paused_ns = self._state.clock.now_ns()
 
     def goes_on(self) -> None:
-        """Note that what had waited for the run has been processed; the last time counts."""
+        """Note that tuples that waited for the run have been processed; the last call counts."""
         self._run.resumed_ns = self._state.clock.now_ns()
 
     def done(self, what: Enum) -> None:

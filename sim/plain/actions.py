@@ -1,4 +1,4 @@
-"""What migration protocols do to tasks: pauses, holds, messages, barriers, timed actions."""
+"""Verbs that migration protocols apply to tasks: pauses, holds, messages, barriers, timed actions."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Service:
 
     @property
     def left(self) -> int:
-        """Work that remains [parts]; below zero by less than a nanosecond where it ends now."""
+        """Return the work that remains [parts]; below zero by less than a nanosecond where it ends now."""
         return self.work_ns * PARTS - self.done
 
     def used_ns(self, done: int) -> int:

@@ -14,7 +14,7 @@ Channel = tuple[int, int]  # task that sends, task or host that receives
 
 
 class LinkUse:
-    """What checkpoints on the link of a host cost its tuples, by comparison with a link that carries no checkpoints.
+    """Delay that checkpoints on the link of a host cause to its tuples, compared with a link without checkpoints.
 
     That link would send everything else, first in first out, at the same instants. A tuple is delayed if it leaves
     later than it would have left there; on a link that is shared evenly only if a checkpoint was on the link with it.

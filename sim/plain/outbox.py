@@ -25,12 +25,12 @@ class Places:
 
     @property
     def taken_now(self) -> int:
-        """Tuples in the queue and under way of a task with a bound, 0 without one."""
+        """Return the tuples in the queue and under way of a task with a bound, 0 without one."""
         return 0 if self.count is None else self.taken
 
     @property
     def free(self) -> bool:
-        """Whether there is a place for one more."""
+        """Return whether there is a place for one more."""
         return self.count is None or self.taken < self.count or not self.task.alive
 
     def has_room(self) -> bool:
@@ -80,7 +80,7 @@ class Outbox:
 
     @property
     def unsent(self) -> list[Output]:
-        """The outputs among what is left to send."""
+        """Return the outputs among what is left to send."""
         return [item for item in self.items if isinstance(item, Output)]
 
     def blocked_ns(self) -> int:

@@ -43,7 +43,7 @@ class PlacesView(Protocol):
 
 
 class OutboxView(Protocol):
-    """What a task has made and not sent: `outbox.Outbox`."""
+    """The unsent outputs of a task: `outbox.Outbox`."""
 
     def __bool__(self) -> bool:
         """Return whether something is left to send."""
@@ -77,7 +77,7 @@ class HostView(Protocol):
 
     @property
     def processor(self) -> ProcessorView | None:
-        """The processor, where cores are shared evenly or the pace has changed."""
+        """Return the processor, where cores are shared evenly or the pace has changed."""
 
     def ticket(self) -> int:
         """Return the next place in the order of arrivals at this host."""
@@ -105,11 +105,11 @@ class TaskView(Protocol):
 
     @property
     def host(self) -> HostView:
-        """The host."""
+        """Return the host."""
 
     @property
     def cores(self) -> CoresView:
-        """The cores that serve it."""
+        """Return the cores that serve it."""
 
     @property
     def places(self) -> PlacesView:
@@ -117,11 +117,11 @@ class TaskView(Protocol):
 
     @property
     def outbox(self) -> OutboxView:
-        """What it has made and not sent."""
+        """Return its unsent outputs."""
 
     @property
     def empty(self) -> bool:
-        """Whether it has nothing to do."""
+        """Return whether it has nothing to do."""
 
     def died_by(self, departed_ns: int) -> bool:
         """Return whether the host was dead before a transmission had left the link."""
@@ -249,7 +249,7 @@ class Passing(NamedTuple):
 
 @dataclass
 class EventTime:
-    """What a partition knows of event time, which is a part of its checkpoints."""
+    """Event time as a partition knows it; a part of its checkpoints."""
 
     ticks: int = 0  # instants of its timer whose outputs were made
     of_sender: dict[Partition, int] = field(default_factory=dict)  # all that it sent before was applied

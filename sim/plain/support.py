@@ -1,4 +1,4 @@
-"""What the plain engine cannot do, by the key that asks for it."""
+"""Features that the plain engine lacks, by the key that asks for them."""
 
 from __future__ import annotations
 

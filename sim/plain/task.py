@@ -69,18 +69,18 @@ class Task:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits, nothing is served and nothing is left to send."""
+        """Return whether nothing waits, nothing is served and nothing is left to send."""
         lanes = self.front or self.queue or self.serving or self.outbox
         return not (lanes or self.in_hand or self.side or self.back)
 
     @property
     def stopped(self) -> bool:
-        """Whether it may start nothing now."""
+        """Return whether it may start nothing now."""
         return bool(self.paused_until_ns or self.in_hand)
 
     @property
     def ready(self) -> bool:
-        """Whether it can start a service."""
+        """Return whether it can start a service."""
         return self.idle_threads > 0 and not self.stopped and not self.outbox
 
     def waiting(self) -> int:

@@ -1,4 +1,4 @@
-"""What the parts of the plane ask of the plane around them; `plane.PlainPlane` does all of it."""
+"""Interfaces by which parts of the plane reach the plane around them, `plane.PlainPlane`, and its watermarks."""
 
 from __future__ import annotations
 

@@ -47,13 +47,13 @@ class NotThere:
 
     @property
     def total(self) -> FloatArray:
-        """P(not serving)."""
+        """Return P(not serving)."""
         found: FloatArray = self.switching + self.recovering + self.standing
         return found
 
 
 def not_there(problem: SizingProblem, plan: SystemPlan, recovery_s: FloatArray, resume_s: FloatArray) -> NotThere:
-    """How often the system is not there; recovery_s and resume_s (spare + 1, n) for n cases at once."""
+    """Return how often the system is not there; recovery_s and resume_s (spare + 1, n) for n cases at once."""
     law = down_law(plan.hosts, problem.mttf_s, problem.mttr_s, plan.crews or plan.hosts)
     beyond = np.cumsum(law[::-1])[::-1]  # P(at least k are down)
     likely = int(np.count_nonzero(beyond > _NEVER)) - 1
@@ -85,11 +85,11 @@ class _Moves:
     resume_s: FloatArray
 
     def lost(self, missing: int) -> float:
-        """P(a failure makes a recovery from the checkpoint necessary)."""
+        """Return P(a failure makes a recovery from the checkpoint necessary)."""
         return 1.0 if missing + 1 >= self.plan.copies else 1 - self.problem.description.copies.coverage
 
     def rates(self) -> Rates:
-        """(from, to) -> rate (n,), where there is one."""
+        """Return (from, to) -> rate (n,), where there is one."""
         found: Rates = {}
         one = np.ones(self.recovery_s.shape[1])
         for start in self._states():

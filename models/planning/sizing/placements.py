@@ -43,17 +43,17 @@ class Placements:
 
     @property
     def home(self) -> int:
-        """A state that is reached from all others: one host has failed and is back. The start may never come again."""
+        """Return a state that all others reach: one host has failed and is back. The start may never recur."""
         found = self.repaired[self.failures[0][0].then]
         assert found is not None
         return found
 
     def repair_rate(self, state: int, crews: int, mttr_s: float) -> float:
-        """Repairs in a state [1/s]."""
+        """Return the rate of repairs in a state [1/s]."""
         return min(self.down[state], crews) / mttr_s
 
     def law(self, mttf_s: float, mttr_s: float, crews: int) -> FloatArray:
-        """P(state) in the long run, (states,)."""
+        """Return P(state) in the long run, (states,)."""
         rates: dict[tuple[int, int], float] = {}
         for state, failures in enumerate(self.failures):
             for one in failures:
@@ -65,7 +65,7 @@ class Placements:
 
 
 def law_from(home: int, n_states: int, rates: dict[tuple[int, int], float]) -> FloatArray:
-    """`stationary` for a chain in which `home` is the state that is reached from all others."""
+    """Return `stationary` of a chain in which `home` is the state that is reached from all others."""
     other = {0: home, home: 0}
     swapped = {(other.get(a, a), other.get(b, b)): rate for (a, b), rate in rates.items() if a != b}
     found = stationary(n_states, swapped)
@@ -74,7 +74,7 @@ def law_from(home: int, n_states: int, rates: dict[tuple[int, int], float]) -> F
 
 
 def after_failure(counts: Counts, units: int) -> Counts:
-    """Where units are once a host with so many has failed."""
+    """Return where units are once a host with so many has failed."""
     left = list(counts)
     left.remove(units)
     if not left:
@@ -85,7 +85,7 @@ def after_failure(counts: Counts, units: int) -> Counts:
 
 
 def placements(hosts: int, units: int, most: int = MOST_PLACEMENTS) -> Placements | None:
-    """All states of so many hosts and units; None where there are more than `most`."""
+    """Return all states of so many hosts and units; None where there are more than `most`."""
     even = tuple(units // hosts + (host < units % hosts) for host in range(hosts))
     place = {(even, 0): 0}
     todo = deque(place)
@@ -115,14 +115,14 @@ def placements(hosts: int, units: int, most: int = MOST_PLACEMENTS) -> Placement
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """What of the load any so many units take, at least and at most: (units + 1,) each, from 0 units to all."""
+    """Least and largest share of the load that k units can have, for k = 0 .. all: (units + 1,) each."""
 
     least: FloatArray
     most: FloatArray
 
     @classmethod
     def of(cls, shares: FloatArray) -> Shares:
-        """Of the shares of single units, in any order."""
+        """Return the bounds for these shares of single units, in any order."""
         falling = np.sort(shares)[::-1] / shares.sum()
         most = np.concatenate([[0.0], np.cumsum(falling)])
         least = np.concatenate([[0.0], np.cumsum(falling[::-1])])

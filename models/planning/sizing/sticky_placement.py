@@ -47,7 +47,7 @@ class StickyPlacement:
 
     @classmethod
     def of(cls, problem: SizingProblem, plan: SystemPlan) -> StickyPlacement | None:
-        """The plan's placements; None where there are too many to look at."""
+        """Return the plan's placements; None where there are too many to look at."""
         units = problem.description.units
         assert units is not None
         states = placements(plan.hosts, units.number)
@@ -58,24 +58,24 @@ class StickyPlacement:
 
     @property
     def load(self) -> float:
-        """Hosts that all work keeps busy."""
+        """Return the hosts that all work keeps busy."""
         return self.problem.load(self.plan)
 
     def fullest(self, state: int) -> float:
-        """rho_max: what the fullest host can have; infinite where no host is up."""
+        """Return rho_max, the largest load of the fullest host; infinite if no host is up."""
         counts = self.states.counts[state]
         return self.load * float(self.shares.most[counts[0]]) if counts else math.inf
 
     def used_hosts(self, state: int) -> int:
-        """Hosts that have units."""
+        """Return the hosts that have units."""
         return sum(own > 0 for own in self.states.counts[state])
 
     def too_full(self, state: int) -> bool:
-        """Whether some host may be fuller than it may be."""
+        """Return whether some host may be fuller than it may be."""
         return self.fullest(state) > self.problem.description.work.utilisation * _ROUNDING
 
     def drain(self, state: int, left: float) -> float:
-        """How fast what is behind is worked off, [hosts], below zero where it grows; `left` is the share u."""
+        """Return how fast the backlog drains [hosts], below zero if it grows; `left` is the share u."""
         counts, load = self.states.counts[state], self.load
         if not counts:
             return -load
@@ -87,7 +87,7 @@ class StickyPlacement:
         return -max(float(over.max()), 1e-12)
 
     def settle_s(self, state: int, left: float) -> float:
-        """S: mean time until each queue has been empty once, operator by operator; not above it where u > rho_max."""
+        """Return S, the mean time until each queue was empty once, by operator; a lower bound if u > rho_max."""
         units, service_s = self.problem.description.units, self.problem.description.work.service_s
         assert units is not None
         if service_s is None or self.drain(state, left) <= 0:
@@ -96,11 +96,11 @@ class StickyPlacement:
         return units.steps * service_s * float((busy / (left - busy) ** 2).sum())
 
     def left(self, interval_s: float) -> float:
-        """u: the share of the time that checkpoints leave."""
+        """Return u, the share of the time that checkpoints leave."""
         return 1 - self.problem.description.checkpoints.pause_s / interval_s
 
     def behind_after(self, one: Failure, interval_s: float, *, late: bool = False) -> float:
-        """What work is behind for a failure [hosts x s], on average; `late`: while work was behind already."""
+        """Return the mean backlog that a failure causes [hosts x s]; `late`: a failure during an earlier backlog."""
         problem, units = self.problem, self.problem.description.units
         assert units is not None
         down, back = problem.down_s, interval_s / 2 + problem.complete_s
@@ -110,14 +110,14 @@ class StickyPlacement:
         return (max(own, left) if late else own) * back + waits * down + passes
 
     def strikes(self) -> Iterator[tuple[Failure, float]]:
-        """(failure of a host with units while all are up, how often beside others)."""
+        """Yield (failure of a host with units while all are up, how often beside others)."""
         for state, down in enumerate(self.states.down):
             for one in self.states.failures[state] if down == 0 else ():
                 if one.units:
                     yield one, float(self.law[state]) * one.hosts
 
     def in_time(self, interval_s: float, target_s: float) -> float:
-        """Share of failures in a whole system that are surely worked off within a time."""
+        """Return the share of failures in a whole system that are surely caught up within a time."""
         total = good = 0.0
         for one, weight in self.strikes():
             total += weight
@@ -136,7 +136,7 @@ class StickyPlacement:
         return min(1.0, (free / own - problem.complete_s) / interval_s) if own else 1.0
 
     def at_best_in_time(self, shortest_s: float, longest_s: float, target_s: float) -> float:
-        """What no interval between these two exceeds: the share of such failures worked off within a time."""
+        """Return a bound on the share of failures caught up within the target, over all intervals between these."""
         total = good = 0.0
         for one, weight in self.strikes():
             total += weight
@@ -150,7 +150,7 @@ class StickyPlacement:
         return good / total if total else 1.0
 
     def mean_recovery_s(self, interval_s: float) -> float:
-        """Mean of failures in a whole system, at most [s]; infinite where one is never worked off."""
+        """Return the mean of failures in a whole system, at most [s]; infinite if one is never caught up."""
         total = time = 0.0
         left = self.left(interval_s)
         for one, weight in self.strikes():
@@ -160,7 +160,7 @@ class StickyPlacement:
         return time / total if total else 0.0
 
     def uses_per_s(self) -> float:
-        """How often a host with units fails [1/s]."""
+        """Return how often a host with units fails [1/s]."""
         pairs = zip(self.law, self.states.failures, strict=True)
         return sum(float(p) * one.hosts for p, ones in pairs for one in ones if one.units) / self.problem.mttf_s
 
@@ -168,11 +168,11 @@ class StickyPlacement:
         return self.used_hosts(state) * left - self.load
 
     def at_least(self, shortest_s: float, longest_s: float) -> float:
-        """A bound of P(not there) that no interval between these two is below."""
+        """Return a bound of P(not there) that no interval between these two is below."""
         return float(self.at_least_by_state(shortest_s, longest_s).sum())
 
     def at_least_by_state(self, shortest_s: float, longest_s: float) -> FloatArray:
-        """The same for each placement, (states,)."""
+        """Return the same for each placement, (states,)."""
         left = self.left(longest_s)
         back = shortest_s / 2 + self.problem.complete_s + self.problem.down_s
         frees = [self._free_hosts(state, left) for state in range(len(self.states.counts))]
@@ -191,7 +191,7 @@ class StickyPlacement:
         return self._recovering(np.maximum(recovery, 1e-9))
 
     def _recovering(self, recovery_s: FloatArray) -> FloatArray:
-        """P(state and not there), where each failure takes that mean time by the state after it, and begins it anew."""
+        """Return P(state and not there): each failure restarts a recovery with the mean of the state after it."""
         states, crews = self.states, self.plan.crews or self.plan.hosts
         rates: dict[tuple[int, int], float] = {}
 
@@ -222,12 +222,12 @@ class NotThereAtMost:
 
     @property
     def total(self) -> float:
-        """Both."""
+        """Return the sum of both."""
         return self.too_full + self.recovering
 
 
 def at_most(sticky: StickyPlacement, interval_s: float) -> NotThereAtMost:
-    """P(not there) at an interval, from above."""
+    """Return P(not there) at an interval, from above."""
     left = sticky.left(interval_s)
     drains = [sticky.drain(state, left) for state in range(len(sticky.law))]
     if not any(drain > 0 and chance > 0 for drain, chance in zip(drains, sticky.law, strict=True)):
@@ -257,7 +257,7 @@ def _levels(sticky: StickyPlacement, interval_s: float, drains: list[float]) -> 
 
 
 def _level_law(sticky: StickyPlacement, interval_s: float, drains: list[float], levels: FloatArray) -> FloatArray:
-    """P(state, level), (states, levels)."""
+    """Return P(state, level), (states, levels)."""
     n, m = len(drains), len(levels)
     at = np.arange(m)
     starts: list[IntArray] = []
@@ -289,7 +289,7 @@ def _level_law(sticky: StickyPlacement, interval_s: float, drains: list[float], 
 def _jumps(
     sticky: StickyPlacement, one: Failure, interval_s: float, levels: FloatArray
 ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-    """(levels, levels then, parts of the rate) for one failure."""
+    """Yield (levels, levels then, parts of the rate) for one failure."""
     at = np.arange(len(levels))
     if not one.units:
         yield at, at, np.ones(len(levels))
@@ -303,7 +303,7 @@ def _jumps(
 
 
 def _sparse_law(home: int, n: int, starts: IntArray, ends: IntArray, rates: FloatArray) -> FloatArray:
-    """The stationary law of a chain of which state `home` is reached from all others."""
+    """Return the stationary law of a chain of which state `home` is reached from all others."""
     from scipy.sparse import coo_array  # noqa: PLC0415 - slow to load
     from scipy.sparse.linalg import splu  # noqa: PLC0415
 

@@ -35,7 +35,7 @@ class Advice:
 
 
 def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | None = None) -> list[Advice]:
-    """What deserves a second look in a valid scenario; `load` where it was computed already."""
+    """Return the warnings about a valid scenario; pass `load` if it was computed already."""
     known = load or expected_load(scenario, inputs)
     return list(
         chain(
@@ -58,7 +58,7 @@ def causes_of_backlog(scenario: Scenario, inputs: RunInputs | None = None) -> li
 
 
 def _of_memory(scenario: Scenario, load: Load) -> Iterator[Advice]:
-    """State beyond the memory of a host: the simulator does not stop there."""
+    """Warn of state beyond the memory of a host: the simulator does not stop there."""
     placed = placement(scenario)
     needed: dict[str, float] = {}
     for name, operator in scenario.operators.items():
@@ -134,7 +134,7 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
 
 
 def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
-    """When a failure is detected: a time-out after the last heartbeat before it, or at the repair."""
+    """Return when a failure is detected: a time-out after the last heartbeat before it, or at the repair."""
     heartbeat_s = scenario.detector.heartbeat_s
     last = max(0.0, math.ceil(failure.at_s / heartbeat_s) - 1) * heartbeat_s
     detected = max(failure.at_s, last + scenario.detector.timeout_s)
@@ -152,7 +152,7 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
 
 
 def _of_repairs(scenario: Scenario) -> Iterator[Advice]:
-    """Hosts that are up for less time than a repair takes."""
+    """Yield the hosts that are up for less time than a repair takes."""
     for name, group in scenario.hosts.items():
         if isinstance(group.failures, ExponentialFailures):
             path = path_text(("hosts", name, "failures", "mtbf"))
@@ -161,7 +161,7 @@ def _of_repairs(scenario: Scenario) -> Iterator[Advice]:
 
 
 def _of_checkpoints(scenario: Scenario, load: Load, inputs: RunInputs | None) -> Iterator[Advice]:
-    """Checkpoints that take longer than their interval: one warning for the slowest host, task and store."""
+    """Warn of checkpoints that take longer than their interval: one warning for the slowest host, task and store."""
     interval_s, seen = scenario.fault_tolerance.interval_s, set[str]()
     for one in bottlenecks(scenario, load, inputs):
         if one.does not in seen and interval_s < scenario.duration_s:

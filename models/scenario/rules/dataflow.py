@@ -24,7 +24,7 @@ _WITH_SERVICE = ("map", "filter", "aggregate", "join")
 
 
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
-    """Faults of workload tables, inputs, kinds, parallelism and the shape of the dataflow."""
+    """Yield the faults of workload tables, inputs, kinds, parallelism and the shape of the dataflow."""
     yield from _of_workload(scenario, broken)
     unread = broken_in("operators", broken)
     known = dict.fromkeys((*scenario.operators, *unread))
@@ -72,7 +72,7 @@ def _of_workload(scenario: Scenario, broken: Collection[str]) -> Iterator[InputF
 
 
 def _of_takes(name: str, operator: Operator, profile: bool) -> Iterator[InputFault]:
-    """Faults of shares; `profile` says whether a stream may have one."""
+    """Yield the faults of shares; `profile` says whether a stream may have one."""
     for upstream, taken in operator.takes.items():
         if upstream not in operator.inputs:
             yield InputFault(_at(name, "takes", upstream), taken, "is not one of the inputs")
@@ -81,7 +81,7 @@ def _of_takes(name: str, operator: Operator, profile: bool) -> Iterator[InputFau
 
 
 def _of_inputs(scenario: Scenario, name: str, operator: Operator, known: Collection[str]) -> Iterator[InputFault]:
-    """Faults of inputs; `known` are the operators of the file, also those that could not be read."""
+    """Yield the faults of inputs; `known` are the operators of the file, also those that could not be read."""
     if operator.kind == "source" and operator.inputs:
         yield InputFault(_at(name, "inputs"), NO_VALUE, "a source has no inputs")
     if operator.kind != "source" and not operator.inputs:
@@ -189,7 +189,7 @@ def _of_tasks(name: str, operator: Operator) -> Iterator[InputFault]:
 
 
 def _of_shape(scenario: Scenario) -> Iterator[InputFault]:
-    """Faults of the graph as a whole."""
+    """Yield the faults of the graph as a whole."""
     operators = scenario.operators
     graph = layout.dataflow(scenario)
     kinds = {operator.kind for operator in operators.values()}
@@ -206,7 +206,7 @@ def _of_shape(scenario: Scenario) -> Iterator[InputFault]:
 
 
 def _of_cycles(scenario: Scenario) -> Iterator[InputFault]:
-    """One fault for each cycle, at its first operator, in file order; of operators with very many some are shown."""
+    """Yield a fault for each cycle, at its first operator, in file order; only some if there are very many."""
     import networkx as nx  # noqa: PLC0415
 
     if layout.has_order(scenario):

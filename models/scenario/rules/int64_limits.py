@@ -31,14 +31,14 @@ TAIL = 50.0  # means, times the squared coefficient of variation, that the longe
 
 
 def whole_time_faults(scenario: Scenario, inputs: RunInputs) -> list[InputFault]:
-    """One fault for each thing whose times or bytes might not fit; empty for every run that means anything."""
+    """Return one fault for each thing whose times or bytes might not fit; empty for every run that means anything."""
     busy = _busy(scenario, inputs)
     return [*_of_services(scenario, busy), *_of_links(scenario, busy), *_of_state(scenario, busy)]
 
 
 @dataclass(frozen=True)
 class _Busy:
-    """What there is to do in a run, rather too much of it."""
+    """Upper estimates of the work of a run: an overestimate is safe, an underestimate is not."""
 
     tuples_in: Mapping[str, float]  # operator -> tuples, with those that are processed again
     sent_bytes: Mapping[str, float]  # operator -> bytes of tuples that it sends
@@ -67,7 +67,7 @@ def _busy(scenario: Scenario, inputs: RunInputs) -> _Busy:
 
 
 def _busier(scenario: Scenario, inputs: RunInputs) -> Scenario:
-    """The scenario with some more tuples at each source that has any, at a constant rate."""
+    """Return the scenario with some more tuples at each source that has any, at a constant rate."""
     changed = {}
     for name, flow in flows(scenario, inputs).items():
         if scenario.operators[name].kind == "source":
@@ -85,7 +85,7 @@ def _count(scenario: Scenario, rate_per_s: float) -> float:
 
 
 def _failures(scenario: Scenario) -> float:
-    """Failures of hosts in a run, about."""
+    """Return about how many hosts fail in a run."""
     found = float(sum(event.kind == "host-failure" for event in scenario.events.values()))
     for group in scenario.hosts.values():
         law = group.failures
@@ -97,7 +97,7 @@ def _failures(scenario: Scenario) -> float:
 
 
 def _snapshots(scenario: Scenario, name: str, flow: Flow, sent_bytes: float) -> float:
-    """Bytes of all checkpoints of an operator: each as large as its state, and all it sent, at the end of the run."""
+    """Return the bytes of all checkpoints of an operator: each with its state and all it sent until the end."""
     operator = scenario.operators[name]
     state, tuples = operator.state, _count(scenario, flow.rate_in.mean_per_s)
     own = 0.0
@@ -142,7 +142,7 @@ def _of_services(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
 
 
 def _shown(law: TimeDistribution) -> tuple[str, float]:
-    """Key of a scenario file and its time."""
+    """Return the keys of a scenario file with their times."""
     if isinstance(law, Deterministic):
         return "value", law.value_s
     return ("high", law.high_s) if isinstance(law, Uniform) else ("mean", law.mean_s)

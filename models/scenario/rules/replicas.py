@@ -17,7 +17,7 @@ _SECTIONS = ("hosts", "operators", "placement", "fault_tolerance")
 
 
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
-    """Faults of `fault_tolerance.replicas`; `broken` as in `models.scenario.rules.faults`."""
+    """Yield the faults of `fault_tolerance.replicas`; `broken` as in `models.scenario.rules.faults`."""
     if not scenario.has_replicas or not all(whole(section, broken) for section in _SECTIONS):
         return
     yield from _of_method(scenario)
@@ -33,7 +33,7 @@ def _at(name: str, *steps: Step) -> tuple[Step, ...]:
 
 
 def _of_method(scenario: Scenario) -> Iterator[InputFault]:
-    """Both instances get every tuple, from upstream that keeps it, and duplicates of a take-over are dropped."""
+    """Yield faults of the method: both instances need every tuple, upstream that keeps it, and no duplicates."""
     tolerance = scenario.fault_tolerance
     here = "fault_tolerance.replicas" if tolerance.replica_plan is None else "fault_tolerance.replica_plan"
     if tolerance.replicas and tolerance.replica_plan is not None:
@@ -93,7 +93,7 @@ def _of_hosts(scenario: Scenario, name: str, replica: ActiveReplica) -> Iterator
 
 
 def _of_places(scenario: Scenario) -> Iterator[InputFault]:
-    """Of entries that are right one by one: no replica beside what it replicates, and none twice."""
+    """Yield faults of entries that are right one by one: replicas on the host of their owner, or given twice."""
     seen: dict[tuple[str, int], str] = {}
     for name, replica in scenario.fault_tolerance.replicas.items():
         for group in groups_of(scenario, replica):

@@ -16,7 +16,7 @@ MOST_KEYS = 10_000_000
 
 
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
-    """Faults of times, rates, distributions and keys."""
+    """Yield the faults of times, rates, distributions and keys."""
     yield from _of_run(scenario, broken)
     yield from _of_rates(scenario)
     yield from _of_loads(scenario)

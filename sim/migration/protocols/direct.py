@@ -16,5 +16,5 @@ class Direct(SentState, CPA):
     """
 
     def on_loaded(self, ctx: MoveContext, message: Message) -> None:
-        """The state is in the memory of the target."""
+        """Go on as CPA: the state is in the memory of the target."""
         CPA.start(self, ctx)

@@ -17,11 +17,11 @@ class Replicate(SentState, CPAL):
     """
 
     def on_loaded(self, ctx: MoveContext, message: Message) -> None:
-        """The state is in the memory of the target: the controller informs all upstream, as in `cpal`."""
+        """Go on as CPAL: the state is in the memory of the target."""
         CPAL.start(self, ctx)
 
     def on_replayed(self, ctx: MoveContext, message: Message) -> None:
-        """What one of those upstream had kept is processed; with the last of them the replica is in step."""
+        """Finish when the replay of everyone upstream is processed: the replica is in step."""
         assert isinstance(message.note, int)
         if self.all_in("replayed", message.note, self.move.upstream):
             ctx.done(Fact.OWNS)
