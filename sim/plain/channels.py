@@ -1,4 +1,4 @@
-"""The way of a tuple from task to task: emitted, sent over its channel, arrived, replayed, or dropped."""
+"""The path of a tuple from task to task: emitted, sent over its channel, arrived, replayed, or dropped."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ class Channels(PlaneState):
             receivers = self.partitions[edge.down.index]
             for index in edge.targets(tuple_id, key, partition.index):
                 receiver = receivers[index]
+                # Copies of a broadcast have ids of their own: further downstream two of them may meet at one partition.
                 sent = row if edge.copy_code is None else row._replace(id=edge.id_for(tuple_id, index))
                 for target in receiver.routes.get(partition.task.index, (receiver.owner,)):
+                    # Keep it first, also if it is muted: a replica that takes over sends what it has kept.
                     if self.plan.replays:
                         partition.keep(target, sent)
                     if not partition.muted:
@@ -56,6 +58,7 @@ class Channels(PlaneState):
         self.recorder.message(self.clock.now_ns(), "local" if origin.host is task.host else "data", 1, row.bytes)
         sender.sent_bytes += row.bytes if origin.host is not task.host else 0
         visit = Visit(row, receiver, origin, self.next_number(), replayed=False)
+        # The task is fixed here: a partition that moves while the tuple is under way does not redirect it.
         self.wire[visit] = task
         task.places.take()
 
@@ -68,8 +71,10 @@ class Channels(PlaneState):
     def transmit(
         self, origin: TaskView, task: TaskView, size_bytes: int, comes: Callable[[int], None], tuples: int = 0
     ) -> None:
-        """Send a message of so many tuples from task to task; `comes` is told when it arrives, as soon as that is
-        known.
+        """Send a message of so many tuples from task to task.
+
+        `comes` is called with the instant of its arrival as soon as that is known: at once on a FIFO link, and when the
+        message leaves on a link that is shared.
         """
         now = self.clock.now_ns()
         if origin.host is task.host:
@@ -101,6 +106,7 @@ class Channels(PlaneState):
         now, size = self.clock.now_ns(), sum(row.bytes for row in rows)
         self.recorder.message(now, "replay", 1, size)
         from_partition.sent_bytes += size if origin.host is not task.host else 0
+        # The rows are all that is kept, and an unsent output is kept, too: it must not go out twice.
         origin.outbox.forget(from_partition, to_partition)
         visits = [Visit(row, to_partition, origin, self.next_number(), replayed=True) for row in rows]
         self.wire.update(dict.fromkeys(visits, task))
@@ -126,6 +132,7 @@ class Channels(PlaneState):
             for visit in arrived:
                 self.drop(visit, task, "crash")
             return
+        # In front of the queue: the receiver must apply replayed tuples before newer ones of the same channel.
         for visit in arrived:
             visit.ticket, visit.arrived = task.host.ticket(), True
         task.put_in_front(arrived)
@@ -167,14 +174,14 @@ class Channels(PlaneState):
             self.one_replayed(visit.partition, task)
 
     def note_freed(self, visits: list[Visit]) -> None:
-        """Note that these go in front, also of watermarks whose turn has come and that wait for other threads."""
+        """Note that these tuples go in front, even of watermarks that are in service and wait for other threads."""
         for visit in visits:
             visit.partition.freed_at = self.next_number()
 
     # -- messages
 
     def send_message(self, message: Message, task: TaskView, size_bytes: int) -> None:
-        """Send a message off: nothing is before it that is not sent."""
+        """Send a message; all outputs before it have been sent."""
         now, origin = self.clock.now_ns(), message.origin
         self.recorder.message(now, "protocol", 1, size_bytes)
 
@@ -189,6 +196,7 @@ class Channels(PlaneState):
             self.transmit(origin, task, size_bytes, comes)
 
     def _message_arrives(self, message: Message, task: TaskView) -> None:
+        # The event cannot be cancelled: a message is void if its sender died before the last byte had left.
         if not task.alive or (message.origin and message.origin.died_by(message.departure_ns)):
             return
         task.arrive(message)

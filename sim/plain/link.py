@@ -85,7 +85,7 @@ class Link:
         return round(size_bytes * _NS / self.bytes_per_s) if self.bytes_per_s else 0
 
     def close(self) -> None:
-        """The host died."""
+        """Do nothing: the host died, and departures that were announced are checked on arrival."""
 
 
 class Parcel(NamedTuple):
@@ -148,19 +148,22 @@ class FairLink:
         return sum(parcel.work_ns for parcel in parcels) - done
 
     def close(self) -> None:
-        """The host died: nothing leaves any more."""
+        """Stop all departures: the host died."""
         self._changes += 1
 
     def _share(self, now_ns: int) -> int:
         return (now_ns - self._changed_ns) // max(1, len(self.left_ns))
 
     def _work_off(self, now_ns: int) -> None:
+        """Take the share of each channel since the last change off its first message."""
+        # Rounded down to whole ns, so that the compiled engine gets the same numbers with integers.
         share = self._share(now_ns)
         for channel in self.left_ns:
             self.left_ns[channel] -= share
         self._changed_ns = now_ns
 
     def _set_departure(self, now_ns: int) -> None:
+        """Set the event of the next departure; events set before are void, since the shares have changed."""
         self._changes += 1
         if not self.left_ns:
             return
@@ -184,7 +187,7 @@ class FairLink:
         parcel.leave(now)
 
     def _count(self, channel: Channel, parcel: Parcel, now_ns: int) -> None:
-        """Count the tuples of a message that leaves, and what checkpoints that were there with it cost them."""
+        """Count the tuples of a message that leaves, and the delay by checkpoints that were there with it."""
         if _is_upload(channel):
             self._upload_left_ns = now_ns
             return

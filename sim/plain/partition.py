@@ -1,11 +1,11 @@
-"""Key groups and what is on its way to them: the nouns of the plain engine.
+"""Key groups and the items on their way to them: the nouns of the plain engine.
 
 A *partition* is the unit of state and recovery: a key group, or a whole task where the operator is not keyed. Its
 life: it is *live* at a task; its host dies, and the partition waits; when the failure is detected it is *assigned* to
 a task elsewhere and holds what arrives; once its state is installed it is live again.
 
-The other classes are items: what travels over a channel, waits in a queue, or is served. `TaskView`, `HostView`,
-`PlacesView` and `OutboxView` state what these know of the task at which they are (`task.py`, `host.py`, `outbox.py`).
+The other classes are items, which travel over channels, wait in queues, or are served. `TaskView`, `HostView`,
+`PlacesView` and `OutboxView` are the interfaces of the task at which these are (`task.py`, `host.py`, `outbox.py`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class OutboxView(Protocol):
         """Send a message behind all outputs that are left to send."""
 
     def forget(self, sender: Partition, receiver: Partition) -> None:
-        """Drop what waits here from one partition for another."""
+        """Drop the outputs of one partition for another that wait here."""
 
 
 class ProcessorView(Protocol):
@@ -113,7 +113,7 @@ class TaskView(Protocol):
 
     @property
     def places(self) -> PlacesView:
-        """Room in its queue."""
+        """Return the places in its queue."""
 
     @property
     def outbox(self) -> OutboxView:
@@ -258,16 +258,15 @@ class EventTime:
     sides: dict[tuple[int, int, int], list[Row]] = field(default_factory=dict)  # (window, key, input) -> to be joined
 
     def copy(self) -> EventTime:
-        """Return the same, of which nothing changes any more."""
+        """Return a copy that later changes do not reach."""
         windows = {window: dict(newest) for window, newest in self.windows.items()}
         sides = {at: list(rows) for at, rows in self.sides.items()}
         return EventTime(self.ticks, dict(self.of_sender), self.event_ns, windows, sides)
 
     def restored(self, saved: EventTime | None, replays: bool) -> EventTime:
-        """Return what holds after a crash, from what was saved.
+        """Return the event time after a crash, from the saved one.
 
-        Without replay what was emitted is not emitted again: event time does not go back, and what it had passed is
-        over.
+        Without replay nothing is emitted again: event time does not go back, and windows that it had passed are over.
         """
         if saved is None:
             saved = EventTime(0, dict.fromkeys(self.of_sender, 0))
@@ -349,7 +348,7 @@ class Partition:
 
     @property
     def name(self) -> str:
-        """OPERATOR[index], for decisions."""
+        """Return OPERATOR[index], the name in decisions."""
         return f"{self.operator.name}[{self.index}]"
 
     def assign(self, task: TaskView) -> None:
@@ -360,6 +359,7 @@ class Partition:
 
     def apply(self, row: Row) -> None:
         """Apply a tuple to the state."""
+        # The first position counts: a checkpoint that has the tuple once has it, also if a duplicate was applied later.
         if row.id not in self.position:
             self.position[row.id] = len(self.applied)
         self.applied.append(row.id)
@@ -369,7 +369,7 @@ class Partition:
         self.touched.add(row.key)
 
     def measure(self, visit: Visit, now_ns: int) -> None:
-        """Note how long a tuple took from its arrival to its answer; what is sent again was answered before."""
+        """Note how long a tuple took from its arrival to its answer; replayed tuples were answered before."""
         if self.measured_from is None or self.muted or visit.replayed:
             return
         if visit.arrival_ns >= self.measured_from:
@@ -391,6 +391,7 @@ class Partition:
         queue, position = self.kept.get(receiver), receiver.position
         receiver.trimmed = max(receiver.trimmed, count)
         forgotten = 0
+        # From the front only: channels are first in first out, so outputs are applied in the order of the queue.
         while queue and position.get(queue[0].id, count) < count:
             queue.popleft()
             forgotten += 1
@@ -441,6 +442,7 @@ class Partition:
         Returns how many tuples are missing from it that upstream may have forgotten: then state is lost.
         """
         count = checkpoint.count if checkpoint else 0
+        # Upstream has forgotten `trimmed` tuples. Those beyond the checkpoint cannot be replayed by anyone.
         missing, self.trimmed = max(0, self.trimmed - count), min(self.trimmed, count)
         self.applied = checkpoint.applied[:count] if checkpoint else []
         self.position = {}
@@ -451,7 +453,7 @@ class Partition:
             if checkpoint and checkpoint.applied_created_ns is not None
             else self.applied_created_ns
         )
-        self.applied_created_ns = created_ns[:count]  # what is stored is a part of this life or of one before
+        self.applied_created_ns = created_ns[:count]  # the checkpoint is of this life or of an earlier one
         known = checkpoint.key_since if checkpoint and checkpoint.key_since is not None else self.key_since
         self.key_since = {key: since for key, since in known.items() if since < count}
         self.touched.clear()

@@ -32,6 +32,7 @@ class Source:
 
     def _arrive(self, index: int) -> None:
         """Let all tuples of one instant arrive."""
+        # One event for all arrivals of an instant; those that find no room wait here, and count as lag.
         upto = bisect_right(self.arrivals_ns, self.arrivals_ns[index], lo=index)
         self.arrived = upto
         if self.partition.live:
@@ -40,6 +41,7 @@ class Source:
 
     def resume(self) -> None:
         """Emit what arrived while the task was down."""
+        # Only arrivals before now: those of this instant have an event of their own, which is still to come.
         self._emit(bisect_right(self.arrivals_ns, self.plane.clock.now_ns() - 1))
 
     def catch_up(self) -> None:

@@ -1,4 +1,4 @@
-"""The state of a run that all verbs of the plain engine share, and what the listener is still to be told."""
+"""The state of a run that all verbs of the plain engine share, and the pending calls of the listener."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sim.plain.views import WatermarksView
 
 
 class PlaneState:
-    """Everything that lives in one replication: hosts, tasks, partitions, and what is on its way between tasks.
+    """Everything that lives in one replication: hosts, tasks, partitions, and tuples on their way between tasks.
 
     Hosts, tasks and partitions are found by their numbers, which are those of the cluster. `wire` holds every tuple
     that is under way, with the task it goes to, in the order of sending.
@@ -71,22 +71,22 @@ class PlaneState:
     # -- telling
 
     def notice(self, task: TaskView) -> None:
-        """Note that something ended at the task: the listener is told if it has nothing to do now."""
+        """Note that something ended at the task; the listener hears of it if the task is watched and now idle."""
         if task.index in self._watched and task.empty:
             self._told.append((task, None))
 
     def note_message(self, task: TaskView, message: Message) -> None:
-        """Note a message that the task has in hand, of which the listener is told."""
+        """Note a message that the task has in hand, for the listener."""
         self._told.append((task, message))
 
     def note_stored(self, partition: Partition) -> None:
-        """Note that a checkpoint of the partition is stored, of which the listener is told."""
+        """Note that a checkpoint of the partition is stored, for the listener."""
         self._told.append((partition, None))
 
     def tell(self) -> None:
-        """Tell the listener what came up in the event or verb that is over, one after the other.
+        """Make the calls to the listener that the event or verb has caused, one after the other.
 
-        What comes up meanwhile is told after that.
+        Calls that these cause in turn are made after them: the listener never runs inside itself.
         """
         if self._telling:
             return
@@ -97,11 +97,13 @@ class PlaneState:
                 self.listener.stored(task.number)
             elif message is None:
                 self.listener.idle(task.index)
+            # A message that is in hand no longer was lost with its host while others were handled.
             elif message in task.in_hand:
                 if message.channels:
                     self.listener.aligned(message.token, task.index)
                 else:
                     self.listener.message(message.token, task.index)
+                # The task starts nothing while the message is handled; the handler may have killed it.
                 if task.alive:
                     task.in_hand.remove(message)
                     task.go_on()
