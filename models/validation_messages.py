@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from models import display
 from models.errors import NO_VALUE, InputFault, LazyHint
+from models.scenario.file_keys import children_at, example_at
 
 _SCALAR_BRANCH = {"literal_error", "int_type", "int_from_float", "string_type"}
 _TABLE_BRANCH = {"model_type", "model_attributes_type", "dict_type", "mapping_type"}
@@ -248,10 +249,6 @@ def known_keys(root: type[BaseModel], loc: Sequence[Step]) -> list[str]:
 
     `loc` is pydantic's, with the labels of union branches: they say which description was meant.
     """
-    from models.scenario.file_keys import (  # noqa: PLC0415 - keys reads the same models as this module words about
-        children_at,
-    )
-
     return children_at(root, loc[:-1], labels=True)
 
 
@@ -260,7 +257,5 @@ def _known_key_hint(root: type[BaseModel], path: tuple[Step, ...], loc: Sequence
 
 
 def _example_of(root: type[BaseModel], path: tuple[Step, ...]) -> str:
-    from models.scenario.file_keys import example_at  # noqa: PLC0415
-
     example = example_at(root, path)
     return f'write it as in {path[-1]} = "{example}"' if example else ""

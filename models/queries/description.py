@@ -6,12 +6,11 @@ Shapes are checked when the value is made; `models.queries.reading` makes querie
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationError
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.queries.operators import KINDS, Kind
 from models.reliability.description import of_meant_kind
 from models.schema_types import (
     FROM_FILE,
@@ -28,6 +27,8 @@ from models.schema_types import (
 )
 from models.validation_messages import faults_of, nearest_if_shown, path_text
 
+Kind = Literal["source", "projection", "filter", "aggregation", "sequence", "join", "destination"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Label = Annotated[str, Field(min_length=1, max_length=64)]
 Text = Annotated[str, Field(max_length=1000)]
 Weight = Annotated[float, Field(gt=0, le=1e9, strict=True)]

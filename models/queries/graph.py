@@ -11,15 +11,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import networkx as nx
 
 from models import display
 from models.errors import InputError, InputFault, raise_if_any
-from models.queries.operators import Kind, Operator, Query
+from models.queries.description import Kind
+from models.queries.operators import Operator, Query
 from models.validation_messages import nearest, path_text
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 Key = tuple[str, str, float | None, tuple[int, ...]]
 
@@ -147,8 +146,6 @@ class QueryGraph:
         Nodes have `name`, `kind`, `predicate`, `cost_s`, `selectivity`, `tuple_bytes`, `queries` (how many need it),
         and `window_s` where there is a window.
         """
-        import networkx as nx  # noqa: PLC0415 - merging does without it
-
         graph: nx.DiGraph[int] = nx.DiGraph()
         for (number, node), name in zip(self._nodes.items(), self.names().values(), strict=True):
             window = {} if node.window_s is None else {"window_s": node.window_s}

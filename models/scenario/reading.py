@@ -9,13 +9,12 @@ from __future__ import annotations
 import copy
 import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.scenario import rules
 from models.scenario.description import FORMAT
 from models.scenario.file_keys import children_at, is_free_map
 from models.scenario.scenario import Scenario
@@ -53,7 +52,7 @@ def _checked(raw: object, *, from_file: bool) -> Scenario:
         faults = faults_of(details, raw, Scenario)
         broken = {_unit_of(entry["loc"]) for entry in details}
         raise InputError(*faults, *_faults_of_the_rest(raw, broken, context)) from None
-    raise_if_any(rules.faults(scenario))
+    raise_if_any(_contradictions(scenario))
     return scenario
 
 
@@ -91,7 +90,14 @@ def _faults_of_the_rest(
         scenario = _validated(rest, context)
     except ValidationError:  # the rest cannot stand alone: the faults of shape have to do
         return []
-    return rules.faults(scenario, frozenset(".".join(unit) for unit in broken))
+    return _contradictions(scenario, frozenset(".".join(unit) for unit in broken))
+
+
+def _contradictions(scenario: Scenario, broken: Collection[str] = ()) -> list[InputFault]:
+    # Rules load networkx and the models of steady states: only where there is a scenario to check.
+    from models.scenario import rules  # noqa: PLC0415
+
+    return rules.faults(scenario, broken)
 
 
 def _sweep_faults(scenario: Scenario) -> Iterator[InputFault]:

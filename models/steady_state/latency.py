@@ -19,6 +19,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+import networkx as nx
 import numpy as np
 
 from models.scenario.description import ScenarioDescription
@@ -85,8 +86,6 @@ def critical_path(scenario: ScenarioDescription, load: Load) -> CriticalPath:
 
     For the choice of the path a tuple waits the whole run at an operator that is overloaded.
     """
-    import networkx as nx  # noqa: PLC0415
-
     times = MeanTimes(scenario, load)
     waits, links, service, rough = times.waits_s(), times.links_s(), times.services_s(), times.rough()
     graph: nx.DiGraph[str] = nx.DiGraph()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import networkx as nx
+
 from models.scenario.scenario import Scenario
 from models.topology.layout import dataflow, topological
 
@@ -29,8 +31,6 @@ def watermarks(scenario: Scenario) -> float:
 
 def _timed(scenario: Scenario) -> set[str]:
     """Return the operators that watermarks come to: they, or some downstream of them, have a window."""
-    import networkx as nx  # noqa: PLC0415
-
     windows = [name for name, operator in scenario.operators.items() if operator.window]
     back = dataflow(scenario).reverse(copy=False)
     return {name for layer in nx.bfs_layers(back, windows) for name in layer}

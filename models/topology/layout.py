@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+import networkx as nx
 
 from models.scenario.cluster import HostGroup
 from models.scenario.description import ScenarioDescription
 from models.scenario.job import Operator
 from models.scenario.workload import ProfileKeys
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 
 def task_name(operator: str, index: int) -> str:
@@ -119,8 +117,6 @@ class _Operators:
 
 @lru_cache(maxsize=4)  # flows, loads and the estimate of a scenario ask for it again and again
 def _dataflow(operators: _Operators) -> nx.DiGraph[str]:
-    import networkx as nx  # noqa: PLC0415 - takes an eighth of a second, which commands without a job need not spend
-
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(operators.named)
     for name, operator in operators.named.items():
@@ -131,8 +127,6 @@ def _dataflow(operators: _Operators) -> nx.DiGraph[str]:
 
 @lru_cache(maxsize=4)
 def _topological(operators: _Operators) -> tuple[str, ...] | None:
-    import networkx as nx  # noqa: PLC0415
-
     place = {name: index for index, name in enumerate(operators.named)}
     try:
         generations = list(nx.topological_generations(_dataflow(operators)))
@@ -161,8 +155,6 @@ def output_bytes(scenario: ScenarioDescription) -> dict[str, float]:
 
 def keys_seen(scenario: ScenarioDescription, name: str) -> float:
     """Return how many keys can reach an operator: those of the largest law, since all laws number keys alike."""
-    import networkx as nx  # noqa: PLC0415
-
     operators = scenario.operators
 
     def own_keys(other: str) -> bool:

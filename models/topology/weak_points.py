@@ -11,14 +11,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+
+import networkx as nx
 
 from models.scenario.active_replicas import planned_replicas
 from models.scenario.scenario import Scenario
 from models.topology import layout
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 _START, _END = " start", " end"  # no operator has a blank in its name
 _MOST_STEPS = 500_000  # hosts looked at, operator by operator, in the search for a least set of them
@@ -48,8 +46,6 @@ def failover_regions(scenario: Scenario) -> list[tuple[str, ...]]:
     tasks, any other all tasks of both operators. The simulator recovers partitions of state where Flink restarts a
     region.
     """
-    import networkx as nx  # noqa: PLC0415
-
     streams = [
         (upstream, name, partitioning == "forward")
         for name, operator in scenario.operators.items()
@@ -87,8 +83,6 @@ def weak_points(scenario: Scenario) -> WeakPoints:
 
 def operators_cut(scenario: Scenario) -> tuple[str, ...]:
     """Return a least set of operators, in file order, that all paths from sources to sinks go through."""
-    import networkx as nx  # noqa: PLC0415
-
     found = nx.minimum_node_cut(_with_ends(scenario), _START, _END)
     return tuple(name for name in scenario.operators if name in found)
 
@@ -106,8 +100,6 @@ def _with_ends(scenario: Scenario) -> nx.DiGraph[str]:
 
 def _on_every_path(scenario: Scenario) -> tuple[str, ...]:
     """Return the operators on all paths from sources to sinks, in the order in which paths meet them."""
-    import networkx as nx  # noqa: PLC0415
-
     above = nx.immediate_dominators(_with_ends(scenario), _START)
     found, here = [], above[_END]
     while here is not None and here != _START:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import islice
 
+import networkx as nx
+
 from models import display, units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.job import Operator
@@ -207,8 +209,6 @@ def _of_shape(scenario: Scenario) -> Iterator[InputFault]:
 
 def _of_cycles(scenario: Scenario) -> Iterator[InputFault]:
     """Yield a fault for each cycle, at its first operator, in file order; only some if there are very many."""
-    import networkx as nx  # noqa: PLC0415
-
     if layout.has_order(scenario):
         return
     names = list(scenario.operators)
