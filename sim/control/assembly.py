@@ -12,13 +12,11 @@ from models.units import to_ns
 from sim.background_load import start_outside_load
 from sim.clock import Clock, Process
 from sim.control.catch_up import CatchUps
-from sim.control.checkpoint_hosts import CheckpointHosts
 from sim.control.cluster import Cluster, RunPlan
 from sim.control.crash import CrashCoordinator
 from sim.control.failures import Failures
-from sim.control.instances import Instances
+from sim.control.instances import CheckpointHosts, Instances, Outages
 from sim.control.maintenance import Maintenance
-from sim.control.outages import Outages
 from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
 from sim.control.run_state import RunState

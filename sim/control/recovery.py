@@ -13,9 +13,8 @@ from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
 from sim.clock import MESSAGE, channel
 from sim.control.catch_up import CatchUps
-from sim.control.cluster import NOWHERE
-from sim.control.cluster_view import LostPartition
-from sim.control.outages import Outages
+from sim.control.cluster import NOWHERE, LostPartition
+from sim.control.instances import Outages
 from sim.control.replicas import Replicas
 from sim.control.run_state import StateOn
 from sim.data_plane import REMOTE, InstancePlane

@@ -17,9 +17,8 @@ from models.records.tables import NEVER
 from models.scenario.active_replicas import PlannedReplica, planned_replicas
 from models.units import to_ns
 from sim.clock import Process
-from sim.control.checkpoint_hosts import CheckpointHosts
-from sim.control.cluster_view import LostPartition
-from sim.control.instances import Instances
+from sim.control.cluster import LostPartition
+from sim.control.instances import CheckpointHosts, Instances
 from sim.control.run_state import StateOn
 from sim.data_plane import NO_HOST, REMOTE, InstancePlane
 

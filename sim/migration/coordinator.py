@@ -13,7 +13,7 @@ from typing import Any
 import networkx as nx
 
 from sim.clock import Process
-from sim.control.cluster_view import LostPartition
+from sim.control.cluster import LostPartition
 from sim.control.run_state import RunState
 from sim.migration.protocol import WHOLE, PlanKind, ProtocolRun, Request, Territory
 from sim.migration.runtime import ProtocolRuntime

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from sim.draws import source_id
 from sim.operator_plan import OperatorPlan
+from sim.plain.channels import PlaneState
 from sim.plain.partition import Partition, Visit
-from sim.plain.state import PlaneState
 
 
 @dataclass

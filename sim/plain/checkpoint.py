@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from models.records.tables import NEVER
 from sim.clock import HOST_RECEIVER, MESSAGE, Process, channel
 from sim.data_plane import NO_HOST, REMOTE
+from sim.plain.channels import PlaneState
 from sim.plain.partition import Checkpoint, HostView, Partition, TaskView, Work
-from sim.plain.state import PlaneState
 
 _NS = 1_000_000_000
 

@@ -51,7 +51,7 @@ class GroupInstances(Channels):
             new.key_since, new.applied_created_ns = dict(old.key_since), list(old.applied_created_ns)
             new.trimmed = max(new.trimmed, old.trimmed)
             new.adopted = (old, source.count)
-            self.watermarks.restore(new, source)
+            new.restore_event_time(source, self.plan.replays)
             new.install(source)
 
     def hand_down(self, instance: int, successor: int) -> bool:

@@ -463,6 +463,16 @@ class Partition:
             partition.senders[self] = None
         return missing
 
+    def restore_event_time(self, checkpoint: Checkpoint | None, replays: bool) -> None:
+        """Set event time to that of the checkpoint, or to the beginning."""
+        windows = self.operator.windows
+        time = self.time = self.time.restored(checkpoint.time if checkpoint else None, replays)
+        # Without replay event time has stayed where it was: windows that it has passed are over.
+        if windows is not None:
+            passed = time.event_ns
+            time.windows = {n: newest for n, newest in time.windows.items() if windows.end_ns(n) > passed}
+            time.sides = {at: rows for at, rows in time.sides.items() if windows.end_ns(at[0]) > passed}
+
     def forget_volatile(self) -> list[Visit]:
         """Forget what a host that died had in memory; return the tuples that were held.
 

@@ -16,12 +16,12 @@ from sim.data_plane import Row as TableRow
 from sim.pace import FULL, pace_of
 from sim.plain.actions import Actions, side_lists
 from sim.plain.audit import ledger
+from sim.plain.channels import Source
 from sim.plain.checkpoint import CheckpointCoordinator
 from sim.plain.host import Processor
 from sim.plain.instances import GroupInstances
 from sim.plain.link import FairLink
 from sim.plain.partition import HostView, Partition, TaskView, Visit, Work
-from sim.plain.source import Source
 from sim.plain.task import Task
 from sim.plain.watermarks import Watermarks
 
@@ -134,7 +134,7 @@ class PlainPlane(Actions, GroupInstances):
         Returns how many tuples are missing that upstream may have forgotten.
         """
         installed = self._numbered[partition]
-        self.watermarks.restore(installed, installed.checkpoint)
+        installed.restore_event_time(installed.checkpoint, self.plan.replays)
         return installed.install(installed.checkpoint)
 
     def open(self, partition: int) -> None:

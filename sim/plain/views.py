@@ -9,7 +9,6 @@ from sim.control.cluster import RunPlan
 from sim.operator_plan import OperatorPlan
 from sim.plain.partition import (
     Bundle,
-    Checkpoint,
     Message,
     Partition,
     Row,
@@ -34,9 +33,6 @@ class WatermarksView(Protocol):
 
     def join(self, partition: Partition, row: Row, origin: OperatorPlan) -> None:
         """Join a tuple with those of the other input."""
-
-    def restore(self, partition: Partition, checkpoint: Checkpoint | None) -> None:
-        """Set event time to that of a checkpoint, or to the beginning."""
 
 
 class PlaneView(Protocol):

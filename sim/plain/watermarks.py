@@ -12,9 +12,8 @@ from functools import partial
 
 from sim.clock import ARRIVAL, TICKS, channel
 from sim.operator_plan import Edge, OperatorPlan
-from sim.plain.channels import Channels
-from sim.plain.partition import Checkpoint, Partition, Passing, Row, TaskView, Watermark
-from sim.plain.source import Source
+from sim.plain.channels import Channels, Source
+from sim.plain.partition import Partition, Passing, Row, TaskView, Watermark
 
 
 class Watermarks:
@@ -185,14 +184,3 @@ class Watermarks:
         if row.created_ns < partition.time.event_ns:
             assert self.plane.plan.may_fail, "a tuple came behind its watermark"
             self.late.append((partition, row))
-
-    # -- after a crash
-
-    def restore(self, partition: Partition, checkpoint: Checkpoint | None) -> None:
-        """Set event time to that of the stored checkpoint, or to the beginning."""
-        saved, windows = checkpoint.time if checkpoint else None, partition.operator.windows
-        time = partition.time = partition.time.restored(saved, self.plane.plan.replays)
-        if windows is not None:
-            passed = time.event_ns
-            time.windows = {n: newest for n, newest in time.windows.items() if windows.end_ns(n) > passed}
-            time.sides = {at: rows for at, rows in time.sides.items() if windows.end_ns(at[0]) > passed}

@@ -11,8 +11,8 @@ from models import display
 from models.records.decisions import Action, Verdict
 from models.units import to_ns
 from sim.clock import Process
-from sim.control.checkpoint_hosts import CheckpointHosts
 from sim.control.cluster import NOWHERE
+from sim.control.instances import CheckpointHosts
 from sim.control.run_state import StateOn
 from sim.control.statistics import Statistics
 from sim.data_plane import REMOTE, CheckpointPlane
