@@ -66,6 +66,7 @@ def elements(mask: int) -> Iterator[int]:
 
 def failed(cuts: Cuts, mask: int) -> Cuts:
     """Return the cuts once all elements of `mask` are known to be down."""
+    # Only cuts that got shorter can be contained in others, so the rest need not be compared with each other.
     shorter = minimal(cut & ~mask for cut in cuts if cut & mask)
     rest = [cut for cut in cuts if not cut & mask]
     return (*shorter, *(cut for cut in rest if not any(one & cut == one for one in shorter)))
@@ -102,6 +103,7 @@ def instance_cuts(hosts: Iterable[int], failures: Failures) -> Cuts:
     found: Iterable[int] = (0,)
     for host in placed:
         found = [mask | 1 << part for mask in found for part in failures.parts[host]]
+        # After each host and not at the end: shared groups make many equal masks, and products grow fast.
         if len(found) > 1:
             found = minimal(found)
     if failures.late is not None and placed:

@@ -33,6 +33,7 @@ def elimination_order(cuts: Cuts, most_width: int | None = None) -> tuple[list[i
         width = max(width, around.bit_count())
         if most_width is not None and width > most_width:
             break
+        # The neighbours of an element that is eliminated are in one table from now on: link them all.
         changed = around
         for other in elements(around):
             linked[other] = (linked[other] | around) & ~(1 << element | 1 << other)
@@ -79,6 +80,7 @@ def _table_of(cut: int) -> _Table:
 
 def _product(tables: list[_Table]) -> _Table:
     scope = tuple(sorted({element for one, _ in tables for element in one}))
+    # OR of the tables: broken by one of them, 1 - (1 - a) (1 - b), without subtracting nearly equal numbers.
     found = np.zeros((1, *[1] * len(scope)))
     for own, table in tables:
         shape = (len(table), *[2 if element in own else 1 for element in scope])

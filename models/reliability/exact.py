@@ -101,11 +101,13 @@ class Engine:
         if self._equal is not None and len(part) <= MOST_CUTS and support(part).bit_count() <= MOST_ELEMENTS:
             found = self._curve(breaking_sets(part))
             return found, found, "inclusion-exclusion"
+        # Both are exact; the one that is quicker as a rule goes first, the other is tried if it gives up.
         order = ("factoring", "elimination") if len(part) <= _MOST_BRANCHED else ("elimination", "factoring")
         for method in order:
             answer = self._by(method, part)
             if answer is not None:
                 return answer, answer, method
+        # Last resort: bounds that hold, from as much factoring as the budget allows.
         return *bracketed(part, self._chances, self._most_nodes), BOUNDS
 
     def _product(self, cut: int) -> FloatArray:

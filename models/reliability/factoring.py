@@ -29,7 +29,9 @@ class TooManyNodes(Exception):
 
 
 class Factoring:
-    """Computes what breaks; `total(n)` is what `n` elements that do not matter weigh, 1 for probabilities."""
+    """Factoring on elements, for any commutative weights: probabilities, or polynomials that count.
+
+    `total(n)` is the weight of `n` elements that do not matter: 1 for probabilities."""
 
     def __init__(
         self,
@@ -48,12 +50,14 @@ class Factoring:
             return 0
         if not cuts[0]:
             return self._total(0)
+        # Different branches lead to the same rest: without the cache the tree would be exponential far more often.
         key = tuple(sorted(cuts))
         if key in self._known:
             return self._known[key]
         self.nodes += 1
         if self.nodes > self._most or depth > _DEEPEST:
             raise TooManyNodes
+        # Independent parts first: branching on one of them must not copy the others.
         parts = components(cuts)
         if len(parts) > 1:
             found = self._in_series(parts, depth)
@@ -82,7 +86,7 @@ class Factoring:
             (self._down[element], failed(cuts, 1 << element)),
             (self._up[element], survived(cuts, element)),
         ):
-            free = rest - support(after).bit_count()
+            free = rest - support(after).bit_count()  # elements that do not matter any more in this branch
             found = found + weight * self._total(free) * self.broken(after, depth + 1)
         return found
 

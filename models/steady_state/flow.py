@@ -1,7 +1,9 @@
-"""Rates along the dataflow: what enters and leaves each operator, mean over the run and peak.
+"""Rates along the dataflow: into and out of each operator, mean over the run and peak.
 
-What leaves an operator is what came in times its selectivity, or with a window the keys in each window, of a join the
-pairs; and what its timer emits. Every reader gets all of it, and broadcast makes one copy for each task.
+The output rate is the input rate times the selectivity; with a window the rate of keys in windows that end, of a join
+the rate of pairs; plus the outputs of the timer. Every reader gets all of it, and broadcast makes one copy for each
+task. Source: the traffic equations of a feed-forward network (Kleinrock, Queueing Systems I, 1975, section 4.8), which
+hold for means of any arrival process.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ class Rate:
         return Rate(self.mean_per_s * factor, self.peak_per_s * factor)
 
     def plus(self, other: Rate) -> Rate:
-        """Return the sum; of peaks it is a bound that is met when both come together."""
+        """Return the sum; the peak is an upper bound, which is met if both peaks come together."""
         return Rate(self.mean_per_s + other.mean_per_s, self.peak_per_s + other.peak_per_s)
 
 
@@ -55,6 +57,7 @@ def flows(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> dic
             found[name] = Flow(rate, rate)
             continue
         rate, comes = Rate(0.0, 0.0), []
+        # Inputs were visited before, in topological order.
         for upstream in operator.inputs:
             comes.append(found[upstream].rate_out.times(copies(scenario, upstream, name, inputs)))
             rate = rate.plus(comes[-1])
@@ -72,7 +75,10 @@ def flows(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> dic
 
 
 def pairs(scenario: ScenarioDescription, name: str, comes: list[Rate]) -> Rate:
-    """Return the pairs of tuples with equal keys in one window, in a second, if all keys are equally likely."""
+    """Return the rate of pairs with equal keys in one window, if all keys are equally likely.
+
+    In a window of length w there are (r1 w) (r2 w) / keys pairs; with one window after the other that is a rate of
+    r1 r2 w / keys."""
     window = scenario.operators[name].window
     assert window is not None
     factor = window.length_s / max(1.0, layout.keys_seen(scenario, name))
@@ -85,7 +91,7 @@ def pairs(scenario: ScenarioDescription, name: str, comes: list[Rate]) -> Rate:
 def results(scenario: ScenarioDescription, name: str, rate_in: Rate) -> Rate:
     """Return the keys in windows that end, in a second: at most all keys a window, or each tuple alone in its own.
 
-    A bound for both, which is met where tuples of a key are many in a window or few.
+    The smaller of two upper bounds. It is met if a window has many tuples of each key, or hardly ever two of one.
     """
     window = scenario.operators[name].window
     assert window is not None

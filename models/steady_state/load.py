@@ -1,4 +1,4 @@
-"""How busy a scenario makes tasks, hosts and links on average, and the state it leaves: closed formulas.
+"""Mean load of tasks, hosts and links, and the size of the state at the end: closed formulas.
 
 A task's share of its operator's input follows the partitioning: by key the shares of its key groups under the
 key distribution, by shuffle an equal one, by forward its upstream task's. Utilisation law: load = rate x
@@ -55,7 +55,7 @@ class HostLoad:
 
 @dataclass(frozen=True)
 class Load:
-    """Expected load of a scenario; `assumptions` says what had to be guessed."""
+    """Expected load of a scenario; `assumptions` lists the inputs that had to be guessed."""
 
     operators: Mapping[str, OperatorLoad]
     hosts: Mapping[str, HostLoad]
@@ -83,6 +83,7 @@ def task_shares(
     """Return operator -> share of its input that each task gets, (parallelism,), sum 1."""
     mixtures = _key_mixtures(scenario, rates, inputs)
     found: dict[str, np.ndarray] = {}
+    # In topological order: by forward a task inherits the share of its upstream task.
     for name in layout.topological(scenario):
         operator = scenario.operators[name]
         even = np.full(operator.parallelism, 1 / operator.parallelism)
@@ -150,7 +151,7 @@ def _of_profile(source: str, groups: int, inputs: RunInputs | None) -> np.ndarra
 def speeds(
     scenario: ScenarioDescription, name: str, placed: Mapping[str, str], hosts: Mapping[str, HostGroup]
 ) -> np.ndarray:
-    """Return the speed of the host of each task of an operator without what others take on average, (parallelism,)."""
+    """Return the speed of each task's host less the mean share that others take, (parallelism,)."""
     count = scenario.operators[name].parallelism
     groups = [hosts[placed[layout.task_name(name, index)]] for index in range(count)]
     taken = [group.load.mean_share(scenario.duration_s) if group.load else 0.0 for group in groups]
@@ -202,6 +203,7 @@ def _hosts(
             max(peaks[host], default=0.0) if own else sum(peaks[host]) / group.cores,
             sent[host],
             received[host],
+            # Links are full duplex: the busier direction decides.
             link / group.network_bytes_per_s if group.network_bytes_per_s else None,
         )
     return found
@@ -230,6 +232,7 @@ def _traffic(
                         sent[start] += rate * float(share)
                         received[end] += rate * float(share)
                 continue
+            # Sender and receiver are independent here: a tuple stays on a host with the product of both shares.
             starts, ends = by_host[upstream], by_host[name]
             for host, share in starts.items():
                 sent[host] += rate * share * (1 - ends.get(host, 0.0))

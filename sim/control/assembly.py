@@ -43,7 +43,7 @@ class Control:
 
     state: RunState
     plane: Plane
-    # There where `managed`:
+    # Managers, set only if `managed`:
     outages: Outages
     catch_ups: CatchUps
     statistics: Statistics
@@ -112,8 +112,10 @@ class Control:
         while True:
             head = clock.head()
             limit = end if head is None or head[0] >= until_ns else head
+            # The plane does all that comes before the next event of control. It stops earlier if it has called the
+            # listener, which may have set an earlier event.
             if self.plane.advance(limit):
-                continue  # what the listener was told may have changed the head
+                continue
             if limit is end:
                 break
             clock.step()
@@ -166,7 +168,7 @@ class Control:
         self.plane.start_checkpoints(partitions, due_offsets_ns(scenario, len(partitions)), due_every_ns(scenario))
 
     def _sample(self, every_ns: int) -> Process:
-        """Sample queue lengths, work done, buffers and source lag at regular instants; change nothing."""
+        """Sample queue lengths, work done, buffers and source lag at regular instants, without changing anything."""
         clock, plane, sample, bounded = self.clock, self.plane, self.recorder.sample, self.plan.bounded
         saves = self.plan.scenario.fault_tolerance.method == "checkpoint"
         while True:

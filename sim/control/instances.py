@@ -12,9 +12,9 @@ from sim.data_plane import NO_HOST, InstancePlane, Plane
 
 
 class Outages:
-    """Keeps the times from the death of a group's host until the owner at that time is live.
+    """Keeps the times from the death of a group's host until the group has a live owner.
 
-    The view of control has no part in it: a group that is given to a host that is dead, too, has nobody still.
+    It uses the truth, not the view of control: an outage goes on if a group is assigned to a host that is dead, too.
     """
 
     def __init__(self, state: StateOn[Plane]) -> None:
@@ -75,13 +75,14 @@ class Instances:
     def open(self, instance: int) -> None:
         """Mark the instance as live; it goes on from its state.
 
-        What its checkpoint keeps for a key group that has moved since, or has got a replica, it keeps for the new
-        instance, too. It sends none of that: the old instance has sent it, and whoever goes on when that dies sends it
-        again (`Migrations.host_died`, `Migrations.cancelled`, `Replicas._take_over`).
+        Outputs that its checkpoint keeps for a key group that has moved since, or has got a replica, it keeps for the
+        new instance, too. It does not send them: the old instance has, and its successor sends them again if it dies
+        (`Migrations.host_died`, `Migrations.cancelled`, `Replicas._take_over`).
         """
         cluster, plane = self.cluster, self.state.plane
         cluster.set_live(instance, True)
         self._outages.check()
+        # Open before release: tuples that were held go to the queue, and would be held again if it were not live.
         plane.open(instance)
         plane.release(instance)
         for receiver in plane.receivers(instance):
@@ -114,7 +115,7 @@ class Instances:
                 self.route(task, group, ())
 
     def resend(self, partition: int) -> None:
-        """Send downstream once more what the partition keeps; who has it drops it."""
+        """Send the outputs that the partition keeps once more; receivers that have them drop them."""
         cluster, plane = self.cluster, self.state.plane
         for receiver in plane.receivers(partition):
             if not cluster.retired(receiver) and self.state.view.task_alive(cluster.partition_task[receiver]):
@@ -122,7 +123,7 @@ class Instances:
 
 
 class CheckpointHosts:
-    """Chooses a checkpoint host in place of the planned one, which is the planned one from then on."""
+    """Chooses a checkpoint host in place of the planned one, and plans it from then on."""
 
     def __init__(self, state: StateOn[Plane]) -> None:
         self._state, self._cluster = state, state.cluster
@@ -139,6 +140,7 @@ class CheckpointHosts:
         cluster = self._cluster
         owner, planned = cluster.task_host[cluster.partition_task[partition]], cluster.planned_checkpoint_host
         others = [host for host, alive in enumerate(cluster.trusted) if alive and host != owner]
+        # Preferences, not conditions: a host that is about to be left is better than no checkpoint at all.
         others = [host for host in others if cluster.accepts_work(host)] or others
         others = [host for host in others if host != besides] or others
         if not others:

@@ -42,7 +42,7 @@ class Recorder:
         total[1] += size_bytes
 
     def revise(self, name: str, row: int, **values: object) -> None:
-        """Fill in columns of a row that are known now."""
+        """Fill in columns of a row that were not known when it was written."""
         known = dict(zip((column.name for column in TABLES[name]), self.rows[name][row], strict=True))
         self.rows[name][row] = tuple((known | values).values())
 

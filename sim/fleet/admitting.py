@@ -39,6 +39,7 @@ class Admitting:
         slo = self.system.slos[self.query]
         if slo is not None and self.changes.enforce_slos:
             self._strengthen(slo)
+        # Hosts are acquired after the admission: a query that is refused leaves nothing behind.
         if not self.admission.arrive(self.query, self.plan, ", with all replicas that there is room for"):
             return False
         for host, why in self.taken.items():
@@ -91,11 +92,13 @@ class Admitting:
     def _strengthen(self, slo: float) -> None:
         """Add replicas until the objective is met, or no room is left: each time the best one.
 
-        As single replicas often gain nothing, of equal ones that with the least sum over operators is best.
+        A single replica often does not change P(broken), for instance if it shares a host with another operator. Ties
+        go to the least sum over operators, which such a replica lowers: the next one then gains.
         """
         unavailability = self.system.unavailability
         assert unavailability is not None
         while not keeps(slo, unavailability.broken(self.admission.would_be(self.query, self.plan))):
+            # Spare hosts only where hosts in use have no room.
             best = self._best(self._rooms) or self._best(self._spare_rooms)
             if best is None:
                 return

@@ -36,8 +36,8 @@ def simulate_fleet(
 ) -> FleetRecords:
     """Return the rows of one replication; a pure function of its arguments.
 
-    `merged` is for static systems, and `auto` takes it for those. `manager` decides where the file asks for one;
-    without `enforce_slos` nothing it asks for is refused because of an objective (for tests). Raises InputError.
+    `merged` is for static systems, and `auto` takes it for those. `manager` decides if the file asks for one; without
+    `enforce_slos` no request is refused because of an objective (for tests). Raises InputError.
     """
     if method not in METHODS:
         raise InputError.at("--method", method, "must be auto, events or merged")
@@ -70,6 +70,7 @@ class _Run:
         for index, source in enumerate(self.system.fleet.sources.values()):
             self._steps[index] = (source.rate_per_s, 1.0)
         self._set_loads()
+        # The order of the starts is the order within an instant: failures, rates, queries, then the manager sees all.
         HostFailures(self.clock, self.system, self.service, self.replication).start()
         self._start_sources()
         self._start_queries()
@@ -163,6 +164,7 @@ class _Run:
         period_ns = max(1, to_ns(rules.period_s))
         assert self.manager is not None
         while True:
+            # Without a change since the last check the manager would decide the same: skip it.
             if self.changes.touched:
                 self.changes.touched = False
                 self.manager.check()

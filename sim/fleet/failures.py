@@ -53,6 +53,7 @@ class HostFailures:
     def _in_turn(self, hosts: tuple[int, ...], up: RenewalTimes | None, down: RenewalTimes | None) -> Process:
         """Go down and up in turn, with a crew of its own."""
         yield self.clock.sleep(self.clock.now_ns())
+        # Without up times it is always down; without down times it never fails.
         if up is None or down is None:
             if down is not None:
                 self._all_down(hosts)
@@ -106,7 +107,9 @@ class HostFailures:
             number += 1
 
     def _send_crews(self) -> None:
-        """Send crews once all failures and repairs of the instant are known: first failed first, then by number."""
+        """Send crews at the end of the instant, when all its failures and repairs are known.
+
+        The host that failed first comes first, ties by number: no order of processes decides."""
         if not self._crews_due:
             self._crews_due = True
             self.clock.at(self.clock.now_ns(), ARRIVAL, self._sent)

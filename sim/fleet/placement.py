@@ -1,4 +1,4 @@
-"""The placement of a fleet: parts of operators with their instances, what is on its way, and loads of hosts."""
+"""The placement of a fleet: parts of operators with their instances, changes under way, and loads of hosts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Part:
 
 @dataclass
 class Pending:
-    """A change that is under way; it takes up room at its target until it ends one way or the other."""
+    """A change that is under way. It reserves room at its target until it is done or aborted."""
 
     change: Change
     begun_ns: int
@@ -91,7 +91,7 @@ class FleetPlacement:
             slot = part.hosts.index(change.origin)
             self._ended(part, slot, now)
             part.hosts[slot], part.live_from[slot] = change.target, now
-            # Who moves goes on serving: that is no take-over.
+            # An instance that moves goes on serving: that is no take-over.
             part.served_last = change.target if part.served_last == change.origin else part.served_last
             part.serving = change.target if part.serving == change.origin else part.serving
             return [part]

@@ -1,7 +1,8 @@
 """Up and down hosts, serving instances and broken queries of a fleet; checked once an instant.
 
 A part is served by its first instance whose host is up. While the host of its primary is down and nobody has taken
-over, nobody serves. All of an instant's failures, repairs and changes have happened when this checks.
+over, nobody serves. Checks come at the end of an instant, after all its failures, repairs and changes: causes that
+cancel out within an instant leave no row.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Service:
         self.up = [True] * n
         self.rows: dict[str, list[Row]] = {name: [] for name in TABLES}
         self.host_changed: list[Callable[[int], None]] = []
-        self._causes = [0] * n  # how many of its elements are down
+        self._causes = [0] * n  # how many elements of each host are down: itself, and its groups
         self._outage = [0] * n  # how many there were
         self._down_at = [0] * n
         self._late = [False] * n
@@ -90,6 +91,8 @@ class Service:
 
     def _settle(self, _: object) -> None:
         self._check_scheduled = False
+        # In this order: hosts mark parts, and parts mark queries, which are checked in the same pass. Sorted, so that
+        # rows do not depend on the order of the causes.
         for host in sorted(self._hosts):
             self._settle_host(host)
         for number in sorted(self._parts):
@@ -115,7 +118,7 @@ class Service:
             self.rows["host_downtimes"].append((self.system.hosts[host], self._down_at[host], now))
         else:
             self._down_at[host] = now
-            self._wait_for_take_over(host)
+            self._wait_for_take_over(host)  # before the count, which numbers the outages from 0
             self._outage[host] += 1
         self._parts.update(number for number, part in self.placement.parts.items() if host in part.hosts)
         for call in self.host_changed:
@@ -125,6 +128,7 @@ class Service:
         if self._standby is None:
             return
         late, covered = self._standby
+        # The coverage of an outage is drawn by its number, so that all designs draw the same.
         number = self._outage[host]
         detected = covered[host][number]
         self._late[host] = late > 0 or not detected

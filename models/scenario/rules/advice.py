@@ -1,4 +1,4 @@
-"""Warnings: what is legal and probably not what was meant."""
+"""Warnings: scenarios that are legal, but probably not what the author meant."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
 
 
 def causes_of_backlog(scenario: Scenario, inputs: RunInputs | None = None) -> list[Advice]:
-    """Return what cannot keep up, by expected values: tasks, hosts, links, and the writing of checkpoints."""
+    """Return the parts that cannot keep up, by expected values: tasks, hosts, links, and the writing of checkpoints."""
     load = expected_load(scenario, inputs)
     return [*_of_load(scenario, load), *_of_checkpoints(scenario, load, inputs)]
 
@@ -81,6 +81,7 @@ def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:
     groups = host_group_names(scenario)
     for host, host_load in load.hosts.items():
         group = groups[host]
+        # One warning for a group of hosts: a thousand alike would hide the others.
         if scenario.hosts[group].cpu != "dedicated" and group not in seen:
             found = list(
                 _over_one(path_text(("hosts", group)), host, host_load.utilisation, host_load.peak_utilisation)
@@ -170,7 +171,7 @@ def _of_checkpoints(scenario: Scenario, load: Load, inputs: RunInputs | None) ->
 
 
 def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float) -> str:
-    """Return what cannot keep up, with figures, and which interval would do."""
+    """Return in words which checkpoints cannot keep up, with figures, and the shortest interval that would do."""
     size, rate, every = display.size(one.bytes_), display.byte_rate(one.bytes_per_s), units.show(interval_s, "s")
     others = (
         f" ({display.share(one.taken_share)} taken by {_OTHERS[one.does]})" if one.taken_share >= _WORTH_NAMING else ""
@@ -178,7 +179,7 @@ def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float) -> str:
     needs, _ = display.apart(one.needs_s, interval_s)  # what hardly exceeds the interval must not read as equal to it
     text = f"{one.where} {one.does} {size} of them every {every}; over {rate}{others} they "
     text += "never end" if math.isinf(one.needs_s) else f"take {needs}"
-    # Writing goes before the tuples that wait: checkpoints may be in time and the tuples are not.
+    # Writing goes ahead of the queue: checkpoints may be in time while the tuples are not.
     late = one.does == "writes" and one.bytes_ <= one.bytes_per_s * interval_s
     text = f"{'tuples beside checkpoints' if late else 'checkpoints'} cannot keep up: {text}"
     if one.shortest_s is None or one.shortest_s >= duration_s:
@@ -216,7 +217,7 @@ def _of_maintenance(scenario: Scenario) -> Iterator[Advice]:
 def _of_hosts(scenario: Scenario, load: Load) -> Iterator[Advice]:
     spare = {*spare_hosts(scenario)}
     for replica in scenario.fault_tolerance.replicas.values():
-        spare.update((replica.host, *replica.spares))  # they wait for what they are for
+        spare.update((replica.host, *replica.spares))  # idle on purpose
     idle = [host for host, found in load.hosts.items() if not found.tasks and host not in spare]
     if idle:
         shown = ", ".join(idle[:_MOST_NAMES]) + (

@@ -24,6 +24,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         yield InputFault("hosts", NO_VALUE, "at least one host is needed")
     if total > MOST_HOSTS:
         yield InputFault("hosts", NO_VALUE, f"{total} hosts are too many: {MOST_HOSTS} at most")
+    # Slots are counted only if placement and spare hosts are right: a fault there would cause misleading ones here.
     names = _Names(scenario, broken)
     spare = list(_of_spare_hosts(scenario))
     placed = [] if "placement" in broken else list(_of_placement(scenario, names))
@@ -36,7 +37,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
 
 
 class _Names:
-    """Whether hosts and tasks of a name exist, told from the counts so that no long list is made."""
+    """Checks whether hosts and tasks exist, from their counts: a list of 100,000 names is never made."""
 
     def __init__(self, scenario: Scenario, broken: Collection[str]) -> None:
         self.hosts = {name: group.count for name, group in scenario.hosts.items()}

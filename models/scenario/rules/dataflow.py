@@ -202,6 +202,7 @@ def _of_shape(scenario: Scenario) -> Iterator[InputFault]:
         if operator.kind != "sink" and not graph[name]:
             yield InputFault(path_text(("operators", name)), NO_VALUE, "nobody reads the output of this operator")
     yield from _of_cycles(scenario)
+    # One fault for the sum only if no single operator has that fault already.
     total = sum(operator.parallelism for operator in operators.values())
     if total > MOST_TASKS and all(operator.parallelism <= MOST_TASKS for operator in operators.values()):
         yield InputFault("operators", NO_VALUE, f"{total} tasks are too many: {MOST_TASKS} at most")

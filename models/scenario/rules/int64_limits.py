@@ -1,8 +1,8 @@
-"""Whether all times of a run fit: the simulator counts whole nanoseconds and whole bytes in 64 bits.
+"""Limits of 64-bit integers: the simulator counts whole nanoseconds and whole bytes.
 
-Everything that one kind of server has to do in the whole run counts as one queue, which begins at the end of it: all
-services of an operator at the slowest speed, all that is sent over the slowest link, all snapshots. With the longest
-duration and the longest latency before it such a queue has to end before 2^63 ns, 292 years.
+A bound that is easy to see: all the work of one kind of server in a run counts as one queue, which begins at the end of
+the run: all services of an operator at the slowest speed, all bytes over the slowest link, all snapshots. Behind the
+longest duration and the longest latency such a queue has to end before 2^63 ns, which are 292 years.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TAIL = 50.0  # means, times the squared coefficient of variation, that the longe
 
 
 def whole_time_faults(scenario: Scenario, inputs: RunInputs) -> list[InputFault]:
-    """Return one fault for each thing whose times or bytes might not fit; empty for every run that means anything."""
+    """Return a fault for each key whose times or bytes might not fit; none for any realistic run."""
     busy = _busy(scenario, inputs)
     return [*_of_services(scenario, busy), *_of_links(scenario, busy), *_of_state(scenario, busy)]
 
@@ -163,7 +163,7 @@ def _of_links(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
             yield _too_many(path_text(where), shown, f"the tuples that {name} sends have", size)
     rate = scenario.fault_tolerance.remote_bytes_per_s
     if remote and busy.state_bytes:
-        # To the store, and after each failure back from it.
+        # To the store, and back from it after each failure.
         takes_s = sum(busy.state_bytes.values()) * (1 + busy.failures) / rate
         hint = "take a faster store, less state or fewer checkpoints"
         shown = units.show(rate, "B/s")
@@ -199,7 +199,7 @@ def _of_state(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
 
 def _too_long(where: str, value: str, what: str, takes_s: float, hint: str) -> Iterator[InputFault]:
     years = takes_s / YEAR_S
-    if not years <= MOST_YEARS:
+    if not years <= MOST_YEARS:  # not `>`, so that nan is a fault
         yield InputFault(
             where, value, f"{what} up to {display.number(years)} years, must be at most {MOST_YEARS} years", hint
         )
