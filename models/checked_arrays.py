@@ -1,4 +1,4 @@
-"""Turning what a user gave into read-only arrays, with all faults collected instead of the first raised."""
+"""Conversion of user input into read-only arrays; all faults are collected, instead of raising the first."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class CheckedArrays:
             self.add(path, NO_VALUE, f"must hold numbers, not {array.dtype}")
             return None
         if array.dtype.kind == "f" and array.dtype.itemsize > _DOUBLE_BYTES:
-            with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+            with np.errstate(over="ignore"):  # too large values become infinite, and are refused
                 return array.astype(np.float64)
         return array
 

@@ -37,7 +37,7 @@ class LazyHint:
 
 @dataclass(frozen=True)
 class InputFault:
-    """One thing that is wrong with what the user gave: where, what, which rule it breaks, what to do."""
+    """One fault of the user's input: where, the value, the rule that it breaks, and a hint."""
 
     path: str
     value: object

@@ -166,7 +166,7 @@ class CountingPlane(Plane, Protocol):
 
 @runtime_checkable
 class IdlePlane(Plane, Protocol):
-    """A plane that says when tasks have nothing to do, and when what is on its way to them has arrived."""
+    """A plane that says when tasks are idle, and when the tuples on their way to them have arrived."""
 
     def empty(self, task: int) -> bool:
         """Return whether nothing waits at the task and nothing is served."""
@@ -222,7 +222,7 @@ class CheckpointPlane(Plane, Protocol):
 
 @runtime_checkable
 class RecoverablePlane(CheckpointPlane, IdlePlane, Protocol):
-    """A plane on which hosts die, and what they had is restored elsewhere and replayed."""
+    """A plane on which hosts die, and their state is restored elsewhere and replayed to."""
 
     def crash(self, host: int) -> None:
         """Kill the host: its tasks with queues and services, its unsent outputs, and the checkpoints it holds.
@@ -254,7 +254,7 @@ class RecoverablePlane(CheckpointPlane, IdlePlane, Protocol):
         """Put the tuples that the partition held in front of the queue of its task, in order."""
 
     def resume(self, partition: int) -> None:
-        """Emit what waits: of a source the arrivals before now, of a timer its instants before now."""
+        """Emit waiting tuples: of a source the arrivals before now, of a timer its instants before now."""
 
     def work(self, task: int, ns: int, token: int) -> None:
         """Occupy the task, which has a service, for a time, ahead of its queue; then `Listener.work_done`."""
@@ -289,7 +289,7 @@ class InstancePlane(RecoverablePlane, Protocol):
     def add_instance(self, instance: int, partition: int, task: int) -> None:
         """Add an instance of the partition's group, which the cluster knows already: not live, without a state.
 
-        It holds what arrives until `open` and `release`. Raises ValueError for a source, or where no host may fail.
+        It holds arriving tuples until `open` and `release`. Raises ValueError for a source, or where no host may fail.
         """
 
     def route(self, sender: int, partition: int, targets: Sequence[int]) -> None:
@@ -329,7 +329,7 @@ class InstancePlane(RecoverablePlane, Protocol):
 
 @runtime_checkable
 class ActionPlane(Plane, Protocol):
-    """A plane on which protocols act: they pause tasks, hold tuples, send messages, and time what waits."""
+    """A plane on which protocols act: they pause tasks, hold tuples, send messages, and measure waits."""
 
     def pause(self, task: int, until_ns: int | None) -> None:
         """Let the task start nothing, and its sources emit nothing, before that instant, or (None) before `unpause`.
@@ -359,18 +359,18 @@ class ActionPlane(Plane, Protocol):
     ) -> None:
         """Send a message from task to task, or from CONTROL, behind all that left the sender for the receiver before.
 
-        It goes behind what the sender has not sent yet for want of room, and needs no room itself.
+        It goes behind the unsent outputs of the sender, and needs no room itself.
 
         It holds the link for its bytes and arrives as a tuple does; CONTROL sends with the latency alone, and its
         channel comes last. With `turn` it goes through the queue, and at its turn occupies the task for `work_ns`
         (nothing, where tasks have no service); then, or else as it arrives, the listener is told. With `channels` it is
-        a barrier: what comes behind it on its channel is held back until barriers of the same token have come over so
-        many channels; then one of them enters the queue, and behind it what was held back, in order of arrival.
+        a barrier: later items on its channel are held back until barriers of the same token have come over so many
+        channels; then one of them enters the queue, and behind it the items held back, in order of arrival.
         A message is lost with its receiver, and if its sender dies before it has left.
         """
 
     def unalign(self, task: int) -> None:
-        """Forget the oldest barriers that wait at the task; what they held back arrives now."""
+        """Forget the oldest barriers that wait at the task; items that they held back arrive now."""
 
     def start_actions(self, actions: Sequence[Timed]) -> None:
         """Do these, given in order of time and after now, at their instants.
@@ -393,4 +393,4 @@ class ActionPlane(Plane, Protocol):
 
 @runtime_checkable
 class DataPlane(InstancePlane, ActionPlane, CountingPlane, SharedCpuPlane, Protocol):
-    """A plane that can do everything, which is what the managers of a run need together."""
+    """A plane with all verbs, as the managers of a run need together."""

@@ -1,4 +1,4 @@
-"""Random numbers of a run: each is a function of what it is for, and never of the order of events.
+"""Random numbers of a run: each is a function of its purpose, never of the order of events.
 
 What belongs to a tuple (its service times, whether an operator lets it through) is a hash of seed,
 replication, purpose and tuple id: a replay reads the same numbers again, and another route does not change

@@ -24,7 +24,7 @@ _ROUNDING = 1e-12  # of an unavailability, relative
 
 
 class ExactUnavailability:
-    """P(query is broken) for any placement, in one setting; what was found once is kept."""
+    """P(query is broken) for any placement, in one setting; results are cached."""
 
     def __init__(self, setting: Setting) -> None:
         self.failures, self._down, self._weights = setting.failures, setting.down, setting.weights

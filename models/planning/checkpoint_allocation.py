@@ -1,4 +1,4 @@
-"""Which node stores which checkpoint: the problem, and what an answer looks like.
+"""Which node stores which checkpoint: the problem and its answer.
 
 Checkpoint j (0 .. J-1) goes to one node n (0 .. N-1) at cost c[j, n] and puts load l[j, n] there:
 

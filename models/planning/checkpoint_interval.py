@@ -1,4 +1,4 @@
-"""How often to make checkpoints: closed formulas for the interval, and what it costs.
+"""How often to make checkpoints: closed formulas for the interval and its cost.
 
 delta = time a checkpoint takes from the work [s], M = mean time between failures [s], R = time to restart [s],
 tau = useful time between checkpoints [s]. With failures of a Poisson process, which may strike checkpoints and restarts

@@ -1,4 +1,4 @@
-"""In which step, or at which instant, each move of a migration happens: the problem, and what an answer looks like.
+"""In which step, or at which instant, each move of a migration happens: the problem and its answer.
 
 Moves e = 0 .. E-1 go from host source[e] to host target[e]. Without sizes, all moves take one step, and the answer is a
 step for each move so that no host takes part in two moves of one step:

@@ -1,4 +1,4 @@
-"""On which host each instance of an operator runs: the problem, and what an answer looks like.
+"""On which host each instance of an operator runs: the problem and its answer.
 
 Instances i = 0 .. n-1 (primaries and replicas) have an operator, a colour, and take cpu[i] and network[i] of a host
 h = 0 .. H-1, which has host_cpu[h] and host_network[h]:
@@ -45,7 +45,7 @@ def whole_units(load: FloatArray, capacity: FloatArray) -> tuple[IntArray, IntAr
     nothing else fits. Others are rounded to 2^-44 of the largest capacity, and may exceed a capacity by 2^-38 of that.
     """
     top = max(float(capacity.max(initial=0.0)), np.finfo(np.float64).tiny)
-    load = np.minimum(load, 2 * top)  # what fits nowhere needs no exact size, and must not overflow
+    load = np.minimum(load, 2 * top)  # too large for any host: the exact size does not matter, and must not overflow
     for places in range(_PLACES + 1):
         scale = 10.0**places
         if 2 * top * scale >= 2.0**_BITS:

@@ -1,4 +1,4 @@
-"""Which operators get replicas, and how many: the problems, and what an answer looks like.
+"""Which operators get replicas, and how many: the problems and their answers.
 
 Operators o = 0 .. n-1 at replication levels 0 .. L; level l of operator o is worth v[o, l] and takes w[o, l] of the
 capacity W, level 0 is worth nothing and takes nothing:

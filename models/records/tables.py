@@ -340,7 +340,7 @@ class RunRecords:
 
     @property
     def detail(self) -> Detail:
-        """Return how much of what happened to single tuples is in the tables."""
+        """Return the level of detail about single tuples in the tables."""
         return "histograms" if HISTOGRAM_TABLES.keys() <= self.tables.keys() else "tuples"
 
 

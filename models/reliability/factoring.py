@@ -1,4 +1,4 @@
-"""Factoring: condition on one element after the other until what remains is plain.
+"""Factoring: condition on one element after the other until the rest is simple.
 
 broken(cuts) = down[e] broken(cuts with e down) + up[e] broken(cuts with e up); parts that share no element are
 independent of each other, a cut of one element is its own part (unit propagation), and equal remainders are computed
@@ -132,7 +132,7 @@ def bracketed(cuts: Cuts, chances: FloatArray, most_nodes: int = MOST_NODES) -> 
 
 
 def _bracket(cuts: Cuts, chances: FloatArray, budget: int, depth: int) -> tuple[FloatArray, int]:
-    """Return the bounds, (2, n_p), and the nodes spent; of two branches the first may take half of what is left."""
+    """Return the bounds, (2, n_p), and the nodes spent; of two branches the first may take half of the budget."""
     if not cuts or not cuts[0]:
         return np.full((2, len(chances)), 1.0 if cuts else 0.0), 0
     if len(cuts) == 1 or budget < 3 or depth > _DEEPEST:

@@ -1,6 +1,6 @@
 """Importance of an element or of one more replica: exact differences without subtracting nearly equal numbers.
 
-The difference of two availabilities is the probability of what lies between them: all elements of a cut are down, and
+The difference of two availabilities is the probability of the states between them: all elements of a cut are down, and
 no other cut is. Summed over the cuts in their order, so that nothing counts twice, all terms are positive.
 """
 

@@ -1,4 +1,4 @@
-"""Intervals for probabilities that were sampled; what never happened is not impossible.
+"""Intervals for sampled probabilities; an event that was never seen is not impossible.
 
 Sources: Wilson, *Probable inference* (Journal of the American Statistical Association 1927); Clopper and Pearson, *The
 use of confidence or fiducial limits* (Biometrika 1934); Hanley and Lippman-Hand, *If nothing goes wrong, is everything

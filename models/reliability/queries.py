@@ -69,7 +69,7 @@ class Queries:
         return frozen(weights / weights.sum())
 
     def graph(self, groups: Sequence[Sequence[int]] = ()) -> nx.DiGraph[str]:
-        """Return a graph for drawing and analysis, with edges from what fails to what it takes down with it.
+        """Return a graph for drawing and analysis, with edges from each element to those that it takes down.
 
         Nodes are "host 0", "operator 0", "query 0", and "domain 0" for each of the groups of hosts, with `kind` and
         `index`; queries have a `weight`. The edge of a host to an operator says which `instance` it has, 0 the primary.

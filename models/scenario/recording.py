@@ -1,4 +1,4 @@
-"""How much of what happens to single tuples a run keeps."""
+"""The level of detail about single tuples that a run keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The load of hosts as shares of their capacity, with what is under way, and which hosts are up."""
+"""Loads of hosts as shares of their capacity, changes under way included, and which hosts are up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HostLoads:
         return found
 
     def at_most(self) -> FloatArray:
-        """Return shares of capacity at the worst moment of what is under way, (n_hosts,)."""
+        """Return shares of capacity at the worst moment of the changes under way, (n_hosts,)."""
         found: FloatArray = self.placement.expected() / self.capacity
         return found
 

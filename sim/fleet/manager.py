@@ -72,7 +72,7 @@ class Manager:
 
     def _relieve(self, host: int) -> bool:
         """Move load off the host; return True if it will not be overloaded any more."""
-        # What was refused once is refused again while nothing else changes: without `tried` the loop might not end.
+        # A refused request is refused again while nothing else changes: without `tried` the loop might not end.
         tried: set[tuple[str, int]] = set()
         while self._is_over(host):
             why = f"{self.system.hosts[host]} at {display.share(self._hosts.will_be()[host])} of its CPU"

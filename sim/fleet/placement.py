@@ -213,7 +213,7 @@ class FleetPlacement:
 
 
 def _imagine(parts: list[list[int]], change: Change) -> None:
-    """Have a change come about on the hosts of a part, and of what was split off it."""
+    """Apply a change to the hosts of a part, and of a part that was split off it."""
     hosts = parts[0]
     if isinstance(change, Move):
         hosts[hosts.index(change.origin)] = change.target

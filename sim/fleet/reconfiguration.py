@@ -30,7 +30,7 @@ class Reconfiguration:
         service.host_changed.append(self._host_changed)
         self._told: set[tuple[Change, ...]] = set()  # changes whose refusal has a row
 
-    # -- what a manager asks for
+    # -- requests of a manager
 
     def ask(self, changes: Sequence[Change], reason: str) -> bool:
         """Begin all of the changes, or none: then a row says why. Return True if they are under way or done.
@@ -223,7 +223,7 @@ class Admission:
         self.system, self.clock = reconfiguration.placement.system, reconfiguration.clock
 
     def arrive(self, query: int, plan: Deployment, most: str = "") -> bool:
-        """Start the query with what the plan deploys, in no time; return True if it is there."""
+        """Start the query with all that the plan deploys, in no time; return True if it was admitted."""
         slo, name = self.system.slos[query], self.system.queries[query]
         if slo is not None and self.changes.enforce_slos:
             assert self.system.unavailability is not None
@@ -265,7 +265,7 @@ class Admission:
         return [op for op in self.system.needs[query] if not self.placement.users.get(op)]
 
     def leave(self, query: int) -> None:
-        """End the query, and what only it needed."""
+        """End the query, and the operators that only it needed."""
         now, name = self.clock.now_ns(), self.system.queries[query]
         self.service.query_left(query)
         since = self.placement.present.pop(query)

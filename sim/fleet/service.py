@@ -36,11 +36,11 @@ class Service:
         self._broken: dict[int, int] = {}  # query -> since when
         self._overloaded: dict[int, int] = {}
         self._placed: set[int] = set()  # queries that are placed otherwise now
-        self._standing: dict[int, tuple[int, float]] = {}  # query -> since when P(broken) is what
+        self._standing: dict[int, tuple[int, float]] = {}  # query -> (since when, P(broken))
         self._loads = True  # to check
         self._check_scheduled = False
 
-    # -- what happens
+    # -- events
 
     def down(self, host: int) -> None:
         """Count one more reason for the host to be down."""
@@ -195,7 +195,7 @@ class Service:
                 self.rows["overloads"].append((self.system.hosts[host], self._overloaded.pop(host), now))
 
     def close(self, now: int) -> None:
-        """Write down what lasts until the end."""
+        """Write the rows of all that lasts until the end."""
         for host, up in enumerate(self.up):
             if not up:
                 self.rows["host_downtimes"].append((self.system.hosts[host], self._down_at[host], now))

@@ -1,4 +1,4 @@
-"""Up and down times of elements, each a function of what it is for, and never of the order of events."""
+"""Up and down times of elements, each a function of its purpose, never of the order of events."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _NS = 1_000_000_000
 class Fact(Enum):
     """Facts that come true at tasks; a move is complete when all of them have."""
 
-    OWNS = "owns"  # the target has processed what waited for the move
+    OWNS = "owns"  # the target has processed the tuples that waited for the move
     HOLDS = "holds"  # the state of the source is the checkpoint of the target
 
 
@@ -82,12 +82,12 @@ class MoveProtocol(Protocol[Move]):
 class MigrationRun(ProtocolRun[Move]):
     """One execution of a protocol that moves a key group."""
 
-    resent: bool = False  # the host of the old owner died, and the new one has sent again what that had sent
+    resent: bool = False  # the host of the old owner died, and the new one has sent its outputs again
     frozen: bool = False  # no checkpoint of the old instance is taken
     directed: bool = False  # the periodic checkpoints of the old instance go to the target
     planned_before: int | None = None  # where they went before that
     handing_down: bool = False  # the old instance hands down its state as soon as the new one is live
-    resend: bool = False  # downstream has lost what the old instance sent while the new one was silent
+    resend: bool = False  # downstream lost outputs of the old instance while the new one was silent
     loading: bool = False  # the target is fetching the checkpoint from the remote store
     loaded: bool = False  # the checkpoint is in the memory of the target
     deferred: list[Message] = field(default_factory=list)  # messages of the target to itself until it is loaded
@@ -155,11 +155,11 @@ class MoveContext(Context):
     # -- the sending side
 
     def replay(self, turn: bool = False) -> None:
-        """Send what is kept here for the old instance to the new one; from now on it is kept for that, too."""
+        """Replay the outputs kept here for the old instance to the new one, and keep them for that as well."""
         move = self._run.move
         for sender in self._own_senders(move.old):
-            # First, since the replay sends what is kept for the new instance. A silent replica keeps it as well: if it
-            # takes over it has to send to both.
+            # First, since the replay sends the outputs kept for the new instance. A silent replica keeps them as well: if
+            # it takes over it has to send to both.
             self._plane.copy_kept(sender, move.old, move.new)
             if self._services.replicas.silent(sender):
                 continue
@@ -197,7 +197,7 @@ class MoveContext(Context):
     def _install(self, muted: bool) -> None:
         move = self._run.move
         self._plane.adopt(move.new, move.old)
-        # Mute it before it is open: opening processes what was held at once, and both instances would answer.
+        # Mute it before it is open: opening processes held tuples at once, and both instances would answer.
         self._plane.mute(move.new, muted)
         self._instances.open(move.new)
         if not muted and self._has_event_time:

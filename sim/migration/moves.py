@@ -26,7 +26,7 @@ class Migrations(PlanKind[MoveRequest]):
     """Moves key groups, one run at a time for each group.
 
     A move that loses its source, its target, or somebody upstream is cancelled when the failure is detected: the group
-    stays where its state is, upstream sends again what either instance may lack, and duplicates are dropped.
+    stays where its state is, upstream replays tuples that either instance may lack, and duplicates are dropped.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Migrations(PlanKind[MoveRequest]):
     # -- requests
 
     def request(self, group: int, host: int, protocol: str, cause: str = "event") -> None:
-        """Move the group there, after what was asked for before and has to be over."""
+        """Request a move of the group; it begins when earlier requests that it meets are over."""
         territory = ((self.cluster.partition_operator[group], group),)
         now = self.state.clock.now_ns()
         self.coordinator.request(self, MoveRequest(territory, protocol, now, cause, group, host))
@@ -208,7 +208,7 @@ class Migrations(PlanKind[MoveRequest]):
     # -- crashes
 
     def host_died(self, host: int) -> None:
-        """Have successors send again what former owners on the host may not have sent; its failure is detected."""
+        """Have successors resend outputs that former owners on the host may not have sent; the failure is detected."""
         cluster = self.cluster
         for run in self.runs:
             gone = cluster.task_host[run.move.source] == host and not cluster.task_alive[run.move.source]
@@ -223,7 +223,7 @@ class Migrations(PlanKind[MoveRequest]):
         return run.completed_ns is None or run.name == REPLICATE
 
     def lost(self, run: MigrationRun, operators: set[int]) -> None:
-        """Note whether the new instance has to send again: an operator downstream lost what the old one sent."""
+        """Note whether the new instance has to resend: an operator downstream lost outputs of the old one."""
         operator = self.state.plan.operators[run.move.operator]
         run.resend = run.resend or any(edge.down.index in operators for edge in operator.edges)
 

@@ -37,7 +37,7 @@ class Plan(ABC):
     @property
     @abstractmethod
     def territory(self) -> Territory:
-        """Return what the run changes."""
+        """Return the territory that the run changes."""
 
 
 class Message(NamedTuple):
@@ -54,7 +54,7 @@ P = TypeVar("P", bound=Plan)
 
 
 class Protocol(ABC, Generic[P]):
-    """The handlers of one run at one task, called `on_KIND`; attributes are what the task remembers of the run.
+    """The handlers of one run at one task, called `on_KIND`; attributes are the memory of the task.
 
     `start` is called for the coordinator, and there `on_stored` when an announced checkpoint is stored.
     """
@@ -85,7 +85,7 @@ class Protocol(ABC, Generic[P]):
 
 @dataclass
 class ProtocolRun(Generic[P]):
-    """One execution of a protocol, and what became of it."""
+    """One execution of a protocol, and its outcome."""
 
     name: str  # of the protocol
     protocol: type[Protocol[P]]
@@ -101,10 +101,10 @@ class ProtocolRun(Generic[P]):
     resumed_ns: int | None = None
     completed_ns: int | None = None
     facts: set[Enum] = field(default_factory=set)  # that are true
-    told: set[Enum] = field(default_factory=set)  # of which the coordinator has heard
+    told: set[Enum] = field(default_factory=set)  # facts that the coordinator has heard of
 
     def at(self, task: int) -> Protocol[P]:
-        """Return the handlers of the task, with what it remembers of the run."""
+        """Return the handlers of the task, with its memory of the run."""
         if task not in self.local:
             self.local[task] = self.protocol(self.plan)
         return self.local[task]
@@ -112,7 +112,7 @@ class ProtocolRun(Generic[P]):
 
 @dataclass(frozen=True)
 class Request:
-    """Somebody wants a run of a protocol; each kind of plan adds what it needs to know."""
+    """A request for a run of a protocol; each kind of plan adds fields."""
 
     territory: Territory
     protocol: str
@@ -124,7 +124,7 @@ Q = TypeVar("Q", bound=Request)
 
 
 class PlanKind(ABC, Generic[Q]):
-    """How runs of one kind of plan begin, end and are cancelled: what the coordinator asks."""
+    """How runs of one kind of plan begin, end and are cancelled: the questions of the coordinator."""
 
     def up_to_date(self, request: Q) -> Q | None:
         """Return the request as it is wanted by now, or None if it is not wanted any more."""

@@ -74,7 +74,7 @@ class Actions(Channels):
         self.tell()
 
     def mute(self, partition: int, muted: bool) -> None:
-        """Let the partition apply what comes and emit nothing, or end that."""
+        """Let the partition apply tuples and emit nothing, or end that."""
         self._numbered[partition].muted = muted
         # Watermarks that left while it was silent promise nothing about its own outputs.
         if not muted:
@@ -101,7 +101,7 @@ class Actions(Channels):
             origin.outbox.post(Letter(message, task, size_bytes))
 
     def unalign(self, task: int) -> None:
-        """Forget the oldest barriers that wait at the task; what they held back arrives now."""
+        """Forget the oldest barriers that wait at the task; items that they held back arrive now."""
         stuck = self.tasks[task]
         if stuck.alive:
             stuck.give_up_alignment()
@@ -131,7 +131,7 @@ class Actions(Channels):
         return made
 
     def _chore(self, task: int, ns: int) -> None:
-        """Occupy the task with work of which nobody is told."""
+        """Occupy the task with work whose end is not reported."""
         busy = self.tasks[task]
         if busy.alive and busy.operator.service_ns is not None:
             busy.put_in_front([Work(ns, busy.host.ticket(), lambda: None)])

@@ -52,12 +52,12 @@ class Source:
         self._wait_for(upto)
 
     def resume(self) -> None:
-        """Emit what arrived while the task was down."""
+        """Emit the arrivals of the time when the task was down."""
         # Only arrivals before now: those of this instant have an event of their own, which is still to come.
         self._emit(bisect_right(self.arrivals_ns, self.plane.clock.now_ns() - 1))
 
     def catch_up(self) -> None:
-        """Emit what arrived while the task was paused."""
+        """Emit the arrivals of the time when the task was paused."""
         self._emit(self.arrived)
 
     def promise_ns(self, now_ns: int) -> int:
@@ -129,7 +129,7 @@ class PlaneState:
         return [group, *(partition for partition in self._numbered[self._planned :] if partition.group is group)]
 
     def next_number(self) -> int:
-        """Return the number of what is sent now."""
+        """Return the next number in the order of sending."""
         self._sendings += 1
         return self._sendings - 1
 
@@ -204,14 +204,14 @@ class Channels(PlaneState):
                 # Copies of a broadcast have ids of their own: further downstream two of them may meet at one partition.
                 sent = row if edge.copy_code is None else row._replace(id=edge.id_for(tuple_id, index))
                 for target in receiver.routes.get(partition.task.index, (receiver.owner,)):
-                    # Keep it first, also if it is muted: a replica that takes over sends what it has kept.
+                    # Keep it first, also if it is muted: a replica that takes over sends the outputs that it has kept.
                     if self.plan.replays:
                         partition.keep(target, sent)
                     if not partition.muted:
                         partition.task.outbox.offer(Output(partition, target, sent))
 
     def emit_waiting(self, task: TaskView) -> None:
-        """Let sources at a task with nothing left to send emit what waits, what arrived first before the rest."""
+        """Let the sources of a task emit tuples that wait, the oldest first, as long as its outbox stays empty."""
         here = [source for source in self.sources if source.partition.task is task]
         while not task.outbox and not task.paused_until_ns:
             waiting = [source for source in here if source.waiting_since() is not None]

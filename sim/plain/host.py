@@ -62,7 +62,7 @@ class Host:
 
 @dataclass
 class Service:
-    """A service in progress: the work that it takes, what has been done of it, and what of that before the warm-up."""
+    """A service in progress: its work, the part that is done, and the part that was done before the warm-up."""
 
     task: Task
     item: Visit | Work | Message
@@ -205,7 +205,7 @@ class Processor:
         return now - max(service.start_ns, warmup), service.used_ns(done)
 
     def used_by(self, task: Task) -> Used:
-        """Return the accounts of a task now, with what is in progress."""
+        """Return the accounts of a task now, services in progress included."""
         total = self.used.get(task, Used())
         made = Used(total.served_ns, total.used_ns)
         now, warmup, (num, den) = self.clock.now_ns(), self.plane.warmup_ns, self.rate()

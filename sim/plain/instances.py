@@ -103,7 +103,7 @@ class GroupInstances(Channels):
         old.held = []
         old.incarnation += 1
         for one in self._numbered:
-            # What upstream has forgotten since `one` adopted the checkpoint it forgot for both instances.
+            # Tuples that upstream has forgotten since `one` adopted the checkpoint were forgotten for both instances.
             if one.adopted and one.adopted[0] is old:
                 one.trimmed = max(one.trimmed, min(old.trimmed, one.adopted[1]))
         if not old.operator.is_source:

@@ -1,4 +1,4 @@
-"""Links: how long what a host sends to others holds its link, first in first out or shared evenly."""
+"""Links of hosts: how long each message occupies its link, first in first out or shared evenly."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _is_upload(channel: Channel) -> bool:
 class Link:
     """A FIFO link: one transmission after the other at a fixed rate, then the latency.
 
-    What has not left it when its host dies never arrives.
+    Messages that have not left it when its host dies never arrive.
     """
 
     def __init__(self, bytes_per_s: float | None, latency_ns: int, use: LinkUse | None = None) -> None:
@@ -57,13 +57,13 @@ class Link:
         self.free_at_ns = 0
 
     def departure_ns(self, now_ns: int, size_bytes: int) -> int:
-        """Hold the link for the bytes of what is sent now; return when it has left."""
+        """Occupy the link for the bytes of a message that is sent now; return when it has left."""
         begin = max(now_ns, self.free_at_ns)
         self.free_at_ns = begin + self._work_ns(size_bytes)
         return self.free_at_ns
 
     def arrival_ns(self, now_ns: int, size_bytes: int) -> int:
-        """Return when what is sent now has arrived."""
+        """Return when a message that is sent now has arrived."""
         return self.departure_ns(now_ns, size_bytes) + self.latency_ns
 
     def send(
@@ -89,8 +89,10 @@ class Link:
 
 
 class Parcel(NamedTuple):
-    """A message on a shared link: its work in ns of the whole link, what happens when it leaves, its number of tuples,
-    when it was sent, and when it would have left a link without checkpoints.
+    """A message on a shared link.
+
+    `work_ns` is its time on the whole link, `leave` the call when it leaves, `alone_ns` when it would have left a link
+    without checkpoints.
     """
 
     work_ns: int
@@ -104,7 +106,7 @@ class Parcel(NamedTuple):
 class FairLink:
     """A link that the channels with something to send share evenly; first in first out within a channel.
 
-    Each of n channels advances at 1/n. What is left of its first message is a whole number of ns of the whole link:
+    Each of n channels advances at 1/n. The rest of its first message is a whole number of ns of the whole link:
     whenever a channel begins or a message leaves, it is reduced by the time since the last such change / n, rounded
     down, so that the next one leaves after n times the least that is left; of equals the one that was sent first.
     """

@@ -163,7 +163,7 @@ class Outbox:
             self._waits_at = None
 
     def _go_on_later(self) -> None:
-        """Go on after what control does at this instant."""
+        """Go on at this instant, after all that control does."""
         if not self._loose:
             self._loose = True
             clock = self.plane.clock

@@ -21,7 +21,7 @@ from models.units import to_ns
 from sim.operator_plan import OperatorPlan
 from sim.plain.link import FairLink, Link
 
-# -- what a partition knows of its task
+# -- the task, as a partition knows it
 
 
 class PlacesView(Protocol):
@@ -127,13 +127,13 @@ class TaskView(Protocol):
         """Return whether the host was dead before a transmission had left the link."""
 
     def arrive(self, *items: Visit | Message | Watermark | Bundle) -> None:
-        """Take in what has come over its channels."""
+        """Take in items that have come over its channels."""
 
     def put_in_front(self, items: list[Visit] | list[Work]) -> None:
         """Put items ahead of the queue."""
 
     def go_on(self) -> None:
-        """Start again what waits."""
+        """Start items that wait."""
 
 
 # -- items
@@ -343,7 +343,7 @@ class Partition:
         self.until_calm = False  # up to the first that does not wait
         self.longest = NEVER
         self.assigned_at = self.live_at = 0  # sendings before it was assigned to its task, and live there
-        self.freed_at = 0  # the same of when what had been held for it went in front
+        self.freed_at = 0  # sendings before tuples that were held for it went in front
         self.came = self.served = self.cpu_ns = self.received_bytes = self.sent_bytes = 0  # for its statistic
 
     @property
@@ -352,7 +352,7 @@ class Partition:
         return f"{self.operator.name}[{self.index}]"
 
     def assign(self, task: TaskView) -> None:
-        """Put the partition at that task from now on, and count what is replayed to it."""
+        """Put the partition at that task from now on, and count its replayed tuples."""
         self.task = task
         self.incarnation += 1
         self.counts_replays, self.pending, self.processed_ns = True, 0, NEVER
@@ -378,7 +378,7 @@ class Partition:
             self.measured_from = None
 
     def keep(self, receiver: Partition, row: Row) -> None:
-        """Remember an output until the receiver has it in a stored checkpoint."""
+        """Keep an output until the receiver has it in a stored checkpoint."""
         queue = self.kept.get(receiver)
         if queue is None:
             queue = self.kept[receiver] = deque()
@@ -410,13 +410,13 @@ class Partition:
         return self._size(len(self.key_since), len(self.applied), 0)
 
     def changed_bytes(self) -> int:
-        """Return the size of what changed since the last snapshot."""
+        """Return the size of the changes since the last snapshot."""
         if isinstance(self.operator.description.state, FixedState):
             return self.state_bytes()
         return self._size(len(self.touched), len(self.applied) - self.applied_at_snapshot, self.applied_at_snapshot)
 
     def _size(self, keys: int, tuples: int, first: int) -> int:
-        """Return the size of so many keys, or tuples, of which the first is applied tuple `first`."""
+        """Return the size of so many keys, or of so many tuples beginning with applied tuple `first`."""
         state = self.operator.description.state
         if isinstance(state, WindowState):
             after = max(self.applied_created_ns, default=0) - to_ns(state.length_s)
@@ -428,7 +428,7 @@ class Partition:
         return round(state.group_bytes) if isinstance(state, FixedState) else 0
 
     def snapshot(self, host: int, host_life: int) -> Checkpoint:
-        """Return the state now, as a checkpoint for a host; what changes from here on counts for the next one."""
+        """Return the state now, as a checkpoint for a host; later changes count for the next one."""
         self.touched.clear()
         self.applied_at_snapshot = len(self.applied)
         self.new_kept_bytes = 0
@@ -474,10 +474,10 @@ class Partition:
             time.sides = {at: rows for at, rows in time.sides.items() if windows.end_ns(at[0]) > passed}
 
     def forget_volatile(self) -> list[Visit]:
-        """Forget what a host that died had in memory; return the tuples that were held.
+        """Forget the memory of a host that died; return the tuples that were held.
 
-        A source reads a durable log: what it keeps is the part of the log that is not acknowledged yet. The
-        list of applied tuples stays, for the audit.
+        A source reads a durable log: its kept outputs are the part of the log that is not acknowledged yet. The list of
+        applied tuples stays, for the audit.
         """
         self.live = self.saving = self.counts_replays = False
         held, self.held = self.held, []

@@ -78,7 +78,7 @@ class PlainPlane(Actions, GroupInstances):
         self.tasks.append(made)
 
     def crash(self, host: int) -> None:
-        """End the host's tasks, and forget what they and the host had."""
+        """End the host's tasks, and lose all that they and the host had."""
         # The order is a part of the specification: `dropped` lists the tuples of the tasks, then those that partitions
         # held, then those on the link. Replays are uncounted first, so that no drop counts as one that is done.
         dead, now = self.hosts[host], self.clock.now_ns()
@@ -97,7 +97,7 @@ class PlainPlane(Actions, GroupInstances):
             for visit in partition.forget_volatile():
                 self.drop(visit, partition.task, "crash")
         self._cut_links(dead)
-        # Senders that wait for a place go on: a dead task has room, and what is sent to it is dropped.
+        # Senders that wait for a place go on: a dead task has room, and drops what arrives.
         for task in tasks:
             task.places.give()
         # Checkpoints that the host held for others are gone as well.
@@ -107,7 +107,7 @@ class PlainPlane(Actions, GroupInstances):
         self.tell()
 
     def _cut_links(self, dead: HostView) -> None:
-        """Drop what a dead host had not sent yet."""
+        """Drop tuples that a dead host had not sent yet."""
         # Without a known arrival a message is still on a shared link. With one it is cut if its last byte would have
         # left after the crash.
         cut = [
@@ -142,7 +142,7 @@ class PlainPlane(Actions, GroupInstances):
         self._numbered[partition].live, self._numbered[partition].live_at = True, self._sendings
 
     def release(self, partition: int) -> None:
-        """Put what the partition held in front of the queue."""
+        """Put the tuples that the partition held in front of the queue."""
         opened = self._numbered[partition]
         held, opened.held = opened.held, []
         self.note_freed(held)
@@ -251,7 +251,7 @@ class PlainPlane(Actions, GroupInstances):
         return True
 
     def trim(self, partition: int, count: int) -> None:
-        """Let upstream forget what is among the first `count` tuples that the partition applied."""
+        """Let upstream forget the outputs for the first `count` tuples that the partition applied."""
         CheckpointCoordinator(self, [], [], 1).trim_now(self._numbered[partition], count)
 
     # -- timers
@@ -301,7 +301,7 @@ class PlainPlane(Actions, GroupInstances):
         return [(source.partition.operator.index, source.lag(now)) for source in self.sources]
 
     def statistics(self) -> list[Statistic]:
-        """Return what each partition but those of sources has done so far."""
+        """Return the counts of all partitions but those of sources."""
         check_counts(self.plan)
         return [
             Statistic(

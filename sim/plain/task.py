@@ -99,7 +99,7 @@ class Task:
         return self.died_ns is not None and self.died_ns <= departed_ns
 
     def head_ticket(self) -> int | None:
-        """Return the place in the order of arrivals of what the task can start now, or None."""
+        """Return the ticket of the item that the task can start now, or None."""
         lane = self.front or self.queue
         return lane[0].ticket if lane and self.ready else None
 
@@ -108,7 +108,7 @@ class Task:
         todo = deque(items)
         while todo:
             one = todo.popleft()
-            # The channel of a barrier is blocked until the barrier is aligned: what follows on it must not overtake it.
+            # The channel of a barrier is blocked until the barrier is aligned: later items must not overtake it.
             if any(barrier.origin is one.origin for barrier in self.barriers):
                 self.back.append(one)
                 if isinstance(one, Visit):
@@ -160,7 +160,7 @@ class Task:
         self.plane.note_message(self, message)
 
     def go_on(self) -> None:
-        """Start what waits, as far as that is possible again."""
+        """Start items that wait, as far as that is possible again."""
         if self.operator.service_ns is not None:
             self.cores.dispatch()
             return
@@ -175,7 +175,7 @@ class Task:
         )
 
     def put_in_front(self, items: list[Visit] | list[Work]) -> None:
-        """Put items ahead of the queue, behind what is already in front."""
+        """Put items ahead of the queue, behind those that are already in front."""
         if self.operator.service_ns is None and not self.stopped:
             for item in items:
                 self._admit(item)

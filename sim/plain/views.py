@@ -46,15 +46,15 @@ class PlaneView(Protocol):
     drops_duplicates: bool
 
     def next_number(self) -> int:
-        """Return the number of what is sent now."""
+        """Return the next number in the order of sending."""
 
-    # -- what becomes of a tuple
+    # -- tuples
 
     def emit(self, partition: Partition, tuple_id: int, created_ns: int, key: int) -> None:
         """Send an output of a partition to its receivers."""
 
     def emit_waiting(self, task: TaskView) -> None:
-        """Let the sources of a task emit what waits."""
+        """Let the sources of a task emit tuples that wait."""
 
     def send_tuple(self, sender: Partition, receiver: Partition, row: Row) -> None:
         """Send a tuple over its channel."""
@@ -74,7 +74,7 @@ class PlaneView(Protocol):
     def drop(self, visit: Visit, task: TaskView, reason: str) -> None:
         """End a tuple without effect."""
 
-    # -- what the listener is told
+    # -- calls to the listener
 
     def notice(self, task: TaskView) -> None:
         """Note that something ended at a task."""
@@ -83,4 +83,4 @@ class PlaneView(Protocol):
         """Note that a task has a message in hand."""
 
     def tell(self) -> None:
-        """Tell the listener what was noted."""
+        """Make the calls to the listener that were noted."""

@@ -74,7 +74,7 @@ class Watermarks:
                 yield from [goal for goal in everywhere if goal in goals and goal.alive]
 
     def _rise(self, origin: TaskView, event_ns: int) -> None:
-        """Send a watermark over all channels of a task, behind what waits there, if it is a later one."""
+        """Send a watermark over all channels of a task, behind its unsent outputs, if it is a later one."""
         # Watermarks of a task only rise; one that does not is no news.
         if event_ns > self.sent_ns.get(origin, 0):
             self.sent_ns[origin] = event_ns
@@ -115,7 +115,7 @@ class Watermarks:
         self._rise(task, min((partition.time.event_ns for partition in partitions), default=0))
 
     def _hear(self, partition: Partition, watermark: Watermark) -> None:
-        """Raise event time at the partition to the least of what came from all partitions that send to it."""
+        """Raise event time at the partition to the least watermark over all partitions that send to it."""
         time = partition.time
         number, begun = watermark.number, watermark.begun
         if number >= partition.assigned_at and begun > partition.freed_at and self._is_meant(partition, watermark):

@@ -74,14 +74,14 @@ def tilted_chances(chances: FloatArray, tilt: float | None) -> FloatArray:
         tilt = max(1.0, _FAILURES_A_RUN / expected) if expected > 0 else 1.0
     if not 1 <= tilt < math.inf:
         raise InputError.at("tilt", tilt, "must be at least 1")
-    # Odds and not chances are scaled, so that no chance reaches 1; what is certain stays certain.
+    # Odds and not chances are scaled, so that no chance reaches 1; certain failures stay certain.
     free = (chances > 0) & (chances < 1)
     odds = np.where(free, chances, 0) / np.where(free, 1 - chances, 1)
     return np.where(free, tilt * odds / (1 + tilt * odds), chances)
 
 
 def log_weights(chances: FloatArray, tilted: FloatArray) -> tuple[float, FloatArray]:
-    """Return the log weight of a run without failures (but certain ones), and what each failure adds to it."""
+    """Return the log weight of a run without failures (but certain ones), and the change by each failure."""
     free = (chances > 0) & (chances < 1)
     change = np.zeros(len(chances))
     up = np.log1p(-chances[free]) - np.log1p(-tilted[free])

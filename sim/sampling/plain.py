@@ -126,7 +126,7 @@ def mean_and_interval(queries: Queries, broken: FloatArray, variance: float, run
 
 
 def in_parts(work: Callable[[P], R], parts: Sequence[P], workers: int) -> list[R]:
-    """Return the results in the order of the parts; the first in this thread, which compiles what is missing."""
+    """Return the results in the order of the parts; the first in this thread, which compiles missing kernels."""
     first = [work(parts[0])]
     if workers == 1 or len(parts) == 1:
         return first + [work(part) for part in parts[1:]]

@@ -1,6 +1,6 @@
 """The adaptation manager as a process: it checks the load each period, and has key groups move and hosts come and go.
 
-What it decides on given loads is `sim.scaling.adaptation`, which knows nothing of the run.
+Decisions on given loads are in `sim.scaling.adaptation`, which knows nothing of the run.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Elasticity:
     # -- one round
 
     def adapt(self) -> None:
-        """Balance what is overloaded; else see whether a host can go."""
+        """Relieve overloaded hosts; if there are none, see whether a host can be released."""
         loads = self.statistics.loads()
         hosts, groups = self._hosts(loads), self._groups(loads)
         limits = Rules(self.rules.high, self.rules.low, self.rules.moves, self.rules.prefer)

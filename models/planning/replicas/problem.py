@@ -1,4 +1,4 @@
-"""Replicas of operators under a budget: the problem, and what an answer looks like.
+"""Replicas of operators under a budget: the problem and its answer.
 
 Operators o = 0 .. n-1 load a host with load[o] and network[o]; each has a primary, and up to `max_level` replicas on
 other hosts. A query is broken when an operator of it has no instance on a host that is up. To be chosen: how many

@@ -9,7 +9,7 @@ from sim.migration.protocol import Message
 class CPA(MoveProtocol):
     """Move a key group to the task that stores its newest checkpoint.
 
-    Paused: the group, from the redirect until what upstream had kept is processed again. Copied: what upstream keeps.
+    Paused: the group, from the redirect until the replay is processed. Copied: the outputs that upstream keeps.
     Lost: nothing. Downstream gets outputs twice, and drops them.
     """
 
@@ -22,7 +22,7 @@ class CPA(MoveProtocol):
     # upstream
 
     def on_move(self, ctx: MoveContext, message: Message) -> None:
-        """Redirect the group, behind what was kept for it."""
+        """Redirect the group, behind the replay."""
         ctx.pauses()
         # Channels are first in first out: new tuples, once routed to the target, arrive behind the replay, and
         # `to_state` behind it finds the whole replay there.

@@ -9,7 +9,7 @@ from sim.migration.protocol import Message
 class CPAL(MoveProtocol):
     """Move a key group to the task that stores its newest checkpoint, while its owner goes on.
 
-    Paused: the group, from the first to the last `sync_group`. Copied: what upstream keeps, and new tuples until the
+    Paused: the group, from the first to the last `sync_group`. Copied: the replay, and new tuples until the
     switch. Lost: nothing; nothing is answered twice.
     """
 
@@ -22,14 +22,14 @@ class CPAL(MoveProtocol):
     # upstream
 
     def on_move(self, ctx: MoveContext, message: Message) -> None:
-        """Send what was kept, and from now on each tuple to both."""
+        """Replay to the target, and send each tuple to both from now on."""
         ctx.replay(turn=True)
         ctx.route(self.move.old, self.move.new)
         ctx.send(self.move.target, "to_state", turn=True)
 
     def on_processed_all_replay(self, ctx: MoveContext, message: Message) -> None:
         """Switch: the new owner has caught up with the old one, and alone gets the tuples from now on."""
-        # The message marks the end of the tuples that go to both: the target holds what comes behind it.
+        # The message marks the end of the tuples that go to both: the target holds later ones.
         ctx.send(self.move.target, "sync_group", turn=True)
         ctx.route(self.move.new)
         ctx.send(self.move.source, "to_checkpoint", turn=True)

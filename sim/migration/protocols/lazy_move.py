@@ -10,7 +10,7 @@ from sim.migration.protocols.cpa import CPA
 class LazyMove(CPA):
     """Direct the next checkpoint to the target, wait until it is there, then move as CPA does.
 
-    Paused: as in CPA. Copied: what came since the checkpoint. Lost: nothing.
+    Paused: as in CPA. Copied: tuples since the checkpoint. Lost: nothing.
     """
 
     needs_checkpoint = False

@@ -12,8 +12,8 @@ class Replicate(SentState, CPAL):
     """Send a checkpoint to the host of the replica, replay behind it, and from then on send each tuple to both.
 
     As in `direct` the state travels, as in `cpal` the replica warms up in silence while the owner goes on, and there is
-    no switch. Paused: nothing; while it writes the state the task does nothing else. Copied: the state, what upstream
-    keeps, and from then on every tuple. Lost: nothing.
+    no switch. Paused: nothing; while it writes the state the task does nothing else. Copied: the state, the replay,
+    and from then on every tuple. Lost: nothing.
     """
 
     def on_loaded(self, ctx: MoveContext, message: Message) -> None:
