@@ -81,6 +81,7 @@ def parse(text: object, dimension: str) -> float:
     found = _PLAIN.match(text)
     if not found or not found[2]:
         raise UnitError("must be one number followed by one unit", hint)
+    # Units of the table first: a file that has no others never loads pint.
     factor = factors.get(found[2]) or _factor_by_pint(found[2], unit, hint)
     value = _scaled(float(found[1]), factor)
     if not math.isfinite(value):
@@ -116,6 +117,7 @@ def _factor_by_pint(unit_text: str, unit: str, hint: str) -> float:
 
 def _scaled(number: float, factor: float) -> float:
     """Return number * factor, by a whole inverse where there is one: 0.4 ms is 0.0004 s and not 0.0004000000001."""
+    # Division by a whole number rounds once, multiplication by an inexact factor twice.
     inverse = 1 / factor
     whole = round(inverse)
     if whole > 1 and math.isclose(inverse, whole, rel_tol=1e-12):

@@ -91,6 +91,7 @@ def faults_of(errors: Sequence[ErrorDetails], raw: object, root: type[BaseModel]
 
     `raw` is what was validated; `root` its model, for the names of the keys that were possible.
     """
+    # pydantic reports an error for each branch of a union: they belong to one key, and one of them is what was meant.
     by_path: dict[tuple[Step, ...], list[ErrorDetails]] = {}
     for error in errors:
         by_path.setdefault(tuple(_file_path(error, raw)), []).append(error)

@@ -64,6 +64,7 @@ class CheckpointAllocation:
             check.add("cost", cost.shape, "must have at least one checkpoint and one node")
         shape = (None, None) if cost is None else cost.shape
         checked = {"cost": cost, **self._checked_fields(check, *shape)}
+        # All faults at once, and no field is replaced before: a problem that is half checked cannot exist.
         raise_if_any(check.faults)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -165,6 +166,7 @@ class CheckpointAllocation:
 
     def objective(self, assignment: IntArray) -> float:
         """Return the total cost of an assignment (J,), correctly rounded; unassigned (-1) adds nothing."""
+        # math.fsum: solver and verifier get the same value, in whatever order they place checkpoints.
         placed = np.flatnonzero(assignment >= 0)
         return math.fsum(self.cost[placed, assignment[placed]].tolist())
 

@@ -156,6 +156,7 @@ def exact(checkpoint_s: float, mtbf_s: float) -> float:
     wanted = checkpoint_s / mtbf_s
     t = wanted + math.sqrt(2 * wanted)  # t - 1 + exp(-t) >= wanted here
     for _ in range(_MOST_STEPS):
+        # Newton's steps fall until rounding stops them: that is the end, and not a tolerance.
         further = t - (_rest(t) - wanted) / -math.expm1(-t)
         if not further < t:
             break
@@ -197,6 +198,7 @@ def useful_within(problem: CheckpointInterval, least_s: float, most_s: float) ->
 def recovery_s(problem: CheckpointInterval, interval_s: float, rolled_back_s: float) -> float:
     """Return the time from a failure until the job has caught up [s]; infinite where it never does."""
     rho = problem.utilisation or 0.0
+    # The share of the time that is left to catch up, beside checkpoints and new tuples.
     spare = (interval_s - problem.checkpoint_s) / interval_s - rho
     if spare <= 0:
         return math.inf
@@ -229,6 +231,8 @@ def allowed_intervals(problem: CheckpointInterval) -> tuple[float, float] | None
         return None
     if rho == 0.0:
         return least, math.inf
+    # Roots of the quadratic above: the larger one from the formula, the smaller one from their product, which is
+    # delta S / rho. Subtracting nearly equal numbers would lose its digits.
     slope = (1 - rho) * spare - rho * (least + problem.restart_s)
     under = slope * slope - 4 * rho * delta * spare
     if slope <= 0 or under < 0:

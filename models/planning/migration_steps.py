@@ -98,7 +98,8 @@ class MigrationSteps:
 
     @cached_property
     def ends(self) -> IntArray:
-        """Return both ends of each move as numbers of what takes part in one move at a time, (E, 2)."""
+        """Return both ends of each move, (E, 2): an end takes part in one move at a time."""
+        # With duplex links a host is two ends, for sending and for receiving: the graph becomes bipartite.
         if not self.duplex or not self.n_moves:
             return self.moves
         return frozen(self.moves + np.array([0, int(self.moves.max()) + 1]))

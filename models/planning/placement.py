@@ -50,8 +50,10 @@ def whole_units(load: FloatArray, capacity: FloatArray) -> tuple[IntArray, IntAr
         scale = 10.0**places
         if 2 * top * scale >= 2.0**_BITS:
             break
+        # Exact as decimals of so many places: then sums are those that the user sees, without a tolerance.
         if all((np.rint(each * scale) / scale == each).all() for each in (load, capacity)):
             loads, rooms = np.rint(load * scale).astype(np.int64), np.rint(capacity * scale).astype(np.int64)
+            # A common divisor makes dynamic programs and bounds smaller, and changes no comparison.
             common = max(int(np.gcd.reduce(loads)), 1) if len(loads) else 1
             return frozen(loads // common), frozen(rooms // common)
     shift = _BITS - math.frexp(top)[1]
@@ -192,6 +194,7 @@ class Placement:
             value=self.values[instances],
             goal=goal,
         )
+        # The units of the whole problem: made anew from fewer loads they might differ, and so might what fits.
         made.__dict__["_whole"] = (frozen(self.loads[instances]), frozen(self.rooms[hosts]))
         return made
 
@@ -235,7 +238,8 @@ class Placement:
     def used(self, host: IntArray) -> IntArray:
         """Return the use of each resource on each host, in whole units, (H, R).
 
-        `host` (n,) is the host of each instance, -1 if it is not placed."""
+        `host` (n,) is the host of each instance, -1 if it is not placed.
+        """
         placed = host >= 0
         total = np.zeros((self.n_hosts, self.loads.shape[1]), dtype=np.int64)
         np.add.at(total, host[placed], self.loads[placed])

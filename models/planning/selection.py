@@ -180,6 +180,7 @@ class QuerySelection:
             checked["operator_value"] = check.floats("operator_value", self.operator_value, (sizes[1],), low=0.0)
         raise_if_any(check.faults)
         if len(checked["uses"]):
+            # Sorted by query, as `starts` needs, and without repeated pairs.
             checked["uses"] = frozen(np.unique(checked["uses"], axis=0))
         for name, found in checked.items():
             object.__setattr__(self, name, found)

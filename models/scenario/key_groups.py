@@ -65,6 +65,7 @@ def groups_of_keys(count: int, groups: int) -> np.ndarray:
     table = _crc_table()
     found = np.empty(count, np.int64)
     start, digits = 0, 1
+    # All keys with the same number of digits at once: byte by byte, as CRC-32 goes, but for whole arrays.
     while start < count:
         stop = min(count, 10**digits)
         keys = np.arange(start, stop, dtype=np.int64)

@@ -73,7 +73,7 @@ class Relocation:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of the allocation as it is and of a fresh one, by how much the first is worse, and what is moved for it.
+    """Scores of the present and of a fresh allocation, by how much the first is worse, and the moves.
 
     `left`: the difference after the moves.
     """
@@ -88,8 +88,8 @@ class Comparison:
 def compare(cost: FloatArray, current: IntArray, fresh: IntArray, theta: float) -> Comparison:
     """Return the fewest moves after which the score exceeds the fresh one by at most theta times its magnitude.
 
-    cost (J, N); current, fresh (J,) nodes. The largest gains go first, of equal ones the first checkpoint. Once all
-    that is better where the fresh plan has it has moved, the score is not worse than the fresh one.
+    cost (J, N); current, fresh (J,) nodes. The largest gains go first, ties by the first checkpoint. Once all positive
+    gains have been taken, the score is not worse than the fresh one.
     """
     rows = np.arange(len(current))
     now, then = cost[rows, current], cost[rows, fresh]
@@ -103,10 +103,12 @@ def compare(cost: FloatArray, current: IntArray, fresh: IntArray, theta: float) 
 
 
 def _enough(gains: list[float], limit: float) -> int:
-    """Return how many of the gains, which fall, have to go so that the others make no more than the limit.
+    """Return the fewest leading gains to take, so that the sum of the others is at most the limit.
 
-    The sum of the others falls as long as positive gains go, and then is not above zero.
+    `gains` falls; without its positive entries the sum is not above zero, so there is an answer.
     """
+    # Bisection: the sum of the others falls with the count as long as gains are positive. fsum, so that ties do not
+    # depend on the order of summation.
     low, high = 0, sum(gain > 0 for gain in gains)
     while low < high:
         middle = (low + high) // 2

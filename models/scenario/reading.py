@@ -22,7 +22,7 @@ from models.scenario.writing import raw_of
 from models.schema_types import FROM_FILE
 from models.validation_messages import Step, faults_of, nearest, path_text
 
-_TABLES = ("workload", "operators", "hosts", "events")  # of which one broken entry leaves the others usable
+_TABLES = ("workload", "operators", "hosts", "events")  # a broken entry leaves the other entries usable
 _STAND_IN: Mapping[str, Any] = {"duration": "1 s", "workload": {}, "operators": {}, "hosts": {}}
 _MOST_TRIED = 1000  # scenarios that are made to check the values of a sweep
 _ENOUGH = 20  # combinations in which a value has the same fault: it is the value's own
@@ -51,6 +51,7 @@ def _checked(raw: object, *, from_file: bool) -> Scenario:
         details = error.errors(include_url=False)
         faults = faults_of(details, raw, Scenario)
         broken = {_unit_of(entry["loc"]) for entry in details}
+        # Faults of shape do not hide the others: the rest of the file is checked as if the broken parts were not there.
         raise InputError(*faults, *_faults_of_the_rest(raw, broken, context)) from None
     raise_if_any(_contradictions(scenario))
     return scenario
@@ -84,6 +85,7 @@ def _faults_of_the_rest(
         if key in _TABLES and isinstance(value, Mapping):
             value = {name: entry for name, entry in value.items() if (key, name) not in broken}  # noqa: PLW2901
         rest[key] = value
+    # Required keys that are missing, or broken, get a value that causes no fault of its own.
     for key, value in _STAND_IN.items():
         rest.setdefault(key, value)
     try:
@@ -130,6 +132,7 @@ def _values_that_never_fit(base: Mapping[str, Any], paths: Mapping[str, Sequence
             if left <= 0:
                 return
             left -= 1
+            # A value that fits alone is fine; one that does not may need another key of the sweep beside it.
             fault = _fault_of(base, {path: value})
             if fault is None:
                 continue

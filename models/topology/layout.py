@@ -118,10 +118,11 @@ class _Operators:
 @lru_cache(maxsize=4)  # flows, loads and the estimate of a scenario ask for it again and again
 def _dataflow(operators: _Operators) -> nx.DiGraph[str]:
     graph: nx.DiGraph[str] = nx.DiGraph()
+    # Names that do not exist are left out: rules ask for the graph before references are known to be right.
     graph.add_nodes_from(operators.named)
     for name, operator in operators.named.items():
         graph.add_edges_from((upstream, name) for upstream in operator.inputs if upstream in operators.named)
-    nx.freeze(graph)
+    nx.freeze(graph)  # it is cached, and callers share it
     return graph
 
 
@@ -161,7 +162,7 @@ def keys_seen(scenario: ScenarioDescription, name: str) -> float:
         output = operators[other].output
         return output is not None and output.keys is not None
 
-    # What comes into an operator that gives its tuples new keys does not matter behind it.
+    # Keys that come into an operator which gives its tuples new keys do not matter downstream of it.
     passed = nx.subgraph_view(dataflow(scenario), filter_edge=lambda _, down: down == name or not own_keys(down))
     largest = 0
     for upstream in nx.ancestors(passed, name):

@@ -83,6 +83,7 @@ def weak_points(scenario: Scenario) -> WeakPoints:
 
 def operators_cut(scenario: Scenario) -> tuple[str, ...]:
     """Return a least set of operators, in file order, that all paths from sources to sinks go through."""
+    # Menger's theorem: as large as the largest set of paths without a common operator.
     found = nx.minimum_node_cut(_with_ends(scenario), _START, _END)
     return tuple(name for name in scenario.operators if name in found)
 
@@ -100,6 +101,7 @@ def _with_ends(scenario: Scenario) -> nx.DiGraph[str]:
 
 def _on_every_path(scenario: Scenario) -> tuple[str, ...]:
     """Return the operators on all paths from sources to sinks, in the order in which paths meet them."""
+    # An operator is on all paths to the end exactly if it dominates the end.
     above = nx.immediate_dominators(_with_ends(scenario), _START)
     found, here = [], above[_END]
     while here is not None and here != _START:

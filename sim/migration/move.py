@@ -158,8 +158,8 @@ class MoveContext(Context):
         """Replay the outputs kept here for the old instance to the new one, and keep them for that as well."""
         move = self._run.move
         for sender in self._own_senders(move.old):
-            # First, since the replay sends the outputs kept for the new instance. A silent replica keeps them as well: if
-            # it takes over it has to send to both.
+            # First, since the replay sends the outputs kept for the new instance. A silent replica keeps them, too: it
+            # has to send to both if it takes over.
             self._plane.copy_kept(sender, move.old, move.new)
             if self._services.replicas.silent(sender):
                 continue

@@ -92,6 +92,7 @@ class ReplicaProblem:
         for name, found in checked.items():
             object.__setattr__(self, name, found)
         object.__setattr__(self, "running", tuple(tuple(map(int, hosts)) for hosts in self.running))
+        # Only now: these checks ask questions that need valid arrays.
         raise_if_any(self._primary_faults())
         raise_if_any(self._running_faults())
         self.queries([(h,) if h >= 0 else (0,) for h in self.primaries.tolist()])  # checks queries and weights
@@ -204,7 +205,8 @@ class ReplicaProblem:
     def value(self, broken: FloatArray) -> FloatArray:
         """Return the objective, which is minimised: the weighted mean of P(query is broken), or the largest.
 
-        `broken` is (..., n_queries); the result loses the last axis."""
+        `broken` is (..., n_queries); the result loses the last axis.
+        """
         return np.asarray(broken @ self.shares if self.goal == "mean" else broken.max(axis=-1))
 
     def cost(self, instances: Sequence[Sequence[int]]) -> float:
@@ -271,6 +273,7 @@ def _violations(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> 
 
 
 def _over_limits(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> Iterator[str]:
+    # The budget is a sum over all hosts, so rounding of each of them adds up.
     cost, slack = problem.cost(instances), problem.slack * max(1.0, problem.n_hosts)
     if problem.budget is not None and cost > problem.budget + slack:
         yield f"replicas take {display.number(cost, 12)}, the budget is {display.number(problem.budget, 12)}"

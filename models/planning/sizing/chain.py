@@ -31,7 +31,7 @@ from models.reliability.chains import stationary
 from models.reliability.repair import down_law
 
 SERVING, SWITCHING, RECOVERING, RESUMING, STANDING = range(5)
-_NEVER = 1e-17  # more hosts down than what is less likely than that are left out
+_NEVER = 1e-17  # states with more hosts down than this probability allows are left out
 State = tuple[int, int, int]  # hosts down, what is going on, copies missing
 Rates = dict[tuple[State, State], FloatArray]
 
@@ -59,8 +59,10 @@ def not_there(problem: SizingProblem, plan: SystemPlan, recovery_s: FloatArray, 
     likely = int(np.count_nonzero(beyond > _NEVER)) - 1
     spare = min(problem.spare(plan), max(likely, 1))
     deepest = min(plan.hosts, max(likely, spare + 1))
+    # Standing begins at spare + 1: at least one such state, or the chain would have no way to stand.
     moves = _Moves(problem, plan, spare, deepest, recovery_s, resume_s)
     rates = moves.rates()
+    # Sorted by hosts down: frequent states first, as `stationary` asks.
     states = sorted({state for pair in rates for state in pair})
     place = {state: index for index, state in enumerate(states)}
     chances = stationary(len(states), {(place[a], place[b]): rate for (a, b), rate in rates.items()})
@@ -135,7 +137,7 @@ class _Moves:
         if doing == STANDING:
             yield (down - 1, RESUMING if down - 1 <= self.spare else STANDING, 0), rate
         else:
-            yield (down - 1, doing, missing), rate  # it comes back empty: what goes on goes on
+            yield (down - 1, doing, missing), rate  # the host is back empty, which changes nothing else
 
     def _ends(self, state: State) -> Iterator[tuple[State, FloatArray | float]]:
         down, doing, missing = state
