@@ -1,9 +1,8 @@
-"""The global query graph: all queries at once, with equal operators merged, and released when nobody needs them.
+"""The global query graph: all queries at once; equal operators are merged, and released when no query needs them.
 
-Incremental multi-query optimisation: a new query is merged breadth-first from the sources; an operator is one that is
-there already when type, predicate, window and inputs are equal. The inputs of a join have no order, those of a
-sequence have. Destinations are never shared. Source: Adaptive selective replication (VLDB PhD workshop 2013),
-section 2.1.
+Incremental multi-query optimisation: a new query is merged breadth-first from the sources. An operator is shared if
+type, predicate, window and inputs are equal. The inputs of a join have no order, those of a sequence have. Destinations
+are never shared. Source: Adaptive selective replication (VLDB PhD workshop 2013), section 2.1.
 """
 
 from __future__ import annotations
@@ -76,13 +75,14 @@ class QueryGraph:
         return tuple(self._users[node])
 
     def add(self, query: Query) -> tuple[int, ...]:
-        """Merge a query; the numbers of the operators that were new.
+        """Merge a query; return the numbers of the new operators.
 
-        Raises InputError, and changes nothing, for a name that is there, and for an operator that is there with
-        another cost, selectivity or size of tuples.
+        Raises InputError, and changes nothing, if the name is taken, or an equal operator has another cost, selectivity
+        or size of tuples.
         """
         if query.name in self._queries:
             raise InputError.at(path_text(("queries", query.name)), query.name, "is there already")
+        # Everything that can fail comes first, so that a refused query leaves the graph as it was.
         found, new = self._merged(query)
         self._queries[query.name], self._members[query.name] = query, found
         for number, node in new.items():
@@ -95,7 +95,7 @@ class QueryGraph:
         return tuple(new)
 
     def remove(self, name: str) -> tuple[int, ...]:
-        """Take a query out; the numbers of the operators that nobody needs any more. Raises InputError."""
+        """Remove a query; return the numbers of the operators that no query needs any more. Raises InputError."""
         if name not in self._queries:
             raise InputError.at(path_text(("queries", name)), name, "is no query", nearest(name, self._queries))
         released = []
@@ -117,8 +117,10 @@ class QueryGraph:
         new: dict[int, Node] = {}
         keys: dict[Key, int] = {}
         faults: list[InputFault] = []
+        # Breadth-first: inputs have their numbers before an operator is compared, so equal keys are equal numbers.
         for name in query.order():
             node = _node(query.operators[name], found)
+            # A destination is never shared: each query has its own user.
             there = None if node.kind == "destination" else self._numbers.get(node.key, keys.get(node.key))
             if there is None:
                 there = self._next + len(new)

@@ -1,8 +1,8 @@
 """Loads of operators on CPUs and networks: linear in the rates of the source streams.
 
-With r the rates of the streams [1/s], the rate of what comes into an operator is a row of coefficients times r; so
-are its load (rate in x cost of a tuple; 1.0 is one CPU), and what it receives and sends [B/s]. A change of rates is
-one product. A join or a sequence counts the tuples of both inputs. Source: Adaptive selective replication (VLDB PhD
+With r the rates of the streams [1/s], the input rate of an operator is a row of coefficients times r. So are its load
+(input rate x cost of a tuple; 1.0 is one CPU), and the bytes that it receives and sends [B/s]. A change of rates is one
+product. A join or a sequence counts the tuples of both inputs. Source: Adaptive selective replication (VLDB PhD
 workshop 2013), section 2.4.
 
 >>> from models.queries.graph import QueryGraph
@@ -95,9 +95,9 @@ class OperatorTable:
 
 
 def table_of(graph: QueryGraph, tuple_bytes: Mapping[str, float] | None = None) -> OperatorTable:
-    """Return the table of a graph; `tuple_bytes`: the size of what arrives at the sources, by stream.
+    """Return the table of a graph; `tuple_bytes`: the size of tuples that arrive at the sources, by stream.
 
-    A source receives what it sends where nothing is said.
+    Without an entry a source receives tuples of the size that it sends.
     """
     index = {number: place for place, number in enumerate(graph.nodes)}
     nodes = list(graph.nodes.values())

@@ -1,9 +1,9 @@
 """A failure log: which host was down from when to when, in which window each host was watched.
 
-Raw records of one host overlap, touch, and lack ends. `FailureLog` holds what is left of them: intervals of down time
-that are apart from each other. From these follow up times (repair to next failure) and repair times, of which some are
-not seen to their end: the window ends before, and then they are longer than what was seen (censored from the right);
-or both ends are the same tick of the log's clock, and then they are shorter than that tick (censored from the left).
+Raw records of one host overlap, touch, and lack ends. `FailureLog` holds disjoint intervals of down time made of them.
+From these follow up times (repair to next failure) and repair times. Some are not seen to their end: if the window ends
+before, they are longer than observed (censored from the right); if both ends are in the same tick of the log's clock,
+they are shorter than that tick (censored from the left).
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""How many queries are broken at once: the law of their number, whole on few elements, else from small failure sets.
+"""The law of the number of queries that are broken at once: exact for few elements, else from small failure sets.
 
-Every failure set breaks some queries: which, is a row of bits, and that of a set is the union of those of its subsets
-and of the cuts that it equals. Up to 16 elements all sets are gone through. With more, all sets of up to three
-elements are; what they leave is the probability that more elements fail, and brackets every figure. The sets are gone
-through once for all settings.
+A row of bits says which queries a failure set breaks; it is the union of the rows of its subsets and of the cuts that
+it equals. Up to 16 elements all sets are enumerated. With more, all sets of up to three elements are; the probability
+that more elements fail is left, and brackets every figure. The sets are enumerated once for all settings.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ Words = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class BrokenLaw:
-    """P(exactly m queries are broken) found so far, (n_p, n_queries + 1), and what is open, (n_p,).
+    """P(exactly m queries are broken) as far as enumerated, (n_p, n_queries + 1), and the probability left, (n_p,).
 
-    `sets`: what was gone through, None for all failure sets, else the largest size.
+    `sets`: the largest size of the failure sets that were enumerated, None for all.
     """
 
     mass: FloatArray
@@ -68,6 +67,7 @@ def broken_law(queries: Queries, failures: Failures) -> BrokenLaw:
     of_queries = query_cuts(queries, failures)
     mass = np.zeros((failures.n_settings, queries.n_queries + 1))
     left, sets = np.zeros(failures.n_settings), []
+    # Elements that are certainly down are put into the cuts first: odds of 1 : 0 cannot be computed with.
     for certain, rows in _certain(failures.chances).items():
         remaining = [failed(cuts, certain) for cuts in of_queries]
         chances = failures.chances[rows]
@@ -106,6 +106,8 @@ def _by_all_sets(of_queries: list[list[int]], chances: FloatArray) -> FloatArray
     for mask, row in rows.items():
         bits[mask] = row
     weight = np.ones((len(chances), 1))
+    # Sum over subsets (zeta transform): element by element, each set takes over the bits of the set without it. The
+    # weights of all sets grow along with it, in the same order.
     for element in range(n):
         view = bits.reshape(1 << (n - 1 - element), 2, 1 << element, -1)
         view[:, 1] |= view[:, 0]
@@ -127,6 +129,7 @@ def _own_bits(of_queries: list[list[int]]) -> dict[int, Words]:
 
 def _by_small_sets(of_queries: list[list[int]], chances: FloatArray, most: int) -> FloatArray:
     """Return the mass of all sets of up to `most` elements; if all chances are equal, sets are only counted."""
+    # P(exactly this set is down) = P(none is down) x product of the odds of its members.
     odds = chances / (1 - chances)
     alike = (chances == chances[:, :1]).all()
     none = np.exp(np.log1p(-chances).sum(axis=1))

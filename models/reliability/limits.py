@@ -45,6 +45,7 @@ def sandwich(cuts: Cuts, chances: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     single = cut_chances(cuts, chances)
     high = one_of(single)
+    # Greedy, likely cuts first: the bound is best if the disjoint ones have most of the probability.
     used, disjoint = 0, []
     for index in np.argsort(-single.max(axis=1), kind="stable").tolist():
         if not cuts[index] & used:
@@ -70,9 +71,10 @@ def _bonferroni(cuts: Cuts, single: FloatArray, chances: FloatArray) -> FloatArr
             pairs.update((other, index) for other in others)
             others.append(index)
         if len(pairs) > _MOST_PAIRS:
-            return None
+            return None  # the other bound has to do
     first, second = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2).T
     both = cut_chances(tuple(cuts[i] | cuts[j] for i, j in zip(first.tolist(), second.tolist(), strict=True)), chances)
+    # All pairs by the square of the sum, less those with a common element, which are in `both`.
     disjoint = (single.sum(axis=0) ** 2 - (single**2).sum(axis=0)) / 2 - (single[first] * single[second]).sum(axis=0)
     found: FloatArray = single.sum(axis=0) - both.sum(axis=0) - disjoint
     return found

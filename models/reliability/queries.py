@@ -1,6 +1,6 @@
-"""Queries, their operators and the hosts of these; and the chances that hosts are down.
+"""Queries, their operators, the hosts of their instances, and the chances that hosts are down.
 
-A query runs when every operator of it has an instance on a host that is up. What can fail are *elements*: hosts,
+A query runs when every operator of it has an instance on a host that is up. *Elements* fail: hosts,
 shocks that take several hosts at once, and take-overs that did not come about. Elements fail independently of each
 other; hosts that share a shock do not. Source of the model: Adaptive selective replication (VLDB PhD workshop 2013).
 
