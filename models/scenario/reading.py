@@ -41,6 +41,7 @@ def scenario_from(raw: object, *, from_file: bool = True) -> Scenario:
 
 
 def _checked(raw: object, *, from_file: bool) -> Scenario:
+    """Return a scenario whose shapes and references are right; raises InputError with all faults."""
     if not isinstance(raw, Mapping):
         raise InputError.at("scenario", raw, "must be a table")
     _check_format(raw)
@@ -78,6 +79,7 @@ def _unit_of(loc: tuple[Step, ...]) -> tuple[str, ...]:
 def _faults_of_the_rest(
     raw: Mapping[str, Any], broken: set[tuple[str, ...]], context: Mapping[str, Any]
 ) -> list[InputFault]:
+    """Return the contradictions of the file without its broken entries and sections."""
     rest: dict[str, Any] = {}
     for key, value in raw.items():
         if (key,) in broken:

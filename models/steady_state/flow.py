@@ -133,6 +133,7 @@ def source_rate(scenario: ScenarioDescription, source: str, inputs: RunInputs | 
 
 
 def _stepwise(edges_s: np.ndarray, rate_per_s: np.ndarray, until: float) -> Rate:
+    """Return mean and peak of a stepwise rate up to an instant; rate (n,) between edges (n + 1,)."""
     inside = edges_s[:-1] < until
     lengths = np.minimum(edges_s[1:], until)[inside] - edges_s[:-1][inside]
     mean = float(np.dot(lengths, rate_per_s[inside])) / until

@@ -227,6 +227,7 @@ def _of_all(stations: list[_Station]) -> _Station:
 
 @lru_cache(maxsize=1024)  # tasks of an operator are alike as a rule
 def _wait_s(rate_per_s: float, service_s: float, scv: float, servers: int) -> float | None:
+    """Return the mean wait [s] in M/G/c; None without a steady state."""
     if rate_per_s * service_s >= servers:
         return None  # no steady state: the queue grows as long as the run lasts
     return queueing.mgc(rate_per_s, service_s, scv, servers).wait_s

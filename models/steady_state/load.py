@@ -133,6 +133,7 @@ def _key_mixtures(
 
 
 def _shares_of_groups(mixture: Mixture, groups: int, inputs: RunInputs | None) -> np.ndarray:
+    """Return the share of each key group in a mixture of key laws, (groups,)."""
     shares = np.zeros(groups)
     for weight, law in mixture:
         shares += weight * (_of_profile(law, groups, inputs) if isinstance(law, str) else group_shares(law, groups))
@@ -179,6 +180,7 @@ def _hosts(
     placed: Mapping[str, str],
     inputs: RunInputs | None,
 ) -> dict[str, HostLoad]:
+    """Return host -> its load: of the busiest task on dedicated cores, else of all tasks together."""
     tasks: dict[str, list[str]] = defaultdict(list)
     means: dict[str, list[float]] = defaultdict(list)
     peaks: dict[str, list[float]] = defaultdict(list)
@@ -250,6 +252,7 @@ def shares_by_host(name: str, shares: np.ndarray, placed: Mapping[str, str]) -> 
 
 
 def _assumptions(scenario: ScenarioDescription, inputs: RunInputs | None) -> tuple[str, ...]:
+    """Return in words the inputs that were not given, and the values they count as."""
     found = []
     for name, workload in scenario.workload.items():
         if inputs is not None and name in inputs.rates:

@@ -48,6 +48,7 @@ class Admitting:
         return True
 
     def _write_down(self, why: str) -> None:
+        """Write the decisions about the query, its operators and its replicas."""
         names = self.system.hosts
         self.changes.note("admit", self.system.queries[self.query], "done", why)
         for op, placed in self.plan.hosts.items():
@@ -61,9 +62,11 @@ class Admitting:
             self.changes.note("add", name, "done", f"for the objective of {query}", target=names[host])
 
     def _takes(self, op: int, share: float, host: int, slot: int) -> None:
+        """Count the load of an instance at a host."""
         self.shares[host] += self._load(op, share, slot) / self.capacity[host]
 
     def _load(self, op: int, share: float, slot: int) -> float:
+        """Return the load of an instance [cores], `slot` 0 being the primary."""
         return float(self.placement.load[op]) * share * (self.placement.replica_load if slot else 1.0)
 
     def _near(self) -> np.ndarray:
@@ -145,6 +148,7 @@ class Admitting:
         return [one for one in loads if one[2] <= left and len(one[1]) <= self.rules.replicas]
 
     def _spent(self) -> float:
+        """Return the load of the replicas in the plan."""
         new = sum(self._load(op, 1.0, 1) * (len(placed) - 1) for op, placed in self.plan.hosts.items())
         return new + sum(self._load(*self._part_of((1, number)), 1) for number, _ in self.plan.added)
 

@@ -45,6 +45,7 @@ class HostFailures:
         return up, None if law.down is None else RenewalTimes(law.down, seed, replication, *name, "down")
 
     def _once(self, host: int, down: int, up: int) -> Process:
+        """Go down and come back at recorded instants."""
         yield self.clock.sleep(down)
         self.service.down(host)
         yield self.clock.sleep(up)
@@ -86,6 +87,7 @@ class HostFailures:
                 self.service.back(host)
 
     def _repaired_by_crews(self, host: int, up: RenewalTimes | None, down: RenewalTimes | None) -> Process:
+        """Go down and up in turn, each repair beginning when a crew is free."""
         yield self.clock.sleep(self.clock.now_ns())
         if up is None or down is None:
             if down is not None:
@@ -115,6 +117,7 @@ class HostFailures:
             self.clock.at(self.clock.now_ns(), ARRIVAL, self._sent)
 
     def _sent(self, _: object) -> None:
+        """Give free crews to waiting hosts."""
         self._crews_due = False
         assert self._free is not None
         while self._free and self._waiting:

@@ -19,6 +19,7 @@ class RenewalTimes:
         self._known: list[int] = []
 
     def __getitem__(self, number: int) -> int:
+        # By number, not by order: the size of a block and the order of questions change no time.
         while number >= len(self._known):
             first = len(self._known)
             of = uniforms(numbered(self._code, np.arange(first, first + _BLOCK)), 0)

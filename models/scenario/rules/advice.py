@@ -74,6 +74,7 @@ def _of_memory(scenario: Scenario, load: Load) -> Iterator[Advice]:
 
 
 def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:
+    """Warn of tasks, hosts and links with a utilisation of 1 or more: one warning for a group of hosts."""
     for name, operator in load.operators.items():
         mean, peak = float(operator.utilisation.max(initial=0.0)), operator.peak_utilisation
         yield from _over_one(path_text(("operators", name)), "its busiest task", mean, peak)
@@ -97,6 +98,7 @@ def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:
 
 
 def _over_one(path: str, who: str, mean: float, peak: float) -> Iterator[Advice]:
+    """Warn of a utilisation of 1 or more, on average or at the peak."""
     if mean >= 1:
         yield Advice(
             path, f"utilisation of {who} is {display.share(mean)} on average: queues grow as long as the run lasts"
@@ -107,6 +109,7 @@ def _over_one(path: str, who: str, mean: float, peak: float) -> Iterator[Advice]
 
 
 def _of_times(scenario: Scenario) -> Iterator[Advice]:
+    """Warn of times that make a part of the scenario pointless: after the end, or too close together."""
     duration, tolerance = scenario.duration_s, scenario.fault_tolerance
     if scenario.warmup_s > duration / 2:
         yield Advice("warmup", "is more than half of the run")
@@ -143,6 +146,7 @@ def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
 
 
 def _of_failures(scenario: Scenario) -> Iterator[Advice]:
+    """Warn of checkpoints without failures, and of failures without checkpoints."""
     fails = any(group.failures is not None for group in scenario.hosts.values())
     fails = fails or scenario.detector.errs or any(event.kind == "host-failure" for event in scenario.events.values())
     method = scenario.fault_tolerance.method
@@ -189,6 +193,7 @@ def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float) -> str:
 
 
 def _of_elasticity(scenario: Scenario) -> Iterator[Advice]:
+    """Warn of spare hosts that are never acquired, and of elasticity that cannot act."""
     elasticity = scenario.elasticity
     acquires = elasticity.policy != "none" and elasticity.scale_out
     for name, group in scenario.hosts.items():
@@ -204,6 +209,7 @@ def _of_elasticity(scenario: Scenario) -> Iterator[Advice]:
 
 
 def _of_maintenance(scenario: Scenario) -> Iterator[Advice]:
+    """Warn of maintenance that never compares."""
     maintenance, period_s = scenario.fault_tolerance.maintenance, scenario.elasticity.period_s
     if maintenance is None:
         return
@@ -215,6 +221,7 @@ def _of_maintenance(scenario: Scenario) -> Iterator[Advice]:
 
 
 def _of_hosts(scenario: Scenario, load: Load) -> Iterator[Advice]:
+    """Warn of hosts without a task."""
     spare = {*spare_hosts(scenario)}
     for replica in scenario.fault_tolerance.replicas.values():
         spare.update((replica.host, *replica.spares))  # idle on purpose

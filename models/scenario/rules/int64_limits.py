@@ -48,6 +48,7 @@ class _Busy:
 
 
 def _busy(scenario: Scenario, inputs: RunInputs) -> _Busy:
+    """Return the upper estimates of the work of a run."""
     rates = flows(_busier(scenario, inputs), RunInputs(shares=inputs.shares))
     failures = _failures(scenario)
     sizes = layout.output_bytes(scenario)
@@ -112,6 +113,7 @@ def _snapshots(scenario: Scenario, name: str, flow: Flow, sent_bytes: float) -> 
 
 
 def _places(scenario: Scenario) -> dict[str, set[str]]:
+    """Return operator -> host groups where its tasks may be: any group if hosts may fail."""
     if scenario.may_fail:
         return {name: set(scenario.hosts) for name in scenario.operators}
     placed, groups = layout.placement(scenario), layout.host_group_names(scenario)
@@ -122,6 +124,7 @@ def _places(scenario: Scenario) -> dict[str, set[str]]:
 
 
 def _of_services(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
+    """Yield faults of services, and of the time for duplicates."""
     hint = "take shorter services, faster hosts, fewer tuples or a shorter run"
     duplicate_s = scenario.fault_tolerance.duplicate_s if scenario.may_fail else 0.0
     for name, operator in scenario.operators.items():
@@ -149,6 +152,7 @@ def _shown(law: TimeDistribution) -> tuple[str, float]:
 
 
 def _of_links(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
+    """Yield faults of links, sizes of tuples, and the remote store."""
     remote = scenario.fault_tolerance.store == "remote"
     saved = 0.0 if remote else sum(busy.state_bytes.values())
     hint = "take a faster network, less to send or a shorter run"
@@ -171,6 +175,7 @@ def _of_links(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
 
 
 def _over(where: str, group: HostGroup, size: float, hint: str) -> Iterator[InputFault]:
+    """Yield a fault if the bytes take too long on the links of the group."""
     rate = group.network_bytes_per_s
     if rate is not None:
         what = f"all that is sent, about {display.size(size)}, takes"
@@ -178,6 +183,7 @@ def _over(where: str, group: HostGroup, size: float, hint: str) -> Iterator[Inpu
 
 
 def _of_state(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
+    """Yield faults of writing and reading snapshots, and of their bytes."""
     hint = "take a faster rate, less state, fewer checkpoints or a shorter run"
     for name, size in busy.state_bytes.items():
         operator = scenario.operators[name]
@@ -198,6 +204,7 @@ def _of_state(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
 
 
 def _too_long(where: str, value: str, what: str, takes_s: float, hint: str) -> Iterator[InputFault]:
+    """Yield a fault if a time is beyond the limit."""
     years = takes_s / YEAR_S
     if not years <= MOST_YEARS:  # not `>`, so that nan is a fault
         yield InputFault(
@@ -206,5 +213,6 @@ def _too_long(where: str, value: str, what: str, takes_s: float, hint: str) -> I
 
 
 def _too_many(where: str, value: str, what: str, size: float) -> InputFault:
+    """Return the fault of a sum of bytes beyond the limit."""
     rule = f"{what} up to {display.size(size)} together, must be at most {display.size(MOST_BYTES)}"
     return InputFault(where, value, rule, "take a smaller size, or a shorter run")

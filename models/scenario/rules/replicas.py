@@ -48,6 +48,7 @@ def _of_method(scenario: Scenario) -> Iterator[InputFault]:
 
 
 def _of_entry(scenario: Scenario, name: str) -> Iterator[InputFault]:
+    """Yield faults of one entry: its operator, groups or tasks, and hosts."""
     replica = scenario.fault_tolerance.replicas[name]
     operator = scenario.operators.get(replica.operator)
     if operator is None:
@@ -61,6 +62,7 @@ def _of_entry(scenario: Scenario, name: str) -> Iterator[InputFault]:
 
 
 def _of_groups(scenario: Scenario, name: str, replica: ActiveReplica) -> Iterator[InputFault]:
+    """Yield faults of the key groups or tasks of an entry."""
     operator = scenario.operators[replica.operator]
     if replica.tasks is not None and replica.key_groups is not None:
         yield InputFault(path_text(_at(name, "tasks")), NO_VALUE, "either tasks or key_groups, not both")
@@ -78,6 +80,7 @@ def _of_groups(scenario: Scenario, name: str, replica: ActiveReplica) -> Iterato
 
 
 def _of_hosts(scenario: Scenario, name: str, replica: ActiveReplica) -> Iterator[InputFault]:
+    """Yield faults of the hosts of an entry: unknown, spare, or named twice."""
     hosts, spare = layout.hosts(scenario), set(layout.spare_hosts(scenario))
     asked: list[tuple[tuple[Step, ...], str]] = [(("host",), replica.host)]
     asked += [(("spares", index), host) for index, host in enumerate(replica.spares)]
