@@ -80,8 +80,9 @@ class System:
 
 
 def system_of(fleet: Fleet, log: Downtimes | None = None) -> System:
-    """Return the system that a description means, with the downtimes of its log; raises InputError
-    where there is an objective and no exact method to judge it by.
+    """Return the system of a description, with the downtimes of its log.
+
+    Raises InputError if a query has an availability objective and no exact method can check it.
     """
     hosts, operators = fleet.host_names, tuple(fleet.operators)
     host = {name: index for index, name in enumerate(hosts)}
@@ -141,6 +142,7 @@ def _setting(fleet: Fleet) -> tuple[Setting | None, str]:
         settings = settings_of(_exact(fleet))
     except InputError as error:
         return None, f"{error.faults[0].path}: {error.faults[0].rule}"
+    # Of a day the last setting is the mean over it, which is also what a run measures.
     return settings[-1] if times.day_s is not None else settings[0], ""
 
 
@@ -160,6 +162,7 @@ def _exact(fleet: Fleet) -> Availability:
         "beta": fleet.beta,
     }
     mean_up_s = times.mean_up_s
+    # p and MTTR give MTTF, as p = MTTR / (MTTF + MTTR); the exact methods and the run then mean the same.
     if fleet.p is not None and mttr_s is not None and 0 < fleet.p < 1:
         mean_up_s = mttr_s * (1 - fleet.p) / fleet.p
     elif fleet.p is not None:
@@ -222,6 +225,7 @@ def _with_common_cause(
     fleet: Fleet, groups: tuple[tuple[int, ...], ...]
 ) -> tuple[tuple[Renewal, ...], tuple[tuple[int, ...], ...], tuple[Renewal, ...]]:
     """Return the elements of the beta-factor model, each down for the share of time that it says."""
+    # The split of probabilities into own and common ones depends on chances alone: everything else is left out.
     bare = FrozenMap({name: one.model_copy(update={"mttf_s": None, "mttr_s": None, "p": _domain_chance(one)})
                       for name, one in fleet.domains.items()})  # fmt: skip
     times = fleet.times.model_copy(update={"crews": None})

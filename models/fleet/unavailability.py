@@ -1,7 +1,7 @@
 """The exact unavailability of placements: of a query whose instances are on given hosts.
 
-It is a matter of where instances are, not of which hosts are down at the moment: P(broken) in the long run, of the day
-where hosts fail by the day. Bounds count as their worse end, so that objectives are met.
+It depends on the placement, not on the hosts that are down at the moment: P(broken) in the long run, or of the day if
+hosts fail by the day. Of bounds the worse one counts, so that objectives are surely met.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class ExactUnavailability:
         return self._found[cuts]
 
     def _of_operator(self, hosts: Instances) -> Cuts:
+        # The order of hosts, the primary first, matters only if take-overs can be late.
         key = hosts if self.failures.late is not None else tuple(sorted(hosts))
         if key not in self._cuts:
             self._cuts[key] = instance_cuts(key, self.failures)
@@ -59,7 +60,7 @@ class ExactUnavailability:
         try:
             return float(self._down @ broken_given_down(cuts, self.n_hosts))
         except TooManyNodes:
-            return 1.0  # not known to be any better
+            return 1.0  # too many cuts to count: the worst case, which refuses rather than accepts
 
     def least_broken(self, n_instances: int, hosts: Sequence[int] | None = None) -> float:
         """Return the least P(broken) that any query can have with so many instances of each operator on these hosts.

@@ -1,21 +1,22 @@
-"""How often a system is not there: a Markov chain on hosts down, copies missing, and what is going on.
+"""Unavailability of a system: a Markov chain on hosts down, copies missing, and the current activity.
 
     serving(f, x)     f hosts are down, and some task lacks x of its copies
     switching(f, x)   another copy is about to serve                        mean: take-over
-    recovering(f, x)  work is restored from a checkpoint and caught up with  mean: R(f)
+    recovering(f, x)  restore from a checkpoint, and catch-up               mean: R(f)
     standing(f)       too few hosts are up for the work
-    resuming(f)       enough are up again, and the work is caught up with    mean: R(f), with what piled up
+    resuming(f)       enough are up again, and catch up                     mean: R(f), with the backlog
 
 Hosts fail at (N - f) / MTTF in every state and are repaired at min(f, crews) / MTTR, so that f alone is the chain of
 `availability.repair.down_law`. Tasks are many and spread evenly: some task has all of its copies on any r hosts. So
 each failure before copies are made again costs one more of some task, and the r-th loses it: it is recovered from its
-checkpoint, and has one copy then. Copies are made again, all of them, in a mean time of `rebuild` of serving.
+checkpoint, and has one copy then. All copies are made again in a mean time of `rebuild` of serving.
 
-All times are exponential with the means said. The system is there while it serves. A switch never takes longer than a
+All times are exponential with these means. The system is available while it serves. A switch never takes longer than a
 recovery. Then P(not serving) rises with each R(f): two systems with the same failures and repairs, one of which
 recovers faster, can be drawn together so that this one is never behind (serving before switching before recovering
-before resuming before standing, and no more copies missing): every failure, repair and rebuild keeps that order, and
-what ends in the slower one ends in the faster one or has ended. What is least for each R(f) apart is thus a bound.
+before resuming before standing, and no more copies missing). Every failure, repair and rebuild keeps that order, and an
+activity that ends in the slower one ends in the faster one, too, or has ended. So the least value of each R(f) by
+itself gives a lower bound.
 """
 
 from __future__ import annotations

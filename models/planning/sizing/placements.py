@@ -1,9 +1,9 @@
-"""Where units are while hosts fail and come back, and nothing moves them but recoveries: a Markov chain on counts.
+"""Placements of units while hosts fail and come back, and only recoveries move units: a Markov chain on counts.
 
-Units (key groups, or tasks without keys) of a host that fails are recovered one after the other on the host that is up
-and has the fewest; a host that comes back is empty; where none is up all wait for the first that comes back. Hosts are
-alike, so how many units each of them has, as a multiset, and how many are down is all that the next such state depends
-on: the chain is exact for any shares of the load, since shares decide nothing.
+Units (key groups, or tasks without keys) of a host that fails are recovered one after the other on the live host with
+the fewest. A host that comes back is empty; if none is up, all units wait for the first that comes back. Hosts are
+alike, so the next state depends only on the multiset of units by host and on the number of hosts down. The chain is
+exact for any shares of the load, since placement does not look at them.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class Placements:
 
 def law_from(home: int, n_states: int, rates: dict[tuple[int, int], float]) -> FloatArray:
     """Return `stationary` of a chain in which `home` is the state that is reached from all others."""
+    # `stationary` asks for a state 0 that all others reach: swap the numbers, and swap them back.
     other = {0: home, home: 0}
     swapped = {(other.get(a, a), other.get(b, b)): rate for (a, b), rate in rates.items() if a != b}
     found = stationary(n_states, swapped)
@@ -74,7 +75,7 @@ def law_from(home: int, n_states: int, rates: dict[tuple[int, int], float]) -> F
 
 
 def after_failure(counts: Counts, units: int) -> Counts:
-    """Return where units are once a host with so many has failed."""
+    """Return the counts after the failure of a host with so many units."""
     left = list(counts)
     left.remove(units)
     if not left:
@@ -85,7 +86,7 @@ def after_failure(counts: Counts, units: int) -> Counts:
 
 
 def placements(hosts: int, units: int, most: int = MOST_PLACEMENTS) -> Placements | None:
-    """Return all states of so many hosts and units; None where there are more than `most`."""
+    """Return all states of so many hosts and units, breadth-first; None if there are more than `most`."""
     even = tuple(units // hosts + (host < units % hosts) for host in range(hosts))
     place = {(even, 0): 0}
     todo = deque(place)
@@ -106,6 +107,7 @@ def placements(hosts: int, units: int, most: int = MOST_PLACEMENTS) -> Placement
                 for own, times in sorted(Counter(counts).items(), reverse=True)
             )
         )
+        # A host that is back is empty; if it is the only one, all units that waited come to it.
         repaired.append(number((*counts, 0) if counts else (units,), down - 1) if down else None)
         if len(place) > most:
             return None

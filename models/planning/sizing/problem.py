@@ -1,4 +1,4 @@
-"""A sizing problem in numbers: its plans, what each costs, and how long a recovery takes with it.
+"""A sizing problem in numbers: its plans, their costs, and their recovery times.
 
 With f of N hosts down, the load of r copies of all work on N - f hosts is rho = load (1 + (r - 1) phi) / (N - f), with
 phi the share that a copy takes. A checkpoint of pause delta every T leaves u = 1 - delta / T of the time for work. A
@@ -26,7 +26,7 @@ from models.planning.sizing.description import Sizing
 from models.reliability.times import downtime_s
 
 _HOUR_S = 3600
-_FITS = 1 + 1e-12  # so much more than all may be taken: rounding
+_FITS = 1 + 1e-12  # tolerance for loads that fill all hosts: rounding
 
 
 @dataclass(frozen=True, order=True)
@@ -116,6 +116,7 @@ class SizingProblem:
         """Return how many hosts are needed while none is down."""
         load = self.load(SystemPlan(1, copies))
         found = max(copies, math.ceil(load / (self.description.work.utilisation * _FITS)))
+        # At a load of 1 nothing could ever be caught up.
         return found + 1 if load / found >= 1 else found
 
     def recovery_s(self, plan: SystemPlan, interval_s: float, share: float) -> float:
@@ -167,6 +168,7 @@ class SizingProblem:
         under = slope * slope - 4 * part * busy * pause * time
         if slope <= 0 or under < 0:
             return None
+        # The smaller root from the product of both: the difference would lose its digits.
         longest = (slope + math.sqrt(under)) / (2 * part * busy)
         shortest = max(least, pause * time / (part * busy * longest))
         return (shortest, longest) if shortest <= longest else None
@@ -203,6 +205,7 @@ class SizingProblem:
     def standing_s(self, plan: SystemPlan) -> float:
         """Return the mean time [s] from too many hosts down to few enough: a passage time of the Markov chain."""
         crews = plan.crews or plan.hosts
+        # From `down` to one less: a repair, or first a failure, a passage back, and another try.
         passage = 0.0
         for down in range(plan.hosts, self.spare(plan), -1):
             repair = min(down, crews) / self.mttr_s

@@ -1,21 +1,21 @@
-"""Sticky placement: bounds, from above and from below, of how often a system is not there whose units stay put.
+"""Sticky placement: upper and lower bounds of the unavailability of a system whose units stay where they are.
 
-State of the chain: where the units are (`placements`), and B, how much work is behind [hosts x s]. With c units on a
-host its load lies between what the c lightest and the c heaviest units take, rho <= load * most(c). Where a host with c
+State of the chain: the placement of the units (`placements`), and the backlog B [hosts x s]. The load of a host with c
+units lies between that of the c lightest and that of the c heaviest units, rho <= load * most(c). When a host with c
 units fails
 
     B rises by rho (L + D), L = T / 2 + C rolled back and D not worked on, and by (u - rho_max) (D + S), which pass
-    B falls by u - rho_max a second, rho_max the bound of the fullest host: all that is behind may be there
+    B falls by u - rho_max a second, rho_max the bound of the fullest host: the whole backlog may be there
     B rises by the sum of rho - u over hosts that are too full (rho >= u), until a failure moves units again
 
-with S until the queues of all hosts have been empty once, u = 1 - pause / T. A host that is behind works at full speed,
-so that a failure then rolls back up to u L. The system is there where B = 0 and no host is fuller than `utilisation`. B
-lives on levels, between which jumps are divided so that their mean is kept: drains take as long as they do on average.
-So loads are the heaviest possible, and what several hosts work off at a time is taken to be on one after the other.
+with S until the queues of all hosts have been empty once, u = 1 - pause / T. A host with a backlog works at full speed,
+so that a failure then rolls back up to u L. The system serves if B = 0 and no host is fuller than `utilisation`. B has
+discrete levels; a jump between two of them is divided so that its mean is kept, and drains take their mean time. This
+is an upper bound: loads are the heaviest possible, and hosts that catch up in parallel count one after the other.
 
-From below: each failure of a host that has units takes D, and what the c lightest units have behind, worked off by all
-hosts that have units together; a later failure begins that anew; where even the mean of these hosts is too full nothing
-is worked off.
+The lower bound: each failure of a host with units takes D, and then all hosts with units together catch up with the
+backlog of the c lightest units; a later failure restarts that. If even the mean load of these hosts is too large, the
+backlog never shrinks.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from models.checked_arrays import FloatArray, IntArray
 from models.planning.sizing.placements import Failure, Placements, Shares, law_from, placements
 from models.planning.sizing.problem import SizingProblem, SystemPlan
 
-_RATIO = 1.5  # of levels of work that is behind
-_LONG = 12  # so many mean times to failure work may pile up
+_RATIO = 1.5  # between levels of the backlog
+_LONG = 12  # mean times to failure for which a backlog may grow
 _ROUNDING = 1 + 1e-9
 
 
@@ -82,6 +82,7 @@ class StickyPlacement:
         free = left - self.fullest(state)
         if free > 0:
             return free
+        # Too full: the k fullest hosts together get more work than they can do, for the worst k.
         together = np.cumsum(counts)
         over = load * self.shares.most[together] - left * np.arange(1, len(counts) + 1)
         return -max(float(over.max()), 1e-12)
@@ -105,7 +106,7 @@ class StickyPlacement:
         assert units is not None
         down, back = problem.down_s, interval_s / 2 + problem.complete_s
         left, own = self.left(interval_s), self.load * float(self.shares.most[one.units])
-        waits = self.load if units.steps > 1 else own  # what is downstream of the units has nothing to do
+        waits = self.load if units.steps > 1 else own  # operators downstream of the units have nothing to do
         passes = max(0.0, self.drain(one.then, left)) * (down + self.settle_s(one.then, left))
         return (max(own, left) if late else own) * back + waits * down + passes
 
@@ -176,7 +177,8 @@ class StickyPlacement:
         left = self.left(longest_s)
         back = shortest_s / 2 + self.problem.complete_s + self.problem.down_s
         frees = [self._free_hosts(state, left) for state in range(len(self.states.counts))]
-        fewest: dict[int, int] = {}  # units of a failure by which the state is entered
+        # The lightest failure that leads to a state: a lower bound must not assume a heavier one.
+        fewest: dict[int, int] = {}
         for failures in self.states.failures:
             for one in failures:
                 if one.units:
@@ -231,7 +233,7 @@ def at_most(sticky: StickyPlacement, interval_s: float) -> NotThereAtMost:
     left = sticky.left(interval_s)
     drains = [sticky.drain(state, left) for state in range(len(sticky.law))]
     if not any(drain > 0 and chance > 0 for drain, chance in zip(drains, sticky.law, strict=True)):
-        return NotThereAtMost(1.0, 0.0)  # what is behind once is behind for ever
+        return NotThereAtMost(1.0, 0.0)  # a backlog never shrinks
     chances = _level_law(sticky, interval_s, drains, _levels(sticky, interval_s, drains))
     full = [drains[state] <= 0 or sticky.too_full(state) for state in range(len(drains))]
     behind = chances[:, 1:].sum(axis=1)
@@ -297,6 +299,7 @@ def _jumps(
     first, later = (sticky.behind_after(one, interval_s, late=late) for late in (False, True))
     target = np.minimum(levels + np.where(at == 0, first, later), levels[-1])
     above = np.clip(np.searchsorted(levels, target), 1, len(levels) - 1)
+    # Divided between the two levels around the target, so that the mean jump is exact.
     part = (target - levels[above - 1]) / (levels[above] - levels[above - 1])
     yield at, above, part
     yield at, above - 1, 1 - part
