@@ -46,6 +46,7 @@ class CheckedArrays:
             return None
         if not (single and array.dtype == np.float32):
             array = array.astype(np.float64, copy=False)
+        # A mask of the size of the array is made only if there is a fault to point at.
         if not _within(array, most):
             bad = ~(np.abs(array) <= most)
             self._element(path, array, bad, f"must be a finite number of magnitude at most {display.number(most, 6)}")

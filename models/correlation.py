@@ -41,6 +41,7 @@ def _exact_covariance(rows: Array) -> FloatArray | None:
     largest = int(max(abs(int(rows.min())), abs(int(rows.max()))))
     if largest * largest * bins >= _EXACT_FLOAT or 2 * (largest * bins) ** 2 >= _EXACT_INT:
         return None
+    # As floats, since matrix products of floats use BLAS; threads may sum in any order, as no sum is rounded.
     values = rows.astype(np.float64)
     products = (values @ values.T).astype(np.int64)  # exact: every partial sum stays below 2^53
     sums = rows.sum(axis=1, dtype=np.int64)

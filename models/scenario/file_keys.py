@@ -1,4 +1,4 @@
-"""Which keys a file may have where, and their types: read off the descriptions for hints and reference."""
+"""Keys that a file may have at each path, and their types: taken from the descriptions, for hints and reference."""
 
 from __future__ import annotations
 
@@ -83,6 +83,7 @@ def _types_at(root: type[BaseModel], path: Sequence[str | int], labels: bool = F
     for step in path:
         models = models_in(here)
         entry = entry_of(here)
+        # `steps` or `ramp` behind `rate` is a label of the union and a key of the table: as a label it comes first.
         if labels and after_rate and step in _RATE_KEYS:
             here = Union[tuple(m for m in models if step in fields_of(m)) or (here,)]  # noqa: UP007
             after_rate = False

@@ -111,7 +111,7 @@ def _on_every_path(scenario: Scenario) -> tuple[str, ...]:
 
 
 class _Job:
-    """Who can still be reached from the sources: tasks of an operator are the bits of a whole number."""
+    """Tasks that are reached from the sources without dead hosts; those of an operator are bits of a whole number."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.operators = scenario.operators
@@ -138,6 +138,7 @@ class _Job:
         reached: dict[str, int] = {}
         for name in self.order:
             operator = self.operators[name]
+            # -1 has all bits: every task. By forward task k reaches task k alone, otherwise one task reaches all.
             comes = -1 if operator.kind == "source" else 0
             for upstream, partitioning in operator.inputs.items():
                 comes |= reached[upstream] if partitioning == "forward" else -(reached[upstream] > 0)
@@ -148,6 +149,7 @@ class _Job:
 
     def _lost(self, dead: Collection[str]) -> dict[str, int]:
         """Return operator -> tasks with an instance on a dead host; of more hosts than last time only these are new."""
+        # Searches add hosts one by one, so most questions extend the last one.
         before, lost = self._last
         if not before <= set(dead):
             before, lost = frozenset(), dict.fromkeys(self.order, 0)
@@ -211,6 +213,7 @@ def _hosts_on_every_path(job: _Job, operators: Sequence[str]) -> tuple[str, ...]
     found = []
     while left:
         host = left.pop(0)
+        # A path around this host clears all hosts that are not on it, too.
         around = job.path([host])
         if around is None:
             found.append(host)
@@ -241,6 +244,7 @@ def _least_hosts(job: _Job, operators: Sequence[str]) -> tuple[tuple[str, ...], 
         least = max(least, len(found))
         if least >= len(best) or len(best) > _MOST_HOSTS:
             break
+        # A cut hits every path, so a least set that hits some paths bounds a least cut from below.
         hit = _hitting(paths, _all_in_order(job))
         if hit is None:
             break
@@ -263,6 +267,7 @@ def _hitting(sets: Sequence[frozenset[str]], order: Mapping[str, int]) -> tuple[
     def search(left: list[frozenset[str]], chosen: tuple[str, ...]) -> None:
         nonlocal tried, best
         tried += 1
+        # Branch and bound: disjoint sets need a host each, so this many more at least.
         disjoint: list[frozenset[str]] = []
         for one in left:
             if all(one.isdisjoint(other) for other in disjoint):
@@ -272,6 +277,7 @@ def _hitting(sets: Sequence[frozenset[str]], order: Mapping[str, int]) -> tuple[
         if not left:
             best = chosen
             return
+        # One of its hosts has to be chosen; the smallest set has the fewest branches.
         smallest = min(left, key=len)
         for host in sorted(smallest, key=lambda one: (-sum(one in other for other in left), order[one])):
             search([one for one in left if host not in one], (*chosen, host))
