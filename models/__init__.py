@@ -1,1 +1,1 @@
-"""What exists, and closed formulas about it: no clock, no file, no random draw."""
+"""Descriptions, problems and records as frozen values, and closed formulas: no clock, file or random draw."""

@@ -1,4 +1,4 @@
-"""Turning what a user gave into read-only arrays, with all faults collected instead of the first raised."""
+"""Conversion of user input into read-only arrays; all faults are collected, instead of raising the first."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CheckedArrays:
         most: float = LARGEST,
         single: bool = False,
     ) -> FloatArray | None:
-        """The value as read-only float64 array of one of `shapes` (None = any length); None with a fault.
+        """Return the value as read-only float64 array of one of `shapes` (None = any length); None with a fault.
 
         `most`: the largest magnitude. `single`: float32 stays float32.
         """
@@ -46,6 +46,7 @@ class CheckedArrays:
             return None
         if not (single and array.dtype == np.float32):
             array = array.astype(np.float64, copy=False)
+        # A mask of the size of the array is made only if there is a fault to point at.
         if not _within(array, most):
             bad = ~(np.abs(array) <= most)
             self._element(path, array, bad, f"must be a finite number of magnitude at most {display.number(most, 6)}")
@@ -58,7 +59,7 @@ class CheckedArrays:
     def indices(
         self, path: str, value: Any, shape: tuple[int | None, ...], limits: tuple[int | None, ...]
     ) -> IntArray | None:
-        """The value as read-only int64 array, column k in 0 .. limits[k] - 1 (None = unchecked)."""
+        """Return the value as read-only int64 array, column k in 0 .. limits[k] - 1 (None = unchecked)."""
         if _length(value) == 0:
             if shape[0]:
                 self.add(path, NO_VALUE, f"must have shape {shown(shape)}, is empty")
@@ -99,7 +100,7 @@ class CheckedArrays:
             self.add(path, NO_VALUE, f"must hold numbers, not {array.dtype}")
             return None
         if array.dtype.kind == "f" and array.dtype.itemsize > _DOUBLE_BYTES:
-            with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused
+            with np.errstate(over="ignore"):  # too large values become infinite, and are refused
                 return array.astype(np.float64)
         return array
 
@@ -124,14 +125,14 @@ class CheckedArrays:
 
 
 def _within(array: npt.NDArray[Any], most: float) -> bool:
-    """True when all magnitudes are at most `most`, no NaN; needs no second array."""
+    """Return True when all magnitudes are at most `most`, no NaN; needs no second array."""
     if not array.size:
         return True
     return float(array.max()) <= most and float(array.min()) >= -most
 
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array itself when it is read-only and contiguous already, else a read-only copy."""
+    """Return the array itself when it is read-only and contiguous already, else a read-only copy."""
     if array.flags.writeable or not array.flags.c_contiguous:
         array = array.copy(order="C")
         array.setflags(write=False)
@@ -139,7 +140,7 @@ def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def shown(shape: tuple[int | None, ...]) -> str:
-    """The shape as text, with n for a free length: (3, n)."""
+    """Return the shape as text, with n for a free length: (3, n)."""
     return (
         "(" + ", ".join("n" if size is None else str(size) for size in shape) + ("," if len(shape) == 1 else "") + ")"
     )

@@ -17,7 +17,7 @@ _EXACT_INT = 2**62
 
 
 def pearson(rows: Array) -> FloatArray:
-    """The correlation matrix (n, n) of `rows` (n, bins): symmetric, within [-1, 1].
+    """Return the correlation matrix (n, n) of `rows` (n, bins): symmetric, within [-1, 1].
 
     A constant series correlates with nothing: its row and column are 0, its diagonal too; every other
     diagonal entry is exactly 1. Sums of whole numbers are formed exactly where they fit, so that neither the
@@ -36,11 +36,12 @@ def pearson(rows: Array) -> FloatArray:
 
 
 def _exact_covariance(rows: Array) -> FloatArray | None:
-    """bins^2 times the covariance from whole numbers, or None where they would not fit."""
+    """Return bins^2 times the covariance from whole numbers, or None where they would not fit."""
     bins = rows.shape[1]
     largest = int(max(abs(int(rows.min())), abs(int(rows.max()))))
     if largest * largest * bins >= _EXACT_FLOAT or 2 * (largest * bins) ** 2 >= _EXACT_INT:
         return None
+    # As floats, since matrix products of floats use BLAS; threads may sum in any order, as no sum is rounded.
     values = rows.astype(np.float64)
     products = (values @ values.T).astype(np.int64)  # exact: every partial sum stays below 2^53
     sums = rows.sum(axis=1, dtype=np.int64)

@@ -25,7 +25,7 @@ class Deterministic(Description):
 
     @property
     def scv(self) -> float:
-        """Squared coefficient of variation: variance over squared mean."""
+        """Return the squared coefficient of variation: variance over squared mean."""
         return 0.0
 
 

@@ -37,7 +37,7 @@ class LazyHint:
 
 @dataclass(frozen=True)
 class InputFault:
-    """One thing that is wrong with what the user gave: where, what, which rule it breaks, what to do."""
+    """One fault of the user's input: where, the value, the rule that it breaks, and a hint."""
 
     path: str
     value: object
@@ -70,7 +70,7 @@ class InputError(ValueError):
 
     @classmethod
     def at(cls, path: str, value: object, rule: str, hint: str = "") -> InputError:
-        """The error with one fault."""
+        """Return the error with one fault."""
         return cls(InputFault(path, value, rule, hint))
 
 
@@ -84,7 +84,7 @@ class WorkerLost(RuntimeError):
 
 @contextmanager
 def named(path: str) -> Iterator[None]:
-    """Faults of what is read inside stand under the `path` of the key that names the file."""
+    """Prefix faults raised inside with `path`, the key that names the file."""
     try:
         yield
     except InputError as error:

@@ -1,4 +1,4 @@
-"""What is asked of graphs in more than one place."""
+"""Questions about graphs that more than one package asks."""
 
 from __future__ import annotations
 

@@ -12,12 +12,12 @@ from models.scenario.scenario import Scenario
 
 
 def scenario_schema() -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of a scenario file's tables; defaults of quantities carry their units."""
+    """Return the JSON schema (draft 2020-12) of a scenario file's tables; defaults of quantities carry their units."""
     return schema_of(Scenario)
 
 
 def schema_of(root: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of the tables of a file that `root` describes."""
+    """Return the JSON schema of the tables of a file that `root` describes."""
     schema = root.model_json_schema(by_alias=True)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     for model in descriptions(root):
@@ -31,7 +31,7 @@ def schema_of(root: type[BaseModel]) -> dict[str, Any]:
 
 
 def descriptions(root: type[BaseModel] = Scenario) -> list[type[BaseModel]]:
-    """Every description that a scenario, or another root, is made of, the root first."""
+    """Return every description that a scenario, or another root, is made of, the root first."""
     found: list[type[BaseModel]] = [root]
     for model in found:
         for field in fields_of(model).values():

@@ -39,6 +39,7 @@ class FrozenMap(dict[str, V]):
     update = pop = popitem = clear = setdefault = _refuse
     __ior__ = _refuse
 
+    # dict's own way would restore items by __setitem__, which is refused: workers are sent pickled descriptions.
     def __reduce__(self) -> tuple[type, tuple[dict[str, V]]]:
         return FrozenMap, (dict(self),)
 
@@ -47,7 +48,7 @@ class FrozenMap(dict[str, V]):
 
 
 def frozen(value: Any) -> Any:
-    """The value with read-only maps and tuples in place of dicts and lists, all the way down."""
+    """Return the value with read-only maps and tuples in place of dicts and lists, all the way down."""
     if isinstance(value, Mapping):
         return FrozenMap({key: frozen(one) for key, one in value.items()})
     return tuple(frozen(one) for one in value) if isinstance(value, (list, tuple)) else value
@@ -95,6 +96,7 @@ def _quantity(dimension: str, rule: str, accepts: Callable[[float], bool]) -> An
     example = units.example(dimension)
 
     def read(value: object, info: ValidationInfo) -> object:
+        # In code a number is in SI units. In a file it must carry its unit: nobody can tell seconds from milliseconds.
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if is_number and not (info.context or {}).get("units"):
             return value

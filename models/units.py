@@ -62,7 +62,7 @@ class UnitError(ValueError):
 
 
 def parse(text: object, dimension: str) -> float:
-    """The quantity as a number in the unit of `dimension` ("s", "B", "B/s", "1/s", "USD/s").
+    """Return the quantity as a number in the unit of `dimension` ("s", "B", "B/s", "1/s", "USD/s").
 
     Raises UnitError for a bare number, an unknown or refused unit, another dimension, a value not finite, or lost
     next to zero.
@@ -81,6 +81,7 @@ def parse(text: object, dimension: str) -> float:
     found = _PLAIN.match(text)
     if not found or not found[2]:
         raise UnitError("must be one number followed by one unit", hint)
+    # Units of the table first: a file that has no others never loads pint.
     factor = factors.get(found[2]) or _factor_by_pint(found[2], unit, hint)
     value = _scaled(float(found[1]), factor)
     if not math.isfinite(value):
@@ -115,7 +116,8 @@ def _factor_by_pint(unit_text: str, unit: str, hint: str) -> float:
 
 
 def _scaled(number: float, factor: float) -> float:
-    """number * factor, by a whole inverse where there is one: 0.4 ms is 0.0004 s and not 0.0004000000001."""
+    """Return number * factor, by a whole inverse where there is one: 0.4 ms is 0.0004 s and not 0.0004000000001."""
+    # Division by a whole number rounds once, multiplication by an inexact factor twice.
     inverse = 1 / factor
     whole = round(inverse)
     if whole > 1 and math.isclose(inverse, whole, rel_tol=1e-12):
@@ -135,7 +137,7 @@ def _registry() -> pint.UnitRegistry:  # type: ignore[type-arg]
 
 
 def show(value: float, dimension: str) -> str:
-    """The quantity as text in the largest unit that reads exactly, so that `parse(show(x)) == x`.
+    """Return the quantity as text in the largest unit that reads exactly, so that `parse(show(x)) == x`.
 
     Bytes are in the unit that takes the fewest characters: GB or GiB, whichever somebody wrote.
 
@@ -194,7 +196,7 @@ def _reads_as(text: str, dimension: str, value: float) -> bool:
 
 
 def _short(number: float, unit: str) -> bool:
-    """Whether a fraction reads well: 0.4 ms and 0.12 USD/h do, 0.5 h and 0.1 kB do not."""
+    """Return whether a fraction reads well: 0.4 ms and 0.12 USD/h do, 0.5 h and 0.1 kB do not."""
     if unit == "USD/h":
         return abs(number) >= 0.001
     return unit in ("s", "ms") and abs(number) >= 0.1 and len(_digits(number, 6)) <= 4
@@ -205,10 +207,10 @@ def _base_unit(dimension: str) -> str:
 
 
 def example(dimension: str) -> str:
-    """A quantity of that dimension, for hints and for the reference."""
+    """Return a quantity of that dimension, for hints and for the reference."""
     return _DIMENSIONS[dimension][2]
 
 
 def to_ns(seconds: float) -> int:
-    """Whole nanoseconds nearest to `seconds`, ties to even."""
+    """Return the whole nanoseconds nearest to `seconds`, ties to even."""
     return round(seconds * _NS)

@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from models import display
 from models.errors import NO_VALUE, InputFault, LazyHint
+from models.scenario.file_keys import children_at, example_at
 
 _SCALAR_BRANCH = {"literal_error", "int_type", "int_from_float", "string_type"}
 _TABLE_BRANCH = {"model_type", "model_attributes_type", "dict_type", "mapping_type"}
@@ -26,7 +27,7 @@ Step = str | int
 
 
 def path_text(steps: Iterable[Step]) -> str:
-    """The path as messages show it: dots between keys, numbers in brackets, odd keys in quotes.
+    """Return the path as messages show it: dots between keys, numbers in brackets, odd keys in quotes.
 
     >>> path_text(("sweep", "a.b", 1))
     'sweep."a.b"[1]'
@@ -47,7 +48,7 @@ def _key_text(key: str) -> str:
 
 
 def nearest(key: str, known: Iterable[str]) -> str:
-    """A hint that names the known key nearest to `key`, or the few that exist; "" when there is none."""
+    """Return a hint that names the known key nearest to `key`, or the few that exist; "" when there is none."""
     names = list(known)
     close = similar(key, names)
     if not close and 0 < len(names) <= 12:
@@ -86,10 +87,11 @@ def _alike(one: str, other: str) -> int:
 
 
 def faults_of(errors: Sequence[ErrorDetails], raw: object, root: type[BaseModel]) -> list[InputFault]:
-    """One fault for each key that pydantic complains about, in the order of its errors.
+    """Return one fault for each key that pydantic complains about, in the order of its errors.
 
     `raw` is what was validated; `root` its model, for the names of the keys that were possible.
     """
+    # pydantic reports an error for each branch of a union: they belong to one key, and one of them is what was meant.
     by_path: dict[tuple[Step, ...], list[ErrorDetails]] = {}
     for error in errors:
         by_path.setdefault(tuple(_file_path(error, raw)), []).append(error)
@@ -103,7 +105,7 @@ def faults_of(errors: Sequence[ErrorDetails], raw: object, root: type[BaseModel]
 
 
 def _file_path(error: ErrorDetails, raw: object) -> Iterator[Step]:
-    """The error's place without the labels that pydantic puts in for branches of unions."""
+    """Yield the error's place without the labels that pydantic puts in for branches of unions."""
     here, loc = raw, error["loc"]
     after_rate = False
     for index, step in enumerate(loc):
@@ -137,7 +139,7 @@ def _value_at(raw: object, path: Iterable[Step]) -> object:
 
 
 def _without_other_branches(found: list[ErrorDetails], value: object, deeper: bool) -> list[ErrorDetails]:
-    """The errors of the branch that was meant: a table's when a table was written, else the plain value's."""
+    """Return the errors of the branch that was meant: a table's when a table was written, else the plain value's."""
     if deeper:  # a list counts as too short when its entries are wrong: they are reported themselves
         found = [error for error in found if error["type"] != "too_short"]
     meant = _TABLE_BRANCH if not isinstance(value, Mapping) else _SCALAR_BRANCH
@@ -194,7 +196,7 @@ def _either(choices: Sequence[str]) -> str:
 
 
 def _rule(kind: str, context: Mapping[str, Any]) -> tuple[str, str]:
-    """The rule that was broken, in plain words, and a hint."""
+    """Return the rule that was broken, in plain words, and a hint."""
     if kind in ("unit", "range"):
         return str(context["rule"]), str(context.get("hint", ""))
     if kind == "rate":
@@ -244,14 +246,10 @@ _WORDS = {
 
 
 def known_keys(root: type[BaseModel], loc: Sequence[Step]) -> list[str]:
-    """The keys that a table at the parent of `loc` may have; empty when that cannot be told.
+    """Return the keys that a table at the parent of `loc` may have; empty when that cannot be told.
 
     `loc` is pydantic's, with the labels of union branches: they say which description was meant.
     """
-    from models.scenario.file_keys import (  # noqa: PLC0415 - keys reads the same models as this module words about
-        children_at,
-    )
-
     return children_at(root, loc[:-1], labels=True)
 
 
@@ -260,7 +258,5 @@ def _known_key_hint(root: type[BaseModel], path: tuple[Step, ...], loc: Sequence
 
 
 def _example_of(root: type[BaseModel], path: tuple[Step, ...]) -> str:
-    from models.scenario.file_keys import example_at  # noqa: PLC0415
-
     example = example_at(root, path)
     return f'write it as in {path[-1]} = "{example}"' if example else ""

@@ -76,9 +76,9 @@ class ArrivalStream:
                 return block
 
     def fill(self, arrivals: np.ndarray) -> int:
-        """Write the next arrivals into the first of the records (n,), n at least `block`; how many, 0 after the last.
+        """Write the next arrivals into the first records (n,), n at least `block`; return how many, 0 after the last.
 
-        In place of the blocks of the iterator: of one stream either these or those.
+        Use this or the iterator for a stream, not both: they share its state.
         """
         if self._drawn is None:
             times_ns, keys = next(self, (_NONE, _NONE))
@@ -114,7 +114,7 @@ class ArrivalStream:
         times_ns = arrival_times(counts, *self._inverse)
         inside = int(np.searchsorted(times_ns, self._end_ns))  # they never fall
         times_ns = times_ns[:inside]
-        # Not read off the rounded times: a rounded arrival may stand on the edge of a bin that has no keys.
+        # Not computed from the rounded times: a rounded arrival may be at the edge of a bin that has no keys.
         bins = self._curve.segments(counts)[:inside] if self._by_bin else times_ns
         return times_ns, self._key_of(bins, self._key_rng.random(times_ns.size))
 
@@ -155,7 +155,7 @@ class ArrivalStream:
         rng = generator(*self._seed, "arrivals")
         if not self._even:
             for _ in _renewal_points(gap_sampler(self._workload, rng), self._total / self._tasks, size):
-                pass  # only to bring the generator to where the batches begin
+                pass  # advance the generator to the first batch
         return lambda count: rng.geometric(1 / batch.mean, count)
 
 
@@ -177,6 +177,7 @@ def _renewal_points(gaps: Draw, until: float, size: int) -> Iterator[np.ndarray]
         base, carry = last, 0.0
         for begin in range(0, drawn, size):
             points = gaps(min(size, drawn - begin))
+            # Sums of floats depend on their order: carry the running sum into the next block, as one cumsum would.
             points[0] += carry
             np.cumsum(points, out=points)
             carry = float(points[-1])

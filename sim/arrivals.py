@@ -100,6 +100,7 @@ def draw_arrivals(
         points = np.arange(task + 1, total * (1 + 1e-12) + 1e-9, parallelism)
     else:
         points = parallelism * _renewal_points(gap_sampler(workload, rng), total / parallelism)
+    # Rounding may put the last point beyond the total, where the inverse is not defined.
     counts = np.minimum(points * mean_batch, curve.cumulative()[-1])
     if isinstance(workload.batch, BatchSize):
         counts = np.repeat(counts, rng.geometric(1 / workload.batch.mean, counts.size))
@@ -107,7 +108,7 @@ def draw_arrivals(
         counts = np.repeat(counts, workload.batch)
     times_ns = np.maximum(np.rint(curve.inverse(counts) * _NS).astype(np.int64), 1)
     inside = times_ns < round(scenario.duration_s * _NS)
-    # Not read off the rounded times: a rounded arrival may stand on the edge of a bin that has no keys.
+    # Not computed from the rounded times: a rounded arrival may be at the edge of a bin that has no keys.
     bins = curve.segments(counts)[inside]
     keys = _keys(workload, bins, series, generator(scenario.seed, replication, source, task, "keys"))
     return times_ns[inside], keys
@@ -131,6 +132,8 @@ def gap_sampler(workload: SourceWorkload, rng: np.random.Generator) -> Callable[
 def _renewal_points(gaps: Callable[[int], np.ndarray], until: float) -> np.ndarray:
     """Return points of a renewal process in (0, until]: a first gap that is too small for a number gives none."""
     block = int(until + 6 * until**0.5) + 16
+    # One draw of six standard deviations above the mean is nearly always enough. Its size is a part of the result:
+    # another one would use other random numbers.
     points = np.cumsum(gaps(block))
     while points[-1] <= until:
         points = np.append(points, points[-1] + np.cumsum(gaps(block)))

@@ -42,7 +42,7 @@ class Timed(NamedTuple):
 
 
 class Statistic(NamedTuple):
-    """What a partition has done at all its tasks since the start of the run, and its size now (0 if not live)."""
+    """Counts of a partition since the start of the run, at all its tasks, and its size now (0 if not live)."""
 
     partition: int
     tuples: int  # that came for it from upstream, without those that were sent again
@@ -53,7 +53,7 @@ class Statistic(NamedTuple):
     state_bytes: int
 
     def since(self, before: Statistic) -> Statistic:
-        """What it has done since then."""
+        """Return the counts since then; the size of the state is that of now."""
         return Statistic(
             self.partition,
             self.tuples - before.tuples,
@@ -66,32 +66,32 @@ class Statistic(NamedTuple):
 
 
 class Listener(Protocol):
-    """What the plane tells the control plane, at the instant at which it happens and after the event or verb.
+    """Calls from the data plane to control, each at its instant and after the event or verb that caused it.
 
-    Each thing is told after the one before, with what the listener did about that; verbs inside do not tell more. The
-    plane is never asked for its next event: `advance` runs up to it, tells, and returns.
+    A call is made after the call before it and all that the listener did in it; verbs inside a call make none. The
+    plane is never asked for its next event: `advance` runs up to it, calls, and returns.
     """
 
     def work_done(self, token: int) -> None:
-        """The work that was given with this token is done; the core it held is free, but nothing has started on it."""
+        """Note that the work with this token is done; its core is free, but nothing has started on it."""
 
     def idle(self, task: int) -> None:
-        """A watched task has nothing to do: a service or work ended, or a replayed tuple, the last, was recognised.
+        """Note that a watched task has just become idle: a service or work ended, or the last replayed tuple.
 
-        All just now; that the work is done is told before.
+        `work_done` is called before it.
         """
 
     def message(self, token: int, task: int) -> None:
-        """A message has come to the task, or its turn has. The task starts nothing before this returns."""
+        """Note that a message has come to the task, or its turn has. The task starts nothing before this returns."""
 
     def aligned(self, token: int, task: int) -> None:
-        """The same for a barrier, which has come over all its channels."""
+        """Note the same for a barrier that has come over all its channels."""
 
     def stored(self, partition: int) -> None:
-        """The checkpoint of this partition that was announced is stored."""
+        """Note that the announced checkpoint of this partition is stored."""
 
     def checkpoint_host(self, partition: int) -> int:
-        """Who is to hold the checkpoint of this partition, whose planned checkpoint host cannot: a host, or NO_HOST."""
+        """Return a checkpoint host, or NO_HOST, for this partition, whose planned one cannot take the checkpoint."""
 
 
 @runtime_checkable
@@ -115,27 +115,28 @@ class Plane(Protocol):
         """
 
     def samples(self) -> Rows:
-        """A row of `samples` without its instant for each live task: (task, host, queue, busy_ns, buffered)."""
+        """Return a row of `samples` without its instant for each live task: (task, host, queue, busy_ns, buffered)."""
 
     def buffers(self) -> Rows:
-        """A row of `buffers` without its instant for each live task: (task, taken, unsent, blocked_ns)."""
+        """Return a row of `buffers` without its instant for each live task: (task, taken, unsent, blocked_ns)."""
 
     def links(self) -> Rows:
-        """A row of `links` without its instant for each host on whose link checkpoints have delayed a tuple so far:
-        (host, carried, delayed, delay_ns, longest_ns).
+        """Return a row of `links` without its instant for each host whose checkpoints have delayed a tuple so far.
+
+        A row is (host, carried, delayed, delay_ns, longest_ns).
         """
 
     def lag(self) -> Rows:
-        """(operator, tuples that arrived before now and are not emitted) for each source partition."""
+        """Return (operator, tuples that arrived before now and are not emitted) for each source partition."""
 
     def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
-        """(begin of the second, kind) -> (messages, bytes) of all that the plane sent."""
+        """Return (begin of the second, kind) -> (messages, bytes) of all that the plane sent."""
 
     def ledger(self) -> list[tuple[int, int, int, int]]:
-        """Rows (operator, expected, lost, duplicated), one for each operator but the sources."""
+        """Return the rows (operator, expected, lost, duplicated), one for each operator but the sources."""
 
     def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
-        """The tables visits, waiting, deliveries, dropped, checkpoints, cpu, as they are at the end of the run.
+        """Return the tables visits, waiting, deliveries, dropped, checkpoints, cpu, as they are at the end of the run.
 
         `cpu` may be left out where no host shares its cores evenly and no pace ever changed.
         """
@@ -146,9 +147,9 @@ class SharedCpuPlane(Plane, Protocol):
     """A plane whose hosts can lose a share of their CPU to others."""
 
     def speed(self, host: int, share: float) -> None:
-        """Others take this share of the host's CPU from now on, 0 <= share < 1, whether it is alive or not.
+        """Let others take this share of the host's CPU from now on, 0 <= share < 1, whether it is alive or not.
 
-        A service in progress goes on at the new pace. The share that it has already is no change.
+        A service in progress goes on at the new pace. A call with the current share has no effect.
         """
 
 
@@ -157,7 +158,7 @@ class CountingPlane(Plane, Protocol):
     """A plane that counts what each key group does."""
 
     def statistics(self) -> list[Statistic]:
-        """What each partition but those of sources has done so far, in order of their numbers, also where it is over.
+        """Return the counts of all partitions but those of sources, ended ones included, in order of their numbers.
 
         Counted only where `Scenario.counts_load`; else it raises ValueError.
         """
@@ -165,20 +166,20 @@ class CountingPlane(Plane, Protocol):
 
 @runtime_checkable
 class IdlePlane(Plane, Protocol):
-    """A plane that says when tasks have nothing to do, and when what is on its way to them has arrived."""
+    """A plane that says when tasks are idle, and when the tuples on their way to them have arrived."""
 
     def empty(self, task: int) -> bool:
-        """Whether nothing waits at the task and nothing is served."""
+        """Return whether nothing waits at the task and nothing is served."""
 
     def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
-        """When the last tuple that is under way to the task from tasks of these operators arrives.
+        """Return when the last tuple that is under way to the task from tasks of these operators arrives.
 
-        With `before` only of those that were sent when `sendings` was less. Not before that instant where links are
-        shared evenly: what is sent meanwhile can delay it.
+        With `before`, only tuples that were sent when `sendings` was less count. Where links are shared evenly the
+        instant is a lower bound: later messages can delay a tuple.
         """
 
     def sendings(self) -> int:
-        """A number that grows with whatever is sent."""
+        """Return a number that grows with every tuple and message that is sent."""
 
     def watch(self, tasks: Collection[int]) -> None:
         """Tell the listener from now on when one of exactly these tasks is idle."""
@@ -192,13 +193,13 @@ class CheckpointPlane(Plane, Protocol):
     """
 
     def checkpoint_host(self, partition: int) -> int | None:
-        """The host that holds the stored checkpoint, REMOTE, or None without one."""
+        """Return the host that holds the stored checkpoint, REMOTE, or None without one."""
 
     def checkpoint_bytes(self, partition: int) -> int:
-        """Size of all that a restore reads: state and kept outputs; 0 without a checkpoint."""
+        """Return the size of all that a restore reads: state and kept outputs; 0 without a checkpoint."""
 
     def fetch_ns(self, size_bytes: int) -> int:
-        """When so many bytes that are asked of the remote store now have arrived; holds its link."""
+        """Return when so many bytes that are asked of the remote store now have arrived; holds its link."""
 
     def checkpoint(self, partition: int, checkpoint_host: int) -> bool:
         """Take a checkpoint of the partition now, for a live host that is not its own, or REMOTE; whether it was taken.
@@ -210,21 +211,21 @@ class CheckpointPlane(Plane, Protocol):
         """Plan this host, or NO_HOST, for the checkpoints of the partition from now on, as the cluster says already."""
 
     def announce(self, partition: int) -> None:
-        """`Listener.stored` is told when the next checkpoint of the partition is stored."""
+        """Have `Listener.stored` called when the next checkpoint of the partition is stored."""
 
     def freeze(self, partition: int, frozen: bool) -> None:
-        """Whether no checkpoint of the partition is taken or stored any more, also none that is under way."""
+        """Stop taking and storing checkpoints of the partition, also one that is under way; False: allow them again."""
 
     def trim(self, partition: int, count: int) -> None:
-        """All that keep outputs for the partition forget, in order, those among its first `count` applied tuples."""
+        """Have all senders forget the outputs that are kept for the first `count` tuples that the partition applied."""
 
 
 @runtime_checkable
 class RecoverablePlane(CheckpointPlane, IdlePlane, Protocol):
-    """A plane on which hosts die, and what they had is restored elsewhere and replayed."""
+    """A plane on which hosts die, and their state is restored elsewhere and replayed to."""
 
     def crash(self, host: int) -> None:
-        """The host dies: its tasks with their queues and services, what it had not sent, the checkpoints it holds.
+        """Kill the host: its tasks with queues and services, its unsent outputs, and the checkpoints it holds.
 
         The cluster still says which tasks and partitions are there, and the host counts as dead already. The tuples
         that end here are among the rows of `dropped`: task by task (in service, front, queue), then what partitions
@@ -232,49 +233,49 @@ class RecoverablePlane(CheckpointPlane, IdlePlane, Protocol):
         """
 
     def add_task(self, task: int) -> None:
-        """A new, empty task, which the cluster knows already."""
+        """Start a new, empty task, which the cluster knows already."""
 
     def assign(self, partition: int, task: int) -> None:
-        """Tuples for the partition go to this task from now on, which holds them; a new incarnation begins.
+        """Send tuples for the partition to this task from now on, which holds them; a new incarnation begins.
 
         Replayed tuples are counted from zero.
         """
 
     def install(self, partition: int) -> int:
-        """The state of the stored checkpoint, or none, becomes that of the partition.
+        """Make the state of the stored checkpoint, or an empty one, that of the partition.
 
         Returns how many tuples are missing from it that upstream may have forgotten.
         """
 
     def open(self, partition: int) -> None:
-        """The partition is live: tuples for it are processed at their turn."""
+        """Make the partition live: tuples for it are processed at their turn."""
 
     def release(self, partition: int) -> None:
-        """What the partition held goes in front of the queue of its task, in order."""
+        """Put the tuples that the partition held in front of the queue of its task, in order."""
 
     def resume(self, partition: int) -> None:
-        """A source partition emits what arrived before now and waits, a timer for the instants before now."""
+        """Emit waiting tuples: of a source the arrivals before now, of a timer its instants before now."""
 
     def work(self, task: int, ns: int, token: int) -> None:
         """Occupy the task, which has a service, for a time, ahead of its queue; then `Listener.work_done`."""
 
     def replay(self, sender: int, receiver: int, turn: bool = False) -> tuple[int, int]:
-        """Send all that `sender` keeps for `receiver` again, as one message: (tuples, bytes).
+        """Send all that `sender` keeps for `receiver` again, as one message; return (tuples, bytes).
 
         The tuples come in front of the queue when it arrives, or with `turn` when its turn in the queue has come.
         """
 
     def senders(self, partition: int) -> list[int]:
-        """Partitions that keep outputs for this one, rising."""
+        """Return the partitions that keep outputs for this one, rising."""
 
     def receivers(self, partition: int) -> list[int]:
-        """Partitions that this one keeps outputs for, rising."""
+        """Return the partitions that this one keeps outputs for, rising."""
 
     def replayed(self, partition: int) -> tuple[int, int]:
-        """(replayed tuples that are not processed yet, when the last was processed or NEVER), since `assign`."""
+        """Return (replayed tuples that are not processed yet, when the last was processed or NEVER), since `assign`."""
 
     def stop_counting_replays(self, partition: int) -> tuple[int, int]:
-        """`replayed` of the partition now; from here on its replayed tuples are not counted."""
+        """Return `replayed` of the partition, and stop counting its replayed tuples."""
 
 
 @runtime_checkable
@@ -286,65 +287,65 @@ class InstancePlane(RecoverablePlane, Protocol):
     """
 
     def add_instance(self, instance: int, partition: int, task: int) -> None:
-        """One more instance of the partition's group, which the cluster knows already: not live, without a state.
+        """Add an instance of the partition's group, which the cluster knows already: not live, without a state.
 
-        It holds what arrives until `open` and `release`. Raises ValueError for a source, or where no host may fail.
+        It holds arriving tuples until `open` and `release`. Raises ValueError for a source, or where no host may fail.
         """
 
     def route(self, sender: int, partition: int, targets: Sequence[int]) -> None:
-        """Outputs of this task for the partition's group go to these instances (two at most) from now on.
+        """Send outputs of this task for the partition's group to these instances (two at most) from now on.
 
-        The owner gets them where none is named. What is under way goes where it was sent to; each output is kept for
-        those that it is sent to, under one id. Raises ValueError for more targets.
+        Without targets the owner gets them. Tuples under way keep their receiver; each output is kept, under one id,
+        for those to which it is sent. Raises ValueError for more targets.
         """
 
     def own(self, instance: int) -> None:
-        """The instance is the owner: it is sent what no table sends elsewhere, and checkpoints and ledger are its."""
+        """Make the instance the owner: it gets all that no route sends elsewhere, the checkpoints and the ledger."""
 
     def mute(self, partition: int, muted: bool) -> None:
-        """Whether the partition, as services end from now on, applies what comes and keeps outputs, but sends none."""
+        """Let the partition keep its outputs and send none, for services that end from now on; False: end that."""
 
     def copy_kept(self, sender: int, receiver: int, other: int) -> None:
-        """What the partition `sender` keeps for one instance it keeps for another one, too, behind what that has."""
+        """Have `sender` keep for `other` all that it keeps for `receiver`, behind what `other` has already."""
 
     def adopt(self, instance: int, partition: int) -> None:
-        """The stored checkpoint of the partition, if there is one, is that of a new instance, too, and its state.
+        """Give a new instance the stored checkpoint of the partition, if there is one, as checkpoint and state.
 
         Raises ValueError if the instance is live or has a state.
         """
 
     def hand_down(self, instance: int, successor: int) -> bool:
-        """The state of an instance becomes the stored checkpoint of another, held by its host; whether it did.
+        """Make the state of an instance the stored checkpoint of another, held by its host; return whether it did.
 
-        Not where the successor has taken a checkpoint of its own meanwhile.
+        It does not if the successor has taken a checkpoint of its own in the meantime.
         """
 
     def retire(self, partition: int) -> None:
-        """The instance is over: it keeps nothing, and what is on its way to it is dropped; its stored checkpoint stays.
+        """End the instance: it keeps nothing, tuples on their way to it are dropped, its stored checkpoint stays.
 
-        Nothing is kept for it any more but by senders that are down, which have to send it to the successor.
+        Only senders that are down still keep outputs for it, which they have to send to the successor.
         """
 
 
 @runtime_checkable
 class ActionPlane(Plane, Protocol):
-    """A plane on which protocols act: they pause tasks, hold tuples, send messages, and time what waits."""
+    """A plane on which protocols act: they pause tasks, hold tuples, send messages, and measure waits."""
 
     def pause(self, task: int, until_ns: int | None) -> None:
-        """The task starts nothing before that instant, or (None) before `unpause`; sources emit nothing.
+        """Let the task start nothing, and its sources emit nothing, before that instant, or (None) before `unpause`.
 
-        It ends after the services that end at that instant, and never shortens another pause. What is unsent where
-        queues have bounds is sent meanwhile.
+        The pause ends after the services that end at that instant, and never shortens another pause. Unsent outputs of
+        bounded queues are sent during it.
         """
 
     def unpause(self, task: int) -> None:
-        """The pause is over now; sources emit what arrived meanwhile."""
+        """End the pause now; sources emit what arrived during it."""
 
     def hold(self, task: int, partition: int | None, origin: int | None) -> None:
-        """Tuples for the partition from that task (None: all) go to a side list; asked at their turn, at no cost."""
+        """Put tuples for the partition from that task (None: all) on a side list, at their turn and at no cost."""
 
     def unhold(self, task: int, partition: int | None) -> None:
-        """End the rules for just this partition (None: all rules); what none holds any more goes in front, in order."""
+        """End the rules for this partition (None: all rules); tuples that no rule holds now go in front, in order."""
 
     def send(
         self,
@@ -356,20 +357,20 @@ class ActionPlane(Plane, Protocol):
         work_ns: int = 0,
         channels: int = 0,
     ) -> None:
-        """A message from task to task, or from CONTROL, behind all that left the sender for the receiver before.
+        """Send a message from task to task, or from CONTROL, behind all that left the sender for the receiver before.
 
-        It goes behind what the sender has not sent yet for want of room, and needs no room itself.
+        It goes behind the unsent outputs of the sender, and needs no room itself.
 
         It holds the link for its bytes and arrives as a tuple does; CONTROL sends with the latency alone, and its
         channel comes last. With `turn` it goes through the queue, and at its turn occupies the task for `work_ns`
         (nothing, where tasks have no service); then, or else as it arrives, the listener is told. With `channels` it is
-        a barrier: what comes behind it on its channel is held back until barriers of the same token have come over so
-        many channels; then one of them enters the queue, and behind it what was held back, in order of arrival.
-        A message is gone with its receiver, or if its sender dies before it has left.
+        a barrier: later items on its channel are held back until barriers of the same token have come over so many
+        channels; then one of them enters the queue, and behind it the items held back, in order of arrival.
+        A message is lost with its receiver, and if its sender dies before it has left.
         """
 
     def unalign(self, task: int) -> None:
-        """Forget the oldest barriers that wait at the task; what they held back arrives now."""
+        """Forget the oldest barriers that wait at the task; items that they held back arrive now."""
 
     def start_actions(self, actions: Sequence[Timed]) -> None:
         """Do these, given in order of time and after now, at their instants.
@@ -378,18 +379,18 @@ class ActionPlane(Plane, Protocol):
         """
 
     def measure(self, partition: int, from_ns: int) -> None:
-        """Time from now on what arrives at the partition from an instant on, from arrival to end of service.
+        """Measure, from arrival to end of service, each tuple that arrives at the partition from an instant on.
 
-        Not what is sent again, which was answered before, nor while the partition is muted. The longest is kept.
+        Replayed tuples, which were answered before, and those of a muted partition do not count. The longest is kept.
         """
 
     def measure_until_calm(self, partition: int) -> None:
-        """The measuring ends with the first tuple from now on that is served as it arrives."""
+        """End the measuring with the first tuple from now on that is served as it arrives."""
 
     def longest_ns(self, partition: int) -> int:
-        """The longest time that was measured for the partition since `measure`, or NEVER."""
+        """Return the longest time that was measured for the partition since `measure`, or NEVER."""
 
 
 @runtime_checkable
 class DataPlane(InstancePlane, ActionPlane, CountingPlane, SharedCpuPlane, Protocol):
-    """A plane that can do everything, which is what the managers of a run need together."""
+    """A plane with all verbs, as the managers of a run need together."""

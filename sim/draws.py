@@ -1,9 +1,8 @@
-"""Random numbers of a run: each is a function of what it is for, and never of the order of events.
+"""Random numbers of a run: each is a function of its purpose, never of the order of events.
 
-What belongs to a tuple (its service times, whether an operator lets it through) is a hash of seed,
-replication, purpose and tuple id: a replay reads the same numbers again, and another route does not change
-them. What belongs to a named entity (the arrivals of one source task, the failures of one host) has a
-generator of its own.
+Random numbers of a tuple (its service times, whether an operator lets it through) are hashes of seed, replication,
+purpose and tuple id: a replay reads the same numbers again, and another route does not change them. A named entity (the
+arrivals of one source task, the failures of one host) has a generator of its own.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def simulate(
 
 
 def prepare(scenario: Scenario, inputs: RunInputs | None, on_compile: Callable[[float], None] | None = None) -> None:
-    """Compile what a run needs at its beginning and keep it, so that other processes find it."""
+    """Compile the code that a run needs at its beginning and cache it for other processes."""
     plan = RunPlan.of(scenario, inputs or RunInputs(), 0)
     with _compilation(plan, on_compile):
         _control(plan, None).run(1)

@@ -138,7 +138,7 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
 
 
 def _mark_event_time(plans: list[OperatorPlan]) -> None:
-    """Note what is upstream of a window and what is downstream of one; inputs come first in `plans`."""
+    """Mark operators upstream of a window (`timed`) and downstream of one (not `reckoned`); inputs come first."""
     for plan in reversed(plans):
         plan.timed = plan.windows is not None or any(edge.down.timed for edge in plan.edges)
     for plan in plans:

@@ -1,4 +1,4 @@
-"""Two ways of recording what happens to tuples: every row, or histograms and exact sums of them.
+"""Two ways of recording tuples: every row, or histograms and exact sums of them.
 
 The engine hands over blocks of rows of 64-bit integers, in any order and of any size: visits (n, 5) operator, task,
 arrival_ns, start_ns, end_ns (NEVER if the service had not ended at the end of the run), and deliveries (n, 3)
@@ -40,10 +40,10 @@ class Recording(Protocol):
 
     @property
     def detail(self) -> Detail:
-        """Return how much is kept; it stands in the records."""
+        """Return the level of detail, which is noted in the records."""
 
     def check_end(self, until_ns: int) -> None:
-        """Raise ValueError if there is no room for what happens up to an instant."""
+        """Raise ValueError if there is no room for the events up to an instant."""
 
     def add_visits(self, block: np.ndarray) -> None:
         """Add services that began, each once; raise ValueError for a row that cannot be."""
@@ -191,6 +191,7 @@ class HistogramRecording:
     def add_deliveries(self, block: np.ndarray) -> None:
         """Add the rows to the sums and histograms of their sinks."""
         rows = _rows(block, _DELIVERY)
+        # The kernel stops where it needs another page, and goes on from there: it cannot allocate one.
         done = 0
         while done < len(rows):
             done, wrong = histograms.bin_deliveries(

@@ -1,4 +1,4 @@
-"""Windows of event time as whole numbers: which of them a tuple is in, when one ends, what can still come out."""
+"""Windows of event time as whole numbers: the windows of a tuple, when one ends, and which outputs may follow."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ class Windows:
         return window * self.slide_ns + self.length_ns
 
     def held_ns(self, watermark_ns: int) -> int:
-        """Return the watermark behind the operator: what it can still emit is of windows that end after its own."""
+        """Return the watermark behind the operator: it can only emit results of windows that end later."""
         return min(watermark_ns, self.first(watermark_ns) * self.slide_ns)

@@ -1,7 +1,7 @@
-"""What a file of `holdfast fleet` says: hosts and how they fail, operators, queries, sources, and a manager.
+"""Schema of a file of `holdfast fleet`: hosts and how they fail, operators, queries, sources, and a manager.
 
-Keys that an availability file has too mean the same. Shapes are checked when the value is made; `models.fleet.rules`
-checks how names refer to each other and which keys fit together.
+Keys that an availability file also has mean the same there. Shapes are checked when the value is made;
+`models.fleet.rules` checks how names refer to each other and which keys fit together.
 """
 
 from __future__ import annotations
@@ -119,12 +119,12 @@ class Times(Description):
 
     @property
     def mean_up_s(self) -> float | None:
-        """Mean up time."""
+        """Return the mean up time."""
         return self.mttf_s if self.up is None else self.up.mean_s
 
     @property
     def mean_down_s(self) -> float | None:
-        """Mean time of a repair."""
+        """Return the mean time of a repair."""
         return self.mttr_s if self.down is None else self.down.mean_s
 
 
@@ -237,35 +237,35 @@ class Fleet(Description):
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """The hosts in the order of the file."""
+        """Return the hosts in the order of the file."""
         return tuple(self.hosts)
 
     def host(self, name: str) -> Host:
-        """What the file says of a host."""
+        """Return the entry of a host; the defaults if it has none."""
         return self.hosts[name] if isinstance(self.hosts, Mapping) else Host()
 
     def price_of(self, name: str) -> float | None:
-        """What a host costs while it is in use [USD/s]; None where nothing says."""
+        """Return the price of a host while it is in use [USD/s]; None if the file has none."""
         own = self.host(name).price_per_s
         return self.price_per_s if own is None else own
 
     def operator(self, name: str) -> Operator:
-        """What the file says of an operator."""
+        """Return the entry of an operator; a plain list of hosts becomes one."""
         found = self.operators[name]
         return found if isinstance(found, Operator) else Operator(hosts=found)
 
     def query(self, name: str) -> Query:
-        """What the file says of a query."""
+        """Return the entry of a query; a plain list of operators becomes one."""
         found = self.queries[name]
         return found if isinstance(found, Query) else Query(operators=found)
 
     @property
     def has_downtimes(self) -> bool:
-        """Whether what happens to hosts is given."""
+        """Return whether recorded downtimes of hosts are given."""
         return bool(self.downtimes) or self.log is not None
 
     @property
     def is_static(self) -> bool:
-        """Whether nothing changes but hosts: no manager, and all queries are there from the beginning to the end."""
+        """Return whether only hosts change: no manager, and all queries stay from the beginning to the end."""
         stays = all(self.query(name).arrives_s == 0 and self.query(name).leaves_s is None for name in self.queries)
         return self.manager is None and self.churn is None and stays

@@ -13,7 +13,7 @@ from models.validation_messages import nearest_if_shown, path_text
 
 
 def with_query_set(fleet: Fleet, table: OperatorTable, rates: FloatArray) -> Fleet:
-    """The description with the operators, queries and streams of the table; what it says of them itself goes before.
+    """Return the description with operators, queries and streams of the table; its own entries take precedence.
 
     Raises InputError for tables about operators and queries that there are not, and for what the query set decides.
     """

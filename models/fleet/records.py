@@ -1,4 +1,4 @@
-"""What a run of hosts, instances and queries emits: rows with units, no statistic."""
+"""Tables that a fleet run emits about hosts, instances and queries: rows with units, no statistic."""
 
 from __future__ import annotations
 

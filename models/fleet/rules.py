@@ -20,7 +20,7 @@ _MOST_EVENTS = 2e7
 
 
 def fleet_from(raw: object, *, from_file: bool = True) -> Fleet:
-    """The description that the tables hold; raises InputError with all faults of shape, or all of references."""
+    """Return the description that the tables hold; raises InputError with all faults of shape, or all of references."""
     found = shaped_from(raw, from_file=from_file)
     if found.query_set is not None:
         raise InputError.at("query_set", found.query_set, "is a file: read what names it from its own file")
@@ -29,7 +29,7 @@ def fleet_from(raw: object, *, from_file: bool = True) -> Fleet:
 
 
 def shaped_from(raw: object, *, from_file: bool = True) -> Fleet:
-    """The description, of which only the shapes are checked; raises InputError with all faults of these."""
+    """Return the description, of which only the shapes are checked; raises InputError with all faults of these."""
     if not isinstance(raw, Mapping):
         raise InputError.at("file", raw, "must be a table")
     context: dict[str, Any] = dict(FROM_FILE) if from_file else {}
@@ -40,7 +40,7 @@ def shaped_from(raw: object, *, from_file: bool = True) -> Fleet:
 
 
 def faults(fleet: Fleet) -> Iterator[InputFault]:
-    """Names that lead nowhere, instances that fall together, and keys that do not fit each other."""
+    """Yield unknown names, instances that share a host, and keys that contradict each other."""
     for key, table in (("hosts", fleet.host_names), ("operators", fleet.operators), ("queries", fleet.queries)):
         if not table:
             yield InputFault(key, NO_VALUE, "must have an entry at least")
@@ -134,12 +134,12 @@ def _time_faults(fleet: Fleet) -> Iterator[InputFault]:
 
 
 def _bare(fleet: Fleet, name: str) -> Any:
-    """The host without what it says of failures."""
+    """Return the host without its keys about failures."""
     return fleet.host(name).model_copy(update={"p": None, "mttf_s": None, "mttr_s": None})
 
 
 def _own_time_faults(fleet: Fleet) -> Iterator[InputFault]:
-    """Every host and domain has to have times, by itself or from all; recorded downtimes need none."""
+    """Yield hosts and domains without times, their own or common ones; recorded downtimes need none."""
     times = fleet.times
     for name in fleet.host_names:
         host, path = fleet.host(name), path_text(("hosts", name))
@@ -169,7 +169,7 @@ def _own_time_faults(fleet: Fleet) -> Iterator[InputFault]:
 
 
 def _size_faults(fleet: Fleet) -> Iterator[InputFault]:
-    """What would happen too often, in all replications, for a run that ends, and for rows that fit into memory."""
+    """Yield a fault for each process whose expected events, over all replications, exceed time or memory."""
     all_s, times = fleet.duration_s * fleet.replications, fleet.times
     cycle_s = times.day_s or (times.mean_up_s or 0.0) + (times.mean_down_s or 0.0)
     if fleet.p is not None and times.mean_down_s is not None and fleet.p > 0:
@@ -222,7 +222,7 @@ def _downtime_faults(fleet: Fleet) -> Iterator[InputFault]:
 def log_faults(
     rows: Sequence[tuple[str, float, float]], lines: Sequence[int], hosts: Sequence[str], file: str
 ) -> Iterator[InputFault]:
-    """The faults of downtimes in a file, by line: they show no value, for the file may be a foreign one."""
+    """Yield the faults of downtimes in a file, by line: they show no value, for the file may be a foreign one."""
     for index, column, rule, before in _clashes(rows, hosts):
         said = f"{column} {rule}" if before is None else f"{rule} line {lines[before]}"
         hint = "the hosts are those of [hosts]" if column == "host" and before is None else ""
@@ -235,7 +235,7 @@ _COLUMNS = ("host", "down", "up")
 def _clashes(
     rows: Sequence[tuple[str, float, float]], hosts: Sequence[str]
 ) -> Iterator[tuple[int, str, str, int | None]]:
-    """Unknown hosts, times that end before they begin, and two of a host that overlap: row, column, rule, other row."""
+    """Yield (row, column, rule, other row) of unknown hosts, reversed times, and overlaps on one host."""
     known, last = set(hosts), dict[str, tuple[float, int]]()
     for index, (host, down, up) in sorted(enumerate(rows), key=lambda one: (one[1][1], one[0])):
         if host not in known:

@@ -60,28 +60,29 @@ class System:
 
     @cached_property
     def weights(self) -> FloatArray:
-        """What each query counts, (n_queries,)."""
+        """Return the weight of each query, (n_queries,)."""
         return frozen(np.array([self.fleet.query(name).weight for name in self.queries]))
 
     @cached_property
     def slos(self) -> tuple[float | None, ...]:
-        """The availability objective (SLO) of each query."""
+        """Return the availability objective (SLO) of each query."""
         return tuple(self.fleet.query(name).slo for name in self.queries)
 
     @property
     def end_ns(self) -> int:
-        """When it ends."""
+        """Return when the run ends."""
         return to_ns(self.fleet.duration_s)
 
     def broken(self, query: int) -> float | None:
-        """Exact P(query is broken) as placed at the start; None without an exact method or a placement."""
+        """Return the exact P(query is broken) as placed at the start; None without an exact method or a placement."""
         placed = [self.placed[op] for op in self.needs[query]]
         return None if self.unavailability is None or not all(placed) else self.unavailability.broken(placed)
 
 
 def system_of(fleet: Fleet, log: Downtimes | None = None) -> System:
-    """The system that a description means, with the downtimes of its log; raises InputError
-    where there is an objective and no exact method to judge it by.
+    """Return the system of a description, with the downtimes of its log.
+
+    Raises InputError if a query has an availability objective and no exact method can check it.
     """
     hosts, operators = fleet.host_names, tuple(fleet.operators)
     host = {name: index for index, name in enumerate(hosts)}
@@ -127,7 +128,7 @@ def _downtimes(fleet: Fleet, host: dict[str, int], log: Downtimes | None) -> tup
 
 
 def _setting(fleet: Fleet) -> tuple[Setting | None, str]:
-    """What is exact about how hosts fail, or why nothing is."""
+    """Return the setting that the exact methods can solve, or None and the reason why there is none."""
     times = fleet.times
     if times.crews is not None and (times.up is not None or times.down is not None):
         return None, "crews are solved for exponential times"
@@ -141,11 +142,12 @@ def _setting(fleet: Fleet) -> tuple[Setting | None, str]:
         settings = settings_of(_exact(fleet))
     except InputError as error:
         return None, f"{error.faults[0].path}: {error.faults[0].rule}"
+    # Of a day the last setting is the mean over it, which is also what a run measures.
     return settings[-1] if times.day_s is not None else settings[0], ""
 
 
 def _exact(fleet: Fleet) -> Availability:
-    """The same hosts as an availability file has them, with nothing on them; raises InputError if it refuses."""
+    """Return the same hosts as an availability file has them, with nothing on them; raises InputError if it refuses."""
     times, mttr_s = fleet.times, fleet.times.mean_down_s
     own: dict[str, dict[str, float]] = {}
     for name in fleet.host_names:
@@ -160,6 +162,7 @@ def _exact(fleet: Fleet) -> Availability:
         "beta": fleet.beta,
     }
     mean_up_s = times.mean_up_s
+    # p and MTTR give MTTF, as p = MTTR / (MTTF + MTTR); the exact methods and the run then mean the same.
     if fleet.p is not None and mttr_s is not None and 0 < fleet.p < 1:
         mean_up_s = mttr_s * (1 - fleet.p) / fleet.p
     elif fleet.p is not None:
@@ -182,7 +185,7 @@ def _domain_chance(domain: object) -> float:
 def _elements(
     fleet: Fleet, host: dict[str, int]
 ) -> tuple[tuple[Renewal, ...], tuple[tuple[int, ...], ...], tuple[Renewal, ...]]:
-    """How each host fails by itself; the hosts of each shock, and how it comes."""
+    """Return how each host fails by itself; the hosts of each shock, and how it comes."""
     groups = tuple(tuple(host[name] for name in domain.hosts) for domain in fleet.domains.values())
     if fleet.beta:
         return _with_common_cause(fleet, groups)
@@ -210,7 +213,7 @@ def _of_host(fleet: Fleet, name: str) -> Renewal:
 
 
 def _of_chance(chance: float, law: TimeDistribution | None, mean_down_s: float | None) -> Renewal:
-    """Down for this share of time, with repairs of this law."""
+    """Return an element that is down for this share of time, with repairs of this law."""
     if chance == 0 or mean_down_s is None:
         return NEVER_FAILS
     if chance == 1:
@@ -221,7 +224,8 @@ def _of_chance(chance: float, law: TimeDistribution | None, mean_down_s: float |
 def _with_common_cause(
     fleet: Fleet, groups: tuple[tuple[int, ...], ...]
 ) -> tuple[tuple[Renewal, ...], tuple[tuple[int, ...], ...], tuple[Renewal, ...]]:
-    """The elements of the beta-factor model, each down for the share of time that it says."""
+    """Return the elements of the beta-factor model, each down for the share of time that it says."""
+    # The split of probabilities into own and common ones depends on chances alone: everything else is left out.
     bare = FrozenMap({name: one.model_copy(update={"mttf_s": None, "mttr_s": None, "p": _domain_chance(one)})
                       for name, one in fleet.domains.items()})  # fmt: skip
     times = fleet.times.model_copy(update={"crews": None})

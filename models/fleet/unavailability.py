@@ -1,7 +1,7 @@
 """The exact unavailability of placements: of a query whose instances are on given hosts.
 
-It is a matter of where instances are, not of which hosts are down at the moment: P(broken) in the long run, of the day
-where hosts fail by the day. Bounds count as their worse end, so that objectives are met.
+It depends on the placement, not on the hosts that are down at the moment: P(broken) in the long run, or of the day if
+hosts fail by the day. Of bounds the worse one counts, so that objectives are surely met.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ROUNDING = 1e-12  # of an unavailability, relative
 
 
 class ExactUnavailability:
-    """P(query is broken) for any placement, in one setting; what was found once is kept."""
+    """P(query is broken) for any placement, in one setting; results are cached."""
 
     def __init__(self, setting: Setting) -> None:
         self.failures, self._down, self._weights = setting.failures, setting.down, setting.weights
@@ -34,11 +34,11 @@ class ExactUnavailability:
 
     @property
     def n_hosts(self) -> int:
-        """The number of hosts."""
+        """Return the number of hosts."""
         return self.failures.n_hosts
 
     def broken(self, instances: Iterable[Instances]) -> float:
-        """P(some operator has no instance that serves), from the hosts of each operator, the primary first.
+        """Return P(some operator has no instance that serves), from the hosts of each operator, the primary first.
 
         An operator without any instance is always broken.
         """
@@ -48,6 +48,7 @@ class ExactUnavailability:
         return self._found[cuts]
 
     def _of_operator(self, hosts: Instances) -> Cuts:
+        # The order of hosts, the primary first, matters only if take-overs can be late.
         key = hosts if self.failures.late is not None else tuple(sorted(hosts))
         if key not in self._cuts:
             self._cuts[key] = instance_cuts(key, self.failures)
@@ -59,10 +60,10 @@ class ExactUnavailability:
         try:
             return float(self._down @ broken_given_down(cuts, self.n_hosts))
         except TooManyNodes:
-            return 1.0  # not known to be any better
+            return 1.0  # too many cuts to count: the worst case, which refuses rather than accepts
 
     def least_broken(self, n_instances: int, hosts: Sequence[int] | None = None) -> float:
-        """The least P(broken) that any query can have with so many instances of each operator on these hosts.
+        """Return the least P(broken) that any query can have with so many instances of each operator on these hosts.
 
         All operators on the same hosts: a query is broken at least as often as one operator of it is, and that one as
         often as all hosts of the best set of that size are down. A lower bound where there are too many sets to try.
@@ -80,10 +81,10 @@ class ExactUnavailability:
 
 
 def _firsts(hosts: Instances) -> list[Instances]:
-    """The set with each of its hosts as the first, which serves."""
+    """Return the set with each of its hosts as the first, which serves."""
     return [(host, *(one for one in hosts if one != host)) for host in hosts]
 
 
 def keeps(slo: float | None, broken: float) -> bool:
-    """Whether an unavailability meets an availability objective, but for rounding."""
+    """Return whether an unavailability meets an availability objective, but for rounding."""
     return slo is None or broken <= (1 - slo) * (1 + _ROUNDING) + 1e-15

@@ -1,1 +1,1 @@
-"""Planning problems, and what their answers look like."""
+"""Planning problems and their answers."""

@@ -1,4 +1,4 @@
-"""Which node stores which checkpoint: the problem, and what an answer looks like.
+"""Which node stores which checkpoint: the problem and its answer.
 
 Checkpoint j (0 .. J-1) goes to one node n (0 .. N-1) at cost c[j, n] and puts load l[j, n] there:
 
@@ -64,6 +64,7 @@ class CheckpointAllocation:
             check.add("cost", cost.shape, "must have at least one checkpoint and one node")
         shape = (None, None) if cost is None else cost.shape
         checked = {"cost": cost, **self._checked_fields(check, *shape)}
+        # All faults at once, and no field is replaced before: a problem that is half checked cannot exist.
         raise_if_any(check.faults)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -106,22 +107,22 @@ class CheckpointAllocation:
 
     @property
     def n_checkpoints(self) -> int:
-        """J, the number of checkpoints (each copy counts)."""
+        """Return J, the number of checkpoints (each copy counts)."""
         return int(self.cost.shape[0])
 
     @property
     def n_nodes(self) -> int:
-        """N, the number of nodes."""
+        """Return N, the number of nodes."""
         return int(self.cost.shape[1])
 
     @cached_property
     def weights(self) -> FloatArray:
-        """The load of checkpoint j on node n, (J, N); a view when loads do not depend on the node."""
+        """Return the load of checkpoint j on node n, (J, N); a view when loads do not depend on the node."""
         return self.load if self.load.ndim == 2 else np.broadcast_to(self.load[:, None], self.cost.shape)
 
     @cached_property
     def allowed(self) -> BoolArray:
-        """True where the pair (checkpoint, node) is not forbidden, (J, N)."""
+        """Return True where the pair (checkpoint, node) is not forbidden, (J, N)."""
         allowed = np.ones(self.cost.shape, dtype=np.bool_)
         allowed[self.forbidden[:, 0], self.forbidden[:, 1]] = False
         allowed.setflags(write=False)
@@ -129,26 +130,26 @@ class CheckpointAllocation:
 
     @cached_property
     def load_fits_everywhere(self) -> bool:
-        """True when no single load exceeds any capacity."""
+        """Return True when no single load exceeds any capacity."""
         return self.capacity is None or float(self.load.max()) <= float(self.upper.min())
 
     @cached_property
     def upper(self) -> FloatArray:
-        """The largest node loads that count as within capacity, (N,); infinite without a capacity."""
+        """Return the largest node loads that count as within capacity, (N,); infinite without a capacity."""
         if self.capacity is None:
             return np.full(self.n_nodes, np.inf)
         return self.capacity * (1 + LOAD_TOLERANCE)
 
     @cached_property
     def lower(self) -> FloatArray:
-        """The smallest node loads that count as at least capacity_min, (N,); zero without one."""
+        """Return the smallest node loads that count as at least capacity_min, (N,); zero without one."""
         if self.capacity_min is None:
             return np.zeros(self.n_nodes)
         return self.capacity_min * (1 - LOAD_TOLERANCE)
 
     @cached_property
     def neighbours(self) -> dict[int, tuple[int, ...]]:
-        """For each checkpoint with an anti-affinity pair: the checkpoints it must not share a node with."""
+        """Return, for each checkpoint with an anti-affinity pair, those it must not share a node with."""
         found: dict[int, set[int]] = {}
         for a, b in self.anti_affinity.tolist():
             found.setdefault(a, set()).add(b)
@@ -157,25 +158,26 @@ class CheckpointAllocation:
 
     @cached_property
     def group_codes(self) -> IntArray:
-        """The operator of each checkpoint as 0, 1, .. by first appearance, (J,); zeros without groups."""
+        """Return the operator of each checkpoint as 0, 1, .. by first appearance, (J,); zeros without groups."""
         if self.group is None:
             return np.zeros(self.n_checkpoints, dtype=np.int64)
         codes: dict[str | int, int] = {}
         return frozen(np.array([codes.setdefault(label, len(codes)) for label in self.group], dtype=np.int64))
 
     def objective(self, assignment: IntArray) -> float:
-        """The total cost of an assignment (J,), correctly rounded; unassigned (-1) adds nothing."""
+        """Return the total cost of an assignment (J,), correctly rounded; unassigned (-1) adds nothing."""
+        # math.fsum: solver and verifier get the same value, in whatever order they place checkpoints.
         placed = np.flatnonzero(assignment >= 0)
         return math.fsum(self.cost[placed, assignment[placed]].tolist())
 
     def node_loads(self, assignment: IntArray) -> FloatArray:
-        """The load that an assignment (J,) puts on each node, (N,)."""
+        """Return the load that an assignment (J,) puts on each node, (N,)."""
         placed = np.flatnonzero(assignment >= 0)
         at = assignment[placed]
         return np.bincount(at, weights=self.weights[placed, at], minlength=self.n_nodes).astype(np.float64)
 
     def overloads(self, assignment: IntArray) -> tuple[Overload, ...]:
-        """The nodes whose load exceeds their capacity, in node order."""
+        """Return the nodes whose load exceeds their capacity, in node order."""
         loads = self.node_loads(assignment)
         if self.capacity is None:
             return ()
@@ -184,7 +186,7 @@ class CheckpointAllocation:
         )
 
     def moves(self, assignment: IntArray) -> int:
-        """How many checkpoints an assignment takes away from their current node; 0 without a current one."""
+        """Return how many checkpoints an assignment takes away from their current node; 0 without a current one."""
         return 0 if self.current is None else int((assignment != self.current).sum())
 
 

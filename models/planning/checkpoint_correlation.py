@@ -25,7 +25,7 @@ def node_correlation(
     zero_below: float = 0.0,
     tie_band: float = 0.0,
 ) -> FloatArray:
-    """The mean correlation of each key group with the key groups on each node, (G, N).
+    """Return the mean correlation of each key group with the key groups on each node, (G, N).
 
     correlation (G, G) of the load series; host (G,) node of each key group. Pairs with |r| < zero_below
     count as 0 (noise). With tie_band > 0 every node within best + tie_band counts as exactly the best, so
@@ -46,6 +46,7 @@ def node_correlation(
     assert r is not None and at is not None
     r = np.where(np.abs(r) < zero_below, 0.0, r)
     counts = np.bincount(at, minlength=n_nodes)
+    # Sums by node over the key groups there; a node without any has correlation 0 with everything.
     sums = np.zeros((n_nodes, len(r)))
     np.add.at(sums, at, r.T)
     rho: FloatArray = (sums / np.maximum(counts, 1)[:, None]).T
@@ -64,7 +65,7 @@ def allocation_from_correlation(
     zero_below: float = 0.0,
     tie_band: float = 0.0,
 ) -> CheckpointAllocation:
-    """The allocation problem of all key groups' checkpoints, home nodes forbidden.
+    """Return the allocation problem of all key groups' checkpoints, home nodes forbidden.
 
     load (G,) of the key groups; host (G,) their nodes; `copies` checkpoints per key group on different
     nodes, the copies of key group g being rows g * copies .. g * copies + copies - 1. With a finite kappa
@@ -80,6 +81,7 @@ def allocation_from_correlation(
     raise_if_any(check.faults)
     assert loads is not None
     rho = node_correlation(correlation, host, n_nodes, zero_below=zero_below, tie_band=tie_band)
+    # One row for each copy: copies of a key group have equal costs, and must be on different nodes.
     row = np.repeat(np.arange(len(rho)), copies)
     homes = np.asarray(host, dtype=np.int64)[row]
     capacity = np.full(n_nodes, (1 + kappa) * copies * math.fsum(loads.tolist()) / n_nodes)
@@ -94,6 +96,7 @@ def allocation_from_correlation(
 
 
 def _tied(rho: FloatArray, home: Any, band: float) -> FloatArray:
+    # The home node is forbidden for the checkpoint, so it must not be the best one.
     away = rho.copy()
     away[np.arange(len(rho)), home] = np.inf
     best = away.min(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""How often to make checkpoints: closed formulas for the interval, and what it costs.
+"""How often to make checkpoints: closed formulas for the interval and its cost.
 
 delta = time a checkpoint takes from the work [s], M = mean time between failures [s], R = time to restart [s],
 tau = useful time between checkpoints [s]. With failures of a Poisson process, which may strike checkpoints and restarts
@@ -91,7 +91,7 @@ class CheckpointInterval:
 
     @property
     def until_complete_s(self) -> float:
-        """C, from the beginning of a checkpoint until it can be used."""
+        """Return C, from the beginning of a checkpoint until it can be used."""
         return self.checkpoint_s if self.complete_s is None else self.complete_s
 
 
@@ -129,17 +129,17 @@ class IntervalPlan(Solution):
 
 
 def young(checkpoint_s: float, mtbf_s: float) -> float:
-    """Useful time between checkpoints by Young's formula [s]; Young, CACM 1974."""
+    """Return the useful time between checkpoints by Young's formula [s]; Young, CACM 1974."""
     return math.sqrt(2 * checkpoint_s * mtbf_s)
 
 
 def daly_first(checkpoint_s: float, mtbf_s: float, restart_s: float = 0.0) -> float:
-    """Useful time by Daly's first order, not below 0 [s]; Daly, FGCS 2006, section 2."""
+    """Return the useful time by Daly's first order, not below 0 [s]; Daly, FGCS 2006, section 2."""
     return max(0.0, math.sqrt(2 * checkpoint_s * (mtbf_s + restart_s)) - checkpoint_s)
 
 
 def daly_higher(checkpoint_s: float, mtbf_s: float) -> float:
-    """Useful time by Daly's higher order [s]; Daly, FGCS 2006, section 4: M from delta = 2 M on."""
+    """Return the useful time by Daly's higher order [s]; Daly, FGCS 2006, section 4: M from delta = 2 M on."""
     if checkpoint_s >= 2 * mtbf_s:
         return mtbf_s
     share = checkpoint_s / (2 * mtbf_s)
@@ -147,7 +147,7 @@ def daly_higher(checkpoint_s: float, mtbf_s: float) -> float:
 
 
 def exact(checkpoint_s: float, mtbf_s: float) -> float:
-    """Useful time of least slowdown [s]: M (1 + W0(-exp(-1 - delta / M))), to the last digits for any delta / M.
+    """Return the useful time of least slowdown [s]: M (1 + W0(-exp(-1 - delta / M))), to full precision.
 
     With t = (tau + delta) / M the condition tau / M = 1 - exp(-t) becomes t - 1 + exp(-t) = delta / M, whose left side
     is convex and rising: Newton's method from above cannot miss. Lambert's W itself loses half the digits where delta
@@ -156,6 +156,7 @@ def exact(checkpoint_s: float, mtbf_s: float) -> float:
     wanted = checkpoint_s / mtbf_s
     t = wanted + math.sqrt(2 * wanted)  # t - 1 + exp(-t) >= wanted here
     for _ in range(_MOST_STEPS):
+        # Newton's steps fall until rounding stops them: that is the end, and not a tolerance.
         further = t - (_rest(t) - wanted) / -math.expm1(-t)
         if not further < t:
             break
@@ -164,7 +165,7 @@ def exact(checkpoint_s: float, mtbf_s: float) -> float:
 
 
 def _rest(t: float) -> float:
-    """t - 1 + exp(-t), without cancellation."""
+    """Return t - 1 + exp(-t), without cancellation."""
     if t >= _SERIES_BELOW:
         return t + math.expm1(-t)
     term, total, k = t * t / 2, 0.0, 2
@@ -176,7 +177,7 @@ def _rest(t: float) -> float:
 
 
 def slowdown(useful_s: float, checkpoint_s: float, mtbf_s: float, restart_s: float = 0.0) -> float:
-    """Mean time that a second of work takes, at least 1; infinite where float64 cannot hold it."""
+    """Return the mean time that a second of work takes, at least 1; infinite where float64 cannot hold it."""
     try:
         work = math.expm1((useful_s + checkpoint_s) / mtbf_s) * mtbf_s / useful_s
         return math.exp(restart_s / mtbf_s) * work
@@ -185,7 +186,7 @@ def slowdown(useful_s: float, checkpoint_s: float, mtbf_s: float, restart_s: flo
 
 
 def useful_within(problem: CheckpointInterval, least_s: float, most_s: float) -> float:
-    """The useful time of least slowdown between two limits [s].
+    """Return the useful time of least slowdown between two limits [s].
 
     exp is convex, exp(x) >= e^y (1 + x - y), so slowdown(tau) >= e^(R/M) (e^y + B(y) / tau) for every y, with
     B(y) = M (e^y (1 - y + delta / M) - 1), which falls in y and is 0 at the exact optimum. Take y = (limit
@@ -195,8 +196,9 @@ def useful_within(problem: CheckpointInterval, least_s: float, most_s: float) ->
 
 
 def recovery_s(problem: CheckpointInterval, interval_s: float, rolled_back_s: float) -> float:
-    """Time from a failure until the job has caught up [s]; infinite where it never does."""
+    """Return the time from a failure until the job has caught up [s]; infinite where it never does."""
     rho = problem.utilisation or 0.0
+    # The share of the time that is left to catch up, beside checkpoints and new tuples.
     spare = (interval_s - problem.checkpoint_s) / interval_s - rho
     if spare <= 0:
         return math.inf
@@ -204,17 +206,17 @@ def recovery_s(problem: CheckpointInterval, interval_s: float, rolled_back_s: fl
 
 
 def worst_recovery_s(problem: CheckpointInterval, interval_s: float) -> float:
-    """Recovery when the failure strikes just before a checkpoint is complete [s]."""
+    """Return the recovery when the failure strikes just before a checkpoint is complete [s]."""
     return recovery_s(problem, interval_s, interval_s + problem.until_complete_s)
 
 
 def mean_recovery_s(problem: CheckpointInterval, interval_s: float) -> float:
-    """Mean recovery: failures strike at any instant alike, so T / 2 + C is rolled back on average [s]."""
+    """Return the mean recovery: failures strike at any instant alike, so T / 2 + C is rolled back on average [s]."""
     return recovery_s(problem, interval_s, interval_s / 2 + problem.until_complete_s)
 
 
 def allowed_intervals(problem: CheckpointInterval) -> tuple[float, float] | None:
-    """The shortest and the longest interval T that meet the recovery target [s]; None where none does.
+    """Return the shortest and the longest interval T that meet the recovery target [s]; None where none does.
 
     Between two failures checkpoints must be complete, T >= C, and the work must keep up, T > delta / (1 - rho). The
     target asks D + rho (T + C + D) / (1 - delta / T - rho) <= target, which with S = target - D is
@@ -229,6 +231,8 @@ def allowed_intervals(problem: CheckpointInterval) -> tuple[float, float] | None
         return None
     if rho == 0.0:
         return least, math.inf
+    # Roots of the quadratic above: the larger one from the formula, the smaller one from their product, which is
+    # delta S / rho. Subtracting nearly equal numbers would lose its digits.
     slope = (1 - rho) * spare - rho * (least + problem.restart_s)
     under = slope * slope - 4 * rho * delta * spare
     if slope <= 0 or under < 0:
@@ -239,7 +243,7 @@ def allowed_intervals(problem: CheckpointInterval) -> tuple[float, float] | None
 
 
 def quickest_recovery_interval_s(problem: CheckpointInterval) -> float:
-    """The interval with the shortest worst recovery [s]: the root of (1 - rho) T^2 - 2 delta T - delta (C + D)."""
+    """Return the interval of shortest worst recovery [s]: the root of (1 - rho) T^2 - 2 delta T - delta (C + D)."""
     delta, least = problem.checkpoint_s, problem.until_complete_s
     free = 1 - (problem.utilisation or 0.0)
     root = (delta + math.sqrt(delta * delta + free * delta * (least + problem.restart_s))) / free

@@ -1,4 +1,4 @@
-"""In which step, or at which instant, each move of a migration happens: the problem, and what an answer looks like.
+"""In which step, or at which instant, each move of a migration happens: the problem and its answer.
 
 Moves e = 0 .. E-1 go from host source[e] to host target[e]. Without sizes, all moves take one step, and the answer is a
 step for each move so that no host takes part in two moves of one step:
@@ -93,30 +93,31 @@ class MigrationSteps:
 
     @property
     def n_moves(self) -> int:
-        """E, the number of moves."""
+        """Return E, the number of moves."""
         return len(self.moves)
 
     @cached_property
     def ends(self) -> IntArray:
-        """Both ends of each move as numbers of what takes part in one move at a time, (E, 2)."""
+        """Return both ends of each move, (E, 2): an end takes part in one move at a time."""
+        # With duplex links a host is two ends, for sending and for receiving: the graph becomes bipartite.
         if not self.duplex or not self.n_moves:
             return self.moves
         return frozen(self.moves + np.array([0, int(self.moves.max()) + 1]))
 
     @cached_property
     def degrees(self) -> IntArray:
-        """How many moves each end takes part in."""
+        """Return how many moves each end takes part in."""
         return frozen(np.bincount(self.ends.ravel()).astype(np.int64))
 
     @cached_property
     def durations_s(self) -> FloatArray | None:
-        """How long each move takes, (E,) [s]; None without sizes."""
+        """Return how long each move takes, (E,) [s]; None without sizes."""
         if self.size_bytes is None or self.link_bytes_per_s is None:
             return None
         return frozen(self.size_bytes / self.link_bytes_per_s[self.moves].min(axis=1))
 
     def busy_s(self) -> FloatArray:
-        """How long each end is busy in all, [s], correctly rounded."""
+        """Return how long each end is busy in all, [s], correctly rounded."""
         if self.durations_s is None:
             return self.degrees.astype(np.float64)
         lists: list[list[float]] = [[] for _ in range(len(self.degrees))]

@@ -1,4 +1,4 @@
-"""On which host each instance of an operator runs: the problem, and what an answer looks like.
+"""On which host each instance of an operator runs: the problem and its answer.
 
 Instances i = 0 .. n-1 (primaries and replicas) have an operator, a colour, and take cpu[i] and network[i] of a host
 h = 0 .. H-1, which has host_cpu[h] and host_network[h]:
@@ -39,19 +39,21 @@ _SLACK = 64  # units of 2^-44 that other numbers may exceed a capacity by: what 
 
 
 def whole_units(load: FloatArray, capacity: FloatArray) -> tuple[IntArray, IntArray]:
-    """Loads (n,) and capacities (H,) as whole numbers, in which sums are exact.
+    """Return the loads (n,) and capacities (H,) as whole numbers, in which sums are exact.
 
     Decimal numbers of up to 9 places are counted in their last place, so ten loads of 0.1 fill a capacity of 1.0 and
     nothing else fits. Others are rounded to 2^-44 of the largest capacity, and may exceed a capacity by 2^-38 of that.
     """
     top = max(float(capacity.max(initial=0.0)), np.finfo(np.float64).tiny)
-    load = np.minimum(load, 2 * top)  # what fits nowhere needs no exact size, and must not overflow
+    load = np.minimum(load, 2 * top)  # too large for any host: the exact size does not matter, and must not overflow
     for places in range(_PLACES + 1):
         scale = 10.0**places
         if 2 * top * scale >= 2.0**_BITS:
             break
+        # Exact as decimals of so many places: then sums are those that the user sees, without a tolerance.
         if all((np.rint(each * scale) / scale == each).all() for each in (load, capacity)):
             loads, rooms = np.rint(load * scale).astype(np.int64), np.rint(capacity * scale).astype(np.int64)
+            # A common divisor makes dynamic programs and bounds smaller, and changes no comparison.
             common = max(int(np.gcd.reduce(loads)), 1) if len(loads) else 1
             return frozen(loads // common), frozen(rooms // common)
     shift = _BITS - math.frexp(top)[1]
@@ -156,17 +158,17 @@ class Placement:
 
     @property
     def n_instances(self) -> int:
-        """n, the number of instances."""
+        """Return n, the number of instances."""
         return len(self.cpu)
 
     @property
     def n_hosts(self) -> int:
-        """H, the number of hosts."""
+        """Return H, the number of hosts."""
         return len(self.host_cpu)
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """The names of what is limited: cpu, and network where it is given."""
+        """Return the names of the limited resources: cpu, and network if it is given."""
         return ("cpu",) if self.network is None else ("cpu", "network")
 
     @cached_property
@@ -178,7 +180,7 @@ class Placement:
         return frozen(np.stack(loads, axis=1)), frozen(np.stack(rooms, axis=1))
 
     def part(self, instances: IntArray, hosts: IntArray, goal: str) -> Placement:
-        """The problem of some instances on some hosts (numbers, also repeated), in the same whole units.
+        """Return the problem of some instances on some hosts (numbers, also repeated), in the same whole units.
 
         Nothing is fixed in it or runs anywhere, hosts are no failure domains, and colours have no limit.
         """
@@ -192,75 +194,79 @@ class Placement:
             value=self.values[instances],
             goal=goal,
         )
+        # The units of the whole problem: made anew from fewer loads they might differ, and so might what fits.
         made.__dict__["_whole"] = (frozen(self.loads[instances]), frozen(self.rooms[hosts]))
         return made
 
     @property
     def loads(self) -> IntArray:
-        """What each instance takes of each resource, in whole units, (n, R)."""
+        """Return the demand of each instance for each resource, in whole units, (n, R)."""
         return self._whole[0]
 
     @property
     def rooms(self) -> IntArray:
-        """What each host has of each resource, in whole units, (H, R)."""
+        """Return the capacity of each host for each resource, in whole units, (H, R)."""
         return self._whole[1]
 
     @cached_property
     def operators(self) -> IntArray:
-        """The operator of each instance, (n,)."""
+        """Return the operator of each instance, (n,)."""
         return frozen(np.arange(self.n_instances)) if self.operator is None else self.operator
 
     @cached_property
     def colours(self) -> IntArray:
-        """The colour of each instance, -1 for none, (n,)."""
+        """Return the colour of each instance, -1 for none, (n,)."""
         return self.operators if self.colour is None else self.colour
 
     @cached_property
     def zones(self) -> IntArray:
-        """What no two instances of an operator share, of each host: the host, or its failure domain, (H,)."""
+        """Return the zone of each host, (H,): itself or its failure domain. An operator has one instance in a zone."""
         if self.anti_affinity == "host" or self.failure_domain is None:
             return frozen(np.arange(self.n_hosts))
         return frozen(np.unique(self.failure_domain, return_inverse=True)[1].astype(np.int64))
 
     @cached_property
     def fixed_hosts(self) -> IntArray:
-        """The host that an instance stays on, -1 where it is free, (n,)."""
+        """Return the host that an instance stays on, -1 where it is free, (n,)."""
         return frozen(np.full(self.n_instances, -1)) if self.fixed is None else self.fixed
 
     @cached_property
     def values(self) -> FloatArray:
-        """What it is worth to place each instance, (n,)."""
+        """Return the value of placing each instance, (n,); 1 unless given."""
         return frozen(np.ones(self.n_instances)) if self.value is None else self.value
 
     def used(self, host: IntArray) -> IntArray:
-        """What hosts (n,) of the instances, -1 for not placed, take of each host, in whole units, (H, R)."""
+        """Return the use of each resource on each host, in whole units, (H, R).
+
+        `host` (n,) is the host of each instance, -1 if it is not placed.
+        """
         placed = host >= 0
         total = np.zeros((self.n_hosts, self.loads.shape[1]), dtype=np.int64)
         np.add.at(total, host[placed], self.loads[placed])
         return total
 
     def colours_of_hosts(self, host: IntArray) -> IntArray:
-        """How many different colours each host has, (H,)."""
+        """Return how many different colours each host has, (H,)."""
         counted = (host >= 0) & (self.colours >= 0)
         pairs = np.unique(np.stack([host[counted], self.colours[counted]], axis=1), axis=0)
         return np.bincount(pairs[:, 0], minlength=self.n_hosts).astype(np.int64)
 
     def most_colours(self, host: IntArray) -> int:
-        """The most colours of any host."""
+        """Return the most colours of any host."""
         return int(self.colours_of_hosts(host).max(initial=0))
 
     def hosts_used(self, host: IntArray) -> int:
-        """How many hosts have an instance."""
+        """Return how many hosts have an instance."""
         return len(np.unique(host[host >= 0]))
 
     def moves(self, host: IntArray) -> int:
-        """How many instances leave the host where they run now, also those that are no longer placed."""
+        """Return how many instances leave the host where they run now, also those that are no longer placed."""
         if self.current is None:
             return 0
         return int(((self.current >= 0) & (host != self.current)).sum())
 
     def objective(self, host: IntArray) -> float:
-        """The goal of hosts (n,): most colours, hosts used, or the value of what is placed, correctly rounded."""
+        """Return the objective of hosts (n,): most colours, hosts used, or the value placed, correctly rounded."""
         if self.goal == "value":
             return math.fsum(self.values[host >= 0].tolist())
         return float(self.most_colours(host) if self.goal == "colours" else self.hosts_used(host))

@@ -1,4 +1,4 @@
-"""What files of planning problems may say, key by key: for the JSON schema and the reference.
+"""Schemas of the files of planning problems, key by key: for the JSON schema and the reference.
 
 The readers check arrays, which may be large and come from NPZ files too, by `models.checked_arrays`; these descriptions
 say the same of the values of each key, and `tests/holdfast/test_schemas.py` holds the two together. That lengths agree
@@ -163,7 +163,7 @@ class PlacementFile(Description):
 
 
 class IntervalFile(Description):
-    """What a checkpoint interval follows from, in seconds."""
+    """Inputs of the optimal checkpoint interval, in seconds."""
 
     checkpoint_s: PositiveTime
     """Pause of the work by a checkpoint [s]."""

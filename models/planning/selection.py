@@ -1,4 +1,4 @@
-"""Which operators get replicas, and how many: the problems, and what an answer looks like.
+"""Which operators get replicas, and how many: the problems and their answers.
 
 Operators o = 0 .. n-1 at replication levels 0 .. L; level l of operator o is worth v[o, l] and takes w[o, l] of the
 capacity W, level 0 is worth nothing and takes nothing:
@@ -33,12 +33,12 @@ ROUNDING = 2.0**-51  # a decimal number is off by 2^-53 of itself, so a sum of w
 
 
 def limit_of(capacity: float) -> float:
-    """The largest sum of weights that counts as within the capacity."""
+    """Return the largest sum of weights that counts as within the capacity."""
     return capacity * (1 + ROUNDING)
 
 
 def fits(weights: FloatArray, limit: float) -> bool:
-    """Whether the exact sum of the weights is at most the limit: `math.fsum` rounds no positive sum to zero."""
+    """Return whether the exact sum of the weights is at most the limit: `math.fsum` rounds no positive sum to zero."""
     return math.fsum([*weights.tolist(), -limit]) <= 0.0
 
 
@@ -82,51 +82,51 @@ class OperatorSelection:
 
     @property
     def n_operators(self) -> int:
-        """n, the number of operators."""
+        """Return n, the number of operators."""
         return int(self.value.shape[0])
 
     @property
     def n_levels(self) -> int:
-        """L, the highest level of any operator."""
+        """Return L, the highest level of any operator."""
         return 1 if self.value.ndim == 1 else int(self.value.shape[1])
 
     @property
     def limit(self) -> float:
-        """The largest sum of weights that counts as within the capacity."""
+        """Return the largest sum of weights that counts as within the capacity."""
         return limit_of(self.capacity)
 
     @cached_property
     def level_values(self) -> FloatArray:
-        """Value of each level 0 .. L, (n, L + 1)."""
+        """Return the value of each level 0 .. L, (n, L + 1)."""
         return _with_nothing(self.value)
 
     @cached_property
     def level_weights(self) -> FloatArray:
-        """Weight of each level 0 .. L, (n, L + 1)."""
+        """Return the weight of each level 0 .. L, (n, L + 1)."""
         return _with_nothing(self.weight)
 
     @cached_property
     def allowed(self) -> BoolArray:
-        """Whether an operator may have a level, (n, L + 1): at most its highest, and alone within the capacity."""
+        """Return whether an operator may have a level, (n, L + 1): at most its highest, alone within the capacity."""
         allowed = self.level_weights <= self.limit
         if self.max_level is not None:
             allowed &= np.arange(self.n_levels + 1) <= self.max_level[:, None]
         return allowed
 
     def objective(self, level: IntArray) -> float:
-        """The total value of levels (n,), correctly rounded."""
+        """Return the total value of levels (n,), correctly rounded."""
         return math.fsum(self.level_values[np.arange(self.n_operators), level].tolist())
 
     def used(self, level: IntArray) -> float:
-        """The total weight of levels (n,), correctly rounded."""
+        """Return the total weight of levels (n,), correctly rounded."""
         return math.fsum(self.chosen_weights(level).tolist())
 
     def chosen_weights(self, level: IntArray) -> FloatArray:
-        """The weight that each operator takes at its level, (n,)."""
+        """Return the weight that each operator takes at its level, (n,)."""
         return self.level_weights[np.arange(self.n_operators), level]
 
     def fits(self, level: IntArray) -> bool:
-        """Whether levels (n,) are within the capacity."""
+        """Return whether levels (n,) are within the capacity."""
         return fits(self.chosen_weights(level), self.limit)
 
 
@@ -180,52 +180,53 @@ class QuerySelection:
             checked["operator_value"] = check.floats("operator_value", self.operator_value, (sizes[1],), low=0.0)
         raise_if_any(check.faults)
         if len(checked["uses"]):
+            # Sorted by query, as `starts` needs, and without repeated pairs.
             checked["uses"] = frozen(np.unique(checked["uses"], axis=0))
         for name, found in checked.items():
             object.__setattr__(self, name, found)
 
     @property
     def n_queries(self) -> int:
-        """m, the number of queries."""
+        """Return m, the number of queries."""
         return len(self.value)
 
     @property
     def n_operators(self) -> int:
-        """n, the number of operators."""
+        """Return n, the number of operators."""
         return len(self.weight)
 
     @property
     def limit(self) -> float:
-        """The largest sum of weights that counts as within the capacity."""
+        """Return the largest sum of weights that counts as within the capacity."""
         return limit_of(self.capacity)
 
     @cached_property
     def starts(self) -> IntArray:
-        """Where the operators of each query begin in `uses`, (m + 1,): its rows are sorted by query."""
+        """Return where the operators of each query begin in `uses`, (m + 1,): its rows are sorted by query."""
         counts = np.bincount(self.uses[:, 0], minlength=self.n_queries)
         return frozen(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
 
     def operators_of(self, query: int) -> IntArray:
-        """The operators of a query, in ascending order."""
+        """Return the operators of a query, in ascending order."""
         return self.uses[self.starts[query] : self.starts[query + 1], 1]
 
     def union(self, queries: BoolArray) -> BoolArray:
-        """Which operators a selection of queries (m,) needs, (n,)."""
+        """Return which operators a selection of queries (m,) needs, (n,)."""
         needed = np.zeros(self.n_operators, dtype=np.bool_)
         needed[self.uses[queries[self.uses[:, 0]], 1]] = True
         return needed
 
     def whole(self, operators: BoolArray) -> BoolArray:
-        """Which queries have all their operators among those (n,), (m,)."""
+        """Return which queries have all their operators among those (n,), (m,)."""
         missing = np.bincount(self.uses[~operators[self.uses[:, 1]], 0], minlength=self.n_queries)
         return np.asarray(missing == 0, dtype=np.bool_)
 
     def objective(self, queries: BoolArray) -> float:
-        """The total value of a selection of queries (m,), correctly rounded."""
+        """Return the total value of a selection of queries (m,), correctly rounded."""
         return math.fsum(self.value[queries].tolist())
 
     def fits(self, operators: BoolArray) -> bool:
-        """Whether operators (n,) are within the capacity."""
+        """Return whether operators (n,) are within the capacity."""
         return fits(self.weight[operators], self.limit)
 
 

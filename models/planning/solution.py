@@ -1,4 +1,4 @@
-"""What every optimiser answers: a status, a value, a proven bound and the gap between them."""
+"""The head of every optimiser's answer: a status, a value, a proven bound and the gap between them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _SMALLEST_DENOMINATOR = 1e-9
 
 
 class Status(StrEnum):
-    """What is known about an answer.
+    """Status of an answer.
 
     `optimal`: feasible, and the proven bound equals the objective up to `OPTIMAL_GAP`. `feasible`: keeps
     every constraint. `infeasible`: proven that nothing keeps every constraint. `unknown`: neither; there
-    may still be an answer that breaks a constraint and says which.
+    may still be an answer that breaks a constraint and names it.
     """
 
     OPTIMAL = "optimal"
@@ -52,7 +52,7 @@ def relative_gap(objective: float | None, bound: float | None) -> float | None:
 
 
 def is_proven(objective: float, bound: float) -> bool:
-    """True when objective and bound agree to `OPTIMAL_GAP`, relative to the bound without any floor.
+    """Return True when objective and bound agree to `OPTIMAL_GAP`, relative to the bound without any floor.
 
     A bound that is infinite proves nothing, however large a share of it may be.
     """

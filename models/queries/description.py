@@ -1,4 +1,4 @@
-"""What a file of queries says: streams, queries or the templates to draw them from, hosts, and what replicas may take.
+"""Schema of a file of queries: streams, queries or templates to draw them from, hosts, and the budget of replicas.
 
 Shapes are checked when the value is made; `models.queries.reading` makes queries of it.
 """
@@ -6,12 +6,11 @@ Shapes are checked when the value is made; `models.queries.reading` makes querie
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, ValidationError
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.queries.operators import KINDS, Kind
 from models.reliability.description import of_meant_kind
 from models.schema_types import (
     FROM_FILE,
@@ -28,6 +27,8 @@ from models.schema_types import (
 )
 from models.validation_messages import faults_of, nearest_if_shown, path_text
 
+Kind = Literal["source", "projection", "filter", "aggregation", "sequence", "join", "destination"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Label = Annotated[str, Field(min_length=1, max_length=64)]
 Text = Annotated[str, Field(max_length=1000)]
 Weight = Annotated[float, Field(gt=0, le=1e9, strict=True)]
@@ -80,7 +81,7 @@ class QueryEntry(Description):
 
 
 class KindDefaults(Description):
-    """What operators of a kind have that do not say otherwise."""
+    """Defaults for all operators of a kind."""
 
     cost_s: Seconds = Field(default=0.0, alias="cost")
     """CPU time of a tuple."""
@@ -190,7 +191,7 @@ class Hosts(Description):
 
 
 class Replicas(Description):
-    """What replicas may take, and how they are chosen; options of the command go before it."""
+    """Budget of the replicas, and how they are chosen; options of the command override it."""
 
     budget: Budget | None = None
     """What all replicas may take together [CPUs]; else what primaries leave."""
@@ -212,7 +213,7 @@ class QuerySet(Description):
     streams: ReadOnlyMap[Stream] = Field(default_factory=dict, validate_default=True)
     """What sources read."""
     kinds: ReadOnlyMap[KindDefaults] = Field(default_factory=dict, validate_default=True)
-    """What operators of a kind have that do not say otherwise."""
+    """Defaults by kind of operator."""
     queries: ReadOnlyMap[QueryEntry] = Field(default_factory=dict, validate_default=True)
     """The queries by name, in the order in which they came."""
     templates: Templates | None = None
@@ -231,12 +232,12 @@ class QuerySet(Description):
 
     @property
     def chances(self) -> tuple[float, ...]:
-        """The values of p."""
+        """Return the values of p."""
         return self.p if isinstance(self.p, tuple) else (self.p,)
 
 
 def query_set_from(raw: object) -> QuerySet:
-    """The description that the tables of a file hold; raises InputError with all its faults."""
+    """Return the description that the tables of a file hold; raises InputError with all its faults."""
     if not isinstance(raw, Mapping):
         raise InputError.at("file", raw, "must be a table")
     try:

@@ -1,9 +1,8 @@
-"""The global query graph: all queries at once, with equal operators merged, and released when nobody needs them.
+"""The global query graph: all queries at once; equal operators are merged, and released when no query needs them.
 
-Incremental multi-query optimisation: a new query is merged breadth-first from the sources; an operator is one that is
-there already when type, predicate, window and inputs are equal. The inputs of a join have no order, those of a
-sequence have. Destinations are never shared. Source: Adaptive selective replication (VLDB PhD workshop 2013),
-section 2.1.
+Incremental multi-query optimisation: a new query is merged breadth-first from the sources. An operator is shared if
+type, predicate, window and inputs are equal. The inputs of a join have no order, those of a sequence have. Destinations
+are never shared. Source: Adaptive selective replication (VLDB PhD workshop 2013), section 2.1.
 """
 
 from __future__ import annotations
@@ -11,15 +10,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import networkx as nx
 
 from models import display
 from models.errors import InputError, InputFault, raise_if_any
-from models.queries.operators import Kind, Operator, Query
+from models.queries.description import Kind
+from models.queries.operators import Operator, Query
 from models.validation_messages import nearest, path_text
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 Key = tuple[str, str, float | None, tuple[int, ...]]
 
@@ -38,7 +36,7 @@ class Node:
 
     @property
     def key(self) -> Key:
-        """What makes two operators one, without destinations."""
+        """Return the identity of the operator, without destinations: operators with equal keys are shared."""
         return self.kind, self.predicate, self.window_s, self.inputs
 
 
@@ -60,30 +58,31 @@ class QueryGraph:
 
     @property
     def nodes(self) -> Mapping[int, Node]:
-        """The operators by number, in the order in which they came."""
+        """Return the operators by number, in the order in which they came."""
         return self._nodes
 
     @property
     def queries(self) -> Mapping[str, Query]:
-        """The queries by name, in the order in which they came."""
+        """Return the queries by name, in the order in which they came."""
         return self._queries
 
     def members(self, query: str) -> Mapping[str, int]:
-        """The nodes of a query by what it calls them."""
+        """Return the nodes of a query by what it calls them."""
         return self._members[query]
 
     def users(self, node: int) -> tuple[str, ...]:
-        """The queries that need an operator."""
+        """Return the queries that need an operator."""
         return tuple(self._users[node])
 
     def add(self, query: Query) -> tuple[int, ...]:
-        """Merge a query; the numbers of the operators that were new.
+        """Merge a query; return the numbers of the new operators.
 
-        Raises InputError, and changes nothing, for a name that is there, and for an operator that is there with
-        another cost, selectivity or size of tuples.
+        Raises InputError, and changes nothing, if the name is taken, or an equal operator has another cost, selectivity
+        or size of tuples.
         """
         if query.name in self._queries:
             raise InputError.at(path_text(("queries", query.name)), query.name, "is there already")
+        # Everything that can fail comes first, so that a refused query leaves the graph as it was.
         found, new = self._merged(query)
         self._queries[query.name], self._members[query.name] = query, found
         for number, node in new.items():
@@ -96,7 +95,7 @@ class QueryGraph:
         return tuple(new)
 
     def remove(self, name: str) -> tuple[int, ...]:
-        """Take a query out; the numbers of the operators that nobody needs any more. Raises InputError."""
+        """Remove a query; return the numbers of the operators that no query needs any more. Raises InputError."""
         if name not in self._queries:
             raise InputError.at(path_text(("queries", name)), name, "is no query", nearest(name, self._queries))
         released = []
@@ -118,8 +117,10 @@ class QueryGraph:
         new: dict[int, Node] = {}
         keys: dict[Key, int] = {}
         faults: list[InputFault] = []
+        # Breadth-first: inputs have their numbers before an operator is compared, so equal keys are equal numbers.
         for name in query.order():
             node = _node(query.operators[name], found)
+            # A destination is never shared: each query has its own user.
             there = None if node.kind == "destination" else self._numbers.get(node.key, keys.get(node.key))
             if there is None:
                 there = self._next + len(new)
@@ -147,8 +148,6 @@ class QueryGraph:
         Nodes have `name`, `kind`, `predicate`, `cost_s`, `selectivity`, `tuple_bytes`, `queries` (how many need it),
         and `window_s` where there is a window.
         """
-        import networkx as nx  # noqa: PLC0415 - merging does without it
-
         graph: nx.DiGraph[int] = nx.DiGraph()
         for (number, node), name in zip(self._nodes.items(), self.names().values(), strict=True):
             window = {} if node.window_s is None else {"window_s": node.window_s}
@@ -167,7 +166,7 @@ class QueryGraph:
         return graph
 
     def canonical(self) -> dict[str, tuple[str, ...]]:
-        """The graph without numbers: a digest of what each operator is, down to its sources -> its queries, sorted.
+        """Return the graph without numbers: digest of each operator, down to its sources -> its queries, sorted.
 
         Two graphs are equal when these are, however they came about.
         """

@@ -1,8 +1,8 @@
-"""What operators take of CPUs and networks: linear in the rates of the source streams.
+"""Loads of operators on CPUs and networks: linear in the rates of the source streams.
 
-With r the rates of the streams [1/s], the rate of what comes into an operator is a row of coefficients times r; so
-are its load (rate in x cost of a tuple; 1.0 is one CPU), and what it receives and sends [B/s]. A change of rates is
-one product. A join or a sequence counts the tuples of both inputs. Source: Adaptive selective replication (VLDB PhD
+With r the rates of the streams [1/s], the input rate of an operator is a row of coefficients times r. So are its load
+(input rate x cost of a tuple; 1.0 is one CPU), and the bytes that it receives and sends [B/s]. A change of rates is one
+product. A join or a sequence counts the tuples of both inputs. Source: Adaptive selective replication (VLDB PhD
 workshop 2013), section 2.4.
 
 >>> from models.queries.graph import QueryGraph
@@ -53,21 +53,21 @@ class OperatorTable:
 
     @property
     def n_operators(self) -> int:
-        """n, the number of operators."""
+        """Return n, the number of operators."""
         return len(self.nodes)
 
     @cached_property
     def load_matrix(self) -> FloatArray:
-        """CPUs of each operator for a tuple a second of each stream, (n, n_streams)."""
+        """Return the CPUs of each operator for a tuple a second of each stream, (n, n_streams)."""
         return frozen(self.arriving * self.cost_s[:, None])
 
     @cached_property
     def network_matrix(self) -> FloatArray:
-        """Bytes in and out of each operator for each tuple of a stream, (n, n_streams)."""
+        """Return the bytes in and out of each operator for each tuple of a stream, (n, n_streams)."""
         return frozen(self.received + self.leaving * self.tuple_bytes[:, None])
 
     def rates(self, given: Mapping[str, float]) -> FloatArray:
-        """The rates of the streams [1/s] in their order, (n_streams,); raises InputError for one that is missing."""
+        """Return the rates of the streams [1/s] in order, (n_streams,); raises InputError if one is missing."""
         raise_if_any(
             InputFault(path_text(("streams", name)), NO_VALUE, "is missing: queries read it")
             for name in self.streams
@@ -79,15 +79,15 @@ class OperatorTable:
         return frozen(rates)
 
     def load(self, rates: FloatArray) -> FloatArray:
-        """CPUs that each operator takes, (n,)."""
+        """Return the CPUs that each operator uses, (n,)."""
         return frozen(self.load_matrix @ rates)
 
     def network(self, rates: FloatArray) -> FloatArray:
-        """What each operator receives and sends [B/s], (n,)."""
+        """Return the bytes that each operator receives and sends [B/s], (n,)."""
         return frozen(self.network_matrix @ rates)
 
     def degree(self) -> IntArray:
-        """How many queries need each operator, (n,)."""
+        """Return how many queries need each operator, (n,)."""
         found = np.zeros(self.n_operators, dtype=np.int64)
         for needed in self.operators:
             found[list(needed)] += 1
@@ -95,9 +95,9 @@ class OperatorTable:
 
 
 def table_of(graph: QueryGraph, tuple_bytes: Mapping[str, float] | None = None) -> OperatorTable:
-    """The table of a graph; `tuple_bytes`: the size of what arrives at the sources, by stream.
+    """Return the table of a graph; `tuple_bytes`: the size of tuples that arrive at the sources, by stream.
 
-    A source receives what it sends where nothing is said.
+    Without an entry a source receives tuples of the size that it sends.
     """
     index = {number: place for place, number in enumerate(graph.nodes)}
     nodes = list(graph.nodes.values())

@@ -1,4 +1,4 @@
-"""What an operator of a continuous query is, and which of its graphs are queries.
+"""Operators of continuous queries, and the rules that make a graph of them a query.
 
 Source: Adaptive selective replication (VLDB PhD workshop 2013), section 2.1. An operator has a type, a predicate and
 one or two inputs; a source has a stream in place of them, a destination ends a query.
@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+
+import networkx as nx
 
 from models.errors import NO_VALUE, InputFault, raise_if_any
+from models.graphs import cycles
+from models.queries.description import KINDS, Kind
 from models.validation_messages import nearest_if_shown, path_text
 
-if TYPE_CHECKING:
-    import networkx as nx
-
-Kind = Literal["source", "projection", "filter", "aggregation", "sequence", "join", "destination"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 INPUTS: dict[str, int] = {
     "source": 0,
     "projection": 1,
@@ -66,17 +64,13 @@ class Query:
 
     def graph(self) -> nx.DiGraph[str]:
         """Return the operators, in the order of the query, with an edge from each of its inputs to each."""
-        import networkx as nx  # noqa: PLC0415 - descriptions of other things are read without it
-
         graph: nx.DiGraph[str] = nx.DiGraph()
         graph.add_nodes_from(self.operators)
         graph.add_edges_from((one, name) for name, operator in self.operators.items() for one in operator.inputs)
         return graph
 
     def order(self) -> list[str]:
-        """The operators breadth-first from the sources: each after all its inputs, nearest to the sources first."""
-        import networkx as nx  # noqa: PLC0415
-
+        """Return the operators breadth-first from the sources: each after its inputs, nearest first."""
         place = {name: index for index, name in enumerate(self.operators)}
         levels = nx.topological_generations(self.graph())
         return [name for level in levels for name in sorted(level, key=place.__getitem__)]
@@ -113,8 +107,6 @@ class Query:
                 yield InputFault(f"{where}.inputs[{index}]", one, "is a destination, which sends nothing on")
 
     def _cycles(self, path: str) -> Iterator[InputFault]:
-        from models.graphs import cycles  # noqa: PLC0415
-
         for cycle in cycles(self.graph()):
             yield InputFault(f"{path}.operators", " -> ".join(cycle), "must not feed each other in a circle")
 

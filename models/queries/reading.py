@@ -13,7 +13,7 @@ Compile = Callable[[str, str], Mapping[str, OperatorEntry]]  # (path, text of a 
 
 
 def queries_from(query_set: QuerySet, compiled: Compile) -> tuple[Query, ...]:
-    """The queries of a file in its order; `compiled` makes operators of the text of a query.
+    """Return the queries of a file in its order; `compiled` makes operators of the text of a query.
 
     Raises InputError with the faults of all queries.
     """

@@ -41,6 +41,7 @@ def rank_of(q: float, count: int) -> int:
 
 def exact_sum(values: npt.NDArray[np.int64]) -> int:
     """Return the sum as a Python integer: no overflow, whatever the order."""
+    # In two halves: each sum fits into 64 bits for up to 2^31 values.
     high = int((values >> 32).sum(dtype=np.int64))
     low = int((values & 0xFFFFFFFF).sum(dtype=np.int64))
     return (high << 32) + low
@@ -51,8 +52,7 @@ def bin_of(values_ns: npt.ArrayLike) -> Ints:
     values = np.asarray(values_ns, dtype=np.int64)
     if values.size and values.min() < 0:
         raise ValueError(f"a latency cannot be negative: {values.min()} ns")
-    # Above 2^53 a conversion to float rounds and could cross an edge: bits that no bin looks at are cut
-    # first.
+    # Above 2^53 a conversion to float rounds and could cross an edge: bits that decide no bin are cut off first.
     exact = np.where(values >= _EXACT_FLOAT, values & ~_LOW_BITS, values)
     bits = exact.astype(np.float64).view(np.int64)
     return np.where(values == 0, np.int64(0), (bits >> _SHIFT) - _FIRST + 1)
@@ -94,6 +94,7 @@ class Histogram:
         count = self.count
         if count == 0 or self.min_ns is None or self.max_ns is None:
             return None
+        # Not outside of what was seen, which the middle of the first or last bin may be.
         found = int(np.searchsorted(np.cumsum(self.counts), rank_of(q, count)))
         return float(min(max(float(representative(found)), self.min_ns), self.max_ns))
 

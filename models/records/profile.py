@@ -1,4 +1,4 @@
-"""The load of a trace: counts per stream, key group and bin, and what was left out on the way."""
+"""The load of a trace: counts per stream, key group and bin, and the number of rows that were left out."""
 
 from __future__ import annotations
 
@@ -120,11 +120,13 @@ class Profile:
         whole = self.bins // factor * factor
         shape = (*self.counts.shape[:2], whole // factor, factor)
         counts = self.counts[:, :, :whole].reshape(shape).sum(axis=3)
+        # Nothing is dropped: totals and most frequent keys still hold.
         if whole == self.bins:
             return replace(self, counts=counts, bin_s=self.bin_s * factor, correlation=pearson(_rows(counts)))
         return self._with_counts(counts, self.start, self.bin_s * factor)
 
     def _with_counts(self, counts: IntArray, start: str, bin_s: float) -> Profile:
+        # Figures of single keys and rows are not known for a part of the trace: they are left out.
         kept = int(counts[0].sum()) // self.copies
         bad = self.totals["rows_quarantined"]
         return replace(

@@ -312,7 +312,7 @@ SCAN, EVENT_LOOP, PLAIN = "scan", "event loop", "plain"
 
 @dataclass(frozen=True)
 class Kernel:
-    """What did the steps of the tuples, `SCAN`, `EVENT_LOOP` or `PLAIN`, and why; rows do not depend on it."""
+    """The engine that ran, `SCAN`, `EVENT_LOOP` or `PLAIN`, and why it was chosen; rows do not depend on it."""
 
     name: str
     why: str
@@ -340,7 +340,7 @@ class RunRecords:
 
     @property
     def detail(self) -> Detail:
-        """Return how much of what happened to single tuples is in the tables."""
+        """Return the level of detail about single tuples in the tables."""
         return "histograms" if HISTOGRAM_TABLES.keys() <= self.tables.keys() else "tuples"
 
 

@@ -20,7 +20,7 @@ MOST_WORK = 50_000_000  # pairs of neighbours that are touched
 
 
 def stationary(n_states: int, rates: Mapping[tuple[int, int], Rate]) -> FloatArray:
-    """P(state) in the long run, (n_states,), for `rates` (from, to) > 0.
+    """Return P(state) in the long run, (n_states,), for `rates` (from, to) > 0.
 
     Rates that are arrays (n,) ask for n chains at once, (n_states, n); there a rate may be 0 in some of them.
 
@@ -37,6 +37,7 @@ def stationary(n_states: int, rates: Mapping[tuple[int, int], Rate]) -> FloatArr
             raise InputError.at(f"rates[{start}, {end}]", rate, "must be positive and finite")
         if start != end:
             out[start][end] = into[end][start] = rate if shape else float(rate)
+    # Back substitution: each state from the states below it, in units of state 0.
     leaving = _taken_out(into, out)
     found = np.zeros((n_states, *shape))
     found[0] = 1.0
@@ -59,6 +60,7 @@ def _taken_out(into: list[dict[int, Rate]], out: list[dict[int, Rate]]) -> list[
         work += len(sources) * len(targets)
         if work > MOST_WORK:
             raise InputError.at("states", len(into), "are linked too densely for an exact solution")
+        # A path through the state becomes a rate of its own, weighted by where the state leads.
         for start, rate in sources.items():
             del out[start][state]
             for end, onward in targets.items():

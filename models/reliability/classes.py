@@ -28,11 +28,12 @@ MOST_HOSTS = 16  # that matter to one query: all sets of them are gone through
 
 
 def class_law(sizes: Sequence[int], mttf_s: Sequence[float], mttr_s: Sequence[float], crews: int) -> FloatArray:
-    """P(k_1, .., k_m of each class are down), of shape (n_1 + 1, .., n_m + 1); raises InputError beyond limits."""
+    """Return P(k_1, .., k_m of each class are down), (n_1 + 1, .., n_m + 1); raises InputError beyond limits."""
     shape = tuple(size + 1 for size in sizes)
     if math.prod(shape) > MOST_STATES:
         rule = f"make {math.prod(shape)} states of hosts with times of their own, {MOST_STATES} at most"
         raise InputError.at("times.crews", NO_VALUE, rule, "fewer kinds of hosts, or fewer hosts")
+    # Few failures first: the frequent states have low numbers, as `stationary` asks.
     states = sorted(itertools.product(*map(range, shape)), key=lambda state: (sum(state), state))
     place = {state: index for index, state in enumerate(states)}
     rates: dict[tuple[int, int], float] = {}
@@ -42,6 +43,7 @@ def class_law(sizes: Sequence[int], mttf_s: Sequence[float], mttr_s: Sequence[fl
             above = (*state[:kind], down + 1, *state[kind + 1 :])
             if down < size:
                 rates[place[state], place[above]] = (size - down) / mttf_s[kind]
+                # Crews go round among all failed hosts, so a class gets them in proportion to its failed hosts.
                 repairing = min(failed + 1, crews) * (down + 1) / (failed + 1)
                 rates[place[above], place[state]] = repairing / mttr_s[kind]
     chances = stationary(len(states), rates)
@@ -52,11 +54,12 @@ def class_law(sizes: Sequence[int], mttf_s: Sequence[float], mttr_s: Sequence[fl
 
 
 def broken_given_classes(cuts: Cuts, classes: Sequence[Sequence[int]]) -> FloatArray:
-    """P(broken | k_1, .., k_m down), of the shape of the law; raises TooManyNodes for queries of too many hosts."""
+    """Return P(broken | k_1, .., k_m down), shaped as the law; raises TooManyNodes if queries have too many hosts."""
     of_query = list(elements(support(cuts)))
     if len(of_query) > MOST_HOSTS:
         raise TooManyNodes
     kind_of = {host: kind for kind, hosts in enumerate(classes) for host in hosts}
+    # All sets of the hosts that matter, as bits; the other hosts enter by `_spread` alone.
     sets = np.arange(1 << len(of_query))
     broken = np.zeros(sets.size, dtype=bool)
     for cut in cuts:
@@ -75,7 +78,7 @@ def broken_given_classes(cuts: Cuts, classes: Sequence[Sequence[int]]) -> FloatA
 
 
 def _spread(size: int, used: int) -> FloatArray:
-    """(used + 1, size + 1): of k failed hosts of `size`, the chance of one set of j among those that matter."""
+    """Return (used + 1, size + 1): of k failed hosts of `size`, the chance of one set of j among those that matter."""
     return np.array(
         [
             [math.comb(size - used, k - j) / math.comb(size, k) if k >= j else 0.0 for k in range(size + 1)]

@@ -26,7 +26,7 @@ Counts = tuple[int, ...]
 
 
 def breaking_sets(cuts: Cuts) -> Counts:
-    """N[k] for k = 0 .. n: of the sets of k of the n elements in the cuts, how many contain a cut.
+    """Return N[k] for k = 0 .. n: of the sets of k of the n elements in the cuts, how many contain a cut.
 
     >>> breaking_sets((0b011, 0b110))  # two pairs that share an element
     (0, 0, 2, 1)
@@ -35,11 +35,13 @@ def breaking_sets(cuts: Cuts) -> Counts:
     if len(cuts) > MOST_CUTS or n > MOST_ELEMENTS:
         raise ValueError(f"{len(cuts)} cuts of {n} elements: at most {MOST_CUTS} of {MOST_ELEMENTS}")
     c = _by_union_plain(cuts, n) if len(cuts) <= _FEW_CUTS else _by_union(cuts, n)
+    # c[j] is the signed number of unions of cuts with j elements; each union is in comb(n - j, k - j) sets of k.
     used = [(j, value) for j, value in enumerate(c) if value]
     return tuple(sum(value * comb(n - j, k - j) for j, value in used if j <= k) for k in range(n + 1))
 
 
 def _by_union_plain(cuts: Cuts, n: int) -> list[int]:
+    # Inclusion-exclusion with whole numbers: exact however many terms cancel out. The empty union is left out.
     unions, signs, c = [0], [-1], [0] * (n + 1)
     for cut in cuts:
         unions += [union | cut for union in unions]
@@ -63,7 +65,8 @@ def _by_union(cuts: Cuts, n: int) -> list[int]:
 
 
 def at_equal_chance(counts: Counts, q: FloatArray) -> FloatArray:
-    """P(broken) where every element is down with probability q, for each value of q; relative error some 1e-15."""
+    """Return P(broken) if every element is down with probability q, by value of q; relative error about 1e-15."""
+    # All terms are positive, so small probabilities keep their digits; inclusion-exclusion in floats would not.
     n, total = len(counts) - 1, np.zeros_like(q)
     for k, count in enumerate(counts):
         if count:

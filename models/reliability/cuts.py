@@ -16,7 +16,7 @@ BROKEN: Cuts = (0,)
 
 
 def minimal(masks: Iterable[int]) -> Cuts:
-    """The masks that contain no other one, shortest first.
+    """Return the masks that contain no other one, shortest first.
 
     >>> minimal([0b011, 0b001, 0b110, 0b110])
     (1, 6)
@@ -35,7 +35,7 @@ _MANY = 64  # masks for which an index pays
 
 
 def _minimal_of_many(found: list[int]) -> Cuts:
-    """As `minimal` of distinct masks, shortest first: what a mask contains begins with one of its elements."""
+    """Return `minimal` of distinct masks, shortest first: a subset of a mask begins with one of its elements."""
     if found[0] == 0:
         return BROKEN
     kept: list[int] = []
@@ -49,7 +49,7 @@ def _minimal_of_many(found: list[int]) -> Cuts:
 
 
 def support(cuts: Iterable[int]) -> int:
-    """The mask of all elements in the cuts."""
+    """Return the mask of all elements in the cuts."""
     union = 0
     for mask in cuts:
         union |= mask
@@ -57,7 +57,7 @@ def support(cuts: Iterable[int]) -> int:
 
 
 def elements(mask: int) -> Iterator[int]:
-    """The elements of a mask, ascending."""
+    """Yield the elements of a mask, ascending."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1
@@ -65,19 +65,20 @@ def elements(mask: int) -> Iterator[int]:
 
 
 def failed(cuts: Cuts, mask: int) -> Cuts:
-    """The cuts once all elements of `mask` are known to be down."""
+    """Return the cuts once all elements of `mask` are known to be down."""
+    # Only cuts that got shorter can be contained in others, so the rest need not be compared with each other.
     shorter = minimal(cut & ~mask for cut in cuts if cut & mask)
     rest = [cut for cut in cuts if not cut & mask]
     return (*shorter, *(cut for cut in rest if not any(one & cut == one for one in shorter)))
 
 
 def survived(cuts: Cuts, element: int) -> Cuts:
-    """The cuts once an element is known to be up."""
+    """Return the cuts once an element is known to be up."""
     return tuple(cut for cut in cuts if not cut >> element & 1)
 
 
 def components(cuts: Cuts) -> list[Cuts]:
-    """The cuts in parts that share no element, in the order of their last cuts."""
+    """Return the cuts in parts that share no element, in the order of their last cuts."""
     parts: list[tuple[int, list[int]]] = []
     for cut in cuts:
         joined, members = cut, []
@@ -93,7 +94,7 @@ def components(cuts: Cuts) -> list[Cuts]:
 
 
 def instance_cuts(hosts: Iterable[int], failures: Failures) -> Cuts:
-    """The cuts of one operator with instances on these hosts, the primary first.
+    """Return the cuts of one operator with instances on these hosts, the primary first.
 
     Each host is down by one of its elements. Where take-overs may be late, the late failure of the primary is a
     cut by itself.
@@ -102,6 +103,7 @@ def instance_cuts(hosts: Iterable[int], failures: Failures) -> Cuts:
     found: Iterable[int] = (0,)
     for host in placed:
         found = [mask | 1 << part for mask in found for part in failures.parts[host]]
+        # After each host and not at the end: shared groups make many equal masks, and products grow fast.
         if len(found) > 1:
             found = minimal(found)
     if failures.late is not None and placed:
@@ -110,7 +112,7 @@ def instance_cuts(hosts: Iterable[int], failures: Failures) -> Cuts:
 
 
 def query_cuts(queries: Queries, failures: Failures) -> list[Cuts]:
-    """The minimal cuts of each query."""
+    """Return the minimal cuts of each query."""
     if len(failures.parts) != queries.n_hosts:
         raise ValueError(f"chances of {failures.n_hosts} hosts for queries on {queries.n_hosts}")
     if not failures.groups and failures.late is None:  # a host is one element: no products to expand
@@ -121,5 +123,5 @@ def query_cuts(queries: Queries, failures: Failures) -> list[Cuts]:
 
 
 def joint_cuts(of_queries: Iterable[Cuts]) -> Cuts:
-    """The cuts of "some query is broken"."""
+    """Return the cuts of "some query is broken"."""
     return minimal(cut for cuts in of_queries for cut in cuts)

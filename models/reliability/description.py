@@ -1,4 +1,4 @@
-"""What an availability file says: queries, operators, the hosts of their instances, and how these fail.
+"""Schema of an availability file: queries, operators, the hosts of their instances, and how hosts fail.
 
 Shapes are checked when the value is made; `faults` checks how names refer to each other and which keys fit together.
 """
@@ -81,7 +81,7 @@ class Times(Description):
 
     @property
     def up_s(self) -> float:
-        """Mean up time; a log has been looked into."""
+        """Return the mean up time; a log has been looked into."""
         assert self.mttf_s is not None
         return self.mttf_s
 
@@ -138,18 +138,18 @@ class Availability(Description):
 
     @property
     def host_names(self) -> tuple[str, ...]:
-        """The hosts in the order of the file."""
+        """Return the hosts in the order of the file."""
         return tuple(self.hosts)
 
     @property
     def own(self) -> Mapping[str, Host]:
-        """The tables of the hosts that say something."""
+        """Return the tables of the hosts that are not empty."""
         hosts = self.hosts if isinstance(self.hosts, Mapping) else {}
         return {name: host for name, host in hosts.items() if host != Host()}
 
     @property
     def is_pair(self) -> bool:
-        """Whether one host serves and the other stands by for all that there is, and nothing is upgraded."""
+        """Return whether one host serves and the other stands by for all that there is, and nothing is upgraded."""
         placed = set(self.operators.values())
         take_over = self.standby is not None and self.standby.take_over_s > 0
         return (
@@ -157,13 +157,13 @@ class Availability(Description):
         )
 
     def operators_of(self, query: str) -> tuple[str, ...]:
-        """The operators that a query needs."""
+        """Return the operators that a query needs."""
         found = self.queries[query]
         return found.operators if isinstance(found, Query) else found
 
 
 def availability_from(raw: object, *, from_file: bool = True) -> Availability:
-    """The description that the tables hold; raises InputError with all faults of shape, or all of references."""
+    """Return the description that the tables hold; raises InputError with all faults of shape, or all of references."""
     if not isinstance(raw, Mapping):
         raise InputError.at("file", raw, "must be a table")
     try:
@@ -175,7 +175,7 @@ def availability_from(raw: object, *, from_file: bool = True) -> Availability:
 
 
 def of_meant_kind(found: Sequence[InputFault]) -> Iterator[InputFault]:
-    """The faults without those that only say that a list, or a table, could have been the other of two kinds."""
+    """Yield the faults without those that only say that a list, or a table, could have been the other of two kinds."""
     tables = {fault.path[: end.start()] for fault in found for end in _STEP.finditer(fault.path)}
     for fault in found:
         if fault.value == [] and fault.rule == "must be a number":
@@ -197,7 +197,7 @@ def _context(from_file: bool) -> dict[str, Any]:
 
 
 def faults(description: Availability) -> Iterator[InputFault]:
-    """Names that lead nowhere, instances that fall together, and keys that do not fit each other."""
+    """Yield unknown names, instances that share a host, and keys that contradict each other."""
     for key, table in (
         ("hosts", description.host_names),
         ("operators", description.operators),

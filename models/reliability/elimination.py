@@ -18,7 +18,7 @@ _Table = tuple[tuple[int, ...], FloatArray]  # the elements, ascending, and an a
 
 
 def elimination_order(cuts: Cuts, most_width: int | None = None) -> tuple[list[int], int]:
-    """The elements in the order of least fill, and the width: how many others a table has at most.
+    """Return the elements in the order of least fill, and the width: how many others a table has at most.
 
     Stops at an element of more than `most_width` others.
     """
@@ -33,6 +33,7 @@ def elimination_order(cuts: Cuts, most_width: int | None = None) -> tuple[list[i
         width = max(width, around.bit_count())
         if most_width is not None and width > most_width:
             break
+        # The neighbours of an element that is eliminated are in one table from now on: link them all.
         changed = around
         for other in elements(around):
             linked[other] = (linked[other] | around) & ~(1 << element | 1 << other)
@@ -51,13 +52,13 @@ def _links(cuts: Cuts) -> dict[int, int]:
 
 
 def _fill(linked: dict[int, int], element: int) -> int:
-    """Twice the pairs of neighbours that are not linked yet."""
+    """Return twice the pairs of neighbours that are not linked yet."""
     around = linked[element]
     return sum((around & ~linked[other]).bit_count() - 1 for other in elements(around))
 
 
 def eliminated(cuts: Cuts, chances: FloatArray, most_width: int = MOST_WIDTH) -> FloatArray | None:
-    """P(broken) for each row of `chances` (n_p, n_elements), (n_p,); None when the width is above the limit."""
+    """Return P(broken) for each row of `chances` (n_p, n_elements), (n_p,); None when the width is above the limit."""
     order, width = elimination_order(cuts, most_width)
     if width > most_width:
         return None
@@ -79,6 +80,7 @@ def _table_of(cut: int) -> _Table:
 
 def _product(tables: list[_Table]) -> _Table:
     scope = tuple(sorted({element for one, _ in tables for element in one}))
+    # OR of the tables: broken by one of them, 1 - (1 - a) (1 - b), without subtracting nearly equal numbers.
     found = np.zeros((1, *[1] * len(scope)))
     for own, table in tables:
         shape = (len(table), *[2 if element in own else 1 for element in scope])

@@ -42,7 +42,7 @@ class Unavailability:
 
     @property
     def exact(self) -> bool:
-        """Whether every figure is exact up to rounding."""
+        """Return whether every figure is exact up to rounding."""
         return BOUNDS not in self.methods
 
 
@@ -60,7 +60,7 @@ class Engine:
         self._methods: list[int] = []
 
     def of(self, of_queries: Sequence[Cuts]) -> Unavailability:
-        """P(broken) of each set of minimal cuts."""
+        """Return P(broken) of each set of minimal cuts."""
         members = [self._indices(cuts) for cuts in of_queries]
         shape = (len(self._chances), len(members))
         low, high = np.zeros(shape), np.zeros(shape)
@@ -75,7 +75,7 @@ class Engine:
         return Unavailability(frozen(low), frozen(high), tuple(methods))
 
     def broken(self, cuts: Cuts) -> tuple[FloatArray, FloatArray]:
-        """Bounds (low, high) of P(broken) of one set of minimal cuts, (n_p,) each."""
+        """Return the bounds (low, high) of P(broken) of one set of minimal cuts, (n_p,) each."""
         found = self.of([cuts])
         return found.low[:, 0], found.high[:, 0]
 
@@ -101,11 +101,13 @@ class Engine:
         if self._equal is not None and len(part) <= MOST_CUTS and support(part).bit_count() <= MOST_ELEMENTS:
             found = self._curve(breaking_sets(part))
             return found, found, "inclusion-exclusion"
+        # Both are exact; the one that is quicker as a rule goes first, the other is tried if it gives up.
         order = ("factoring", "elimination") if len(part) <= _MOST_BRANCHED else ("elimination", "factoring")
         for method in order:
             answer = self._by(method, part)
             if answer is not None:
                 return answer, answer, method
+        # Last resort: bounds that hold, from as much factoring as the budget allows.
         return *bracketed(part, self._chances, self._most_nodes), BOUNDS
 
     def _product(self, cut: int) -> FloatArray:
@@ -137,15 +139,15 @@ def _of_parts(chances: FloatArray, parts: list[int]) -> FloatArray | float:
 
 
 def unavailability(queries: Queries, failures: Failures, *, most_nodes: int = MOST_NODES) -> Unavailability:
-    """P(broken) of every query in every setting; exact but where the methods say `bounds`."""
+    """Return P(broken) of every query in every setting; exact but where the methods say `bounds`."""
     return Engine(failures, most_nodes).of(query_cuts(queries, failures))
 
 
 def some_broken(queries: Queries, failures: Failures, *, most_nodes: int = MOST_NODES) -> Unavailability:
-    """P(at least one query is broken) as that of a single query, (n_p, 1)."""
+    """Return P(at least one query is broken) as that of a single query, (n_p, 1)."""
     return Engine(failures, most_nodes).of([joint_cuts(query_cuts(queries, failures))])
 
 
 def mean_broken(queries: Queries, found: Unavailability) -> tuple[FloatArray, FloatArray]:
-    """Bounds of the expected share of queries, by weight, that are broken, (n_p,) each."""
+    """Return the bounds of the expected share of queries, by weight, that are broken, (n_p,) each."""
     return found.low @ queries.shares, found.high @ queries.shares

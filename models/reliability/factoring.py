@@ -1,4 +1,4 @@
-"""Factoring: condition on one element after the other until what remains is plain.
+"""Factoring: condition on one element after the other until the rest is simple.
 
 broken(cuts) = down[e] broken(cuts with e down) + up[e] broken(cuts with e up); parts that share no element are
 independent of each other, a cut of one element is its own part (unit propagation), and equal remainders are computed
@@ -29,7 +29,9 @@ class TooManyNodes(Exception):
 
 
 class Factoring:
-    """Computes what breaks; `total(n)` is what `n` elements that do not matter weigh, 1 for probabilities."""
+    """Factoring on elements, for any commutative weights: probabilities, or polynomials that count.
+
+    `total(n)` is the weight of `n` elements that do not matter: 1 for probabilities."""
 
     def __init__(
         self,
@@ -43,17 +45,19 @@ class Factoring:
         self._known: dict[Cuts, Any] = {}
 
     def broken(self, cuts: Cuts, depth: int = 0) -> Any:
-        """The weight of all failure sets that contain one of the minimal cuts; raises TooManyNodes."""
+        """Return the weight of all failure sets that contain one of the minimal cuts; raises TooManyNodes."""
         if not cuts:
             return 0
         if not cuts[0]:
             return self._total(0)
+        # Different branches lead to the same rest: without the cache the tree would be exponential far more often.
         key = tuple(sorted(cuts))
         if key in self._known:
             return self._known[key]
         self.nodes += 1
         if self.nodes > self._most or depth > _DEEPEST:
             raise TooManyNodes
+        # Independent parts first: branching on one of them must not copy the others.
         parts = components(cuts)
         if len(parts) > 1:
             found = self._in_series(parts, depth)
@@ -65,7 +69,7 @@ class Factoring:
         return found
 
     def _in_series(self, parts: list[Cuts], depth: int) -> Any:
-        """Broken when one of independent parts is: b + (w - b) b', where w is the weight of everything so far."""
+        """Return the broken weight of independent parts in series: b + (w - b) b', w the weight so far."""
         found: Any = 0
         weight: Any = self._total(0)
         for part in parts:
@@ -82,13 +86,13 @@ class Factoring:
             (self._down[element], failed(cuts, 1 << element)),
             (self._up[element], survived(cuts, element)),
         ):
-            free = rest - support(after).bit_count()
+            free = rest - support(after).bit_count()  # elements that do not matter any more in this branch
             found = found + weight * self._total(free) * self.broken(after, depth + 1)
         return found
 
 
 def most_frequent(cuts: Cuts) -> int:
-    """The element in most cuts, the lowest of equals: conditioning on it simplifies most."""
+    """Return the element in most cuts, the lowest of equals: conditioning on it simplifies most."""
     times: dict[int, int] = {}
     for cut in cuts:
         for element in elements(cut):
@@ -97,7 +101,7 @@ def most_frequent(cuts: Cuts) -> int:
 
 
 def factored(cuts: Cuts, chances: FloatArray, most_nodes: int = MOST_NODES) -> FloatArray:
-    """P(broken) for each row of `chances` (n_p, n_elements), (n_p,); raises TooManyNodes."""
+    """Return P(broken) for each row of `chances` (n_p, n_elements), (n_p,); raises TooManyNodes."""
     columns = {element: chances[:, element] for element in elements(support(cuts))}
     ups = {element: 1 - column for element, column in columns.items()}
     found = Factoring(columns, ups, most_nodes=most_nodes).broken(cuts)
@@ -105,7 +109,7 @@ def factored(cuts: Cuts, chances: FloatArray, most_nodes: int = MOST_NODES) -> F
 
 
 def counts_by_size(cuts: Cuts, most_nodes: int = MOST_NODES) -> tuple[int, ...]:
-    """As `counting.breaking_sets` for any number of cuts; raises TooManyNodes.
+    """Return `counting.breaking_sets` for any number of cuts; raises TooManyNodes.
 
     A whole number holds all counts, one for every `width` bits: then a product of numbers is one of polynomials, and a
     failed element shifts by one place.
@@ -120,7 +124,7 @@ def counts_by_size(cuts: Cuts, most_nodes: int = MOST_NODES) -> tuple[int, ...]:
 
 
 def bracketed(cuts: Cuts, chances: FloatArray, most_nodes: int = MOST_NODES) -> tuple[FloatArray, FloatArray]:
-    """Bounds (low, high) of P(broken), each (n_p,): factoring while nodes last, `sandwich` below."""
+    """Return the bounds (low, high) of P(broken), each (n_p,): factoring while nodes last, `sandwich` below."""
     reduced = minimal(cuts)
     low, high = sandwich(reduced, chances)
     found = _bracket(reduced, chances, most_nodes, 0)[0]
@@ -128,7 +132,7 @@ def bracketed(cuts: Cuts, chances: FloatArray, most_nodes: int = MOST_NODES) -> 
 
 
 def _bracket(cuts: Cuts, chances: FloatArray, budget: int, depth: int) -> tuple[FloatArray, int]:
-    """The bounds, (2, n_p), and the nodes spent; of two branches the first may take half of what is left."""
+    """Return the bounds, (2, n_p), and the nodes spent; of two branches the first may take half of the budget."""
     if not cuts or not cuts[0]:
         return np.full((2, len(chances)), 1.0 if cuts else 0.0), 0
     if len(cuts) == 1 or budget < 3 or depth > _DEEPEST:

@@ -1,9 +1,9 @@
 """A failure log: which host was down from when to when, in which window each host was watched.
 
-Raw records of one host overlap, touch, and lack ends. `FailureLog` holds what is left of them: intervals of down time
-that are apart from each other. From these follow up times (repair to next failure) and repair times, of which some are
-not seen to their end: the window ends before, and then they are longer than what was seen (censored from the right);
-or both ends are the same tick of the log's clock, and then they are shorter than that tick (censored from the left).
+Raw records of one host overlap, touch, and lack ends. `FailureLog` holds disjoint intervals of down time made of them.
+From these follow up times (repair to next failure) and repair times. Some are not seen to their end: if the window ends
+before, they are longer than observed (censored from the right); if both ends are in the same tick of the log's clock,
+they are shorter than that tick (censored from the left).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CensoredDurations:
 
     @property
     def ended(self) -> int:
-        """How many were seen to their end."""
+        """Return how many times were observed to their end."""
         return int(np.count_nonzero(self.kind != LONGER))
 
 
@@ -86,48 +86,48 @@ class FailureLog:
 
     @property
     def until_us(self) -> IntArray:
-        """The end of each outage, or of the window where that came before."""
+        """Return the end of each outage, or of the window where that came before."""
         return np.where(self.up_us == STILL_DOWN, self.end_us[self.host], self.up_us)
 
     @property
     def begun_down(self) -> np.ndarray:
-        """(n_outages,) whether the host was down when it began to be watched: no up time came before."""
+        """Return (n_outages,) whether the host was down when it began to be watched: no up time came before."""
         found: np.ndarray = self.down_us <= self.begin_us[self.host]
         return found
 
     @property
     def failures(self) -> int:
-        """How many up times ended in a failure."""
+        """Return how many up times ended in a failure."""
         return int(np.count_nonzero(~self.begun_down))
 
     @cached_property
     def failures_of(self) -> IntArray:
-        """(n_hosts,) failures by host."""
+        """Return (n_hosts,) failures by host."""
         return np.bincount(self.host[~self.begun_down], minlength=len(self.hosts))
 
     @cached_property
     def down_s_of(self) -> FloatArray:
-        """(n_hosts,) time down in the window [s]."""
+        """Return (n_hosts,) time down in the window [s]."""
         found = np.zeros(len(self.hosts))
         np.add.at(found, self.host, (self.until_us - self.down_us) / US)
         return found
 
     @cached_property
     def up_s_of(self) -> FloatArray:
-        """(n_hosts,) time up in the window [s]."""
+        """Return (n_hosts,) time up in the window [s]."""
         found: FloatArray = (self.end_us - self.begin_us) / US - self.down_s_of
         return found
 
     @cached_property
     def tick_s(self) -> float:
-        """The log's clock [s]: the greatest time that all of its instants are multiples of, at most an hour."""
+        """Return the log's clock [s]: the greatest time that all of its instants are multiples of, at most an hour."""
         instants = np.concatenate([self.down_us, self.up_us[self.up_us != STILL_DOWN]])
         if not instants.size:
             return 0.0
         return min(int(np.gcd.reduce(instants)) or _LONGEST_TICK_US, _LONGEST_TICK_US) / US
 
     def up_times(self) -> CensoredDurations:
-        """Times from being up to the failure; the last one of a host goes on beyond its window."""
+        """Return the times from being up to the failure; the last one of a host goes on beyond its window."""
         lengths: list[float] = []
         kinds: list[int] = []
         until = self.until_us
@@ -145,7 +145,7 @@ class FailureLog:
         return CensoredDurations(np.array(lengths), np.array(kinds, dtype=np.int64), self.up_s_of, self.tick_s)
 
     def repair_times(self) -> CensoredDurations:
-        """Times from a failure to being up again, of outages that began in the window."""
+        """Return the times from a failure to being up again, of outages that began in the window."""
         begun = ~self.begun_down
         lengths = (self.until_us - self.down_us)[begun] / US
         kind = np.where(self.up_us[begun] == STILL_DOWN, LONGER, np.where(lengths == 0, SHORTER, SEEN))
@@ -154,7 +154,7 @@ class FailureLog:
         return CensoredDurations(lengths[kept], kind[kept].astype(np.int64), np.zeros(0), self.tick_s)
 
     def without(self, hosts: Sequence[int]) -> FailureLog:
-        """The log of the other hosts."""
+        """Return the log of the other hosts."""
         kept = np.setdiff1d(np.arange(len(self.hosts)), hosts)
         number = np.full(len(self.hosts), -1)
         number[kept] = np.arange(kept.size)
@@ -168,7 +168,7 @@ class FailureLog:
 
 
 def within(log: FailureLog, begin_us: int | None, end_us: int | None) -> FailureLog:
-    """The log between two instants: outages are cut there, and hosts that were not watched then are left out.
+    """Return the log between two instants: outages are cut there, and hosts that were not watched then are left out.
 
     Raises InputError for a window that is empty, or has no host.
     """
@@ -193,7 +193,7 @@ def within(log: FailureLog, begin_us: int | None, end_us: int | None) -> Failure
 
 
 def merged(host: IntArray, down_us: IntArray, up_us: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Outages by host and time in which those that overlap or touch are one; the log's reference for it."""
+    """Return the outages by host and time, overlapping or touching ones joined; a reference for the log."""
     far = np.iinfo(np.int64).max
     ends = np.where(up_us == STILL_DOWN, far, up_us)
     order = np.lexsort((ends, down_us, host))

@@ -1,6 +1,6 @@
-"""What one element, or one more replica, is worth: exact differences without subtracting near numbers.
+"""Importance of an element or of one more replica: exact differences without subtracting nearly equal numbers.
 
-The difference of two availabilities is the probability of what lies between them: all elements of a cut are down, and
+The difference of two availabilities is the probability of the states between them: all elements of a cut are down, and
 no other cut is. Summed over the cuts in their order, so that nothing counts twice, all terms are positive.
 """
 
@@ -27,7 +27,7 @@ class Gain:
 
 
 def birnbaum(queries: Queries, failures: Failures) -> Gain:
-    """d(mean share of broken queries) / d(chance of an element), (n_p, n_elements): Birnbaum's importance.
+    """Return d(mean share of broken queries) / d(chance of an element), (n_p, n_elements): Birnbaum's importance.
 
     It is the probability that the element decides: the query is broken if it is down and runs if it is up. (Birnbaum,
     *On the importance of different components in a multicomponent system*, 1969.)
@@ -45,7 +45,7 @@ def birnbaum(queries: Queries, failures: Failures) -> Gain:
 
 
 def replica_gain(queries: Queries, failures: Failures, operator: int, host: int) -> Gain:
-    """How much the mean share of running queries rises with an instance of the operator on one more host, (n_p,).
+    """Return the gain in the mean share of running queries from an instance on one more host, (n_p,).
 
     Nothing where a query's other operators fail together with this one anyway: replicating one operator of a host
     that carries two unreplicated ones gains nothing until both are. Raises InputError for an operator or host
@@ -70,7 +70,7 @@ def replica_gain(queries: Queries, failures: Failures, operator: int, host: int)
 
 
 def _only(new: Cuts, others: Iterable[int], chances: FloatArray, engine: Engine) -> tuple[FloatArray, FloatArray]:
-    """Bounds of P(some cut of `new` is down, none of `others`), (n_p,) each."""
+    """Return the bounds of P(some cut of `new` is down, none of `others`), (n_p,) each."""
     known = list(others)
     low, high = np.zeros(len(chances)), np.zeros(len(chances))
     for cut in new:

@@ -1,4 +1,4 @@
-"""Intervals for probabilities that were sampled; what never happened is not impossible.
+"""Intervals for sampled probabilities; an event that was never seen is not impossible.
 
 Sources: Wilson, *Probable inference* (Journal of the American Statistical Association 1927); Clopper and Pearson, *The
 use of confidence or fiducial limits* (Biometrika 1934); Hanley and Lippman-Hand, *If nothing goes wrong, is everything
@@ -14,7 +14,7 @@ Interval = tuple[float, float]
 
 
 def wilson(events: float, runs: float, level: float = 0.95) -> Interval:
-    """Wilson's score interval; `at_most` where nothing, or nothing else, was seen.
+    """Return Wilson's score interval; `at_most` if no run, or every run, was an event.
 
     `events` and `runs` may be effective numbers of dependent or weighted runs, not whole.
 
@@ -33,7 +33,7 @@ def wilson(events: float, runs: float, level: float = 0.95) -> Interval:
 
 
 def clopper_pearson(events: int, runs: int, level: float = 0.95) -> Interval:
-    """The interval that covers with at least this probability, whatever the truth; `at_most` as in `wilson`.
+    """Return the interval that covers with at least this probability, whatever the truth; `at_most` as in `wilson`.
 
     >>> [round(x, 5) for x in clopper_pearson(10, 1000)]
     [0.00481, 0.01831]
@@ -50,7 +50,7 @@ def clopper_pearson(events: int, runs: int, level: float = 0.95) -> Interval:
 
 
 def at_most(runs: float, level: float = 0.95) -> float:
-    """The largest probability that leaves 1 - level for seeing nothing in so many runs: about 3 / runs.
+    """Return the largest probability that leaves 1 - level for seeing nothing in so many runs: about 3 / runs.
 
     >>> round(at_most(1000) * 1000, 2)
     2.99
@@ -59,7 +59,7 @@ def at_most(runs: float, level: float = 0.95) -> float:
 
 
 def effective(mean: float, variance: float, runs: float) -> Interval:
-    """(events, runs) of independent yes-or-no runs with this mean and this variance of the mean's estimate.
+    """Return (events, runs) of independent yes-or-no runs with this mean and this variance of the mean's estimate.
 
     For the mean of a share in [0, 1], and for weighted runs: `wilson` of these stays in [0, 1] and is not empty.
     """

@@ -1,9 +1,8 @@
-"""How many queries are broken at once: the law of their number, whole on few elements, else from small failure sets.
+"""The law of the number of queries that are broken at once: exact for few elements, else from small failure sets.
 
-Every failure set breaks some queries: which, is a row of bits, and that of a set is the union of those of its subsets
-and of the cuts that it equals. Up to 16 elements all sets are gone through. With more, all sets of up to three
-elements are; what they leave is the probability that more elements fail, and brackets every figure. The sets are gone
-through once for all settings.
+A row of bits says which queries a failure set breaks; it is the union of the rows of its subsets and of the cuts that
+it equals. Up to 16 elements all sets are enumerated. With more, all sets of up to three elements are; the probability
+that more elements fail is left, and brackets every figure. The sets are enumerated once for all settings.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ Words = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class BrokenLaw:
-    """P(exactly m queries are broken) found so far, (n_p, n_queries + 1), and what is open, (n_p,).
+    """P(exactly m queries are broken) as far as enumerated, (n_p, n_queries + 1), and the probability left, (n_p,).
 
-    `sets`: what was gone through, None for all failure sets, else the largest size.
+    `sets`: the largest size of the failure sets that were enumerated, None for all.
     """
 
     mass: FloatArray
@@ -42,11 +41,11 @@ class BrokenLaw:
 
     @property
     def n_queries(self) -> int:
-        """The number of queries."""
+        """Return the number of queries."""
         return int(self.mass.shape[1]) - 1
 
     def short_of(self, share: float) -> tuple[FloatArray, FloatArray]:
-        """Bounds of P(less than this share of the queries runs), (n_p,) each."""
+        """Return the bounds of P(less than this share of the queries runs), (n_p,) each."""
         if not 0 <= share <= 1:
             raise InputError.at("share", share, "must be between 0 and 1")
         allowed = math.floor(self.n_queries * (1 - share) + 1e-9)
@@ -54,7 +53,7 @@ class BrokenLaw:
         return found, found + (self.open if allowed < self.n_queries else 0.0)
 
     def running_with(self, level: float) -> tuple[FloatArray, FloatArray]:
-        """Bounds of the largest share of queries that runs with at least this probability, (n_p,) each."""
+        """Return the bounds of the largest share of queries that runs with at least this probability, (n_p,) each."""
         if not 0 <= level <= 1:
             raise InputError.at("level", level, "must be between 0 and 1")
         below = np.cumsum(self.mass, axis=1)
@@ -64,10 +63,11 @@ class BrokenLaw:
 
 
 def broken_law(queries: Queries, failures: Failures) -> BrokenLaw:
-    """The law of the number of broken queries in every setting."""
+    """Return the law of the number of broken queries in every setting."""
     of_queries = query_cuts(queries, failures)
     mass = np.zeros((failures.n_settings, queries.n_queries + 1))
     left, sets = np.zeros(failures.n_settings), []
+    # Elements that are certainly down are put into the cuts first: odds of 1 : 0 cannot be computed with.
     for certain, rows in _certain(failures.chances).items():
         remaining = [failed(cuts, certain) for cuts in of_queries]
         chances = failures.chances[rows]
@@ -81,7 +81,7 @@ def broken_law(queries: Queries, failures: Failures) -> BrokenLaw:
 
 
 def _certain(chances: FloatArray) -> dict[int, list[int]]:
-    """The rows of settings by the mask of the elements that are down for certain."""
+    """Return the rows of settings by the mask of the elements that are down for certain."""
     found: dict[int, list[int]] = {}
     for row, values in enumerate(chances):
         found.setdefault(sum(1 << int(element) for element in np.flatnonzero(values == 1)), []).append(row)
@@ -106,6 +106,8 @@ def _by_all_sets(of_queries: list[list[int]], chances: FloatArray) -> FloatArray
     for mask, row in rows.items():
         bits[mask] = row
     weight = np.ones((len(chances), 1))
+    # Sum over subsets (zeta transform): element by element, each set takes over the bits of the set without it. The
+    # weights of all sets grow along with it, in the same order.
     for element in range(n):
         view = bits.reshape(1 << (n - 1 - element), 2, 1 << element, -1)
         view[:, 1] |= view[:, 0]
@@ -116,7 +118,7 @@ def _by_all_sets(of_queries: list[list[int]], chances: FloatArray) -> FloatArray
 
 
 def _own_bits(of_queries: list[list[int]]) -> dict[int, Words]:
-    """The queries that a set breaks and none of its subsets does, as rows of bits."""
+    """Return the queries that a set breaks and none of its subsets does, as rows of bits."""
     found: dict[int, Words] = {}
     for query, cuts in enumerate(of_queries):
         for cut in cuts:
@@ -126,7 +128,8 @@ def _own_bits(of_queries: list[list[int]]) -> dict[int, Words]:
 
 
 def _by_small_sets(of_queries: list[list[int]], chances: FloatArray, most: int) -> FloatArray:
-    """The mass of all sets of up to `most` elements; where all chances are equal each set only has to be counted."""
+    """Return the mass of all sets of up to `most` elements; if all chances are equal, sets are only counted."""
+    # P(exactly this set is down) = P(none is down) x product of the odds of its members.
     odds = chances / (1 - chances)
     alike = (chances == chances[:, :1]).all()
     none = np.exp(np.log1p(-chances).sum(axis=1))
@@ -147,7 +150,7 @@ def _by_small_sets(of_queries: list[list[int]], chances: FloatArray, most: int) 
 def _small_sets(
     of_queries: list[list[int]], n: int, most: int
 ) -> Iterator[tuple[tuple[npt.NDArray[np.int64], ...], npt.NDArray[np.int64]]]:
-    """(members by place, how many queries they break) of all sets of up to `most` elements, many at a time."""
+    """Yield (members by place, how many queries they break) of all sets of up to `most` elements, many at a time."""
     own = _own_bits(of_queries)
     empty = own.get(0, np.zeros((len(of_queries) + 63) // 64, dtype=np.uint64))
     yield (), _count(empty[None, :])
@@ -181,7 +184,7 @@ def _count(bits: Words) -> npt.NDArray[np.int64]:
 
 
 def _more_than(chances: FloatArray, most: int) -> FloatArray:
-    """P(more than `most` elements are down), (n_p,); sums of positive terms."""
+    """Return P(more than `most` elements are down), (n_p,); sums of positive terms."""
     exactly = np.zeros((most + 2, len(chances)))
     exactly[0] = 1.0
     for q in chances.T:

@@ -40,12 +40,12 @@ class Setting:
 
     @property
     def is_independent(self) -> bool:
-        """Whether hosts and domains fail independently, and instances are active."""
+        """Return whether hosts and domains fail independently, and instances are active."""
         return self.down is None and self.pair is None and self.failures.late is None
 
 
 def queries_of(description: Availability) -> Queries:
-    """The queries by index, in the order of the file."""
+    """Return the queries by index, in the order of the file."""
     host = {name: index for index, name in enumerate(description.host_names)}
     operator = {name: index for index, name in enumerate(description.operators)}
     return Queries(
@@ -57,13 +57,13 @@ def queries_of(description: Availability) -> Queries:
 
 
 def domains_of(description: Availability) -> list[tuple[int, ...]]:
-    """The hosts of each domain by index, in the order of the file."""
+    """Return the hosts of each domain by index, in the order of the file."""
     host = {name: index for index, name in enumerate(description.host_names)}
     return [tuple(host[name] for name in domain.hosts) for domain in description.domains.values()]
 
 
 def graph_of(description: Availability) -> nx.DiGraph[str]:
-    """The graph of `Queries.graph` with the names of the file in place of numbers.
+    """Return the graph of `Queries.graph` with the names of the file in place of numbers.
 
     Hosts have `p`, `mttf_s` and `mttr_s` where they have their own, domains `p`.
     """
@@ -83,9 +83,9 @@ def graph_of(description: Availability) -> nx.DiGraph[str]:
 
 
 def settings_of(description: Availability, p: Sequence[float] = ()) -> list[Setting]:
-    """What is asked about: the values of `p` given here, else those of the file, else its times.
+    """Return the settings to solve: one for each value of `p` given here, else in the file, else from its times.
 
-    Raises InputError for values that are no probabilities, and where the file asks for what they do not say.
+    Raises InputError for values that are no probabilities, and where the file needs times that `p` does not give.
     """
     if len(p) > MOST_VALUES:
         raise InputError.at("--p", NO_VALUE, f"must be at most {MOST_VALUES} values, not {len(p)}")
@@ -142,7 +142,7 @@ def _of_times(description: Availability) -> list[Setting]:
 
 
 def _kinds(description: Availability) -> dict[tuple[float, float], tuple[int, ...]]:
-    """(MTTF, MTTR) -> hosts with these times, in the order of the file."""
+    """Return (MTTF, MTTR) -> hosts with these times, in the order of the file."""
     times = description.times
     assert times is not None
     assert times.mttr_s is not None
@@ -156,7 +156,7 @@ def _kinds(description: Availability) -> dict[tuple[float, float], tuple[int, ..
 
 
 def _shared(description: Availability) -> FloatArray | None:
-    """P(k hosts are down) where they share crews or are upgraded; None where they are independent."""
+    """Return P(k hosts are down) where they share crews or are upgraded; None where they are independent."""
     times, n = description.times, len(description.host_names)
     assert times is not None
     assert times.mttr_s is not None
@@ -168,7 +168,7 @@ def _shared(description: Availability) -> FloatArray | None:
 
 
 def _late(description: Availability, down: FloatArray) -> FloatArray:
-    """P(host is down and nobody has taken over), (1, n_hosts)."""
+    """Return P(host is down and nobody has taken over), (1, n_hosts)."""
     times, standby = description.times, description.standby
     assert times is not None
     assert standby is not None
@@ -186,7 +186,7 @@ def _late(description: Availability, down: FloatArray) -> FloatArray:
 
 
 def _failures(description: Availability, chances: FloatArray) -> Failures:
-    """The chances of all elements; `chances` (n_rows, 1) for hosts that have none of their own."""
+    """Return the chances of all elements; `chances` (n_rows, 1) for hosts that have none of their own."""
     names, own = description.host_names, description.own
     down = np.repeat(chances, len(names), axis=1)
     for index, name in enumerate(names):

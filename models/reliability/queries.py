@@ -1,6 +1,6 @@
-"""Queries, their operators and the hosts of these; and the chances that hosts are down.
+"""Queries, their operators, the hosts of their instances, and the chances that hosts are down.
 
-A query runs when every operator of it has an instance on a host that is up. What can fail are *elements*: hosts,
+A query runs when every operator of it has an instance on a host that is up. *Elements* fail: hosts,
 shocks that take several hosts at once, and take-overs that did not come about. Elements fail independently of each
 other; hosts that share a shock do not. Source of the model: Adaptive selective replication (VLDB PhD workshop 2013).
 
@@ -59,17 +59,17 @@ class Queries:
 
     @property
     def n_queries(self) -> int:
-        """The number of queries."""
+        """Return the number of queries."""
         return len(self.operators)
 
     @cached_property
     def shares(self) -> FloatArray:
-        """The weight of each query relative to all, (n_queries,)."""
+        """Return the weight of each query relative to all, (n_queries,)."""
         weights = np.array(self.weights)
         return frozen(weights / weights.sum())
 
     def graph(self, groups: Sequence[Sequence[int]] = ()) -> nx.DiGraph[str]:
-        """Return a graph for drawing and analysis, with edges from what fails to what it takes down with it.
+        """Return a graph for drawing and analysis, with edges from each element to those that it takes down.
 
         Nodes are "host 0", "operator 0", "query 0", and "domain 0" for each of the groups of hosts, with `kind` and
         `index`; queries have a `weight`. The edge of a host to an operator says which `instance` it has, 0 the primary.
@@ -145,17 +145,17 @@ class Failures:
 
     @property
     def n_settings(self) -> int:
-        """The number of rows: each is a setting of probabilities of its own."""
+        """Return the number of rows: each is a setting of probabilities of its own."""
         return len(self.down)
 
     @property
     def n_hosts(self) -> int:
-        """The number of hosts."""
+        """Return the number of hosts."""
         return int(self.down.shape[1])
 
     @cached_property
     def chances(self) -> FloatArray:
-        """P(element is down), (n_p, n_elements): hosts, shocks, and with `late` what it splits off each host.
+        """Return P(element is down), (n_p, n_elements): hosts, shocks, and with `late` what it splits off each host.
 
         A host with a late part u of its probability q is down when either of two independent elements is: one of
         probability u, and one of (q - u) / (1 - u).
@@ -168,7 +168,7 @@ class Failures:
 
     @cached_property
     def parts(self) -> tuple[tuple[int, ...], ...]:
-        """The elements of each host: when one of them is down, the host is."""
+        """Return the elements of each host: when one of them is down, the host is."""
         of_host: list[list[int]] = [[host] for host in range(self.n_hosts)]
         for index, group in enumerate(self.groups):
             for host in group:
@@ -179,12 +179,12 @@ class Failures:
         return tuple(map(tuple, of_host))
 
     def late_element(self, host: int) -> int:
-        """The element that stands for "host is down and nobody took over"."""
+        """Return the element that stands for "host is down and nobody took over"."""
         return self.n_hosts + len(self.groups) + host
 
     @cached_property
     def equal(self) -> FloatArray | None:
-        """The one probability of all hosts in each setting, (n_p,); None where elements differ or there are shocks."""
+        """Return the one probability of all hosts by setting, (n_p,); None if elements differ or there are shocks."""
         if self.groups or self.late is not None or not self.n_hosts:
             return None
         first = self.down[:, :1]
@@ -192,14 +192,14 @@ class Failures:
 
 
 def equal_hosts(p: npt.ArrayLike, n_hosts: int) -> Failures:
-    """All hosts fail alike and independently: one setting for each value of p."""
+    """Return failures that are alike and independent for all hosts: one setting for each value of p."""
     values = np.atleast_1d(np.asarray(p, dtype=np.float64))
     raise_if_any(_chance_faults("p", values))
     return Failures(np.repeat(values[:, None], n_hosts, axis=1))
 
 
 def with_common_cause(down: FloatArray, groups: Sequence[Sequence[int]], beta: float) -> Failures:
-    """The beta-factor model (Fleming 1975): the share beta of a host's failures takes its whole group.
+    """Return the beta-factor model (Fleming 1975): the share beta of a host's failures takes its whole group.
 
     `down` (n_p, n_hosts) stays the probability that a host is down: the own part is q (1 - beta) / (1 - beta q). The
     hosts of a group have to be equal, and no host is in two. Raises InputError otherwise.

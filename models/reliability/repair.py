@@ -23,11 +23,12 @@ from models.reliability.factoring import counts_by_size
 
 
 def down_law(n_hosts: int, mttf_s: float, mttr_s: float, crews: int) -> FloatArray:
-    """P(k hosts are down), k = 0 .. n_hosts: the machine repairman's birth and death chain, in closed form.
+    """Return P(k hosts are down), k = 0 .. n_hosts: the machine repairman's birth and death chain, in closed form.
 
-    Host fail at rate 1 / MTTF each, and min(k, crews) of k are repaired at rate 1 / MTTR. Raises InputError.
+    Hosts fail at rate 1 / MTTF each, and min(k, crews) of k are repaired at rate 1 / MTTR. Raises InputError.
     """
     _check(n_hosts, mttf_s, mttr_s, crews)
+    # Balance between k - 1 and k, in logarithms: the product of the ratios would leave the range of floats.
     logs = np.zeros(n_hosts + 1)
     for k in range(1, n_hosts + 1):
         logs[k] = logs[k - 1] + math.log((n_hosts - k + 1) * mttr_s / (min(k, crews) * mttf_s))
@@ -46,7 +47,7 @@ def upgrade_law(
     *,
     only_whole: bool = False,
 ) -> FloatArray:
-    """P(k hosts are down), k = 0 .. n_hosts, while hosts are upgraded one at a time.
+    """Return P(k hosts are down), k = 0 .. n_hosts, while hosts are upgraded one at a time.
 
     After an exponential time of mean `every_s` the next host, any that is up, is taken down for a mean of `upgrade_s`;
     with `only_whole` only while no host has failed. Hosts in an upgrade do not fail. Raises InputError.
@@ -78,10 +79,10 @@ def upgrade_law(
 
 
 def pair_unavailability(mttf_s: float, mttr_s: float, crews: int, take_over_s: float, coverage: float) -> float:
-    """P(nobody serves) of a primary with a standby on another host, both exponential, by its Markov chain.
+    """Return P(nobody serves) of a primary with a standby on another host, both exponential, by its Markov chain.
 
-    Who serves fails at 1 / MTTF: with `coverage` the standby takes over after an exponential time of mean
-    `take_over_s`, else nobody does until the repair. The host that comes back is the standby. Raises InputError.
+    The serving host fails at 1 / MTTF: with probability `coverage` the standby takes over after an exponential time of
+    mean `take_over_s`, else nobody serves until the repair. The host that comes back is the standby. Raises InputError.
     """
     _check(2, mttf_s, mttr_s, crews)
     if not 0 <= coverage <= 1:
@@ -108,7 +109,7 @@ def pair_unavailability(mttf_s: float, mttr_s: float, crews: int, take_over_s: f
 
 
 def broken_given_down(cuts: Cuts, n_hosts: int) -> FloatArray:
-    """P(broken | k of n_hosts are down, any k alike), k = 0 .. n_hosts; cuts of hosts alone."""
+    """Return P(broken | k of n_hosts are down, any k alike), k = 0 .. n_hosts; cuts of hosts alone."""
     n = support(cuts).bit_count()
     if support(cuts).bit_length() > n_hosts:
         raise InputError.at("cuts", NO_VALUE, f"must be of {n_hosts} hosts and nothing else")

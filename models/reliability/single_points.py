@@ -1,6 +1,6 @@
-"""What one failure breaks, and how few failures together break a query: by structure, whatever their chances are.
+"""Single points of failure, and the fewest failures that break a query: by structure, whatever the probabilities.
 
-What can fail are hosts and groups of them that fail together, numbered as in `Failures`: hosts first, then groups. A
+Elements that can fail are hosts and groups of hosts, numbered as in `Failures`: hosts first, then groups. A
 query is broken when all hosts of one of its operators are down, so its smallest cut is that of one operator.
 """
 
@@ -46,7 +46,7 @@ def fewest_down(queries: Queries, groups: Groups = ()) -> list[int | None]:
 
 
 def _elements(queries: Queries, groups: Groups) -> list[set[int]]:
-    """What takes each host down: itself, and its groups."""
+    """Return the elements whose failure takes each host down: the host itself, and its groups."""
     found = [{host} for host in range(queries.n_hosts)]
     for index, group in enumerate(groups):
         for host in group:
@@ -55,7 +55,7 @@ def _elements(queries: Queries, groups: Groups) -> list[set[int]]:
 
 
 def _smallest_cut(elements: Sequence[set[int]], n_hosts: int) -> int | None:
-    """How many elements take down all these hosts; a group of a host takes down no less than the host itself."""
+    """Return how many elements take down all these hosts; a group of a host takes down no less than the host itself."""
     if set.intersection(*elements):
         return 1
     of_hosts = (own if len(own) == 1 else {one for one in own if one >= n_hosts} for own in elements)

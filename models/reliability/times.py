@@ -20,7 +20,7 @@ _NODES = 64
 
 
 def steady(mttf_s: float, mttr_s: float) -> float:
-    """P(host is down) in the long run, each host with a crew of its own: MTTR / (MTTF + MTTR).
+    """Return P(host is down) in the long run, each host with a crew of its own: MTTR / (MTTF + MTTR).
 
     Whatever the laws of both times are (alternating renewal process).
     """
@@ -41,12 +41,12 @@ def mostly_down(path: str, up_s: float | None, down_s: float | None) -> Iterator
 
 
 def end_of_day(mttf_s: float, day_s: float = DAY_S) -> float:
-    """P(host failed in the day), exponential times: 1 - exp(-day / MTTF)."""
+    """Return P(host failed in the day), exponential times: 1 - exp(-day / MTTF)."""
     return -math.expm1(-day_s / mttf_s)
 
 
 def not_taken_over(mttf_s: float, mttr_s: float, take_over_s: float, coverage: float) -> float:
-    """P(host is down and nobody has taken over), exponential repairs.
+    """Return P(host is down and nobody has taken over), exponential repairs.
 
     A take-over comes about with probability `coverage` and takes a fixed time t; a host that is repaired before is
     back: q (1 - coverage exp(-t / MTTR)). To first order q (1 - coverage) + t / MTTF.
@@ -56,7 +56,7 @@ def not_taken_over(mttf_s: float, mttr_s: float, take_over_s: float, coverage: f
 
 
 def day_average_rule(mttf_s: float, day_s: float = DAY_S) -> tuple[FloatArray, FloatArray]:
-    """(chances, weights), (64,) each: the time average over a day of f(p) is the sum of weights times f(chances).
+    """Return (chances, weights), (64,) each: the average over a day of f(p) is the sum of weights times f(chances).
 
     Hosts are up at its start and stay down. By Gauss and Legendre: exact to rounding for what is a polynomial in
     exp(-t / MTTF) of moderate degree, as all probabilities here are.
@@ -66,5 +66,5 @@ def day_average_rule(mttf_s: float, day_s: float = DAY_S) -> tuple[FloatArray, F
 
 
 def downtime_s(unavailability: float, span_s: float = MONTH_S) -> float:
-    """Seconds down in a span, by default a month of 30.44 days: 99.9 % are 43.8 min."""
+    """Return the seconds down in a span, by default a month of 30.44 days: 99.9 % are 43.8 min."""
     return unavailability * span_s

@@ -23,7 +23,7 @@ class PlannedReplica:
 
 
 def groups_of(scenario: ScenarioDescription, replica: ActiveReplica) -> tuple[int, ...]:
-    """The key groups, or tasks, that an entry is about, rising; those that do not exist are left out."""
+    """Return the key groups, or tasks, that an entry is about, rising; those that do not exist are left out."""
     operator = scenario.operators[replica.operator]
     if replica.key_groups is not None:
         return tuple(sorted({group for group in replica.key_groups if 0 <= group < operator.groups}))
@@ -34,7 +34,7 @@ def groups_of(scenario: ScenarioDescription, replica: ActiveReplica) -> tuple[in
 
 
 def replicated_groups(scenario: ScenarioDescription) -> dict[str, int]:
-    """Operator -> how many of its key groups or tasks have a replica, for those that have any."""
+    """Return operator -> how many of its key groups or tasks have a replica, for those that have any."""
     found: dict[str, set[int]] = {}
     for replica in scenario.fault_tolerance.replicas.values():
         found.setdefault(replica.operator, set()).update(groups_of(scenario, replica))
@@ -42,7 +42,7 @@ def replicated_groups(scenario: ScenarioDescription) -> dict[str, int]:
 
 
 def planned_replicas(scenario: ScenarioDescription) -> list[PlannedReplica]:
-    """All replicas at the start of a run of a valid scenario, by operator and key group."""
+    """Return all replicas at the start of a run of a valid scenario, by operator and key group."""
     placed, made = layout.placement(scenario), list[PlannedReplica]()
     for name, replica in scenario.fault_tolerance.replicas.items():
         parallelism = scenario.operators[replica.operator].parallelism

@@ -52,17 +52,17 @@ class LoadStep(Description):
 
 
 class OutsideLoad(Description):
-    """What others take of the CPU of each host of a group over time; nothing before the first step."""
+    """CPU share that other jobs take of each host of a group over time; none before the first step."""
 
     steps: tuple[LoadStep, ...] = Field(min_length=1)
     """Steps in order of time."""
 
     def mean_share(self, duration_s: float) -> float:
-        """Share of the CPU that others take on average from 0 to `duration_s`."""
+        """Return the share of the CPU that others take on average from 0 to `duration_s`."""
         return self.mean_between(0.0, duration_s)
 
     def mean_between(self, begin_s: float, end_s: float) -> float:
-        """Share of the CPU that others take on average between two times, the second of which is later."""
+        """Return the share of the CPU that others take on average between two times, the second of which is later."""
         begins = [min(max(step.at_s, begin_s), end_s) for step in self.steps]
         ends = [*begins[1:], end_s]
         taken = (step.share * (end - begin) for step, begin, end in zip(self.steps, begins, ends, strict=True))
@@ -100,7 +100,7 @@ class HostGroup(Description):
 
     @property
     def used(self) -> int:
-        """Number of hosts in use at the start: the first ones."""
+        """Return the number of hosts in use at the start: the first ones."""
         return max(0, self.count - self.spare)
 
 

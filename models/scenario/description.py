@@ -1,4 +1,4 @@
-"""What a scenario is made of: everything one file asks, as one frozen value."""
+"""The keys of a scenario: everything that one file asks, as one frozen value."""
 
 from __future__ import annotations
 
@@ -69,23 +69,23 @@ class ScenarioDescription(Description):
 
     @property
     def migrates(self) -> bool:
-        """Whether a key group may move in the run."""
+        """Return whether a key group may move in the run."""
         asked = any(isinstance(event, (Migrate, Rescale)) for event in self.events.values())
         return asked or self.elasticity.policy != "none"
 
     @property
     def has_replicas(self) -> bool:
-        """Whether something has an active replica."""
+        """Return whether something has an active replica."""
         return bool(self.fault_tolerance.replicas) or self.fault_tolerance.replica_plan is not None
 
     @property
     def counts_load(self) -> bool:
-        """Whether the load of each key group is counted."""
+        """Return whether the load of each key group is counted."""
         wanted = self.recording.statistics or self.fault_tolerance.maintenance is not None
         return wanted or self.elasticity.policy != "none"
 
     @property
     def may_fail(self) -> bool:
-        """Whether a host can die in the run, or be suspected."""
+        """Return whether a host can die in the run, or be suspected."""
         named = self.failures is not None or any(isinstance(event, HostFailure) for event in self.events.values())
         return named or self.detector.errs or any(group.failures is not None for group in self.hosts.values())

@@ -1,4 +1,4 @@
-"""What a scenario asks to be varied: every combination of the values of its `sweep`."""
+"""The design points of a sweep: every combination of the values of `sweep`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DesignPoint:
     settings: Mapping[str, object]
 
     def of(self, scenario: Scenario) -> Scenario:
-        """The scenario of this point, which has no sweep.
+        """Return the scenario of this point, which has no sweep.
 
         Raises InputError where values that are fine alone do not go together.
         """
@@ -28,12 +28,12 @@ class DesignPoint:
 
 
 def number_of_points(scenario: Scenario) -> int:
-    """How many combinations there are; 1 without a sweep."""
+    """Return how many combinations there are; 1 without a sweep."""
     return math.prod(len(values) for values in scenario.sweep.values())
 
 
 def design_points(scenario: Scenario) -> Iterator[DesignPoint]:
-    """All combinations, numbered from 0; the last path of the file varies fastest."""
+    """Yield all combinations, numbered from 0; the last path of the file varies fastest."""
     paths = list(scenario.sweep)
     for number, values in enumerate(product(*scenario.sweep.values())):
         yield DesignPoint(number, dict(zip(paths, values, strict=True)))

@@ -1,4 +1,4 @@
-"""What is asked to happen in a run, what would count as good, and what is varied: events, targets, limits."""
+"""Events of a run, its targets, and the limits of elasticity."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Elasticity(Description):
 
 
 class Targets(Description):
-    """What the run must meet; a missed one makes exit code 4."""
+    """Targets of the run; a missed one makes exit code 4."""
 
     latency_mean_s: PositiveSeconds | None = Field(default=None, alias="latency_mean")
     """Mean latency, source to sink."""

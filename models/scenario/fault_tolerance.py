@@ -43,7 +43,7 @@ class Maintenance(Description):
 
     @property
     def begin_s(self) -> float:
-        """When the first comparison is."""
+        """Return when the first comparison is."""
         return self.every_s if self.first_s is None else self.first_s
 
 
@@ -143,12 +143,12 @@ class Detector(Description):
 
     @property
     def errs(self) -> bool:
-        """Whether a host that lives can be silent for longer than between two heartbeats."""
+        """Return whether a host that lives can be silent for longer than between two heartbeats."""
         return self.loss > 0 or self.delay is not None
 
     @property
     def suspicions_per_s(self) -> float:
-        """How often a host that lives is silent for too long, where heartbeats are lost and never late.
+        """Return how often a host that lives is silent for too long, where heartbeats are lost and never late.
 
         A heartbeat that arrives is followed by k = floor(timeout / heartbeat) lost ones with probability loss^k.
         """

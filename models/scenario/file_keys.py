@@ -1,4 +1,4 @@
-"""Which keys a file may have where, and their types: read off the descriptions for hints and reference."""
+"""Keys that a file may have at each path, and their types: taken from the descriptions, for hints and reference."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _RATE_KEYS = ("constant", "steps", "ramp", "series", "profile")
 
 
 def fields_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Key in a file -> field, in the order of the description."""
+    """Return key in a file -> field, in the order of the description."""
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def options(annotation: Any) -> Iterator[Any]:
-    """The alternatives of a type without `None`: models, mappings, tuples, literals and plain types."""
+    """Yield the alternatives of a type without `None`: models, mappings, tuples, literals and plain types."""
     origin = get_origin(annotation)
     if origin is Annotated:
         yield from options(get_args(annotation)[0])
@@ -33,12 +33,12 @@ def options(annotation: Any) -> Iterator[Any]:
 
 
 def models_in(annotation: Any) -> list[type[BaseModel]]:
-    """The descriptions that a value of this type may be."""
+    """Return the descriptions that a value of this type may be."""
     return [x for x in options(annotation) if isinstance(x, type) and issubclass(x, BaseModel)]
 
 
 def entry_of(annotation: Any) -> Any:
-    """The type of the entries of a mapping or a list; None for anything else."""
+    """Return the type of the entries of a mapping or a list; None for anything else."""
     for option in options(annotation):
         origin, arguments = get_origin(option), get_args(option)
         if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
@@ -49,7 +49,7 @@ def entry_of(annotation: Any) -> Any:
 
 
 def dimension_of(annotation: Any, metadata: Sequence[Any] = ()) -> str | None:
-    """The dimension of a quantity ("s", "B", ...); None where the value has no unit."""
+    """Return the dimension of a quantity ("s", "B", ...); None where the value has no unit."""
     for mark in metadata:
         if isinstance(mark, Dimension):
             return mark.name
@@ -64,7 +64,7 @@ def dimension_of(annotation: Any, metadata: Sequence[Any] = ()) -> str | None:
 
 
 def tag_of_model(model: type[BaseModel]) -> tuple[str, str] | None:
-    """The (key, value) by which a table says that it is this description; None where there is no such key."""
+    """Return the (key, value) by which a table says that it is this description; None where there is no such key."""
     for key, field in fields_of(model).items():
         values = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
         if len(values) == 1 and isinstance(values[0], str):
@@ -73,7 +73,7 @@ def tag_of_model(model: type[BaseModel]) -> tuple[str, str] | None:
 
 
 def _types_at(root: type[BaseModel], path: Sequence[str | int], labels: bool = False) -> tuple[Any, FieldInfo | None]:
-    """The type at a path, and the field where the path ends at one.
+    """Return the type at a path, and the field where the path ends at one.
 
     With `labels` the path is pydantic's: steps that are no key narrow a union to the alternative they name.
     """
@@ -83,6 +83,7 @@ def _types_at(root: type[BaseModel], path: Sequence[str | int], labels: bool = F
     for step in path:
         models = models_in(here)
         entry = entry_of(here)
+        # `steps` or `ramp` behind `rate` is a label of the union and a key of the table: as a label it comes first.
         if labels and after_rate and step in _RATE_KEYS:
             here = Union[tuple(m for m in models if step in fields_of(m)) or (here,)]  # noqa: UP007
             after_rate = False
@@ -101,19 +102,19 @@ def _types_at(root: type[BaseModel], path: Sequence[str | int], labels: bool = F
 
 
 def children_at(root: type[BaseModel], path: Sequence[str | int], *, labels: bool = False) -> list[str]:
-    """The keys that the table at `path` may have; none for maps of free names and for plain values."""
+    """Return the keys that the table at `path` may have; none for maps of free names and for plain values."""
     here, _ = _types_at(root, path, labels)
     return list(dict.fromkeys(key for model in models_in(here) for key in fields_of(model)))
 
 
 def is_free_map(root: type[BaseModel], path: Sequence[str | int]) -> bool:
-    """Whether the value at `path` is a map from names that the user chooses."""
+    """Return whether the value at `path` is a map from names that the user chooses."""
     here, _ = _types_at(root, path)
     return not models_in(here) and entry_of(here) is not None
 
 
 def example_at(root: type[BaseModel], path: Sequence[str | int]) -> str:
-    """An example of the quantity at `path`; "" where it has no unit."""
+    """Return an example of the quantity at `path`; "" where it has no unit."""
     here, _ = _types_at(root, path)
     dimension = dimension_of(here)
     return units.example(dimension) if dimension else ""

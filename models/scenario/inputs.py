@@ -1,4 +1,4 @@
-"""What a run needs besides its scenario: recorded rates, and which host holds which checkpoint."""
+"""Inputs of a run besides its scenario: recorded rates, and which host holds which checkpoint."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ State = Annotated[PerKeyState | FixedState | PerTupleState | WindowState, Field(
 
 
 class Output(Description):
-    """What a tuple that leaves looks like: its size, and new keys where the operator changes them."""
+    """Tuples that leave the operator: their size, and new keys where the operator changes them."""
 
     tuple_bytes: PositiveBytes = Field(default=100.0, alias="tuple")
     """Size of a tuple that leaves."""
@@ -83,7 +83,7 @@ class Window(Description):
 
     @property
     def step_s(self) -> float:
-        """Time between the starts of two windows."""
+        """Return the time between the starts of two windows."""
         return self.length_s if self.slide_s is None else self.slide_s
 
 
@@ -139,17 +139,17 @@ class Operator(Description):
 
     @property
     def keyed(self) -> bool:
-        """Whether an input is partitioned by key: then state and recovery are by key group."""
+        """Return whether an input is partitioned by key: then state and recovery are by key group."""
         return "key" in self.inputs.values()
 
     @property
     def movable(self) -> bool:
-        """Whether its key groups can move from host to host: of an aggregate or a join."""
+        """Return whether its key groups can move from host to host: of an aggregate or a join."""
         return self.keyed and self.kind in ("aggregate", "join")
 
     @property
     def groups(self) -> int:
-        """Number of partitions of state and recovery: key groups, or one for each task where nothing is keyed."""
+        """Return the number of partitions of state and recovery: key groups, or tasks if nothing is keyed."""
         if not self.keyed:
             return self.parallelism
         return self.key_groups or self.parallelism

@@ -17,7 +17,7 @@ _GOLDEN, _FIRST, _SECOND = (np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xBF58476
 
 
 def crc32_group(key: str, groups: int) -> int:
-    """The key group of `key`, 0 .. groups - 1: CRC-32 (as in zlib) of its UTF-8 bytes modulo `groups`.
+    """Return the key group of `key`, 0 .. groups - 1: CRC-32 (as in zlib) of its UTF-8 bytes modulo `groups`.
 
     Raises InputError for fewer than one group.
 
@@ -30,7 +30,7 @@ def crc32_group(key: str, groups: int) -> int:
 
 
 def salted_groups(crc32: npt.ArrayLike, salt: int, groups: int) -> npt.NDArray[np.int64]:
-    """The key groups (n,) of keys whose CRC-32 are given (n,), other ones for each salt, 0 .. 2^64 - 1.
+    """Return the key groups (n,) of keys whose CRC-32 are given (n,), other ones for each salt, 0 .. 2^64 - 1.
 
     CRC-32 of key and salt would not do: it numbers the same groups in another order where their number is a power of
     two. So the bits of both are mixed first. Raises InputError for fewer than one group.
@@ -46,12 +46,12 @@ def salted_groups(crc32: npt.ArrayLike, salt: int, groups: int) -> npt.NDArray[n
 
 
 def crc32(key: str) -> int:
-    """CRC-32 (as in zlib) of the UTF-8 bytes of `key`."""
+    """Return the CRC-32 (as in zlib) of the UTF-8 bytes of `key`."""
     return zlib.crc32(key.encode("utf-8"))
 
 
 def _mixed(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Well mixed bits: the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+    """Return well mixed bits: the finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014)."""
     x = (x ^ (x >> np.uint64(30))) * _FIRST
     x = (x ^ (x >> np.uint64(27))) * _SECOND
     return x ^ (x >> np.uint64(31))
@@ -59,12 +59,13 @@ def _mixed(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @functools.lru_cache(maxsize=8)
 def groups_of_keys(count: int, groups: int) -> np.ndarray:
-    """The key groups (count,) of keys 0 .. count - 1 written in decimal: `crc32_group(str(key), groups)`; read-only."""
+    """Return the groups (count,) of keys 0 .. count - 1 in decimal: `crc32_group(str(key), groups)`; read-only."""
     if groups < 1:
         raise InputError.at("key_groups", groups, "must be at least 1")
     table = _crc_table()
     found = np.empty(count, np.int64)
     start, digits = 0, 1
+    # All keys with the same number of digits at once: byte by byte, as CRC-32 goes, but for whole arrays.
     while start < count:
         stop = min(count, 10**digits)
         keys = np.arange(start, stop, dtype=np.int64)
@@ -80,7 +81,7 @@ def groups_of_keys(count: int, groups: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=1)
 def _crc_table() -> np.ndarray:
-    """The CRC-32 of each byte (RFC 1952, section 8), (256,) uint32."""
+    """Return the CRC-32 of each byte (RFC 1952, section 8), (256,) uint32."""
     crc = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         crc = np.where(crc & 1, np.uint32(0xEDB88320) ^ (crc >> 1), crc >> 1).astype(np.uint32)
@@ -89,7 +90,7 @@ def _crc_table() -> np.ndarray:
 
 @functools.lru_cache(maxsize=64)
 def group_shares(keys: UniformKeys | ZipfKeys, groups: int) -> np.ndarray:
-    """How likely a tuple belongs to each key group, (groups,), sum 1, read-only.
+    """Return how likely a tuple belongs to each key group, (groups,), sum 1, read-only.
 
     Key k of a Zipf distribution (k = 0 is the most frequent) has weight 1 / (k + 1)^exponent.
     """

@@ -19,7 +19,7 @@ from models.checked_arrays import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class LoadHistory:
-    """What the control plane has seen of the load so far; nothing of what is to come. Arrays are read-only.
+    """The load that the control plane has seen so far; nothing of the future. Arrays are read-only.
 
     names: (operator, key group) of each of the G key groups; tuples (G, windows): that came for each in each period;
     work_s (G,): mean work for one tuple, at speed 1; window_s: length of a period; host (G,): node of each key group;
@@ -44,7 +44,7 @@ class LoadHistory:
 
     @property
     def load(self) -> FloatArray:
-        """Mean load of each key group in each period, (G, windows) [cores of speed 1]."""
+        """Return the mean load of each key group in each period, (G, windows) [cores of speed 1]."""
         found: FloatArray = self.tuples * (self.work_s / self.window_s)[:, None]
         return found
 
@@ -73,7 +73,7 @@ class Relocation:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of the allocation as it is and of a fresh one, by how much the first is worse, and what is moved for it.
+    """Scores of the present and of a fresh allocation, by how much the first is worse, and the moves.
 
     `left`: the difference after the moves.
     """
@@ -86,10 +86,10 @@ class Comparison:
 
 
 def compare(cost: FloatArray, current: IntArray, fresh: IntArray, theta: float) -> Comparison:
-    """What is to be moved so that the score is worse than the fresh one by theta times its magnitude at most.
+    """Return the fewest moves after which the score exceeds the fresh one by at most theta times its magnitude.
 
-    cost (J, N); current, fresh (J,) nodes. The largest gains go first, of equal ones the first checkpoint. Once all
-    that is better where the fresh plan has it has moved, the score is not worse than the fresh one.
+    cost (J, N); current, fresh (J,) nodes. The largest gains go first, ties by the first checkpoint. Once all positive
+    gains have been taken, the score is not worse than the fresh one.
     """
     rows = np.arange(len(current))
     now, then = cost[rows, current], cost[rows, fresh]
@@ -103,10 +103,12 @@ def compare(cost: FloatArray, current: IntArray, fresh: IntArray, theta: float) 
 
 
 def _enough(gains: list[float], limit: float) -> int:
-    """How many of the gains, which fall, have to go so that the others make no more than the limit.
+    """Return the fewest leading gains to take, so that the sum of the others is at most the limit.
 
-    The sum of the others falls as long as positive gains go, and then is not above zero.
+    `gains` falls; without its positive entries the sum is not above zero, so there is an answer.
     """
+    # Bisection: the sum of the others falls with the count as long as gains are positive. fsum, so that ties do not
+    # depend on the order of summation.
     low, high = 0, sum(gain > 0 for gain in gains)
     while low < high:
         middle = (low + high) // 2

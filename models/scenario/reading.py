@@ -9,13 +9,12 @@ from __future__ import annotations
 import copy
 import math
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.scenario import rules
 from models.scenario.description import FORMAT
 from models.scenario.file_keys import children_at, is_free_map
 from models.scenario.scenario import Scenario
@@ -23,7 +22,7 @@ from models.scenario.writing import raw_of
 from models.schema_types import FROM_FILE
 from models.validation_messages import Step, faults_of, nearest, path_text
 
-_TABLES = ("workload", "operators", "hosts", "events")  # of which one broken entry leaves the others usable
+_TABLES = ("workload", "operators", "hosts", "events")  # a broken entry leaves the other entries usable
 _STAND_IN: Mapping[str, Any] = {"duration": "1 s", "workload": {}, "operators": {}, "hosts": {}}
 _MOST_TRIED = 1000  # scenarios that are made to check the values of a sweep
 _ENOUGH = 20  # combinations in which a value has the same fault: it is the value's own
@@ -31,7 +30,7 @@ _NOT_VARIED = ("sweep", "replications", "format")
 
 
 def scenario_from(raw: object, *, from_file: bool = True) -> Scenario:
-    """The scenario that the tables describe.
+    """Return the scenario that the tables describe.
 
     With `from_file` quantities must carry units; without it bare numbers are in SI units. Raises InputError
     with every fault: shapes, references, consistency, and sweep values that do not make a valid scenario.
@@ -42,6 +41,7 @@ def scenario_from(raw: object, *, from_file: bool = True) -> Scenario:
 
 
 def _checked(raw: object, *, from_file: bool) -> Scenario:
+    """Return a scenario whose shapes and references are right; raises InputError with all faults."""
     if not isinstance(raw, Mapping):
         raise InputError.at("scenario", raw, "must be a table")
     _check_format(raw)
@@ -52,8 +52,9 @@ def _checked(raw: object, *, from_file: bool) -> Scenario:
         details = error.errors(include_url=False)
         faults = faults_of(details, raw, Scenario)
         broken = {_unit_of(entry["loc"]) for entry in details}
+        # Faults of shape do not hide the others: the rest of the file is checked as if the broken parts were not there.
         raise InputError(*faults, *_faults_of_the_rest(raw, broken, context)) from None
-    raise_if_any(rules.faults(scenario))
+    raise_if_any(_contradictions(scenario))
     return scenario
 
 
@@ -69,7 +70,7 @@ def _check_format(raw: Mapping[str, Any]) -> None:
 
 
 def _unit_of(loc: tuple[Step, ...]) -> tuple[str, ...]:
-    """What has to be left out because of an error: an entry of a table of entries, or a whole section."""
+    """Return the path of the part to leave out because of an error: an entry of a table, or a whole section."""
     if loc and loc[0] in _TABLES and len(loc) > 1:
         return str(loc[0]), str(loc[1])
     return (str(loc[0]),) if loc else ()
@@ -78,6 +79,7 @@ def _unit_of(loc: tuple[Step, ...]) -> tuple[str, ...]:
 def _faults_of_the_rest(
     raw: Mapping[str, Any], broken: set[tuple[str, ...]], context: Mapping[str, Any]
 ) -> list[InputFault]:
+    """Return the contradictions of the file without its broken entries and sections."""
     rest: dict[str, Any] = {}
     for key, value in raw.items():
         if (key,) in broken:
@@ -85,17 +87,25 @@ def _faults_of_the_rest(
         if key in _TABLES and isinstance(value, Mapping):
             value = {name: entry for name, entry in value.items() if (key, name) not in broken}  # noqa: PLW2901
         rest[key] = value
+    # Required keys that are missing, or broken, get a value that causes no fault of its own.
     for key, value in _STAND_IN.items():
         rest.setdefault(key, value)
     try:
         scenario = _validated(rest, context)
     except ValidationError:  # the rest cannot stand alone: the faults of shape have to do
         return []
-    return rules.faults(scenario, frozenset(".".join(unit) for unit in broken))
+    return _contradictions(scenario, frozenset(".".join(unit) for unit in broken))
+
+
+def _contradictions(scenario: Scenario, broken: Collection[str] = ()) -> list[InputFault]:
+    # Rules load networkx and the models of steady states: only where there is a scenario to check.
+    from models.scenario import rules  # noqa: PLC0415
+
+    return rules.faults(scenario, broken)
 
 
 def _sweep_faults(scenario: Scenario) -> Iterator[InputFault]:
-    """Faults of paths that cannot be varied, and of values that are in no valid scenario."""
+    """Yield the faults of paths that cannot be varied, and of values that are in no valid scenario."""
     if not scenario.sweep:
         return
     base = raw_of(scenario)
@@ -116,7 +126,7 @@ def _sweep_faults(scenario: Scenario) -> Iterator[InputFault]:
 
 
 def _values_that_never_fit(base: Mapping[str, Any], paths: Mapping[str, Sequence[Any]]) -> Iterator[InputFault]:
-    """Faults of values that fit neither alone nor with others; quietly none for what a thousand attempts leave open."""
+    """Yield faults of values that fit neither alone nor with others; none if a thousand attempts cannot tell."""
     left = _MOST_TRIED
     for path, values in paths.items():
         others = {name: inner for name, inner in paths.items() if name != path}
@@ -124,6 +134,7 @@ def _values_that_never_fit(base: Mapping[str, Any], paths: Mapping[str, Sequence
             if left <= 0:
                 return
             left -= 1
+            # A value that fits alone is fine; one that does not may need another key of the sweep beside it.
             fault = _fault_of(base, {path: value})
             if fault is None:
                 continue
@@ -142,7 +153,7 @@ def _never_fits(
     fault: InputFault,
     most: int,
 ) -> tuple[bool, int]:
-    """Whether no combination makes a setting valid, as far as `most` of them can tell; how many were tried."""
+    """Return whether no combination makes a setting valid, as far as `most` of them can tell; how many were tried."""
     tried, faults = 0, {str(fault)}
     for settings in _combinations(own, others):
         if tried >= most:
@@ -156,7 +167,7 @@ def _never_fits(
 
 
 def _combinations(own: Mapping[str, object], others: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, object]]:
-    """All settings of a sweep with this one, neighbours far apart, since only the first may be tried."""
+    """Yield all settings of a sweep with this one, neighbours far apart, since only the first may be tried."""
     count = math.prod(map(len, others.values())) if others else 0
     step = next(k for k in range(max(1, int(0.618 * count)), count + 2) if math.gcd(k, count) == 1)
     for number in range(count):
@@ -168,7 +179,7 @@ def _combinations(own: Mapping[str, object], others: Mapping[str, Sequence[Any]]
 
 
 def _fault_of(base: Mapping[str, Any], settings: Mapping[str, object]) -> InputFault | None:
-    """The first fault of the scenario with the settings."""
+    """Return the first fault of the scenario with the settings."""
     try:
         tables, wrong_paths = _changed(base, settings)
         raise_if_any(wrong_paths)
@@ -179,7 +190,7 @@ def _fault_of(base: Mapping[str, Any], settings: Mapping[str, object]) -> InputF
 
 
 def scenario_with(scenario: Scenario | Mapping[str, Any], changes: Mapping[str, object]) -> Scenario:
-    """The scenario with other values at dotted paths such as "fault_tolerance.interval".
+    """Return the scenario with other values at dotted paths such as "fault_tolerance.interval".
 
     Values are as in a file. Raises InputError for paths that no scenario has and for values that do not fit.
     """
@@ -189,13 +200,13 @@ def scenario_with(scenario: Scenario | Mapping[str, Any], changes: Mapping[str, 
 
 
 def scenario_with_settings(raw: Mapping[str, Any], settings: Mapping[str, str]) -> Scenario:
-    """The scenario of a file with settings of a command line: each text is a TOML value if it can be."""
+    """Return the scenario of a file with settings of a command line: each text is a TOML value if it can be."""
     tables, faults = _changed(raw, {path: _toml_value(text) for path, text in settings.items()})
     return _with_faults(tables, faults)
 
 
 def _with_faults(tables: Mapping[str, Any], faults: list[InputFault]) -> Scenario:
-    """The scenario, or an InputError with the faults that are known already and those of the tables."""
+    """Return the scenario, or an InputError with the faults that are known already and those of the tables."""
     try:
         scenario = scenario_from(tables)
     except InputError as error:
@@ -213,7 +224,7 @@ def _toml_value(text: str) -> object:
 
 
 def _changed(raw: Mapping[str, Any], changes: Mapping[str, object]) -> tuple[dict[str, Any], list[InputFault]]:
-    """The tables with the changes whose paths exist, and the faults of the others."""
+    """Return the tables with the changes whose paths exist, and the faults of the others."""
     tables: dict[str, Any] = copy.deepcopy(_thawed(raw))
     faults = []
     for path, value in changes.items():
@@ -238,7 +249,7 @@ def _thawed(value: Any) -> Any:
 
 
 def split_path(path: str) -> list[str]:
-    """The keys of a dotted path; keys with dots may be quoted, as in TOML.
+    """Return the keys of a dotted path; keys with dots may be quoted, as in TOML.
 
     >>> split_path('placement.tasks."count-0"')
     ['placement', 'tasks', 'count-0']
@@ -258,7 +269,7 @@ def split_path(path: str) -> list[str]:
 
 
 def _path_fault(tables: Mapping[str, Any], path: str, steps: list[str]) -> InputFault | None:
-    """What is wrong with a path: a key that the schema has not, or a name that the scenario has not."""
+    """Return the fault of a path, or None: a key that the schema lacks, or a name that the scenario lacks."""
     here: Any = tables
     for index, step in enumerate(steps):
         known = children_at(Scenario, steps[:index])

@@ -1,4 +1,4 @@
-"""How much of what happens to single tuples a run keeps."""
+"""The level of detail about single tuples that a run keeps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Recording(Description):
     """
 
     def chosen(self, steps: float, tuples_fit: bool) -> Detail:
-        """What is kept of a run of so many steps, all replications together."""
+        """Return the level of detail for a run of so many steps, all replications together."""
         if self.detail != "auto":
             return self.detail
         return "tuples" if tuples_fit and steps <= MOST_TUPLE_STEPS else "histograms"

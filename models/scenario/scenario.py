@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from models.scenario.description import ScenarioDescription
-from models.topology.job_graph import graph_of
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -24,4 +23,8 @@ class Scenario(ScenarioDescription):
         Attributes are in SI units with the unit in the name (`models.topology.job_graph`); rates count recorded series
         where `inputs` has them. Each call makes a new graph.
         """
+        # The only place where a description reaches packages that are built on it. Imported here, the schema of a
+        # scenario loads neither networkx nor the models of steady states.
+        from models.topology.job_graph import graph_of  # noqa: PLC0415
+
         return graph_of(self, of, inputs)

@@ -1,4 +1,4 @@
-"""What comes in: the rate of a source over time, the law of its arrivals, its keys and its tuples."""
+"""The input of a job: the rate of a source over time, the law of its arrivals, its keys and its tuples."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ OutputKeys = Annotated[UniformKeys | ZipfKeys, Field(discriminator="distribution
 
 
 class SourceWorkload(Description):
-    """What one source operator emits, all its tasks together."""
+    """Output of one source operator, all its tasks together."""
 
     rate: Rate
     """Tuples per time: a quantity, or a table with `constant`, `steps`, `ramp`, `series` or `profile`."""

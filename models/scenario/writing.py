@@ -15,7 +15,7 @@ from models.scenario.workload import ConstantRate
 
 
 def raw_of(scenario: Scenario) -> dict[str, Any]:
-    """The tables whose reading by `models.scenario.reading.scenario_from` gives the same scenario.
+    """Return the tables whose reading by `models.scenario.reading.scenario_from` gives the same scenario.
 
     >>> from models.scenario.reading import scenario_from
     >>> job = {"a": {"kind": "source"}, "b": {"kind": "sink", "inputs": {"a": "shuffle"}}}
@@ -33,6 +33,7 @@ def _table(model: BaseModel, keep: tuple[str, ...] = ()) -> dict[str, Any]:
     table = {}
     attributes = [getattr(model, name) for name in type(model).model_fields]
     for (key, field), value in zip(fields_of(type(model)).items(), attributes, strict=True):
+        # Defaults are left out, so that a file says only what its author chose; the tag that names the kind stays.
         is_default = not field.is_required() and value == field.get_default(call_default_factory=True)
         if value is None or (is_default and key not in always):
             continue

@@ -1,10 +1,10 @@
 """Tuples that wait at the end of a run that is overloaded, by mean rates: a fluid model of the dataflow.
 
-A task of utilisation rho > 1 serves a share 1 / rho of what comes, and passes no more on. On hosts whose cores are
-shared each task gets the same share of what it asks for, so that all cores are busy. What a bounded queue does not take
-waits at its senders, and where these have bounded queues too, at last at the sources: tuples that are not emitted yet.
+A task of utilisation rho > 1 serves a share 1 / rho of its input, and passes no more on. On hosts whose cores are
+shared each task gets the same share of its demand, so that all cores are busy. Tuples that a bounded queue does not
+take wait at its senders, and if these have bounded queues too, at the sources in the end: they are not emitted yet.
 
-By mean rates over the whole run: a peak that is worked off before the end does not count, nor what waits for links.
+All rates are means over the whole run: peaks that are caught up before the end do not count, nor do waits for links.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from models.steady_state.flow import copies
 from models.steady_state.load import Load, expected_load
 from models.topology import layout
 
-_ROUNDS = 60  # of shares of shared cores, each halfway from the last
+_ROUNDS = 60  # of the fixed-point iteration for shared cores; steps of one half damp it, so that it does not oscillate
 _BUSY = 1 - 1e-9
 
 
@@ -31,12 +31,12 @@ class _Passed:
     comes: Mapping[str, float]
     served: Mapping[str, float]
     demand: Mapping[str, float]  # CPU time in a second of each host with shared cores [cores]
-    limits: Mapping[str, float]  # what can be served before bounded queues behind are full
-    cores: Mapping[str, np.ndarray]  # what each task gets of what it asks for
+    limits: Mapping[str, float]  # share that can be served before bounded queues downstream are full
+    cores: Mapping[str, np.ndarray]  # share of its demand that each task gets, (parallelism,)
 
 
 def backlog(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, float]:
-    """Tuples that wait at each operator at the end, at sources to be emitted; of a valid scenario, one replication."""
+    """Return the tuples that wait at each operator at the end, at sources to be emitted; of one replication."""
     load = expected_load(scenario, inputs)
     passed = _passed(scenario, load, inputs)
     found = {}
@@ -46,6 +46,7 @@ def backlog(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, fl
             excess = max(0.0, passed.comes[name] - passed.served[name])
             found[name] = excess * own.flow.rate_in.mean_per_s * scenario.duration_s
         else:
+            # A bounded queue holds `buffer` tuples at the most: full at busy tasks, or at all if a reader stops them.
             busy = own.utilisation * passed.comes[name] >= _BUSY * passed.cores[name]
             full = operator.parallelism if passed.limits[name] < 1 else int(busy.sum())
             found[name] = float(operator.buffer) * full
@@ -58,9 +59,9 @@ def served_shares(scenario: Scenario, inputs: RunInputs | None = None) -> dict[s
 
 
 def queues_only(scenario: Scenario) -> bool:
-    """Whether every task is a server of its own and nothing happens but tuples: then the scan runs, as a rule.
+    """Return whether every task is a server of its own and nothing happens but tuples: then the scan runs, as a rule.
 
-    A rule of thumb for sizes: what is run by which kernel `sim` decides.
+    A rule of thumb for estimates; `sim.kernel.choice` decides which kernel runs.
     """
     operators = scenario.operators.values()
     plain = all(
@@ -72,7 +73,7 @@ def queues_only(scenario: Scenario) -> bool:
 
 
 def _passed(scenario: Scenario, load: Load, inputs: RunInputs | None) -> _Passed:
-    """What the shares of shared cores settle at."""
+    """Return the throughput at which the shares of shared cores settle."""
     groups = layout.hosts(scenario)
     shared = {host for host, group in groups.items() if group.cpu != "dedicated"}
     share = dict.fromkeys(shared, 1.0)
@@ -88,7 +89,7 @@ def _passed(scenario: Scenario, load: Load, inputs: RunInputs | None) -> _Passed
 
 
 def _once(scenario: Scenario, load: Load, inputs: RunInputs | None, share: Mapping[str, float]) -> _Passed:
-    """What passes at given shares of what tasks ask of shared cores."""
+    """Return the throughput if each shared host grants this share of the cores that its tasks ask for."""
     placed = layout.placement(scenario)
     hosts = {
         name: [placed[layout.task_name(name, index)] for index in range(operator.parallelism)]
@@ -115,7 +116,7 @@ def _once(scenario: Scenario, load: Load, inputs: RunInputs | None, share: Mappi
 
 
 def _coming(scenario: Scenario, load: Load, inputs: RunInputs | None, name: str, served: Mapping[str, float]) -> float:
-    """The share of its input that an operator gets, when its inputs serve these shares of theirs."""
+    """Return the share of its input that an operator gets, when its inputs serve these shares of theirs."""
     rates = {
         upstream: load.operators[upstream].flow.rate_out.mean_per_s * copies(scenario, upstream, name, inputs)
         for upstream in scenario.operators[name].inputs
@@ -125,12 +126,13 @@ def _coming(scenario: Scenario, load: Load, inputs: RunInputs | None, name: str,
 
 
 def _limits(scenario: Scenario, load: Load, cores: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """The share of its input that each operator can serve before bounded queues behind it are full.
+    """Return the share of its input that each operator can serve before bounded queues behind it are full.
 
     A sender stops for the fullest queue, so the busiest task of an operator decides for all.
     """
     limits: dict[str, float] = {}
     readers = layout.dataflow(scenario)
+    # From the sinks up: a limit downstream holds for everything above it (backpressure).
     for name in reversed(layout.topological(scenario)):
         limits[name] = 1.0
         for reader in readers[name]:

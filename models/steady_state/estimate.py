@@ -22,7 +22,7 @@ from models.steady_state.watermarks import watermarks
 from models.topology.layout import topological
 from models.units import to_ns
 
-# Measured on the scenarios of the library, their durations times 1 and 10, and on the airline study; a step is one
+# Measured on the scenarios of the library, their durations times 1 and 10, and on the airline study. A step is one
 # tuple that an operator serves, an event one checkpoint of a key group or one task in a sample. Runs within a kernel
 # differ by a factor of two.
 SECONDS_PER_STEP: dict[Detail, float] = {"tuples": 3.3e-7, "histograms": 3e-7}  # in the event loop
@@ -33,8 +33,8 @@ SECONDS_PER_HEARTBEAT = 2e-6  # that is drawn
 SECONDS_PER_WATERMARK = 2e-7  # over a channel
 SECONDS_PER_PLANNED = 1e-4  # checkpoint, each time the allocation is compared with a fresh one
 BYTES_PER_STEP = 150.0
-BYTES_PER_LOGGED_STEP = 200.0  # where a host may fail: the ids of tuples of a partition, to know them again,
-LOGGED_INTERVALS = 8  # for so many intervals of checkpoints; with some that are not needed any more
+BYTES_PER_LOGGED_STEP = 200.0  # if a host may fail: ids of tuples, to recognise duplicates. They are kept
+LOGGED_INTERVALS = 8  # for so many checkpoint intervals, with some that are not needed any more
 BYTES_PER_EVENT = 300.0
 MOST_SAMPLES = 1000
 # Recorded as histograms, at the most: waits and sojourns of an operator; latencies of a sink that fill some 14
@@ -45,7 +45,7 @@ BYTES_PER_SINK_AND_INTERVAL = 40e3
 # whose room is twice as large each time it grows.
 BYTES_PER_WAITING_IN_SCAN = 70.0
 BYTES_PER_WAITING = 200.0
-BYTES_PER_UNEMITTED = 55.0  # that a source was not let emit yet
+BYTES_PER_UNEMITTED = 55.0  # for a tuple that a source could not emit yet
 # Measured in the same way of the plain engine, where runs differ by a factor of two, too.
 PLAIN_SECONDS_PER_STEP = 2e-5
 PLAIN_SECONDS_PER_WATERMARK = 1e-4
@@ -78,13 +78,15 @@ def estimate(
     over = scenario.duration_s * scenario.replications
     tuples = sum(rates[name].rate_out.mean_per_s for name in scenario.workload)
     doubled = _doubled(scenario, rates)
+    # Memory is that of all tuples that come, time that of the tuples that are served: overloaded operators do less.
     steps = _steps(scenario, rates) + doubled
     events = _control_rows(scenario) * scenario.replications
     control_bytes = _control_bytes(scenario, steps, doubled, events)
     detail = _detail(scenario, steps, control_bytes)
     served = doubled + _steps(scenario, rates, served_shares(scenario, inputs))
     if engine == "plain":
-        detail = "tuples"  # it has no histograms
+        # The plain engine has no histograms, and forgets no ids.
+        detail = "tuples"
         logged = PLAIN_BYTES_PER_LOGGED_STEP if _logs(scenario) else 0.0
         memory_bytes = events * BYTES_PER_EVENT + steps * (PLAIN_BYTES_PER_STEP + logged)
         step_s, watermark_s = PLAIN_SECONDS_PER_STEP, PLAIN_SECONDS_PER_WATERMARK
@@ -113,7 +115,7 @@ def estimate(
 
 
 def detail_and_steps(scenario: Scenario, inputs: RunInputs) -> tuple[Detail, float]:
-    """`detail` and `steps` of the estimate, and nothing that takes longer."""
+    """Return `detail` and `steps` of the estimate, and nothing that takes longer."""
     rates = flows(scenario, inputs)
     doubled = _doubled(scenario, rates)
     steps = _steps(scenario, rates) + doubled
@@ -122,14 +124,14 @@ def detail_and_steps(scenario: Scenario, inputs: RunInputs) -> tuple[Detail, flo
 
 
 def _steps(scenario: Scenario, rates: Mapping[str, Flow], shares: Mapping[str, float] | None = None) -> float:
-    """Tuples at operators, or those shares of them."""
+    """Return the tuples at all operators, each weighted by its share in `shares` if given."""
     over = scenario.duration_s * scenario.replications
     parts = {name: 1.0 if shares is None else shares[name] for name in topological(scenario)}
     return sum(rates[name].rate_in.mean_per_s * part for name, part in parts.items()) * over
 
 
 def _doubled(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
-    """Steps of the second instances, where key groups of an operator get alike."""
+    """Return the steps of active replicas, assuming that the key groups of an operator are equally loaded."""
     over = scenario.duration_s * scenario.replications
     shares = {name: count / scenario.operators[name].groups for name, count in replicated_groups(scenario).items()}
     return sum(rates[name].rate_in.mean_per_s * share for name, share in shares.items()) * over
@@ -141,10 +143,10 @@ def _logs(scenario: Scenario) -> bool:
 
 
 def _control_bytes(scenario: Scenario, steps: float, doubled: float, events: float) -> float:
-    """Memory of all but the tuples; `doubled` of the steps are of replicas."""
+    """Return the memory of all but the tuples; `doubled` of the steps are of replicas."""
     if not _logs(scenario):
         return events * BYTES_PER_EVENT
-    always = 2 * doubled  # ids of groups with a replica are not forgotten, at neither instance
+    always = 2 * doubled  # neither instance of a replicated group forgets ids
     remembered = always + (steps - always) * _remembered(scenario)
     return events * BYTES_PER_EVENT + remembered * BYTES_PER_LOGGED_STEP
 
@@ -155,19 +157,20 @@ def _detail(scenario: Scenario, steps: float, control_bytes: float) -> Detail:
 
 
 def _remembered(scenario: Scenario) -> float:
-    """Share of the ids of a replication that is in memory at a time, where no queue grows."""
+    """Return the share of the ids of a replication that is in memory at a time, where no queue grows."""
     tolerance = scenario.fault_tolerance
     timed = any(
         operator.window or operator.timer or operator.kind == "join" or isinstance(operator.state, WindowState)
         for operator in scenario.operators.values()
     )
+    # Ids are forgotten behind checkpoints; windows and timers need them for as long as the run lasts.
     if timed or tolerance.method != "checkpoint" or tolerance.guarantee != "exactly-once":
         return 1.0
     return min(1.0, LOGGED_INTERVALS * tolerance.interval_s / scenario.duration_s)
 
 
 def _histogram_bytes(scenario: Scenario) -> float:
-    """Memory of the histograms of all replications, however many tuples they count."""
+    """Return the memory of the histograms of all replications, however many tuples they count."""
     duration_ns = max(1, to_ns(scenario.duration_s))
     intervals = -(-duration_ns // bucket_ns(duration_ns))
     sinks = sum(operator.kind == "sink" for operator in scenario.operators.values())
@@ -176,14 +179,14 @@ def _histogram_bytes(scenario: Scenario) -> float:
 
 
 def _waiting_bytes(scenario: Scenario, inputs: RunInputs) -> float:
-    """Memory of what waits at the end of a replication, where rows of tuples do not take more."""
+    """Return the memory of what waits at the end of a replication, where rows of tuples do not take more."""
     each = BYTES_PER_WAITING_IN_SCAN if queues_only(scenario) else BYTES_PER_WAITING
     waiting = backlog(scenario, inputs)
     return sum(n * (BYTES_PER_UNEMITTED if name in scenario.workload else each) for name, n in waiting.items())
 
 
 def _control_rows(scenario: Scenario) -> float:
-    """Checkpoints, tasks that are sampled (a thousand times at most), and partitions checked in failures."""
+    """Return the number of rows of control: checkpoints, samples of tasks, and partitions checked in failures."""
     tasks = sum(operator.parallelism for operator in scenario.operators.values())
     second = sum(replicated_groups(scenario).values())
     rows = tasks * min(scenario.duration_s, MOST_SAMPLES)
@@ -204,7 +207,7 @@ def _control_rows(scenario: Scenario) -> float:
 
 
 def _comparisons(scenario: Scenario) -> float:
-    """How often a replication compares the allocation of checkpoints with a fresh one."""
+    """Return how often a replication compares the allocation of checkpoints with a fresh one."""
     rules = scenario.fault_tolerance.maintenance
     if rules is None or rules.begin_s > scenario.duration_s:
         return 0.0
@@ -212,20 +215,20 @@ def _comparisons(scenario: Scenario) -> float:
 
 
 def _planned(scenario: Scenario) -> float:
-    """Checkpoints that all comparisons of all replications plan anew."""
+    """Return how many checkpoints all comparisons of all replications plan anew."""
     groups = sum(operator.groups for operator in scenario.operators.values() if operator.keyed)
     return _comparisons(scenario) * scenario.replications * groups
 
 
 def _heartbeats(scenario: Scenario) -> float:
-    """Heartbeats of all replications that are drawn: where some are lost or late."""
+    """Return how many heartbeats all replications draw: none unless some are lost or late."""
     hosts = sum(group.count for group in scenario.hosts.values())
     over = scenario.duration_s * scenario.replications
     return hosts * over / scenario.detector.heartbeat_s if scenario.detector.errs else 0.0
 
 
 def check_limits(scenario: Scenario, estimated: Estimate) -> None:
-    """Nothing, or an InputError with each limit that the estimate is above, and what cannot be counted."""
+    """Raise InputError with each limit that the estimate exceeds, and each figure that cannot be counted."""
     limits = scenario.limits
     hint = "make the run shorter, or raise the limit"
     faults = list(estimated.faults)

@@ -1,7 +1,9 @@
-"""Rates along the dataflow: what enters and leaves each operator, mean over the run and peak.
+"""Rates along the dataflow: into and out of each operator, mean over the run and peak.
 
-What leaves an operator is what came in times its selectivity, or with a window the keys in each window, of a join the
-pairs; and what its timer emits. Every reader gets all of it, and broadcast makes one copy for each task.
+The output rate is the input rate times the selectivity; with a window the rate of keys in windows that end, of a join
+the rate of pairs; plus the outputs of the timer. Every reader gets all of it, and broadcast makes one copy for each
+task. Source: the traffic equations of a feed-forward network (Kleinrock, Queueing Systems I, 1975, section 4.8), which
+hold for means of any arrival process.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ class Rate:
     peak_per_s: float
 
     def times(self, factor: float) -> Rate:
-        """The rate scaled by `factor`."""
+        """Return the rate scaled by `factor`."""
         return Rate(self.mean_per_s * factor, self.peak_per_s * factor)
 
     def plus(self, other: Rate) -> Rate:
-        """The sum; of peaks it is a bound that is met when both come together."""
+        """Return the sum; the peak is an upper bound, which is met if both peaks come together."""
         return Rate(self.mean_per_s + other.mean_per_s, self.peak_per_s + other.peak_per_s)
 
 
@@ -41,12 +43,12 @@ class Flow:
 
     @property
     def peak_factor(self) -> float:
-        """Peak over mean of what comes in."""
+        """Return peak over mean of the input rate."""
         return self.rate_in.peak_per_s / self.rate_in.mean_per_s if self.rate_in.mean_per_s else 1.0
 
 
 def flows(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> dict[str, Flow]:
-    """Operator -> rates, in an order in which inputs come first; assumes a valid scenario."""
+    """Return operator -> rates, in an order in which inputs come first; assumes a valid scenario."""
     found: dict[str, Flow] = {}
     for name in layout.topological(scenario):
         operator = scenario.operators[name]
@@ -55,6 +57,7 @@ def flows(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> dic
             found[name] = Flow(rate, rate)
             continue
         rate, comes = Rate(0.0, 0.0), []
+        # Inputs were visited before, in topological order.
         for upstream in operator.inputs:
             comes.append(found[upstream].rate_out.times(copies(scenario, upstream, name, inputs)))
             rate = rate.plus(comes[-1])
@@ -72,7 +75,10 @@ def flows(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> dic
 
 
 def pairs(scenario: ScenarioDescription, name: str, comes: list[Rate]) -> Rate:
-    """Pairs of tuples with equal keys in one window, in a second, if all keys are equally likely."""
+    """Return the rate of pairs with equal keys in one window, if all keys are equally likely.
+
+    In a window of length w there are (r1 w) (r2 w) / keys pairs; with one window after the other that is a rate of
+    r1 r2 w / keys."""
     window = scenario.operators[name].window
     assert window is not None
     factor = window.length_s / max(1.0, layout.keys_seen(scenario, name))
@@ -83,9 +89,9 @@ def pairs(scenario: ScenarioDescription, name: str, comes: list[Rate]) -> Rate:
 
 
 def results(scenario: ScenarioDescription, name: str, rate_in: Rate) -> Rate:
-    """Keys in windows that end, in a second: at most all keys in each window, or each tuple alone in each of its own.
+    """Return the keys in windows that end, in a second: at most all keys a window, or each tuple alone in its own.
 
-    A bound for both, which is met where tuples of a key are many in a window or few.
+    The smaller of two upper bounds. It is met if a window has many tuples of each key, or hardly ever two of one.
     """
     window = scenario.operators[name].window
     assert window is not None
@@ -95,7 +101,7 @@ def results(scenario: ScenarioDescription, name: str, rate_in: Rate) -> Rate:
 
 
 def copies(scenario: ScenarioDescription, upstream: str, name: str, inputs: RunInputs | None = None) -> float:
-    """Tuples an operator gets for each that leaves its upstream; a stream's share not given counts as 1."""
+    """Return the tuples an operator gets for each that leaves its upstream; a stream's share not given counts as 1."""
     operator = scenario.operators[name]
     taken = operator.takes.get(upstream, 1.0)
     if isinstance(taken, str):
@@ -104,7 +110,7 @@ def copies(scenario: ScenarioDescription, upstream: str, name: str, inputs: RunI
 
 
 def source_rate(scenario: ScenarioDescription, source: str, inputs: RunInputs | None = None) -> Rate:
-    """Mean over the run and peak of a source's rate; a series that is not given counts as its stated mean."""
+    """Return mean and peak of a source's rate in the run; a series that is not given counts as its mean."""
     rate, until = scenario.workload[source].rate, scenario.duration_s
     series = inputs.rates.get(source) if inputs else None
     if series is not None:
@@ -127,6 +133,7 @@ def source_rate(scenario: ScenarioDescription, source: str, inputs: RunInputs | 
 
 
 def _stepwise(edges_s: np.ndarray, rate_per_s: np.ndarray, until: float) -> Rate:
+    """Return mean and peak of a stepwise rate up to an instant; rate (n,) between edges (n + 1,)."""
     inside = edges_s[:-1] < until
     lengths = np.minimum(edges_s[1:], until)[inside] - edges_s[:-1][inside]
     mean = float(np.dot(lengths, rate_per_s[inside])) / until

@@ -1,10 +1,10 @@
-"""How long a tuple takes from source to sink by mean rates, and the path on which it takes longest.
+"""Mean latency of a tuple from source to sink by mean rates, and the path with the largest one.
 
-At an operator: its service on the hosts of its tasks, and the wait of a steady queue, both weighted by what each task
-gets. A task is a station with a server for each of its threads. Where the tasks of a host share fewer cores than they
-have threads, they wait for a core, too: as long as if all were one station, without priorities, where that is longer.
-Between two operators: the latency of the network and the bytes over the bandwidth of the sender, as often
-as the two tasks are on different hosts.
+At an operator: its service on the hosts of its tasks, and the wait of an M/G/c queue in steady state
+(`models.steady_state.queueing`), both weighted by the input of each task. A task is a station with a server for each of
+its threads. If the tasks of a host share fewer cores than they have threads, the wait is at least that of one station
+with all their tuples and a server for each core, without priorities. Between two operators: the latency of the network
+and the bytes over the bandwidth of the sender, weighted by how often the two tasks are on different hosts.
 
 Not in it: time in windows and for the other side of a join, waits for links and for places in bounded queues,
 checkpoints, failures, and peaks of a rate.
@@ -19,6 +19,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+import networkx as nx
 import numpy as np
 
 from models.scenario.description import ScenarioDescription
@@ -83,10 +84,8 @@ class CriticalPath:
 def critical_path(scenario: ScenarioDescription, load: Load) -> CriticalPath:
     """Return the path that takes longest in a valid scenario with this load.
 
-    For the choice of the path a tuple waits the whole run at an operator that is overloaded.
+    The wait at an overloaded operator has no mean; for the choice of the path it counts as the whole run.
     """
-    import networkx as nx  # noqa: PLC0415
-
     times = MeanTimes(scenario, load)
     waits, links, service, rough = times.waits_s(), times.links_s(), times.services_s(), times.rough()
     graph: nx.DiGraph[str] = nx.DiGraph()
@@ -95,7 +94,8 @@ def critical_path(scenario: ScenarioDescription, load: Load) -> CriticalPath:
         at_s = (scenario.duration_s if wait_s is None else wait_s) + service[name]
         graph.add_edge(upstream, name, time_s=link_s + at_s)
     path = nx.dag_longest_path(graph, weight="time_s")
-    while graph[path[-1]]:  # the path may end before its sink, where what is left takes no time
+    # networkx ends the path where the rest takes no time; it has to reach a sink.
+    while graph[path[-1]]:
         path.append(next(iter(graph[path[-1]])))
     came = [0.0, *(links[pair] for pair in pairwise(path))]
     steps = (
@@ -119,7 +119,7 @@ class MeanTimes:
         self._contended = self._short_of_cores()
 
     def services_s(self) -> dict[str, float]:
-        """Return operator -> mean service of a tuple on the hosts of its tasks [s]; 0 of what serves nothing."""
+        """Return operator -> mean service of a tuple on the hosts of its tasks [s]; 0 without a service."""
         shares = {name: own.task_shares for name, own in self.load.operators.items()}
         found = {name: float(np.dot(shares[name], service_s)) for name, service_s in self._service_s.items()}
         return {name: found.get(name, 0.0) for name in self.scenario.operators}
@@ -132,6 +132,7 @@ class MeanTimes:
             wait_s = _wait_s(station.rate_per_s, station.service_s, station.scv, station.threads)
             if station.host in at_hosts:
                 for_core_s = self._for_core_s(station, at_hosts[station.host])
+                # Two waits that overlap: for a thread of the task and for a core. The longer one is a lower bound.
                 wait_s = None if wait_s is None or for_core_s is None else max(wait_s, for_core_s)
             before = found[name]
             found[name] = None if wait_s is None or before is None else before + station.share * wait_s
@@ -204,7 +205,7 @@ class MeanTimes:
 
 
 class _Station(NamedTuple):
-    """What comes to a queue, as a share of its operator's and by rate; its mean service [s] and scv."""
+    """A queue: its share of the operator's input, its arrival rate, and mean [s] and scv of its service."""
 
     host: str
     threads: int
@@ -218,6 +219,7 @@ def _of_all(stations: list[_Station]) -> _Station:
     """Return the tasks of a host as one station: the moments of a service are those of the mixture."""
     rate_per_s = sum(one.rate_per_s for one in stations)
     mean_s = sum(one.rate_per_s * one.service_s for one in stations) / rate_per_s
+    # Moments of a mixture are the weighted sums of the moments; E[S^2] = mean^2 (1 + scv).
     second = sum(one.rate_per_s * one.service_s**2 * (1 + one.scv) for one in stations) / rate_per_s
     threads = sum(one.threads for one in stations)
     return _Station(stations[0].host, threads, 1.0, rate_per_s, mean_s, second / mean_s**2 - 1)
@@ -225,6 +227,7 @@ def _of_all(stations: list[_Station]) -> _Station:
 
 @lru_cache(maxsize=1024)  # tasks of an operator are alike as a rule
 def _wait_s(rate_per_s: float, service_s: float, scv: float, servers: int) -> float | None:
+    """Return the mean wait [s] in M/G/c; None without a steady state."""
     if rate_per_s * service_s >= servers:
-        return None
+        return None  # no steady state: the queue grows as long as the run lasts
     return queueing.mgc(rate_per_s, service_s, scv, servers).wait_s

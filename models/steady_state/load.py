@@ -1,4 +1,4 @@
-"""How busy a scenario makes tasks, hosts and links on average, and the state it leaves: closed formulas.
+"""Mean load of tasks, hosts and links, and the size of the state at the end: closed formulas.
 
 A task's share of its operator's input follows the partitioning: by key the shares of its key groups under the
 key distribution, by shuffle an equal one, by forward its upstream task's. Utilisation law: load = rate x
@@ -28,7 +28,7 @@ Mixture = tuple[tuple[float, KeyLaw], ...]  # laws with weights
 
 @dataclass(frozen=True)
 class OperatorLoad:
-    """What an operator has to do: rates, each task's share of the input and load, state at the end [B]."""
+    """Load of an operator: rates, each task's share of the input and utilisation, state at the end [B]."""
 
     flow: Flow
     task_shares: np.ndarray  # (parallelism,), sum 1
@@ -37,7 +37,7 @@ class OperatorLoad:
 
     @property
     def peak_utilisation(self) -> float:
-        """Load of the busiest task while the rate is at its peak."""
+        """Return the load of the busiest task while the rate is at its peak."""
         return float(self.utilisation.max(initial=0.0)) * self.flow.peak_factor
 
 
@@ -55,7 +55,7 @@ class HostLoad:
 
 @dataclass(frozen=True)
 class Load:
-    """Expected load of a scenario; `assumptions` says what had to be guessed."""
+    """Expected load of a scenario; `assumptions` lists the inputs that had to be guessed."""
 
     operators: Mapping[str, OperatorLoad]
     hosts: Mapping[str, HostLoad]
@@ -63,7 +63,7 @@ class Load:
 
 
 def expected_load(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> Load:
-    """The load of operators, tasks, hosts and links by tuples alone; assumes a valid scenario."""
+    """Return the load of operators, tasks, hosts and links by tuples alone; assumes a valid scenario."""
     rates = flows(scenario, inputs)
     shares = task_shares(scenario, rates, inputs)
     placed, hosts = layout.placement(scenario), layout.hosts(scenario)
@@ -80,9 +80,10 @@ def expected_load(scenario: ScenarioDescription, inputs: RunInputs | None = None
 def task_shares(
     scenario: ScenarioDescription, rates: Mapping[str, Flow], inputs: RunInputs | None = None
 ) -> dict[str, np.ndarray]:
-    """Operator -> share of its input that each task gets, (parallelism,), sum 1."""
+    """Return operator -> share of its input that each task gets, (parallelism,), sum 1."""
     mixtures = _key_mixtures(scenario, rates, inputs)
     found: dict[str, np.ndarray] = {}
+    # In topological order: by forward a task inherits the share of its upstream task.
     for name in layout.topological(scenario):
         operator = scenario.operators[name]
         even = np.full(operator.parallelism, 1 / operator.parallelism)
@@ -104,14 +105,14 @@ def task_shares(
 
 
 def layout_of_groups(groups: int, parallelism: int) -> np.ndarray:
-    """The task of each key group at the start, (groups,)."""
+    """Return the task of each key group at the start, (groups,)."""
     return np.asarray(layout.task_of_group(np.arange(groups), parallelism))  # type: ignore[arg-type]
 
 
 def _key_mixtures(
     scenario: ScenarioDescription, rates: Mapping[str, Flow], inputs: RunInputs | None
 ) -> dict[str, Mixture]:
-    """Operator -> key laws of its output, weighted by where the tuples come from."""
+    """Return operator -> key laws of its output, weighted by where the tuples come from."""
     mixtures: dict[str, Mixture] = {}
     for name in layout.topological(scenario):
         operator = scenario.operators[name]
@@ -132,6 +133,7 @@ def _key_mixtures(
 
 
 def _shares_of_groups(mixture: Mixture, groups: int, inputs: RunInputs | None) -> np.ndarray:
+    """Return the share of each key group in a mixture of key laws, (groups,)."""
     shares = np.zeros(groups)
     for weight, law in mixture:
         shares += weight * (_of_profile(law, groups, inputs) if isinstance(law, str) else group_shares(law, groups))
@@ -139,7 +141,7 @@ def _shares_of_groups(mixture: Mixture, groups: int, inputs: RunInputs | None) -
 
 
 def _of_profile(source: str, groups: int, inputs: RunInputs | None) -> np.ndarray:
-    """Shares of a profile's key groups over all its bins; equal ones where it was not read."""
+    """Return the shares of a profile's key groups over all its bins; equal ones where it was not read."""
     series = inputs.rates.get(source) if inputs else None
     if series is None or series.key_weights is None or series.key_weights.shape[0] != groups:
         return np.full(groups, 1 / groups)
@@ -150,7 +152,7 @@ def _of_profile(source: str, groups: int, inputs: RunInputs | None) -> np.ndarra
 def speeds(
     scenario: ScenarioDescription, name: str, placed: Mapping[str, str], hosts: Mapping[str, HostGroup]
 ) -> np.ndarray:
-    """Return the speed of the host of each task of an operator without what others take on average, (parallelism,)."""
+    """Return the speed of each task's host less the mean share that others take, (parallelism,)."""
     count = scenario.operators[name].parallelism
     groups = [hosts[placed[layout.task_name(name, index)]] for index in range(count)]
     taken = [group.load.mean_share(scenario.duration_s) if group.load else 0.0 for group in groups]
@@ -158,7 +160,7 @@ def speeds(
 
 
 def _state_bytes(scenario: ScenarioDescription, name: str, flow: Flow) -> float:
-    """State at the end of a run; for state per key a bound: every key that there is has been seen."""
+    """Return the state at the end of a run [B]; an upper bound for state per key: all keys have been seen."""
     operator = scenario.operators[name]
     state, tuples = operator.state, flow.rate_in.mean_per_s * scenario.duration_s
     if isinstance(state, FixedState):
@@ -178,6 +180,7 @@ def _hosts(
     placed: Mapping[str, str],
     inputs: RunInputs | None,
 ) -> dict[str, HostLoad]:
+    """Return host -> its load: of the busiest task on dedicated cores, else of all tasks together."""
     tasks: dict[str, list[str]] = defaultdict(list)
     means: dict[str, list[float]] = defaultdict(list)
     peaks: dict[str, list[float]] = defaultdict(list)
@@ -202,6 +205,7 @@ def _hosts(
             max(peaks[host], default=0.0) if own else sum(peaks[host]) / group.cores,
             sent[host],
             received[host],
+            # Links are full duplex: the busier direction decides.
             link / group.network_bytes_per_s if group.network_bytes_per_s else None,
         )
     return found
@@ -213,7 +217,7 @@ def _traffic(
     placed: Mapping[str, str],
     inputs: RunInputs | None,
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Bytes in a second that each host sends to and receives from other hosts, tuples only."""
+    """Return the bytes in a second that each host sends to and receives from other hosts, tuples only."""
     sent: dict[str, float] = defaultdict(float)
     received: dict[str, float] = defaultdict(float)
     sizes = layout.output_bytes(scenario)
@@ -230,6 +234,7 @@ def _traffic(
                         sent[start] += rate * float(share)
                         received[end] += rate * float(share)
                 continue
+            # Sender and receiver are independent here: a tuple stays on a host with the product of both shares.
             starts, ends = by_host[upstream], by_host[name]
             for host, share in starts.items():
                 sent[host] += rate * share * (1 - ends.get(host, 0.0))
@@ -247,6 +252,7 @@ def shares_by_host(name: str, shares: np.ndarray, placed: Mapping[str, str]) -> 
 
 
 def _assumptions(scenario: ScenarioDescription, inputs: RunInputs | None) -> tuple[str, ...]:
+    """Return in words the inputs that were not given, and the values they count as."""
     found = []
     for name, workload in scenario.workload.items():
         if inputs is not None and name in inputs.rates:

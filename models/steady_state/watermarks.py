@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import networkx as nx
+
 from models.scenario.scenario import Scenario
 from models.topology.layout import dataflow, topological
 
 
 def watermarks(scenario: Scenario) -> float:
-    """Watermarks over all channels of one replication, about; 0 without a window.
+    """Return the watermarks over all channels of one replication, about; 0 without a window.
 
     A source task sends one over each of its channels at each multiple of `watermark`, whether or not there are tuples,
     and a task sends on what it hears each time the least of it rises: as often as the slowest of its inputs speaks.
@@ -28,9 +30,7 @@ def watermarks(scenario: Scenario) -> float:
 
 
 def _timed(scenario: Scenario) -> set[str]:
-    """Operators that watermarks come to: they, or some downstream of them, have a window."""
-    import networkx as nx  # noqa: PLC0415
-
+    """Return the operators that watermarks come to: they, or some downstream of them, have a window."""
     windows = [name for name, operator in scenario.operators.items() if operator.window]
     back = dataflow(scenario).reverse(copy=False)
     return {name for layer in nx.bfs_layers(back, windows) for name in layer}

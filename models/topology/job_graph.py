@@ -8,7 +8,9 @@ what is not known is left out. Rates, loads and times are those of `models.stead
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
+
+import networkx as nx
 
 from models.errors import InputError
 from models.scenario.active_replicas import planned_replicas
@@ -20,10 +22,7 @@ from models.steady_state.load import expected_load
 from models.topology import layout
 from models.validation_messages import nearest
 
-if TYPE_CHECKING:
-    import networkx as nx
-
-    Graph = nx.DiGraph[str]
+Graph: TypeAlias = "nx.DiGraph[str]"
 
 MOST_EDGES = 1_000_000  # of a graph
 
@@ -47,8 +46,6 @@ def refuse_kind(of: str) -> None:
 
 def operator_graph(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> Graph:
     """Return the operators, and an edge from each to those that read it, in file order."""
-    import networkx as nx  # noqa: PLC0415
-
     graph: Graph = nx.DiGraph()
     load = expected_load(scenario, inputs)
     times, sizes, generation = MeanTimes(scenario, load), layout.output_bytes(scenario), _generations(scenario)
@@ -92,8 +89,6 @@ def operator_graph(scenario: ScenarioDescription, inputs: RunInputs | None = Non
 
 def task_graph(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> Graph:
     """Return the tasks, and an edge from each to all that it may send to: one of a reader by forward, else all."""
-    import networkx as nx  # noqa: PLC0415
-
     _refuse_edges(scenario)
     graph: Graph = nx.DiGraph()
     load, placed = expected_load(scenario, inputs), layout.placement(scenario)
@@ -127,8 +122,6 @@ def placement_graph(scenario: ScenarioDescription, inputs: RunInputs | None = No
     Nodes are "task:count-0", "host:worker-0", "group:worker", since a task and a host may have the same name. A task
     with active replicas points to their hosts as well: `replica` says so of the edge, `key_groups` of how many.
     """
-    import networkx as nx  # noqa: PLC0415
-
     graph: Graph = nx.DiGraph()
     load, placed = expected_load(scenario, inputs), layout.placement(scenario)
     for name, group in scenario.hosts.items():
@@ -180,8 +173,6 @@ def _share(taken: float | str, inputs: RunInputs | None) -> float | None:
 
 def _generations(scenario: ScenarioDescription) -> dict[str, int]:
     """Return operator -> steps from the sources, on the longest way."""
-    import networkx as nx  # noqa: PLC0415
-
     found = enumerate(nx.topological_generations(layout.dataflow(scenario)))
     return {name: number for number, generation in found for name in generation}
 

@@ -7,29 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
+
+import networkx as nx
 
 from models.scenario.cluster import HostGroup
 from models.scenario.description import ScenarioDescription
 from models.scenario.job import Operator
 from models.scenario.workload import ProfileKeys
 
-if TYPE_CHECKING:
-    import networkx as nx
-
 
 def task_name(operator: str, index: int) -> str:
-    """The name of one task."""
+    """Return the name of one task."""
     return f"{operator}-{index}"
 
 
 def host_name(group: str, index: int) -> str:
-    """The name of one host."""
+    """Return the name of one host."""
     return f"{group}-{index}"
 
 
 def hosts(scenario: ScenarioDescription) -> dict[str, HostGroup]:
-    """Every host by name with its group's description, in file order."""
+    """Return every host by name with its group's description, in file order."""
     return {host_name(name, index): group for name, group in scenario.hosts.items() for index in range(group.count)}
 
 
@@ -39,21 +37,21 @@ def host_group_names(scenario: ScenarioDescription) -> dict[str, str]:
 
 
 def spare_hosts(scenario: ScenarioDescription) -> tuple[str, ...]:
-    """Hosts that are not in use at the start, in file order: the last ones of their groups."""
+    """Return the hosts that are not in use at the start, in file order: the last ones of their groups."""
     return tuple(
         host_name(name, index) for name, group in scenario.hosts.items() for index in range(group.used, group.count)
     )
 
 
 def tasks(scenario: ScenarioDescription) -> Iterator[tuple[str, int]]:
-    """Every (operator, task index), in file order."""
+    """Yield every (operator, task index), in file order."""
     for name, operator in scenario.operators.items():
         for index in range(operator.parallelism):
             yield name, index
 
 
 def placement(scenario: ScenarioDescription) -> dict[str, str]:
-    """Task name -> host name at the start of a run.
+    """Return task name -> host name at the start of a run.
 
     Round robin over the hosts of the operator's host group where `placement.operators` names one, else in file
     order over all hosts with one counter; spare hosts get none. `placement.tasks` overrules single tasks.
@@ -76,7 +74,7 @@ def placement(scenario: ScenarioDescription) -> dict[str, str]:
 
 
 def task_of_group(key_group: int, parallelism: int) -> int:
-    """The task that owns a key group at the start: group j is on task j mod parallelism."""
+    """Return the task that owns a key group at the start: group j is on task j mod parallelism."""
     return key_group % parallelism
 
 
@@ -119,20 +117,17 @@ class _Operators:
 
 @lru_cache(maxsize=4)  # flows, loads and the estimate of a scenario ask for it again and again
 def _dataflow(operators: _Operators) -> nx.DiGraph[str]:
-    import networkx as nx  # noqa: PLC0415 - takes an eighth of a second, which commands without a job need not spend
-
     graph: nx.DiGraph[str] = nx.DiGraph()
+    # Names that do not exist are left out: rules ask for the graph before references are known to be right.
     graph.add_nodes_from(operators.named)
     for name, operator in operators.named.items():
         graph.add_edges_from((upstream, name) for upstream in operator.inputs if upstream in operators.named)
-    nx.freeze(graph)
+    nx.freeze(graph)  # it is cached, and callers share it
     return graph
 
 
 @lru_cache(maxsize=4)
 def _topological(operators: _Operators) -> tuple[str, ...] | None:
-    import networkx as nx  # noqa: PLC0415
-
     place = {name: index for index, name in enumerate(operators.named)}
     try:
         generations = list(nx.topological_generations(_dataflow(operators)))
@@ -142,7 +137,7 @@ def _topological(operators: _Operators) -> tuple[str, ...] | None:
 
 
 def output_bytes(scenario: ScenarioDescription) -> dict[str, float]:
-    """Operator -> bytes of one tuple that leaves it.
+    """Return operator -> bytes of one tuple that leaves it.
 
     A source's tuples are as its workload says, an operator's as its `output` says; without `output` they are as
     large as the largest that comes in.
@@ -160,16 +155,14 @@ def output_bytes(scenario: ScenarioDescription) -> dict[str, float]:
 
 
 def keys_seen(scenario: ScenarioDescription, name: str) -> float:
-    """How many keys can reach an operator: those of the largest law, since all laws number keys alike."""
-    import networkx as nx  # noqa: PLC0415
-
+    """Return how many keys can reach an operator: those of the largest law, since all laws number keys alike."""
     operators = scenario.operators
 
     def own_keys(other: str) -> bool:
         output = operators[other].output
         return output is not None and output.keys is not None
 
-    # What comes into an operator that gives its tuples new keys does not matter behind it.
+    # Keys that come into an operator which gives its tuples new keys do not matter downstream of it.
     passed = nx.subgraph_view(dataflow(scenario), filter_edge=lambda _, down: down == name or not own_keys(down))
     largest = 0
     for upstream in nx.ancestors(passed, name):

@@ -1,4 +1,4 @@
-"""What a loss does to a job as a graph: failover regions, and operators, tasks and hosts that all paths need.
+"""Effects of a loss on the graph of a job: failover regions, and operators, tasks and hosts that all paths need.
 
 All is about the start of a run and the moment of a loss, before anything is recovered: a path from a source to a sink
 is whole as long as one instance of each of its operators lives that its input reaches. Active replicas are instances;
@@ -11,14 +11,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+
+import networkx as nx
 
 from models.scenario.active_replicas import planned_replicas
 from models.scenario.scenario import Scenario
 from models.topology import layout
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 _START, _END = " start", " end"  # no operator has a blank in its name
 _MOST_STEPS = 500_000  # hosts looked at, operator by operator, in the search for a least set of them
@@ -28,7 +26,7 @@ _MOST_HOSTS = 100  # of a set that is searched for
 
 @dataclass(frozen=True)
 class WeakPoints:
-    """What all paths from sources to sinks need, and how many hosts have to be lost until none is left.
+    """Elements that all paths from sources to sinks need, and how many lost hosts leave no path.
 
     `hosts_cut` are hosts whose loss leaves no path, and no set of less than `hosts_at_least` does: a least set where
     the two are equal.
@@ -48,8 +46,6 @@ def failover_regions(scenario: Scenario) -> list[tuple[str, ...]]:
     tasks, any other all tasks of both operators. The simulator recovers partitions of state where Flink restarts a
     region.
     """
-    import networkx as nx  # noqa: PLC0415
-
     streams = [
         (upstream, name, partitioning == "forward")
         for name, operator in scenario.operators.items()
@@ -87,8 +83,7 @@ def weak_points(scenario: Scenario) -> WeakPoints:
 
 def operators_cut(scenario: Scenario) -> tuple[str, ...]:
     """Return a least set of operators, in file order, that all paths from sources to sinks go through."""
-    import networkx as nx  # noqa: PLC0415
-
+    # Menger's theorem: as large as the largest set of paths without a common operator.
     found = nx.minimum_node_cut(_with_ends(scenario), _START, _END)
     return tuple(name for name in scenario.operators if name in found)
 
@@ -106,8 +101,7 @@ def _with_ends(scenario: Scenario) -> nx.DiGraph[str]:
 
 def _on_every_path(scenario: Scenario) -> tuple[str, ...]:
     """Return the operators on all paths from sources to sinks, in the order in which paths meet them."""
-    import networkx as nx  # noqa: PLC0415
-
+    # An operator is on all paths to the end exactly if it dominates the end.
     above = nx.immediate_dominators(_with_ends(scenario), _START)
     found, here = [], above[_END]
     while here is not None and here != _START:
@@ -117,7 +111,7 @@ def _on_every_path(scenario: Scenario) -> tuple[str, ...]:
 
 
 class _Job:
-    """Who can still be reached from the sources: tasks of an operator are the bits of a whole number."""
+    """Tasks that are reached from the sources without dead hosts; those of an operator are bits of a whole number."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.operators = scenario.operators
@@ -144,6 +138,7 @@ class _Job:
         reached: dict[str, int] = {}
         for name in self.order:
             operator = self.operators[name]
+            # -1 has all bits: every task. By forward task k reaches task k alone, otherwise one task reaches all.
             comes = -1 if operator.kind == "source" else 0
             for upstream, partitioning in operator.inputs.items():
                 comes |= reached[upstream] if partitioning == "forward" else -(reached[upstream] > 0)
@@ -154,6 +149,7 @@ class _Job:
 
     def _lost(self, dead: Collection[str]) -> dict[str, int]:
         """Return operator -> tasks with an instance on a dead host; of more hosts than last time only these are new."""
+        # Searches add hosts one by one, so most questions extend the last one.
         before, lost = self._last
         if not before <= set(dead):
             before, lost = frozenset(), dict.fromkeys(self.order, 0)
@@ -217,6 +213,7 @@ def _hosts_on_every_path(job: _Job, operators: Sequence[str]) -> tuple[str, ...]
     found = []
     while left:
         host = left.pop(0)
+        # A path around this host clears all hosts that are not on it, too.
         around = job.path([host])
         if around is None:
             found.append(host)
@@ -247,6 +244,7 @@ def _least_hosts(job: _Job, operators: Sequence[str]) -> tuple[tuple[str, ...], 
         least = max(least, len(found))
         if least >= len(best) or len(best) > _MOST_HOSTS:
             break
+        # A cut hits every path, so a least set that hits some paths bounds a least cut from below.
         hit = _hitting(paths, _all_in_order(job))
         if hit is None:
             break
@@ -269,6 +267,7 @@ def _hitting(sets: Sequence[frozenset[str]], order: Mapping[str, int]) -> tuple[
     def search(left: list[frozenset[str]], chosen: tuple[str, ...]) -> None:
         nonlocal tried, best
         tried += 1
+        # Branch and bound: disjoint sets need a host each, so this many more at least.
         disjoint: list[frozenset[str]] = []
         for one in left:
             if all(one.isdisjoint(other) for other in disjoint):
@@ -278,6 +277,7 @@ def _hitting(sets: Sequence[frozenset[str]], order: Mapping[str, int]) -> tuple[
         if not left:
             best = chosen
             return
+        # One of its hosts has to be chosen; the smallest set has the fewest branches.
         smallest = min(left, key=len)
         for host in sorted(smallest, key=lambda one: (-sum(one in other for other in left), order[one])):
             search([one for one in left if host not in one], (*chosen, host))

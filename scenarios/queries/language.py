@@ -18,8 +18,7 @@ from functools import lru_cache
 from typing import Any
 
 from models.errors import InputError
-from models.queries.description import OperatorEntry
-from models.queries.operators import Kind
+from models.queries.description import Kind, OperatorEntry
 
 GRAMMAR = r"""
 query: "INSERT"i "INTO"i NAME "SELECT"i columns "FROM"i streams within? clauses ";"?

@@ -12,13 +12,11 @@ from models.units import to_ns
 from sim.background_load import start_outside_load
 from sim.clock import Clock, Process
 from sim.control.catch_up import CatchUps
-from sim.control.checkpoint_hosts import CheckpointHosts
 from sim.control.cluster import Cluster, RunPlan
 from sim.control.crash import CrashCoordinator
 from sim.control.failures import Failures
-from sim.control.instances import Instances
+from sim.control.instances import CheckpointHosts, Instances, Outages
 from sim.control.maintenance import Maintenance
-from sim.control.outages import Outages
 from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
 from sim.control.run_state import RunState
@@ -45,7 +43,7 @@ class Control:
 
     state: RunState
     plane: Plane
-    # There where `managed`:
+    # Managers, set only if `managed`:
     outages: Outages
     catch_ups: CatchUps
     statistics: Statistics
@@ -114,8 +112,10 @@ class Control:
         while True:
             head = clock.head()
             limit = end if head is None or head[0] >= until_ns else head
+            # The plane does all that comes before the next event of control. It stops earlier if it has called the
+            # listener, which may have set an earlier event.
             if self.plane.advance(limit):
-                continue  # what the listener was told may have changed the head
+                continue
             if limit is end:
                 break
             clock.step()
@@ -168,7 +168,7 @@ class Control:
         self.plane.start_checkpoints(partitions, due_offsets_ns(scenario, len(partitions)), due_every_ns(scenario))
 
     def _sample(self, every_ns: int) -> Process:
-        """Sample queue lengths, work done, buffers and source lag at regular instants; change nothing."""
+        """Sample queue lengths, work done, buffers and source lag at regular instants, without changing anything."""
         clock, plane, sample, bounded = self.clock, self.plane, self.recorder.sample, self.plan.bounded
         saves = self.plan.scenario.fault_tolerance.method == "checkpoint"
         while True:

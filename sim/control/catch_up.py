@@ -15,11 +15,11 @@ class CatchUp:
     """The tasks that took partitions over, and every task downstream of them, until each has caught up.
 
     A task has caught up at the first moment at which it has nothing to do, after all tasks upstream of it have caught
-    up and what they had sent until then has arrived: only then is no more of the outage on its way to it. A task that
-    dies before is replaced by those that take its partitions over, and where a partition moves to is awaited as well.
+    up and all that they had sent until then has arrived: only then is nothing of the outage on its way to it. A task
+    that dies before is replaced by its successors, and the target of a partition that moves is awaited as well.
     `ready` says of a task whether its partitions are restored and their replay is done; `caught_up` is told each task
-    as it catches up, and `finished` is called after the last; `changed` is called when other tasks than before are
-    awaited, but for `replace` and `join`, whose callers know.
+    as it catches up, and `finished` is called after the last. `changed` is called when the awaited tasks change, except
+    in `replace` and `join`, whose callers know.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class CatchUp:
                 own = [task for task in tasks if operator_of[task] == operator]
                 others = [t for t, o in enumerate(operator_of) if o == operator and alive[t] and operator in after]
                 self._left[operator] = dict.fromkeys([*own, *others])
-        self._from_ns: dict[int, int] = {}  # when what came from upstream has arrived; missing: not known yet
+        self._from_ns: dict[int, int] = {}  # when all tuples from upstream have arrived; missing: not known yet
         self._sent: dict[int, int] = {}  # number of the sendings that are awaited
         self._open: set[int] = set()
         self._open_gates()
@@ -100,6 +100,7 @@ class CatchUp:
             return
         if not self.cluster.task_alive[task] or not self.plane.empty(task) or not self._ready(task):
             return
+        # On a shared link the arrival that was foreseen is a lower bound.
         if self._fair and self._delayed(task):
             return
         self._caught_up(task)
@@ -128,6 +129,7 @@ class CatchUp:
             self._from_ns[task] = now if last is None else max(now, last)
             if self._fair:
                 self._sent[task] = self.plane.sendings()
+            # At the end of that instant: the last tuple itself arrives there, and may be processed at once.
             self._check_at(task, self._from_ns[task])
 
     def _delayed(self, task: int) -> bool:
@@ -176,10 +178,10 @@ class CatchUps:
         self.state.plane.watch(dict.fromkeys(task for catch_up in self._open for task in catch_up.awaited()))
 
     def redirect(self, taken_over: list[tuple[int, int]]) -> None:
-        """Wait at the successors for what earlier outages awaited at tasks that died.
+        """Let earlier outages wait for the successors of tasks that died.
 
-        `taken_over` are pairs of such a task and one that took a partition over. At a task without partitions that died
-        there is nothing to wait for; where they stay down there is.
+        `taken_over` are pairs of a dead task and one that took a partition over. A dead task without partitions is not
+        awaited any more; one whose partitions stay down is.
         """
         if not self._open:
             return

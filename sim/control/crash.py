@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sim.control.catch_up import CatchUps
-from sim.control.cluster_view import LostPartition
-from sim.control.outages import Outages
+from sim.control.cluster import LostPartition
+from sim.control.instances import Outages
 from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
 from sim.control.run_state import StateOn

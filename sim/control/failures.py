@@ -73,9 +73,9 @@ class Failures:
     # -- a host dies
 
     def fail(self, host: int, repair_ns: int | None) -> None:
-        """Kill the host: queues, services, state, unsent output, and the checkpoints that it holds are gone.
+        """Kill the host: queues, services, state, unsent outputs, and the checkpoints that it holds are gone.
 
-        One that is fenced has nothing to lose, and is not back before it is repaired.
+        A fenced host has nothing to lose; it is back when it is repaired, and not with its next heartbeat.
         """
         state, recorder = self.state, self.state.recorder
         now = state.clock.now_ns()
@@ -89,6 +89,7 @@ class Failures:
             why = "the host is not in use" if host in state.cluster.spare else "the host is already down"
             state.decide(Action.FAIL, state.plan.host_names[host], why, verdict=Verdict.REFUSED)
         else:
+            # Asked first: `_lose` forgets what the detector has heard of the host.
             detect_at = self._detection_ns(host, now)
             lost = self._lose(host)
             row = self._row(host, sum(map(state.cluster.is_owner, lost)), CRASH)
@@ -106,6 +107,7 @@ class Failures:
     def _after(self, host: int, lost: list[int], failed: int, detect_at: int, back_at: int | None, row: int) -> Process:
         """Detect the failure and repair the host, whichever comes first; a host that comes back announces itself."""
         yield self.state.clock.sleep(detect_at if back_at is None else min(detect_at, back_at))
+        # Back before the time-out: its return gives the failure away. Until it is back, below, moves to it wait.
         if back_at == self.state.clock.now_ns():
             self.state.view.returning.add(host)
         self._detected(host, lost, failed, row)
@@ -168,6 +170,7 @@ class Failures:
     def _suspect(self, host: int, silence: Silence) -> Process:
         """Fence the host when it is silent for too long, unless it dies before."""
         clock = self.state.clock
+        # `_silences` has another entry, or none, once the host has died or come back: then this process is over.
         while self._silences.get(host) is silence:
             strike = silence.check()
             yield clock.sleep(max(clock.now_ns(), silence.known_ns if strike is None else strike))
@@ -182,6 +185,7 @@ class Failures:
             return
         silent = f"it was silent for {display.duration(self.scenario.detector.timeout_s)}"
         state.decide(Action.FENCE, state.plan.host_names[host], silent)
+        # Fencing comes before recovery, at the same instant: two live owners of a key group must never exist.
         lost = self._lose(host)
         row = self._row(host, sum(map(state.cluster.is_owner, lost)), SUSPICION)
         self._fenced[host] = row

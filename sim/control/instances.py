@@ -1,12 +1,44 @@
-"""Instances of key groups: the owner, the routes of outputs, and the outputs that a new instance keeps for others."""
+"""Key groups as managers see them: instances with owner and routes, outages, and the hosts of their checkpoints."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
-from sim.control.outages import Outages
+from models.records.decisions import Action
+from models.records.tables import NEVER
 from sim.control.run_state import StateOn
-from sim.data_plane import InstancePlane
+from sim.data_plane import NO_HOST, InstancePlane, Plane
+
+
+class Outages:
+    """Keeps the times from the death of a group's host until the group has a live owner.
+
+    It uses the truth, not the view of control: an outage goes on if a group is assigned to a host that is dead, too.
+    """
+
+    def __init__(self, state: StateOn[Plane]) -> None:
+        self.clock, self.cluster = state.clock, state.cluster
+        self._since: dict[int, int] = {}  # group -> when its host died
+        self._over: list[tuple[int, int, int]] = []  # group, from, until
+
+    def lost(self, host: int) -> None:
+        """Begin outages of the live owners on a host that died; call it before the host loses its partitions."""
+        for partition in self.cluster.partitions_on(host):
+            if self.cluster.partition_live[partition] and self.cluster.is_owner(partition):
+                self._since.setdefault(self.cluster.group_of(partition), self.clock.now_ns())
+
+    def check(self) -> None:
+        """End outages of groups whose owner is live; call it when an instance becomes live, or the owner."""
+        for group in [group for group in self._since if self.cluster.partition_live[self.cluster.owner_of(group)]]:
+            self._over.append((group, self._since.pop(group), self.clock.now_ns()))
+
+    def rows(self) -> list[tuple[int, ...]]:
+        """Return one row for each outage, in the order of their begin."""
+        found = [*self._over, *((group, since, NEVER) for group, since in self._since.items())]
+        operator, index = self.cluster.partition_operator, self.cluster.partition_index
+        found.sort(key=lambda one: (one[1], one[0]))
+        return [(operator[group], index[group], since, until) for group, since, until in found]
 
 
 class Instances:
@@ -43,13 +75,14 @@ class Instances:
     def open(self, instance: int) -> None:
         """Mark the instance as live; it goes on from its state.
 
-        What its checkpoint keeps for a key group that has moved since, or has got a replica, it keeps for the new
-        instance, too. It sends none of that: the old instance has sent it, and whoever goes on when that dies sends it
-        again (`Migrations.host_died`, `Migrations.cancelled`, `Replicas._take_over`).
+        Outputs that its checkpoint keeps for a key group that has moved since, or has got a replica, it keeps for the
+        new instance, too. It does not send them: the old instance has, and its successor sends them again if it dies
+        (`Migrations.host_died`, `Migrations.cancelled`, `Replicas._take_over`).
         """
         cluster, plane = self.cluster, self.state.plane
         cluster.set_live(instance, True)
         self._outages.check()
+        # Open before release: tuples that were held go to the queue, and would be held again if it were not live.
         plane.open(instance)
         plane.release(instance)
         for receiver in plane.receivers(instance):
@@ -82,8 +115,46 @@ class Instances:
                 self.route(task, group, ())
 
     def resend(self, partition: int) -> None:
-        """Send downstream once more what the partition keeps; who has it drops it."""
+        """Send the outputs that the partition keeps once more; receivers that have them drop them."""
         cluster, plane = self.cluster, self.state.plane
         for receiver in plane.receivers(partition):
             if not cluster.retired(receiver) and self.state.view.task_alive(cluster.partition_task[receiver]):
                 plane.replay(partition, receiver)
+
+
+class CheckpointHosts:
+    """Chooses a checkpoint host in place of the planned one, and plans it from then on."""
+
+    def __init__(self, state: StateOn[Plane]) -> None:
+        self._state, self._cluster = state, state.cluster
+        cluster, operators = state.cluster, state.plan.operators
+        self._partitions = [
+            partition for partition, index in enumerate(cluster.partition_operator) if not operators[index].is_source
+        ]
+
+    def choose(self, partition: int, besides: int | None = None) -> int:
+        """Return the trusted host, other than the owner, with the fewest planned checkpoints, or NO_HOST.
+
+        Not `besides` either where there is another one.
+        """
+        cluster = self._cluster
+        owner, planned = cluster.task_host[cluster.partition_task[partition]], cluster.planned_checkpoint_host
+        others = [host for host, alive in enumerate(cluster.trusted) if alive and host != owner]
+        # Preferences, not conditions: a host that is about to be left is better than no checkpoint at all.
+        others = [host for host in others if cluster.accepts_work(host)] or others
+        others = [host for host in others if host != besides] or others
+        if not others:
+            return NO_HOST
+        held = Counter(planned[other] for other in self._partitions)
+        chosen = min(others, key=lambda host: (held[host], host))
+        name, target = cluster.partition_name(partition), cluster.plan.host_names[chosen]
+        self._state.decide(Action.STORE, name, self._why(planned[partition]), target=target)
+        planned[partition] = chosen
+        return chosen
+
+    def _why(self, planned: int | None) -> str:
+        if planned is None:
+            return "none was planned"
+        if planned in self._cluster.leaving:
+            return "the planned checkpoint host is to be left"
+        return "the planned checkpoint host is dead or owns the group"

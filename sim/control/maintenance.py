@@ -1,8 +1,8 @@
-"""Maintenance of the allocation of checkpoints in a run: comparisons with a fresh allocation, and what moves.
+"""Maintenance of the allocation of checkpoints in a run: comparisons with a fresh allocation, and the moves.
 
 Control knows what its statistics have shown and which hosts it suspects; the fresh allocation comes from the planner
-that the run was given. A checkpoint moves as its key group's checkpoints travel anyhow: from then on they are sent to
-the new checkpoint host, the first one whole and over the owner's link, and the one before stays until that is stored.
+that the run was given. Nothing is copied: the key group's next checkpoints go to the new checkpoint host, the first one
+whole and over the owner's link, and the old one stays until that is stored.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Maintenance:
         clock, at_ns = self.state.clock, max(1, to_ns(self.rules.begin_s))
         while True:
             yield clock.sleep(at_ns)
-            yield clock.sleep(at_ns)  # once more: a check of the load at this instant comes first
+            yield clock.sleep(at_ns)  # go behind a check of the load at this instant, which counts
             self._maintain(planner, self.rules.theta)
             at_ns += max(1, to_ns(self.rules.every_s))
 
@@ -101,6 +101,7 @@ class Maintenance:
             return
         current = self._current()
         rows = np.flatnonzero(members)
+        # Only groups at rest are compared: the planner sees all, so that they compete for the same capacity.
         found = compare(fresh.cost[rows], current[rows], fresh.assignment[rows], theta)
         self._rounds.append(_Round(self.state.clock.now_ns(), len(rows), len(counts), found))
         for move in found.moves:
@@ -205,6 +206,7 @@ class Maintenance:
         stored, sent = [0] * len(self._rounds), [0] * len(self._rounds)
         own = _by_group(checkpoints) if self._sent else {}
         until: dict[int, int] = {}  # partition -> when its checkpoints were sent elsewhere again
+        # Backwards, so that `until` knows when a later order for the same partition replaced this one.
         for one in reversed(self._sent):
             name = (self.cluster.partition_operator[one.partition], self.cluster.partition_index[one.partition])
             for row in own.get(name, ()):
@@ -214,6 +216,7 @@ class Maintenance:
                     and checkpoints["checkpoint_host"][row] == one.host
                 ):
                     sent[one.round] += int(checkpoints["bytes"][row])
+                    # The order is done with the first stored checkpoint; those that failed before cost bytes, too.
                     if checkpoints["stored_ns"][row] != NEVER:
                         stored[one.round] += 1
                         break

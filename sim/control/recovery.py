@@ -1,8 +1,7 @@
 """Recovery of partitions: restore from the checkpoint, replay from upstream, catch up.
 
 A partition has caught up when its task has (`sim/control/catch_up.py`), and a failure when the last task downstream of
-the recovered partitions has. What is replayed to a partition after that belongs to the recovery of the upstream
-partition.
+the recovered partitions has. Replays to a partition after that belong to the recovery of the upstream partition.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
 from sim.clock import MESSAGE, channel
 from sim.control.catch_up import CatchUps
-from sim.control.cluster import NOWHERE
-from sim.control.cluster_view import LostPartition
-from sim.control.outages import Outages
+from sim.control.cluster import NOWHERE, LostPartition
+from sim.control.instances import Outages
 from sim.control.replicas import Replicas
 from sim.control.run_state import StateOn
 from sim.data_plane import REMOTE, InstancePlane
@@ -28,7 +26,7 @@ _NS = 1_000_000_000
 class PartitionRecovery:
     """The recovery of one partition, as far as it has come.
 
-    `pending` and `processed_ns` of replayed tuples are with the plane as long as the recovery is not over.
+    The plane counts replayed tuples (`pending`, and when the last was processed) until the recovery is over.
     """
 
     host: int
@@ -45,7 +43,7 @@ class PartitionRecovery:
     bytes: int = 0
 
     def note(self, pending: int, processed_ns: int) -> None:
-        """Note the counts of the plane on replayed tuples; those from before the restore ended with their sender."""
+        """Note the plane's counts of replayed tuples; no replay ends before the restore."""
         self.pending, self.replayed_ns = pending, max(self.restored_ns, processed_ns)
 
 
@@ -100,6 +98,7 @@ class Recovery:
         self.state.decide(
             Action.RESTORE, self.cluster.partition_name(partition), why, target=self.plan.host_names[target]
         )
+        # From here on upstream sends to this task, which holds the tuples until the restore.
         task = self.migrations.instances.task_on(self.cluster.partition_operator[partition], target)
         self.cluster.partition_task[partition] = task
         self.state.plane.assign(partition, task)
@@ -112,6 +111,7 @@ class Recovery:
         """Note when the tasks of these recoveries have caught up, and when the last task downstream of them has."""
 
         def ready(task: int) -> bool:
+            # A group that moves here brings tuples of the outage with it.
             if self.migrations.is_taking(task):
                 return False
             recoveries = [recovery for recovery in self._open.values() if recovery.task == task]
@@ -158,6 +158,7 @@ class Recovery:
                 self.recorder.revise("failures", failure, caught_up_ns=self.clock.now_ns())
 
     def _target(self, partition: int) -> tuple[int | None, str]:
+        # As far as control knows: a checkpoint on a host that is dead and trusted still counts.
         checkpoint_host = self.state.view.checkpoint_host(partition, self.state.plane.checkpoint_host(partition))
         if checkpoint_host is not None and checkpoint_host != REMOTE:
             return checkpoint_host, "it holds the checkpoint"
@@ -214,6 +215,7 @@ class Recovery:
             if missing:
                 why = f"no checkpoint has {missing} tuples that upstream let go"
                 self.state.decide(Action.LOSE_STATE, self.cluster.partition_name(partition), why)
+        # Live in the cluster first: `outages.check` reads it there.
         self.cluster.set_live(partition, True)
         self.outages.check()
         plane.open(partition)
@@ -224,6 +226,7 @@ class Recovery:
                 plane.copy_kept(partition, receiver, successor)
                 plane.retire(receiver)
         self._keep_for_replicas(partition)
+        # Replay before release: new outputs of tuples that were held must come behind those of the checkpoint.
         for receiver in plane.receivers(partition):
             self._replay(partition, receiver)
         plane.release(partition)
@@ -243,7 +246,7 @@ class Recovery:
 
     def _replay(self, sender: int, receiver: int) -> None:
         if not self.state.view.task_alive(self.cluster.partition_task[receiver]):
-            return  # it will be sent again when the receiver has been assigned
+            return  # `replay_upstream` sends it when the receiver has been assigned
         rows, size = self.state.plane.replay(sender, receiver)
         recovery = self._open.get(receiver)
         if recovery:

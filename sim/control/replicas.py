@@ -1,10 +1,10 @@
-"""Active replicas: a second instance of a key group that gets every tuple, answers nobody, and takes over.
+"""Active replicas: a second instance of a key group that gets every tuple, sends nothing, and takes over.
 
-Upstream sends each tuple to both and keeps it for both; the replica applies it, and keeps its outputs in place of
-sending them. It takes checkpoints of its own, half an interval after those of the owner: what they cover upstream
-forgets for it, and from them it is restored if its host dies after it has taken over. Outputs of both have the same
-ids, so what downstream has saved is forgotten at the replica as well, and what it sends when it takes over is dropped
-where it came before.
+Upstream sends each tuple to both instances and keeps it for both; the replica applies it, and keeps its outputs instead
+of sending them. It takes checkpoints of its own, half an interval after those of the owner. These trim upstream for the
+replica, and restore it if its host dies after it has taken over. Outputs of both have the same ids: outputs that
+downstream has saved are trimmed at the replica as well, and receivers drop those that they had already when it takes
+over.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from models.records.tables import NEVER
 from models.scenario.active_replicas import PlannedReplica, planned_replicas
 from models.units import to_ns
 from sim.clock import Process
-from sim.control.checkpoint_hosts import CheckpointHosts
-from sim.control.cluster_view import LostPartition
-from sim.control.instances import Instances
+from sim.control.cluster import LostPartition
+from sim.control.instances import CheckpointHosts, Instances
 from sim.control.run_state import StateOn
 from sim.data_plane import NO_HOST, REMOTE, InstancePlane
 
@@ -40,7 +39,7 @@ class Replica:
     from_ns: int = NEVER
     until_ns: int = NEVER
     end: str = ""
-    failed_ns: int = NEVER  # when the host of the owner died, where it took over, or its own, where it was lost
+    failed_ns: int = NEVER  # when the host of the owner died if it took over; when its own did if it was lost
     replayed: int = 0
     bytes: int = 0
 
@@ -73,7 +72,7 @@ class Replicas:
     # -- from the start
 
     def start(self) -> None:
-        """Make those of the start, which have the state of their owners: none."""
+        """Make the replicas of the start, which have the state of their owners: none."""
         number = {name: host for host, name in enumerate(self.state.plan.host_names)}
         for group, one in self._planned.items():
             self._begin(group, number[one.host])
@@ -82,6 +81,7 @@ class Replicas:
 
     def _begin(self, group: int, host: int) -> None:
         partition = self.instances.add(group, self.instances.task_on(self.cluster.partition_operator[group], host))
+        # Muted before it is open, or it would answer what arrives first.
         self.state.plane.mute(partition, True)
         made = Replica(group, partition, host, START, 0, from_ns=0)
         self.all.append(made)
@@ -126,6 +126,7 @@ class Replicas:
 
     def fail_over(self, losses: Sequence[LostPartition]) -> list[tuple[LostPartition, int]]:
         """Let replicas of lost partitions take over, and return (loss, replica) of each that does."""
+        # Lost replicas first: one that died in the same crash as its owner must not take over.
         for loss in losses:
             replica = self._standing.get(self.cluster.group_of(loss.partition))
             if replica is not None and replica.partition == loss.partition:
@@ -146,14 +147,16 @@ class Replicas:
         return taken
 
     def _take_over(self, replica: Replica, loss: LostPartition) -> None:
-        """Make the replica the owner. It sends what it has kept; receivers drop duplicates.
+        """Make the replica the owner. It sends the outputs that it has kept; receivers drop duplicates.
 
-        Where its own host is dead, too, that is detected later: then it is recovered as any owner is. Then it was lost.
+        If its own host is dead, too, and nobody knows yet, its row says that it was lost. It owns the group all the
+        same, and is recovered as any owner when that failure is detected.
         """
         if self.cluster.partition_live[replica.partition]:
             self._end(replica, TOOK_OVER, loss.failed_ns)
         else:
             self._end(replica, LOST, self._died_ns(replica.host))
+        # Owner first: when the routes to both instances are removed, upstream sends to the owner.
         self.instances.own(replica.partition)
         self._give_up(replica.group, loss.partition)
         self.state.plane.mute(replica.partition, False)

@@ -16,7 +16,7 @@ _NS = 1e9
 
 
 def check_counts(plan: RunPlan) -> None:
-    """Raises ValueError if the load of key groups is not counted in the run."""
+    """Raise ValueError if the load of key groups is not counted in the run."""
     if not plan.counts_load:
         raise ValueError("the load of key groups is counted only with recording.statistics, or elasticity")
 
@@ -83,8 +83,8 @@ class Statistics:
     def loads(self) -> dict[int, float]:
         """Return the mean load of each group in the last period, in cores of speed 1, by planned partition.
 
-        The load is the work that came, not what was done: so a host that cannot keep up shows by how much. Work is
-        tuples times the mean work for one tuple of the operator so far.
+        The load is the work that arrived, not the work done: it shows by how much a host cannot keep up. Work is tuples
+        times the mean work for one tuple of the operator so far.
         """
         length_ns = max(1, self.sampled_ns - self.since_ns)
         found: dict[int, float] = {}

@@ -39,6 +39,7 @@ class Admitting:
         slo = self.system.slos[self.query]
         if slo is not None and self.changes.enforce_slos:
             self._strengthen(slo)
+        # Hosts are acquired after the admission: a query that is refused leaves nothing behind.
         if not self.admission.arrive(self.query, self.plan, ", with all replicas that there is room for"):
             return False
         for host, why in self.taken.items():
@@ -47,6 +48,7 @@ class Admitting:
         return True
 
     def _write_down(self, why: str) -> None:
+        """Write the decisions about the query, its operators and its replicas."""
         names = self.system.hosts
         self.changes.note("admit", self.system.queries[self.query], "done", why)
         for op, placed in self.plan.hosts.items():
@@ -60,9 +62,11 @@ class Admitting:
             self.changes.note("add", name, "done", f"for the objective of {query}", target=names[host])
 
     def _takes(self, op: int, share: float, host: int, slot: int) -> None:
+        """Count the load of an instance at a host."""
         self.shares[host] += self._load(op, share, slot) / self.capacity[host]
 
     def _load(self, op: int, share: float, slot: int) -> float:
+        """Return the load of an instance [cores], `slot` 0 being the primary."""
         return float(self.placement.load[op]) * share * (self.placement.replica_load if slot else 1.0)
 
     def _near(self) -> np.ndarray:
@@ -91,11 +95,13 @@ class Admitting:
     def _strengthen(self, slo: float) -> None:
         """Add replicas until the objective is met, or no room is left: each time the best one.
 
-        As single replicas often gain nothing, of equal ones that with the least sum over operators is best.
+        A single replica often does not change P(broken), for instance if it shares a host with another operator. Ties
+        go to the least sum over operators, which such a replica lowers: the next one then gains.
         """
         unavailability = self.system.unavailability
         assert unavailability is not None
         while not keeps(slo, unavailability.broken(self.admission.would_be(self.query, self.plan))):
+            # Spare hosts only where hosts in use have no room.
             best = self._best(self._rooms) or self._best(self._spare_rooms)
             if best is None:
                 return
@@ -142,6 +148,7 @@ class Admitting:
         return [one for one in loads if one[2] <= left and len(one[1]) <= self.rules.replicas]
 
     def _spent(self) -> float:
+        """Return the load of the replicas in the plan."""
         new = sum(self._load(op, 1.0, 1) * (len(placed) - 1) for op, placed in self.plan.hosts.items())
         return new + sum(self._load(*self._part_of((1, number)), 1) for number, _ in self.plan.added)
 

@@ -36,8 +36,8 @@ def simulate_fleet(
 ) -> FleetRecords:
     """Return the rows of one replication; a pure function of its arguments.
 
-    `merged` is for static systems, and `auto` takes it for those. `manager` decides where the file asks for one;
-    without `enforce_slos` nothing it asks for is refused because of an objective (for tests). Raises InputError.
+    `merged` is for static systems, and `auto` takes it for those. `manager` decides if the file asks for one; without
+    `enforce_slos` no request is refused because of an objective (for tests). Raises InputError.
     """
     if method not in METHODS:
         raise InputError.at("--method", method, "must be auto, events or merged")
@@ -70,6 +70,7 @@ class _Run:
         for index, source in enumerate(self.system.fleet.sources.values()):
             self._steps[index] = (source.rate_per_s, 1.0)
         self._set_loads()
+        # The order of the starts is the order within an instant: failures, rates, queries, then the manager sees all.
         HostFailures(self.clock, self.system, self.service, self.replication).start()
         self._start_sources()
         self._start_queries()
@@ -96,11 +97,13 @@ class _Run:
                 self.clock.process(self._varies(index, max(1, to_ns(source.varies.every_s)), factors))
 
     def _step(self, index: int, at_ns: int, rate: float) -> Process:
+        """Change the rate of a source at an instant of the file."""
         yield self.clock.sleep(at_ns)
         self._steps[index] = (rate, self._steps[index][1])
         self._set_loads()
 
     def _varies(self, index: int, every_ns: int, factors: RenewalTimes) -> Process:
+        """Change the factor of a source's rate at regular instants."""
         number = 0
         while True:
             self._steps[index] = (self._steps[index][0], factors[number] / 1e9)
@@ -119,6 +122,7 @@ class _Run:
     # -- queries
 
     def _start_queries(self) -> None:
+        """Start a process for each query that comes or goes; those of the beginning arrive now."""
         churn = self.system.fleet.churn
         for query, name in enumerate(self.system.queries):
             spec = self.system.fleet.query(name)
@@ -133,6 +137,7 @@ class _Run:
                 self.clock.process(self._once(query, arrived, to_ns(spec.arrives_s), leaves_ns))
 
     def _once(self, query: int, arrived: bool, arrives_ns: int, leaves_ns: int | None) -> Process:
+        """Let a query arrive and leave at the times of the file."""
         yield self.clock.sleep(arrives_ns)
         if not arrived and arrives_ns > 0:
             arrived = self._arrives(query)
@@ -152,6 +157,7 @@ class _Run:
             number += 1
 
     def _arrives(self, query: int) -> bool:
+        """Ask the manager, or without one the admission, for a query; return True if it is admitted."""
         missing = self.admission.missing(query)
         if self.manager is not None:
             return self.manager.admit(query, missing)
@@ -160,9 +166,11 @@ class _Run:
     # -- the manager
 
     def _checks(self, rules: ManagerSettings) -> Process:
+        """Let the manager check the loads at regular instants."""
         period_ns = max(1, to_ns(rules.period_s))
         assert self.manager is not None
         while True:
+            # Without a change since the last check the manager would decide the same: skip it.
             if self.changes.touched:
                 self.changes.touched = False
                 self.manager.check()

@@ -45,6 +45,7 @@ class HostFailures:
         return up, None if law.down is None else RenewalTimes(law.down, seed, replication, *name, "down")
 
     def _once(self, host: int, down: int, up: int) -> Process:
+        """Go down and come back at recorded instants."""
         yield self.clock.sleep(down)
         self.service.down(host)
         yield self.clock.sleep(up)
@@ -53,6 +54,7 @@ class HostFailures:
     def _in_turn(self, hosts: tuple[int, ...], up: RenewalTimes | None, down: RenewalTimes | None) -> Process:
         """Go down and up in turn, with a crew of its own."""
         yield self.clock.sleep(self.clock.now_ns())
+        # Without up times it is always down; without down times it never fails.
         if up is None or down is None:
             if down is not None:
                 self._all_down(hosts)
@@ -85,6 +87,7 @@ class HostFailures:
                 self.service.back(host)
 
     def _repaired_by_crews(self, host: int, up: RenewalTimes | None, down: RenewalTimes | None) -> Process:
+        """Go down and up in turn, each repair beginning when a crew is free."""
         yield self.clock.sleep(self.clock.now_ns())
         if up is None or down is None:
             if down is not None:
@@ -106,12 +109,15 @@ class HostFailures:
             number += 1
 
     def _send_crews(self) -> None:
-        """Send crews once all failures and repairs of the instant are known: first failed first, then by number."""
+        """Send crews at the end of the instant, when all its failures and repairs are known.
+
+        The host that failed first comes first, ties by number: no order of processes decides."""
         if not self._crews_due:
             self._crews_due = True
             self.clock.at(self.clock.now_ns(), ARRIVAL, self._sent)
 
     def _sent(self, _: object) -> None:
+        """Give free crews to waiting hosts."""
         self._crews_due = False
         assert self._free is not None
         while self._free and self._waiting:

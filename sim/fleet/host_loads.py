@@ -1,4 +1,4 @@
-"""The load of hosts as shares of their capacity, with what is under way, and which hosts are up."""
+"""Loads of hosts as shares of their capacity, changes under way included, and which hosts are up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class HostLoads:
         return found
 
     def at_most(self) -> FloatArray:
-        """Return shares of capacity at the worst moment of what is under way, (n_hosts,)."""
+        """Return shares of capacity at the worst moment of the changes under way, (n_hosts,)."""
+        # A move counts at both hosts: until it is live its load is still at the old one, and room is reserved.
         found: FloatArray = self.placement.expected() / self.capacity
         return found
 
@@ -33,6 +34,7 @@ class HostLoads:
         """Return the hosts that are up, least loaded first, of equal ones by number."""
         up = np.array(self.changes.service.up) & np.array(self.placement.in_use)
         up[list(self.placement.draining)] = False
+        # Rounded: sums of the same loads in another order must not decide a tie.
         order = np.argsort(np.round(shares, 9), kind="stable")
         found: list[int] = order[up[order]].tolist()
         return found

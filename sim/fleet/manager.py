@@ -1,6 +1,6 @@
-"""The manager of a fleet: what moves, is split, replicated or given back, by thresholds on loads and importance.
+"""The manager of a fleet: moves, splits, replicates and gives back, by thresholds on loads and importance.
 
-It asks (`sim.fleet.reconfiguration`), and goes on with what is left when it is refused. In each check:
+It only asks (`sim.fleet.reconfiguration`); if a request is refused it tries the next one. In each check:
 
 1. A host above `high` is relieved: an instance moves where it fits; else a spare host is taken; else the largest part
    is split; else a replica is given up.
@@ -26,7 +26,7 @@ from sim.fleet.placement import Part
 from sim.fleet.reconfiguration import Admission, Reconfiguration
 
 _TIE = 1e-9
-_MOST_TARGETS = 8  # that are tried for one instance before the next
+_MOST_TARGETS = 8  # tried for one instance before the next one: each target costs an exact SLO check
 
 
 class Manager:
@@ -39,7 +39,7 @@ class Manager:
         self.placement, self.system = changes.placement, changes.placement.system
         self.capacity, self._hosts = self.system.capacity, HostLoads(changes)
         self._largest = 0.0
-        self._stuck: set[int] = set()  # of these there is a row already
+        self._stuck: set[int] = set()  # hosts whose row `stuck` was written; one row until they are relieved
         self._middle = (rules.low + rules.high) / 2
         self._draw = code_of(self.system.fleet.seed, replication, "dynamics", "importance")
 
@@ -48,8 +48,10 @@ class Manager:
         shares, self._largest = self._hosts.will_be(), largest_load(self.placement)
         over = [host for host in reversed(self._hosts.by_share(shares)) if shares[host] > self.rules.high + _TIE]
         self._stuck = {host for host in over if not self._relieve(host)}
+        # Spare room is known only when nothing is overloaded or under way.
         if over or self.placement.pending:
             return
+        # With `spare = "hosts"` replicas are added only when no host can be given back: they would keep it in use.
         if self.rules.spare == "replicas" or not self._scale_in():
             self._replicate()
         if self.rules.spare == "replicas":
@@ -70,6 +72,7 @@ class Manager:
 
     def _relieve(self, host: int) -> bool:
         """Move load off the host; return True if it will not be overloaded any more."""
+        # A refused request is refused again while nothing else changes: without `tried` the loop might not end.
         tried: set[tuple[str, int]] = set()
         while self._is_over(host):
             why = f"{self.system.hosts[host]} at {display.share(self._hosts.will_be()[host])} of its CPU"
@@ -86,7 +89,7 @@ class Manager:
         return True
 
     def _movable(self, host: int) -> list[tuple[Part, int, float]]:
-        """Return (part, slot, load) of instances on the host of which nothing is under way."""
+        """Return (part, slot, load) of the instances on the host whose parts have no change under way."""
         busy = self.placement.busy()
         on_it = [part for part in self.placement.parts.values() if host in part.hosts and part.number not in busy]
         slots = [(part, part.hosts.index(host)) for part in on_it]
@@ -117,9 +120,10 @@ class Manager:
             for part, slot, load in self._movable(host):
                 ways: list[tuple[Change, float]] = [(Move(part.number, host, one), load)]
                 ways += [(Split(part.number, one), load / 2)] if slot == 0 and self.placement.can_split(part) else []
+                # Acquire a host only if a change would be accepted there, or it might stay empty.
                 if any(0 < needs <= room + _TIE and self.changes.would_do(change) for change, needs in ways):
                     self.changes.acquire(one, why)
-                    tried.clear()
+                    tried.clear()  # there is a new target for all of them
                     return True
         return False
 
@@ -166,6 +170,7 @@ class Manager:
         for value, number, _ in sorted(wanted, key=lambda one: (-one[0], one[1])):
             part = self.placement.parts[number]
             load = self.placement.instance_load(part, 1)
+            # Loads and budget have changed since the candidates were valued.
             again = self._near(part, load)
             if again is not None and self.placement.replicas_load() + load <= self.rules.budget + _TIE:
                 budget = display.number(self.rules.budget, 6)
@@ -200,7 +205,7 @@ class Manager:
     def _near(self, part: Part, load: float) -> int | None:
         """Return the host with most instances of the same queries that a replica does not fill above the middle.
 
-        Of equal ones the least loaded. What is between the middle and `high` is left for rates that rise.
+        Ties go to the least loaded one. Room between the middle and `high` is reserved for rising rates.
         """
         targets = self._targets(part, load, self._middle)
         if not targets:
@@ -233,12 +238,13 @@ class Manager:
         return False
 
     def _emptied(self, host: int) -> list[Change] | None:
-        """Return changes that empty the host: replicas are given up where hosts come first, all else moves."""
+        """Return changes that empty the host, or None: replicas are given up if `spare` is hosts, all else moves."""
         placement, plan, shares = self.placement, list[Change](), self._hosts.at_most()
         limit = self._middle
         instances = self._movable(host)
         for part, slot, load in sorted(instances, key=lambda one: (-one[2], one[0].number)):
             for change in self._ways_off(part, slot, host, shares, limit, load):
+                # Together with the changes before it: an objective may allow each of them and not all.
                 if self.changes.would_do(*plan, change):
                     break
             else:
@@ -246,6 +252,7 @@ class Manager:
             plan.append(change)
             if isinstance(change, Move):
                 shares[change.target] += load / self.capacity[change.target]
+        # Parts with a change under way are not in the plan, and keep the host.
         on_it = sum(host in part.hosts for part in placement.parts.values())
         return plan if len(plan) == on_it else None
 

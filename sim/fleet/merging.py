@@ -1,6 +1,6 @@
-"""Runs in which nothing is decided: timelines of hosts are merged into those of operators and queries.
+"""Runs of static systems: timelines of hosts are merged into those of operators and queries.
 
-Equal to the run of events (`sim.fleet.engine`), row by row.
+The rows equal those of the run of events (`sim.fleet.engine`), which needs far more time.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ def merged(system: System, replication: int) -> FleetRecords:
     ]
     broken, used = [], {op for needs in system.needs for op in needs}
     for op, (name, hosts) in enumerate(zip(system.operators, system.placed, strict=True)):
+        # An operator that no query needs is not deployed, as in the run of events.
         if op not in used:
             broken.append(np.zeros(0, dtype=np.int64))
             continue
@@ -69,6 +70,7 @@ def _serving(down: list[IntArray], late: IntArray) -> tuple[IntArray, IntArray]:
     """Return (instants, who serves from each on): the first instance that is up, nobody before a take-over."""
     at = np.unique(np.concatenate([[0], *down, late]))
     up = np.array([~inside(one, at) for one in down])
+    # Before the take-over only the primary could serve, which is down.
     if len(late):
         up[1:] &= ~inside(late, at)
     serves = np.where(up.any(axis=0), up.argmax(axis=0), NOBODY)

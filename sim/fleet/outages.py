@@ -38,7 +38,7 @@ def union(timelines: Sequence[IntArray]) -> IntArray:
     if len(some) < 2:
         return some[0] if some else np.zeros(0, dtype=np.int64)
     begins, ends = (np.sort(np.concatenate([one[k::2] for one in some])) for k in (0, 1))
-    # k begins have happened before the k-th one ends nothing: what was down is up where all that began has ended
+    # Begins and ends sorted apart: a gap is where as many have ended as have begun, before the next begin.
     first = np.concatenate([[True], begins[1:] > ends[:-1]])
     last = np.concatenate([first[1:], [True]])
     return np.stack([begins[first], ends[last]], axis=1).ravel()
@@ -87,6 +87,7 @@ def late_timeline(system: System, replication: int, host: int, down: IntArray) -
 
 
 def _downtimes(system: System, end_ns: int) -> list[IntArray]:
+    """Return the recorded down times of each host."""
     rows: list[list[Pair]] = [[] for _ in system.hosts]
     for host, down, up in system.downtimes or ():
         rows[host].append((down, up))
@@ -102,6 +103,7 @@ def _up_and_down_times(
 
 
 def _renewals(up: RenewalTimes | None, down: RenewalTimes | None, end_ns: int) -> Iterable[Pair]:
+    """Yield down times of an element with a crew of its own."""
     if up is None or down is None:
         if down is not None:
             yield 0, end_ns  # always down
@@ -129,7 +131,7 @@ def _by_day(up: RenewalTimes | None, day_ns: int, end_ns: int) -> Iterable[Pair]
 def _with_crews(
     up_and_down_times: Sequence[tuple[RenewalTimes | None, RenewalTimes | None]], crews: int, end_ns: int
 ) -> list[list[Pair]]:
-    """Return repairs by few crews, who take the host that failed first, of these the one of lowest number."""
+    """Return the down times with few crews, which take the host that failed first, ties by number."""
     found: list[list[Pair]] = [[] for _ in up_and_down_times]
     number = [0] * len(up_and_down_times)
     fails: list[Pair] = []  # (instant, host)
@@ -151,6 +153,8 @@ def _with_crews(
         now = min(queue[0][0] for queue in (fails, ends) if queue)
         if now >= end_ns:
             break
+        # Repairs that end come first, then failures, then crews: a crew that gets free may take a host that fails at
+        # the same instant. It is the order of the run of events.
         while ends and ends[0][0] == now:
             _, host = heapq.heappop(ends)
             found[host].append((failed_at[host], now))

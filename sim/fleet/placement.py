@@ -1,4 +1,4 @@
-"""The placement of a fleet: parts of operators with their instances, what is on its way, and loads of hosts."""
+"""The placement of a fleet: parts of operators with their instances, changes under way, and loads of hosts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Part:
 
 @dataclass
 class Pending:
-    """A change that is under way; it takes up room at its target until it ends one way or the other."""
+    """A change that is under way. It reserves room at its target until it is done or aborted."""
 
     change: Change
     begun_ns: int
@@ -68,6 +68,7 @@ class FleetPlacement:
         return self._new(self.system.operators[op], op, 1.0, list(hosts), now)
 
     def _new(self, name: str, op: int, share: float, hosts: list[int], now: int) -> Part:
+        """Return a new part, live from now on."""
         part = Part(self._next, name, op, share, hosts, [now] * len(hosts), NOBODY, hosts[0], now)
         self._next += 1
         self.parts[part.number] = part
@@ -91,7 +92,7 @@ class FleetPlacement:
             slot = part.hosts.index(change.origin)
             self._ended(part, slot, now)
             part.hosts[slot], part.live_from[slot] = change.target, now
-            # Who moves goes on serving: that is no take-over.
+            # An instance that moves goes on serving: that is no take-over.
             part.served_last = change.target if part.served_last == change.origin else part.served_last
             part.serving = change.target if part.serving == change.origin else part.serving
             return [part]
@@ -119,13 +120,14 @@ class FleetPlacement:
         return [part, other]
 
     def _ended(self, part: Part, slot: int, now: int) -> None:
+        """Write the row of an instance that ends now; none if it began at this instant."""
         if part.live_from[slot] < now:
             role = "replica" if slot else "primary"
             host = self.system.hosts[part.hosts[slot]]
             self.rows.append((part.name, host, role, part.share, part.live_from[slot], now))
 
     def close(self, now: int) -> None:
-        """Write down the instances that are live at the end."""
+        """Write the rows of instances that are live at the end."""
         for part in self.parts.values():
             for slot in range(len(part.hosts)):
                 self._ended(part, slot, now)
@@ -167,6 +169,7 @@ class FleetPlacement:
 
     def demand(self) -> FloatArray:
         """Return the cores that live instances need on each host, (n_hosts,)."""
+        # Loads change far more often than instances: with hosts and factors as arrays, one product gives the demand.
         if self._flat is None:
             live = [(host, part.op, part.share * (self.replica_load if slot else 1.0))
                     for part in self.parts.values() for slot, host in enumerate(part.hosts)]  # fmt: skip
@@ -178,7 +181,7 @@ class FleetPlacement:
         return found
 
     def expected(self) -> FloatArray:
-        """Return the same with all that is on its way; what leaves still counts where it is."""
+        """Return the same with changes under way at their targets; an instance that leaves still counts where it is."""
         found = self.demand()
         for one in self.pending:
             if not isinstance(one.change, Move | Add | Split):
@@ -208,12 +211,12 @@ class FleetPlacement:
         return may and rules is not None and len(self.of_op[part.op]) < rules.parts
 
     def busy(self) -> set[int]:
-        """Return the parts that something is under way for: one change at a time."""
+        """Return the parts with a change under way: they get no other one until it is over."""
         return {one.change.part for one in self.pending}
 
 
 def _imagine(parts: list[list[int]], change: Change) -> None:
-    """Have a change come about on the hosts of a part, and of what was split off it."""
+    """Apply a change to the hosts of a part, and of a part that was split off it."""
     hosts = parts[0]
     if isinstance(change, Move):
         hosts[hosts.index(change.origin)] = change.target

@@ -1,4 +1,4 @@
-"""Carries out what a manager asks for: refused, begun, and then live, refused after all, or aborted."""
+"""Reconfigurations that a manager asks for: refused, or begun and then done, refused after all, or aborted."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ class Reconfiguration:
         self.slo_check, self.enforce_slos = SloCheck(service.placement), enforce_slos
         self._move_ns = max(1, to_ns(move_s))
         self.touched = True  # something changed since the last check of the manager
-        self._judged: dict[tuple[Change, ...], Refusal | None] = {}  # of the placement as it is
+        self._judged: dict[tuple[Change, ...], Refusal | None] = {}  # verdicts on the present placement
         service.host_changed.append(self._host_changed)
-        self._told: set[tuple[Change, ...]] = set()  # refused, with a row that says so
+        self._told: set[tuple[Change, ...]] = set()  # changes whose refusal has a row
 
-    # -- what a manager asks for
+    # -- requests of a manager
 
     def ask(self, changes: Sequence[Change], reason: str) -> bool:
-        """Begin all of the changes, or none: then a row says why. Return True if they are under way or done."""
+        """Begin all of the changes, or none: then a row says why. Return True if they are under way or done.
+
+        Rules and objectives are checked for all of them before the first begins, so that nothing has to be undone.
+        """
         for change in changes:
             rule = self._rule(change)
             if rule is not None:
@@ -41,6 +44,7 @@ class Reconfiguration:
                 return False
         found = self._verdict(changes)
         if found is not None:
+            # One row for a refusal: a manager asks for the same change in every check.
             if tuple(changes) not in self._told:
                 self._refused(changes[-1], found, "")
             self._told.add(tuple(changes))
@@ -54,7 +58,7 @@ class Reconfiguration:
         return self._verdict(changes) is None
 
     def _verdict(self, changes: Sequence[Change]) -> Refusal | None:
-        """Return what forbids the changes; it holds until placement, pending changes or queries change."""
+        """Return the refusal of the changes, or None; cached until placement, pending changes or queries change."""
         key = tuple(changes)
         if key not in self._judged:
             self._judged[key] = self.slo_check.check(changes) if self.enforce_slos else None
@@ -73,7 +77,7 @@ class Reconfiguration:
         self.note("acquire", self.placement.system.hosts[host], DONE, reason)
 
     def drain(self, host: int, changes: Sequence[Change], reason: str) -> bool:
-        """Empty a host and give it back; nothing comes there from now on. Return False if that cannot be."""
+        """Empty a host and give it back; nothing is placed there any more. Return False if that is refused."""
         name = self.placement.system.hosts[host]
         if not self.ask(changes, f"to give back {name}"):
             return False
@@ -131,13 +135,14 @@ class Reconfiguration:
         yield self.clock.sleep(self.clock.now_ns() + self._move_ns)
         if not pending.alive:
             return
+        # Not pending any more when it is checked, or the change would be counted twice.
         self.placement.pending.remove(pending)
         self._commit(pending.change, "it is live", "something else came about since it began: ")
         self.placed_otherwise()
         self._look_at_drained()
 
     def _commit(self, change: Change, reason: str, why_not: str) -> None:
-        """Carry out a change if no objective forbids it at this moment: the only way for it to come about."""
+        """Carry out a change if no objective forbids it now. Every change of the placement passes through here."""
         placement, found = self.placement, self.slo_check.refusal([change]) if self.enforce_slos else None
         if found is not None:
             self._refused(change, found, why_not)
@@ -167,6 +172,7 @@ class Reconfiguration:
         """Give back drained hosts that are empty, and stop draining those that something keeps."""
         placement = self.placement
         for host in sorted(placement.draining):
+            # Wait for changes under way: they may still empty the host, or fail and leave an instance there.
             if any(host in self._ends(one.change) for one in placement.pending):
                 continue
             placement.draining.discard(host)
@@ -217,7 +223,7 @@ class Admission:
         self.system, self.clock = reconfiguration.placement.system, reconfiguration.clock
 
     def arrive(self, query: int, plan: Deployment, most: str = "") -> bool:
-        """Start the query with what the plan deploys, in no time; return True if it is there."""
+        """Start the query with all that the plan deploys, in no time; return True if it was admitted."""
         slo, name = self.system.slos[query], self.system.queries[query]
         if slo is not None and self.changes.enforce_slos:
             assert self.system.unavailability is not None
@@ -259,7 +265,7 @@ class Admission:
         return [op for op in self.system.needs[query] if not self.placement.users.get(op)]
 
     def leave(self, query: int) -> None:
-        """End the query, and what only it needed."""
+        """End the query, and the operators that only it needed."""
         now, name = self.clock.now_ns(), self.system.queries[query]
         self.service.query_left(query)
         since = self.placement.present.pop(query)

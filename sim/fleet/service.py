@@ -1,7 +1,8 @@
 """Up and down hosts, serving instances and broken queries of a fleet; checked once an instant.
 
 A part is served by its first instance whose host is up. While the host of its primary is down and nobody has taken
-over, nobody serves. All of an instant's failures, repairs and changes have happened when this checks.
+over, nobody serves. Checks come at the end of an instant, after all its failures, repairs and changes: causes that
+cancel out within an instant leave no row.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Service:
         self.up = [True] * n
         self.rows: dict[str, list[Row]] = {name: [] for name in TABLES}
         self.host_changed: list[Callable[[int], None]] = []
-        self._causes = [0] * n  # how many of its elements are down
+        self._causes = [0] * n  # how many elements of each host are down: itself, and its groups
         self._outage = [0] * n  # how many there were
         self._down_at = [0] * n
         self._late = [False] * n
@@ -35,11 +36,11 @@ class Service:
         self._broken: dict[int, int] = {}  # query -> since when
         self._overloaded: dict[int, int] = {}
         self._placed: set[int] = set()  # queries that are placed otherwise now
-        self._standing: dict[int, tuple[int, float]] = {}  # query -> since when P(broken) is what
+        self._standing: dict[int, tuple[int, float]] = {}  # query -> (since when, P(broken))
         self._loads = True  # to check
         self._check_scheduled = False
 
-    # -- what happens
+    # -- events
 
     def down(self, host: int) -> None:
         """Count one more reason for the host to be down."""
@@ -73,15 +74,18 @@ class Service:
         self._end_outage(query)
 
     def _end_outage(self, query: int) -> None:
+        """End the outage of a query, if there is one; an outage of no length leaves no row."""
         since, now = self._broken.pop(query, None), self.clock.now_ns()
         if since is not None and since < now:
             self.rows["outages"].append((self.system.queries[query], since, now))
 
     def _check_later(self, marked: set[int], number: int) -> None:
+        """Mark a host, part or query for the check at the end of the instant."""
         marked.add(number)
         self._schedule_check()
 
     def _schedule_check(self) -> None:
+        """Set one check for the end of this instant, whatever number of causes there is."""
         if not self._check_scheduled:
             self._check_scheduled = True
             self.clock.at(self.clock.now_ns(), END_OF_INSTANT, self._settle)
@@ -89,7 +93,10 @@ class Service:
     # -- the check at the end of an instant
 
     def _settle(self, _: object) -> None:
+        """Check everything that was marked at this instant."""
         self._check_scheduled = False
+        # In this order: hosts mark parts, and parts mark queries, which are checked in the same pass. Sorted, so that
+        # rows do not depend on the order of the causes.
         for host in sorted(self._hosts):
             self._settle_host(host)
         for number in sorted(self._parts):
@@ -106,6 +113,7 @@ class Service:
             self._settle_loads()
 
     def _settle_host(self, host: int) -> None:
+        """Note that a host went down or came back, if it is so at the end of the instant."""
         up, now = self._causes[host] == 0, self.clock.now_ns()
         if up == self.up[host]:
             return
@@ -115,16 +123,18 @@ class Service:
             self.rows["host_downtimes"].append((self.system.hosts[host], self._down_at[host], now))
         else:
             self._down_at[host] = now
-            self._wait_for_take_over(host)
+            self._wait_for_take_over(host)  # before the count, which numbers the outages from 0
             self._outage[host] += 1
         self._parts.update(number for number, part in self.placement.parts.items() if host in part.hosts)
         for call in self.host_changed:
             call(host)
 
     def _wait_for_take_over(self, host: int) -> None:
+        """Let nobody serve in place of the host until the take-over, or at all if the failure is not covered."""
         if self._standby is None:
             return
         late, covered = self._standby
+        # The coverage of an outage is drawn by its number, so that all designs draw the same.
         number = self._outage[host]
         detected = covered[host][number]
         self._late[host] = late > 0 or not detected
@@ -140,6 +150,7 @@ class Service:
                     self._check_later(self._parts, number)
 
     def _settle_part(self, part: Part) -> None:
+        """Note which instance serves the part now, and the take-over if that is another host."""
         now, primary = self.clock.now_ns(), part.hosts[0]
         able = part.hosts[:1] if self._late[primary] else part.hosts
         serves = next((host for host in able if self.up[host]), NOBODY)
@@ -158,6 +169,7 @@ class Service:
         self._queries.update(self.placement.users[part.op])
 
     def _settle_query(self, query: int) -> None:
+        """Begin or end the outage of a query: it is broken if nobody serves one of its parts."""
         placement, now = self.placement, self.clock.now_ns()
         parts = (placement.parts[number] for op in self.system.needs[query] for number in placement.of_op[op])
         broken = any(part.serving == NOBODY for part in parts)
@@ -176,11 +188,13 @@ class Service:
             self._standing[query] = self.clock.now_ns(), broken
 
     def _close_standing(self, query: int) -> None:
+        """End the row of the unavailability of a query's placement."""
         now, (since, broken) = self.clock.now_ns(), self._standing.pop(query, (self.clock.now_ns(), 0.0))
         if since < now:
             self.rows["standing"].append((self.system.queries[query], since, now, broken))
 
     def _settle_loads(self) -> None:
+        """Begin and end overloads of hosts."""
         self._loads = False
         now = self.clock.now_ns()
         over = self.placement.demand() > self.system.capacity * (1 + 1e-9)
@@ -191,7 +205,7 @@ class Service:
                 self.rows["overloads"].append((self.system.hosts[host], self._overloaded.pop(host), now))
 
     def close(self, now: int) -> None:
-        """Write down what lasts until the end."""
+        """Write the rows of all that lasts until the end."""
         for host, up in enumerate(self.up):
             if not up:
                 self.rows["host_downtimes"].append((self.system.hosts[host], self._down_at[host], now))

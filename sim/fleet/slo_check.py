@@ -47,6 +47,8 @@ class SloCheck:
 
     def check(self, changes: Sequence[Change]) -> Refusal | None:
         """Return the refusal of requested changes: all, each alone, what is done now, and with what is under way."""
+        # Changes take time and end in any order, or not at all. So states on the way have to keep the objectives, too:
+        # each change alone, and those that take effect at once (removals) without the others.
         under_way = [one.change for one in self.placement.pending]
         sets: list[Sequence[Change]] = [changes]
         if len(changes) > 1:

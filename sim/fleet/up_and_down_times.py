@@ -1,4 +1,4 @@
-"""Up and down times of elements, each a function of what it is for, and never of the order of events."""
+"""Up and down times of elements, each a function of its purpose, never of the order of events."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class RenewalTimes:
         self._known: list[int] = []
 
     def __getitem__(self, number: int) -> int:
+        # By number, not by order: the size of a block and the order of questions change no time.
         while number >= len(self._known):
             first = len(self._known)
             of = uniforms(numbered(self._code, np.arange(first, first + _BLOCK)), 0)

@@ -1,6 +1,6 @@
-"""The coordinator of runs of protocols: what waits for what, and what a crash does to a run in any phase.
+"""The coordinator of runs of protocols: which request waits for which run, and the effect of a crash in any phase.
 
-It is the same for every plan; what differs is the business of the plan's kind (`sim.migration.protocol.PlanKind`).
+It is the same for every plan; differences are in the plan's kind (`sim.migration.protocol.PlanKind`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import networkx as nx
 
 from sim.clock import Process
-from sim.control.cluster_view import LostPartition
+from sim.control.cluster import LostPartition
 from sim.control.run_state import RunState
 from sim.migration.protocol import WHOLE, PlanKind, ProtocolRun, Request, Territory
 from sim.migration.runtime import ProtocolRuntime
@@ -29,13 +29,13 @@ class RunCoordinator:
         self.waiting: list[tuple[PlanKind[Any], Request]] = []
         self._claimed = Territories(state.plan.dataflow)  # by runs that are open
         self._wanted = Territories(state.plan.dataflow)  # by requests that wait
-        self._alert = False  # whether a request waits for something else than another run, or may change
+        self._alert = False  # a request waits for something other than a run, or may change
 
     # -- requests
 
     def request(self, kind: PlanKind[Any], request: Request) -> None:
         """Start a run as soon as all is over that was asked for before and that it would meet."""
-        # One that is blocked changes nothing for the others, which all wait for runs: they need not be looked at.
+        # A blocked request changes nothing for the others, which all wait for runs: no need to check them.
         blocked = not self._alert and self._is_blocked(request, self._wanted) and not kind.may_change(request)
         self.waiting.append((kind, request))
         self._wanted.add(request.territory)
@@ -46,14 +46,15 @@ class RunCoordinator:
         return self._claimed.meet(request.territory) or ahead.meet(request.territory)
 
     def begin_what_can(self) -> None:
-        """Begin what waits and need not wait any longer, in the order of the requests."""
+        """Begin requests that need not wait any longer, in their order."""
         todo, self.waiting, self._alert = self.waiting, [], False
         self._wanted, ahead, still = Territories(self.state.plan.dataflow), Territories(self.state.plan.dataflow), []
         for kind, asked in todo:
             request = kind.up_to_date(asked)
             if request is None:
-                continue  # it is asked for again when a host is back
+                continue  # not wanted now; it is requested again when a host is back
             blocked = self._is_blocked(request, ahead)
+            # Requests ahead block as well as runs: a later one must not overtake an earlier one that it would meet.
             if blocked or kind.waits(request):
                 self._alert = self._alert or not blocked or kind.may_change(request)
                 still.append((kind, request))
@@ -72,7 +73,7 @@ class RunCoordinator:
             self.open[run.number] = run
             kind.started(run)
 
-    # -- what comes back
+    # -- facts
 
     def _told(self, run: ProtocolRun[Any], what: Enum) -> None:
         run.told.add(what)
@@ -98,17 +99,19 @@ class RunCoordinator:
         lost = {cluster.partition_operator[loss.partition] for loss in losses}
         for run in list(self.open.values()):
             if not run.kind.can_be_cancelled(run):
-                continue  # what says that it is complete is on its way
+                continue  # the message that it is complete is on its way
             run.kind.lost(run, lost)
             if not all(view.task_alive(task) for task in run.plan.tasks):
                 run.kind.cancelled(run)
                 self._close(run)
-                self._alert = True  # what waited for it may begin: look at all with the next request, or later
+                self._alert = True  # requests that waited for it may begin: check all with the next one, or later
         if self.waiting:
             self.state.clock.process(self._later())
 
     def _later(self) -> Process:
-        """Begin what waited for runs that were cancelled, once everything is assigned."""
+        """Begin requests that waited for cancelled runs, once everything is assigned.
+
+        A process of its own: the crash is still being handled, and moves need the new owners."""
         yield self.state.clock.sleep(self.state.clock.now_ns())
         self.begin_what_can()
 

@@ -22,7 +22,7 @@ _NS = 1_000_000_000
 class Fact(Enum):
     """Facts that come true at tasks; a move is complete when all of them have."""
 
-    OWNS = "owns"  # the target has processed what waited for the move
+    OWNS = "owns"  # the target has processed the tuples that waited for the move
     HOLDS = "holds"  # the state of the source is the checkpoint of the target
 
 
@@ -82,15 +82,15 @@ class MoveProtocol(Protocol[Move]):
 class MigrationRun(ProtocolRun[Move]):
     """One execution of a protocol that moves a key group."""
 
-    resent: bool = False  # the host of the old owner died, and the new one has sent again what that had sent
+    resent: bool = False  # the host of the old owner died, and the new one has sent its outputs again
     frozen: bool = False  # no checkpoint of the old instance is taken
     directed: bool = False  # the periodic checkpoints of the old instance go to the target
     planned_before: int | None = None  # where they went before that
-    handing_down: bool = False  # the old instance is to hand down its state as soon as the new one is live
-    resend: bool = False  # downstream has lost what the old instance sent while the new one was silent
+    handing_down: bool = False  # the old instance hands down its state as soon as the new one is live
+    resend: bool = False  # downstream lost outputs of the old instance while the new one was silent
     loading: bool = False  # the target is fetching the checkpoint from the remote store
     loaded: bool = False  # the checkpoint is in the memory of the target
-    deferred: list[Message] = field(default_factory=list)  # what the target says to itself meanwhile
+    deferred: list[Message] = field(default_factory=list)  # messages of the target to itself until it is loaded
     worst_ns: int | None = None  # once it is final
     replayed: int = 0
     bytes: int = 0
@@ -155,9 +155,11 @@ class MoveContext(Context):
     # -- the sending side
 
     def replay(self, turn: bool = False) -> None:
-        """Send what is kept here for the old instance to the new one; from now on it is kept for that, too."""
+        """Replay the outputs kept here for the old instance to the new one, and keep them for that as well."""
         move = self._run.move
         for sender in self._own_senders(move.old):
+            # First, since the replay sends the outputs kept for the new instance. A silent replica keeps them, too: it
+            # has to send to both if it takes over.
             self._plane.copy_kept(sender, move.old, move.new)
             if self._services.replicas.silent(sender):
                 continue
@@ -169,7 +171,7 @@ class MoveContext(Context):
         return [sender for sender in self._plane.senders(partition) if self._cluster.partition_task[sender] == self.me]
 
     def route(self, *instances: int) -> None:
-        """Outputs for the group that depart from now on go to these instances."""
+        """Send outputs for the group that depart from now on to these instances."""
         self._instances.route(self.me, self._run.move.group, instances)
 
     # -- the receiving side
@@ -179,9 +181,9 @@ class MoveContext(Context):
         return self._cluster.partition_live[self._run.move.new]
 
     def install(self, muted: bool = False) -> None:
-        """The newest checkpoint becomes the state of the new instance; `muted`: which goes on silently.
+        """Make the newest checkpoint the state of the new instance, which goes on silently if `muted`.
 
-        Where it is in the remote store, it does when it has been fetched and read; until then what comes is held.
+        A checkpoint in the remote store is fetched and read first; until then arriving tuples are held.
         """
         run = self._run
         if run.loading:
@@ -195,10 +197,12 @@ class MoveContext(Context):
     def _install(self, muted: bool) -> None:
         move = self._run.move
         self._plane.adopt(move.new, move.old)
+        # Mute it before it is open: opening processes held tuples at once, and both instances would answer.
         self._plane.mute(move.new, muted)
         self._instances.open(move.new)
         if not muted and self._has_event_time:
             self._instances.resend(move.new)
+        # Only now: messages to itself have to stay behind the tuples that were held while the state was loading.
         self._run.loading = False
         while self._run.deferred:
             self._runtime.after_backlog(self._run.deferred.pop(0))
@@ -206,10 +210,10 @@ class MoveContext(Context):
             self._hand_down()
 
     def unmute(self) -> None:
-        """The new instance answers from now on.
+        """Let the new instance answer from now on.
 
-        It sends what it keeps once more where somebody downstream was recovered meanwhile, and where event time counts:
-        a window may have ended here and not at the old instance, and what that has sent may still be on its way when
+        It sends its kept outputs again if a receiver was recovered during the move, and if event time matters: a window
+        may have ended here and not at the old instance, and outputs of the old one may still be on their way when
         watermarks from here say that all was sent.
         """
         new = self._run.move.new
@@ -218,21 +222,21 @@ class MoveContext(Context):
             self._instances.resend(new)
 
     def hold(self, origin: int) -> None:
-        """Tuples of the group that come from this task wait aside, from their turn on."""
+        """Put tuples of the group that come from this task aside, at their turn."""
         self._plane.hold(self.me, self._run.move.new, origin)
 
     def release(self) -> None:
-        """Put what waits aside in front of the queue."""
+        """Put the tuples that were held in front of the queue."""
         self._plane.unhold(self.me, self._run.move.new)
 
     # -- the side that lets go
 
     def to_checkpoint(self) -> None:
-        """The state of the old instance becomes the stored checkpoint of the new one, which is the owner from now on.
+        """Make the state of the old instance the stored checkpoint of the new one, which becomes the owner.
 
-        Everyone upstream must send to the new one by now. If that has no state yet it is done when it has: until then
-        what the old one keeps for downstream is kept nowhere else. Then the fact `holds` is told. With a remote store
-        nothing is handed down: the checkpoint from which the new one began is there, and stays until its next one.
+        Everyone upstream must send to the new instance by now. If it has no state yet, this waits until it has: only
+        the old instance keeps its outputs for downstream until then. At the end the fact `HOLDS` is told. With a remote
+        store nothing is handed down: the checkpoint from which the new one began stays there until its next one.
         """
         if self.has_state():
             self._hand_down()
@@ -241,6 +245,7 @@ class MoveContext(Context):
 
     def _hand_down(self) -> None:
         move = self._run.move
+        # The old instance ends last: the group has an owner at any time, and `hand_down` reads its state and outputs.
         self._instances.own(move.new)
         if not self._is_remote:
             self._plane.hand_down(move.old, move.new)
@@ -253,17 +258,17 @@ class MoveContext(Context):
     def checkpoint_to_target(self) -> None:
         """Have a checkpoint of the old instance taken for the target now; then `on_stored`.
 
-        The periodic ones go there as well: one may be taken while the news of this one is under way.
+        Periodic checkpoints go there as well: one may be taken before the message about this one arrives.
         """
         move, host = self._run.move, self._cluster.task_host[self._run.move.target]
         self.direct_checkpoints_to_target()
-        # one that is under way is announced in its place
+        # If a checkpoint is under way already the plane takes no other one, and announces that one in its place.
         self._plane.checkpoint(move.old, REMOTE if self._is_remote else host)
 
     def direct_checkpoints_to_target(self) -> None:
-        """The periodic checkpoints of the old instance go to the target's host from now on; then `on_stored`.
+        """Send the periodic checkpoints of the old instance to the target's host from now on; then `on_stored`.
 
-        Those that go to the remote store do so all the same.
+        With a remote store they go there as before.
         """
         move = self._run.move
         self._runtime.announce(self._run, move.old)
@@ -274,9 +279,9 @@ class MoveContext(Context):
         self._state.plan_checkpoint_host(move.old, self._cluster.task_host[move.target])
 
     def freeze_checkpoints(self) -> None:
-        """The newest stored checkpoint of the old instance stays that.
+        """Keep the newest stored checkpoint of the old instance as it is.
 
-        A newer one may go elsewhere, and would have upstream forget what the one at the target does not have.
+        A newer one may go elsewhere, and would let upstream forget tuples that the one at the target lacks.
         """
         self._run.frozen = True
         self._plane.freeze(self._run.move.old, True)
@@ -289,7 +294,7 @@ class MoveContext(Context):
         return self._plane.checkpoint_host(move.old) == self._cluster.task_host[move.target]
 
     def load_at_target(self, kind: str) -> None:
-        """The target reads what has come, or is in the remote store, into memory; then this message comes back here."""
+        """Have the target read the checkpoint, sent or from the remote store, into memory; then send this message."""
         message = Message(self._run.number, kind, self._run.move.target, self.me)
         self._services.load(self._run, lambda: self._runtime.tell(message))
 

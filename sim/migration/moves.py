@@ -1,4 +1,4 @@
-"""Moves of key groups: how a run begins, what became of it, and what is left in one piece where it is cancelled."""
+"""Moves of key groups: how a run begins, how it ends, and how it is cancelled after a crash."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Migrations(PlanKind[MoveRequest]):
     """Moves key groups, one run at a time for each group.
 
     A move that loses its source, its target, or somebody upstream is cancelled when the failure is detected: the group
-    stays where its state is, upstream sends again what either instance may lack, and duplicates are dropped.
+    stays where its state is, upstream replays tuples that either instance may lack, and duplicates are dropped.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Migrations(PlanKind[MoveRequest]):
     # -- requests
 
     def request(self, group: int, host: int, protocol: str, cause: str = "event") -> None:
-        """Move the group there, after what was asked for before and has to be over."""
+        """Request a move of the group; it begins when earlier requests that it meets are over."""
         territory = ((self.cluster.partition_operator[group], group),)
         now = self.state.clock.now_ns()
         self.coordinator.request(self, MoveRequest(territory, protocol, now, cause, group, host))
@@ -78,7 +78,7 @@ class Migrations(PlanKind[MoveRequest]):
             self.request(group, host, REPLICATE, "replica")
 
     def bound_for(self) -> dict[int, int]:
-        """Group -> the host that it is on its way to, or will be after all that is asked for."""
+        """Return group -> the host to which it moves, or will move by a request that waits."""
         under_way = {group: self.cluster.task_host[run.move.target] for group, run in self.open.items()}
         return under_way | {request.group: request.host for request in self.waiting}
 
@@ -96,7 +96,7 @@ class Migrations(PlanKind[MoveRequest]):
         return request.protocol == REPLICATE
 
     def waits(self, request: MoveRequest) -> bool:
-        """Return whether somebody who takes part is known to have no state, or keeps control waiting."""
+        """Return whether somebody who takes part is known to have no state, or is dead without control knowing."""
         return self._is_down(request.group) or not self._answers(request.host)
 
     def begin(self, request: MoveRequest) -> MigrationRun | None:
@@ -120,9 +120,10 @@ class Migrations(PlanKind[MoveRequest]):
             why = f"{host_name} does not hold its newest checkpoint"
             state.decide(Action.USE_DIRECT, cluster.partition_name(request.group), why, target=host_name)
         move = Move(operator, request.group, old, new, source, target, tasks)
+        # The instance that leaves may itself have come by a move whose tuples are still measured.
         before = self._by_new.get(old)
         if before is not None and before.worst_ns is None:
-            before.worst_ns = self.worst_ns(before)  # `measure` begins anew
+            before.worst_ns = self.worst_ns(before)  # `measure` below begins anew
         for instance in (old, new):
             state.plane.measure(instance, state.clock.now_ns())
         run = MigrationRun(name, self.protocols[name], move, self, request.requested_ns, request.cause)
@@ -170,7 +171,7 @@ class Migrations(PlanKind[MoveRequest]):
         self.catch_ups.has_taken(run.move.target)
 
     def _keep_both(self, run: MigrationRun) -> None:
-        """The new instance is a replica from now on; checkpoints of the old one go where they went before."""
+        """Keep the new instance as a replica; checkpoints of the old one go where they went before."""
         self._plan_as_before(run)
         self.state.plane.freeze(run.move.old, False)
         assert run.completed_ns is not None
@@ -196,7 +197,7 @@ class Migrations(PlanKind[MoveRequest]):
         )
 
     def _answers(self, host: int) -> bool:
-        """Return whether the host does not keep control waiting: it lives, or is known not to."""
+        """Return False if control would wait for the host: it is dead, and trusted or about to return."""
         view = self.state.view
         return self.cluster.host_alive[host] or not (view.host_alive(host) or host in view.returning)
 
@@ -207,7 +208,7 @@ class Migrations(PlanKind[MoveRequest]):
     # -- crashes
 
     def host_died(self, host: int) -> None:
-        """The failure is detected: what former owners there sent may not have left; the successors send it again."""
+        """Have successors resend outputs that former owners on the host may not have sent; the failure is detected."""
         cluster = self.cluster
         for run in self.runs:
             gone = cluster.task_host[run.move.source] == host and not cluster.task_alive[run.move.source]
@@ -222,14 +223,14 @@ class Migrations(PlanKind[MoveRequest]):
         return run.completed_ns is None or run.name == REPLICATE
 
     def lost(self, run: MigrationRun, operators: set[int]) -> None:
-        """Have what the old instance sent sent again by the new one where downstream has lost it."""
+        """Note whether the new instance has to resend: an operator downstream lost outputs of the old one."""
         operator = self.state.plan.operators[run.move.operator]
         run.resend = run.resend or any(edge.down.index in operators for edge in operator.edges)
 
     def cancelled(self, run: MigrationRun) -> None:
         """Stay with the old instance if it lives; else go on with the new one if that has a state.
 
-        Until the old one has handed its state down nothing that is kept for the new one is let go.
+        Until the old one has handed its state down, upstream keeps all outputs for the new one.
         """
         move, cluster, plane = run.move, self.cluster, self.state.plane
         over, live = cluster.retired(move.old), cluster.partition_live
@@ -241,6 +242,8 @@ class Migrations(PlanKind[MoveRequest]):
             self._refuse(move.group, cluster.task_host[move.target], "a host that has a part in the move died")
         if not cluster.retired(move.old):
             self._plan_as_before(run)
+        # First owner and routes, so that nothing new goes to the instance that ends. Then the outputs that are kept for
+        # it, which senders forget once it is retired.
         self.instances.own(stays)
         for task in self._senders_now(run):
             self.instances.route(task, move.group, ())
@@ -248,11 +251,12 @@ class Migrations(PlanKind[MoveRequest]):
             plane.copy_kept(sender, other, stays)
         if not cluster.retired(other):
             self.instances.retire(other)
-        if run.frozen and stays == move.old:  # also where it died: what a dead task hears last may freeze it
+        if run.frozen and stays == move.old:  # also if it died: the last message to a dead task may have frozen it
             plane.freeze(stays, False)
         plane.unhold(move.target, move.new)
         if stays == move.new:
             self._go_on(move)
+        # Upstream may have sent to the other instance alone. A partition that is down replays when it is restored.
         if live[stays]:
             for sender in plane.senders(stays):
                 if live[sender]:
@@ -262,7 +266,7 @@ class Migrations(PlanKind[MoveRequest]):
             self.catch_ups.has_taken(move.target)
 
     def _go_on(self, move: Move) -> None:
-        """The new instance answers; what it processed in silence it sends now."""
+        """Let the new instance answer, and send the outputs that it kept while it was silent."""
         plane, live = self.state.plane, self.cluster.partition_live
         plane.mute(move.new, False)
         if not live[move.new]:
@@ -272,7 +276,7 @@ class Migrations(PlanKind[MoveRequest]):
         self.instances.resend(move.new)
 
     def _warm(self, move: Move) -> None:
-        """The new instance starts from what the old one has handed down."""
+        """Start the new instance from the state that the old one has handed down."""
         self.state.plane.adopt(move.new, move.old)
         self.instances.open(move.new)
         if self.instances.has_event_time(move.group):
@@ -290,7 +294,7 @@ class Migrations(PlanKind[MoveRequest]):
         return max(self.state.plane.longest_ns(instance) for instance in (run.move.old, run.move.new))
 
     def rows(self) -> list[tuple[object, ...]]:
-        """One row for each run, and for each request that was still waiting at the end."""
+        """Return one row for each run, and for each request that was still waiting at the end."""
         cluster = self.cluster
         waiting = [
             (

@@ -4,8 +4,8 @@ A protocol is a class of handlers, written once. It acts on the data plane by th
 task at which the handler runs, at the instant of the message that is handled. It never sees tuples. Tasks of a host
 that died never come back under their number, so that a message for the dead reaches nobody.
 
-A *plan* says which tasks and operators take part in one run of a protocol: `sim.migration.move.Move` is one. Who knows
-how runs of such plans begin, end and are cancelled is its `PlanKind`; `sim.migration.coordinator` is the same for all.
+A *plan* says which tasks and operators take part in one run of a protocol: `sim.migration.move.Move` is one. Its
+`PlanKind` defines how runs of such plans begin, end and are cancelled; `sim.migration.coordinator` serves all kinds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Plan(ABC):
     @property
     @abstractmethod
     def territory(self) -> Territory:
-        """Return what the run changes."""
+        """Return the territory that the run changes."""
 
 
 class Message(NamedTuple):
@@ -54,7 +54,7 @@ P = TypeVar("P", bound=Plan)
 
 
 class Protocol(ABC, Generic[P]):
-    """The handlers of one run at one task, called `on_KIND`; attributes are what the task remembers of the run.
+    """The handlers of one run at one task, called `on_KIND`; attributes are the memory of the task.
 
     `start` is called for the coordinator, and there `on_stored` when an announced checkpoint is stored.
     """
@@ -79,13 +79,13 @@ class Protocol(ABC, Generic[P]):
         return heard >= set(expected)
 
     def first(self, kind: str) -> bool:
-        """Return whether nobody was heard of with this kind so far."""
+        """Return whether no message of this kind has come so far."""
         return kind not in self._heard
 
 
 @dataclass
 class ProtocolRun(Generic[P]):
-    """One execution of a protocol, and what became of it."""
+    """One execution of a protocol, and its outcome."""
 
     name: str  # of the protocol
     protocol: type[Protocol[P]]
@@ -101,10 +101,10 @@ class ProtocolRun(Generic[P]):
     resumed_ns: int | None = None
     completed_ns: int | None = None
     facts: set[Enum] = field(default_factory=set)  # that are true
-    told: set[Enum] = field(default_factory=set)  # of which the coordinator has heard
+    told: set[Enum] = field(default_factory=set)  # facts that the coordinator has heard of
 
     def at(self, task: int) -> Protocol[P]:
-        """Return what the task remembers of the run."""
+        """Return the handlers of the task, with its memory of the run."""
         if task not in self.local:
             self.local[task] = self.protocol(self.plan)
         return self.local[task]
@@ -112,7 +112,7 @@ class ProtocolRun(Generic[P]):
 
 @dataclass(frozen=True)
 class Request:
-    """Somebody wants a run of a protocol; each kind of plan adds what it needs to know."""
+    """A request for a run of a protocol; each kind of plan adds fields."""
 
     territory: Territory
     protocol: str
@@ -124,7 +124,7 @@ Q = TypeVar("Q", bound=Request)
 
 
 class PlanKind(ABC, Generic[Q]):
-    """How runs of one kind of plan begin, end and are cancelled: what the coordinator asks."""
+    """How runs of one kind of plan begin, end and are cancelled: the questions of the coordinator."""
 
     def up_to_date(self, request: Q) -> Q | None:
         """Return the request as it is wanted by now, or None if it is not wanted any more."""
@@ -143,17 +143,17 @@ class PlanKind(ABC, Generic[Q]):
         """Return the run, ready to start; None where the request is refused, which a decision says."""
 
     def started(self, run: Any) -> None:
-        """The run has started."""
+        """Note that the run has started."""
 
     def completed(self, run: Any) -> None:
-        """All facts of the run are true; the coordinator has not heard of all of them yet."""
+        """Note that all facts of the run are true; the coordinator has not heard of all of them yet."""
 
     @abstractmethod
     def ended(self, run: Any) -> None:
-        """The coordinator has heard of all facts: the run is over."""
+        """Finish: the coordinator has heard of all facts, the run is over."""
 
     def lost(self, run: Any, operators: set[int]) -> None:
-        """Partitions of these operators are lost, which is detected now; the run may go on or not."""
+        """Note that partitions of these operators are lost, which is detected now; the run may go on or not."""
 
     def can_be_cancelled(self, run: Any) -> bool:
         """Return whether a run that has lost a task is cancelled; one that is complete need not be."""
@@ -161,7 +161,7 @@ class PlanKind(ABC, Generic[Q]):
 
     @abstractmethod
     def cancelled(self, run: Any) -> None:
-        """A host that has a part in the run died, which is detected: leave everything in one piece."""
+        """Undo or finish the run, so that no state is lost: a host that takes part died, which is detected."""
 
 
 class Carrier(typing.Protocol):
@@ -212,12 +212,12 @@ class Context:
         self._runtime.timer(Message(self._run.number, kind, self.me, self.me, note), delay_ns)
 
     def pauses(self) -> None:
-        """Note that from now on what the plan is about is not processed; only the first time counts."""
+        """Note that from now on tuples for the subject of the plan wait; only the first call counts."""
         if self._run.paused_ns is None:
             self._run.paused_ns = self._state.clock.now_ns()
 
     def goes_on(self) -> None:
-        """Note that what had waited for the run has been processed; the last time counts."""
+        """Note that tuples that waited for the run have been processed; the last call counts."""
         self._run.resumed_ns = self._state.clock.now_ns()
 
     def done(self, what: Enum) -> None:

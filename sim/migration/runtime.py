@@ -1,4 +1,4 @@
-"""Carries the messages of protocols to the handlers of their runs, and fences what is out of date."""
+"""Transport of messages to the handlers of protocols; messages of runs that are over are dropped."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sim.migration.protocol import Message, ProtocolRun
 
 
 class ProtocolRuntime:
-    """Carries messages to the handlers of their run, and fences what is out of date.
+    """Carries messages to the handlers of their run, and drops those of runs that are over.
 
-    What is said to the coordinator takes the latency, and holds no link.
+    Messages to the coordinator take the latency, and occupy no link.
     """
 
     def __init__(self, state: RunState, done: Callable[[ProtocolRun[Any], Enum], None]) -> None:

@@ -7,36 +7,33 @@ sent over a channel (`Channels.emit`, `Outbox.offer`, `Channels.send_tuple`, `Li
 its service changes the state and makes outputs (`Task._complete`, `Partition.apply`), which take the same way. Read the
 modules in this order; none imports one that comes later.
 
-`link`: links between hosts. How long what is sent holds the link of its host: first in first out, or shared evenly by
-the channels.
+`link`: links between hosts. How long a message holds the link of its host: first in first out, or shared evenly by the
+channels.
 
 `partition`: the nouns. A partition is a key group with its state, the outputs that it keeps for replay, and its
-checkpoint; items are what travels and waits: tuples (`Visit`), messages, watermarks, work.
+checkpoint. Items travel and wait: tuples (`Visit`), messages, watermarks, work.
 
 `recorder`: the rows of the run, one for each tuple that a task has processed.
 
-`views`: what the parts below ask of the plane around them.
+`views`: interfaces by which the parts below reach the plane around them.
 
 `outbox`: bounded queues. A task that receives has places, a task that sends an outbox whose head waits for one.
 
-`task`: the heart. A task has a queue, and a lane in front of it for replays and work; cores take what arrived first;
-what is held, dropped or a duplicate is found out at its turn.
+`task`: the heart. A task has a queue, and a lane in front of it for replays and work; cores take what arrived first.
+Whether a tuple is held, dropped or a duplicate is decided at its turn.
 
 `host`: hosts, and the processor of a host whose cores are shared evenly or whose pace changes.
 
-`source`: arrivals, drawn ahead of the run. They wait while the task is down, paused, or its outputs find no room.
-
-`state`: the state that all verbs share, and what control is told after each event.
-
-`channels`: emitting, sending, arriving, replaying and dropping tuples.
+`channels`: emitting, sending, arriving, replaying and dropping tuples. Sources emit arrivals that were drawn ahead of
+the run; these wait while the task is down, paused, or has unsent outputs. The state that all verbs share is here, too.
 
 `watermarks`: event time. Watermarks follow tuples over channels and through queues; windows end where they pass.
 
-`checkpoint`: the life of a checkpoint: snapshot, writing, transfer, and what upstream forgets once it is stored.
+`checkpoint`: the life of a checkpoint: snapshot, writing, transfer, and trimming upstream once it is stored.
 
 `audit`: the ledger at the end. Was every tuple applied once?
 
-`actions` and `instances`: what migration protocols do: pauses, holds, messages and barriers; a key group at two tasks.
+`actions` and `instances`: verbs of migration protocols: pauses, holds, messages and barriers; a key group at two tasks.
 
 `plane`: `PlainPlane`, the verbs and questions of `sim.data_plane.DataPlane` by which control acts on all of it.
 """

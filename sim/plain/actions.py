@@ -1,4 +1,4 @@
-"""What migration protocols do to tasks: pauses, holds, messages, barriers, timed actions."""
+"""Verbs that migration protocols apply to tasks: pauses, holds, messages, barriers, timed actions."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ class Actions(Channels):
             self.tell()
 
     def _unpause(self, task: Task) -> None:
+        # Sources and timers before the queue: their outputs were due during the pause.
         task.paused_until_ns = 0
         for source in self.sources:
             if source.partition.task is task and source.partition.live:
@@ -57,7 +58,7 @@ class Actions(Channels):
             self.tasks[task].rules.append((partition, origin))
 
     def unhold(self, task: int, partition: int | None) -> None:
-        """End the rules for the partition (None: all rules); what none holds any more goes in front."""
+        """End the rules for the partition (None: all rules); tuples that no rule holds now go in front."""
         holder = self.tasks[task]
         if not holder.alive:
             return
@@ -66,14 +67,16 @@ class Actions(Channels):
             visit for visit in holder.side if partition in (None, visit.partition.number) and not holder.holds(visit)
         ]
         holder.side = [visit for visit in holder.side if visit not in free]
+        # Note them before they are served: watermarks that wait must not pass them.
         self.note_freed(free)
         holder.put_in_front(free)
         self.notice(holder)
         self.tell()
 
     def mute(self, partition: int, muted: bool) -> None:
-        """Let the partition apply what comes and emit nothing, or end that."""
+        """Let the partition apply tuples and emit nothing, or end that."""
         self._numbered[partition].muted = muted
+        # Watermarks that left while it was silent promise nothing about its own outputs.
         if not muted:
             self._numbered[partition].live_at = self._sendings
 
@@ -98,7 +101,7 @@ class Actions(Channels):
             origin.outbox.post(Letter(message, task, size_bytes))
 
     def unalign(self, task: int) -> None:
-        """Forget the oldest barriers that wait at the task; what they held back arrives now."""
+        """Forget the oldest barriers that wait at the task; items that they held back arrive now."""
         stuck = self.tasks[task]
         if stuck.alive:
             stuck.give_up_alignment()
@@ -128,7 +131,7 @@ class Actions(Channels):
         return made
 
     def _chore(self, task: int, ns: int) -> None:
-        """Occupy the task with work of which nobody is told."""
+        """Occupy the task with work whose end is not reported."""
         busy = self.tasks[task]
         if busy.alive and busy.operator.service_ns is not None:
             busy.put_in_front([Work(ns, busy.host.ticket(), lambda: None)])

@@ -1,10 +1,9 @@
 """The audit at the end of a run: was every tuple that the sources emitted applied and delivered once?
 
 The expected inputs of every partition follow from the sources' tuples by the same pure functions that the run uses
-(ids, selectivity, routing). A tuple that is not in the final state but still queued, held, in service, on a
-wire to a live task, or kept for a partition that is being recovered is neither lost nor expected yet; nor is
-anything that would follow from it. Operators downstream of a window are not audited: what these emit follows from
-watermarks as well. A timer is a source: what it emitted is known by its number.
+(ids, selectivity, routing). Tuples in flight (queued, held, in service, on a wire to a live task) or awaiting replay,
+and everything derived from them, count neither as expected nor as lost. Operators downstream of a window are not
+audited: their inputs depend on watermarks as well. A timer is a source: its outputs are known by their numbers.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from dataclasses import dataclass, field
 
 from sim.draws import source_id
 from sim.operator_plan import OperatorPlan
+from sim.plain.channels import PlaneState
 from sim.plain.partition import Partition, Visit
-from sim.plain.state import PlaneState
 
 
 @dataclass
@@ -46,12 +45,14 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
             partition, tuple_id, key = todo.pop()
             if not partition.operator.reckoned:
                 continue
+            # In flight: not expected yet, and neither are its descendants, so the walk ends here.
             there = tuple_id in final[partition]
             if not there and tuple_id in coming[partition]:
                 continue
             operator = partition.operator
             account = found[operator.index]
             account.expected += 1
+            # A lost tuple is walked on from all the same: the outputs that it would have had are lost, too.
             if not there:
                 account.lost.add((partition.index, tuple_id))
             for child, child_key in _made(partition.operator, tuple_id, key):
@@ -63,7 +64,7 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
 
 
 def _made(operator: OperatorPlan, tuple_id: int, key: int) -> list[tuple[int, int]]:
-    """Return (id, key) of what follows from a tuple at once."""
+    """Return (id, key) of the outputs that follow directly from a tuple."""
     return operator.outputs(tuple_id, key) if operator.edges and operator.windows is None else []
 
 
@@ -100,7 +101,7 @@ def _final_ids(partition: Partition) -> Counter[int]:
 
 
 def _coming(plane: PlaneState) -> defaultdict[Partition, set[int]]:
-    """Return the ids that are on their way to a partition, or will be sent to it again."""
+    """Return, by partition, the ids that are on their way to it or will be sent to it again."""
     coming: defaultdict[Partition, set[int]] = defaultdict(set)
     for visit, task in plane.wire.items():
         if task.alive:
@@ -125,7 +126,7 @@ def _coming(plane: PlaneState) -> defaultdict[Partition, set[int]]:
 
 
 def _will_be_replayed(plane: PlaneState, partition: Partition, coming: defaultdict[Partition, set[int]]) -> None:
-    """Add what a partition that is down will be sent once more, and what it will send once more itself."""
+    """Add the tuples that a partition that is down will be sent again, and those that it will send again."""
     if not plane.plan.replays:
         return
     for sender in partition.senders:

@@ -1,13 +1,180 @@
-"""The way of a tuple from task to task: emitted, sent over its channel, arrived, replayed, or dropped."""
+"""The path of a tuple from task to task: emitted, sent over its channel, arrived, replayed, or dropped.
+
+`Source` emits, `PlaneState` has the state of the run that all verbs share, `Channels` sends.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 
 from models.records.tables import NEVER
-from sim.clock import ARRIVAL, MESSAGE, channel
+from models.units import to_ns
+from sim.clock import ARRIVAL, MESSAGE, SERVICE, Clock, channel
+from sim.control.cluster import Cluster, RunPlan
+from sim.data_plane import Listener
+from sim.draws import code_of, source_id
+from sim.plain.host import Host
+from sim.plain.link import Link
 from sim.plain.partition import Bundle, Message, Output, Partition, Row, TaskView, Visit
-from sim.plain.state import PlaneState
+from sim.plain.recorder import Recorder
+from sim.plain.task import Task
+from sim.plain.views import PlaneView, WatermarksView
+
+
+class Source:
+    """Tuples drawn ahead of the run; the log they come from survives a crash of the task's host."""
+
+    def __init__(self, plane: PlaneView, partition: Partition, arrivals_ns: list[int], keys: list[int]) -> None:
+        self.plane, self.partition, self.arrivals_ns, self.keys = plane, partition, arrivals_ns, keys
+        self.code = code_of("source", partition.operator.name, partition.index)
+        self.arrived = 0  # arrivals whose instant has come
+        self.emitted = 0
+        self._wait_for(0)
+
+    def lag(self, now_ns: int) -> int:
+        """Return how many tuples arrived before now and are not emitted."""
+        return bisect_right(self.arrivals_ns, now_ns - 1) - self.emitted
+
+    def _wait_for(self, index: int) -> None:
+        if index < len(self.arrivals_ns):
+            self.plane.clock.at(
+                self.arrivals_ns[index], SERVICE + self.partition.task.index, lambda _: self._arrive(index)
+            )
+
+    def _arrive(self, index: int) -> None:
+        """Let all tuples of one instant arrive."""
+        # One event for all arrivals of an instant; those that find no room wait here, and count as lag.
+        upto = bisect_right(self.arrivals_ns, self.arrivals_ns[index], lo=index)
+        self.arrived = upto
+        if self.partition.live:
+            self._emit(upto)
+        self._wait_for(upto)
+
+    def resume(self) -> None:
+        """Emit the arrivals of the time when the task was down."""
+        # Only arrivals before now: those of this instant have an event of their own, which is still to come.
+        self._emit(bisect_right(self.arrivals_ns, self.plane.clock.now_ns() - 1))
+
+    def catch_up(self) -> None:
+        """Emit the arrivals of the time when the task was paused."""
+        self._emit(self.arrived)
+
+    def promise_ns(self, now_ns: int) -> int:
+        """Return its watermark: the creation time of the first tuple that waits, or now."""
+        return self.arrivals_ns[self.emitted] if self.emitted < self.arrived else now_ns
+
+    def waiting_since(self) -> int | None:
+        """Return when the first tuple that could be emitted now was created, or None without one."""
+        return self.arrivals_ns[self.emitted] if self.partition.live and self.emitted < self.arrived else None
+
+    def emit_one(self) -> None:
+        """Emit the first tuple that waits."""
+        task, now, index = self.partition.task, self.plane.clock.now_ns(), self.emitted
+        created = self.arrivals_ns[index]
+        self.emitted += 1
+        self.plane.recorder.visit(task, created, now, now)
+        self.plane.emit(self.partition, source_id(self.code, index), created, self.keys[index])
+
+    def _emit(self, upto: int) -> None:
+        """Emit in order, as long as nothing is left to send and the task is not paused."""
+        while self.emitted < upto and not self.partition.task.outbox and not self.partition.task.paused_until_ns:
+            self.emit_one()
+
+
+class PlaneState:
+    """Everything that lives in one replication: hosts, tasks, partitions, and tuples on their way between tasks.
+
+    Hosts, tasks and partitions are found by their numbers, which are those of the cluster. `wire` holds every tuple
+    that is under way, with the task it goes to, in the order of sending.
+    """
+
+    sources: list[Source]
+    watermarks: WatermarksView
+
+    def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
+        self.plan, self.cluster, self.clock, self.listener = plan, cluster, clock, listener
+        self.recorder = Recorder()
+        self.drops_duplicates = plan.drops_duplicates
+        self.warmup_ns = to_ns(plan.scenario.warmup_s)
+        self.remote = Link(plan.scenario.fault_tolerance.remote_bytes_per_s, plan.latency_ns)
+        self.hosts = [
+            Host(clock, index, name, group, plan.latency_ns, plan.fair)
+            for index, (name, group) in enumerate(zip(plan.host_names, plan.host_groups, strict=True))
+        ]
+        self.tasks: list[Task] = []
+        self.partitions: list[list[Partition]] = [[] for _ in plan.operators]
+        self.wire: dict[Visit, TaskView] = {}
+        self.never_sent = 0  # outputs that were lost in the outbox of a dead task
+        self._numbered: list[Partition] = []  # by number: those of the plan, then further instances
+        self._planned = 0  # how many are of the plan
+        self._sendings = 0
+        self._watched: frozenset[int] = frozenset()
+        self._told: list[tuple[TaskView | Partition, Message | None]] = []  # None: the task is idle
+        self._telling = False
+
+    # -- look-ups
+
+    def all_partitions(self) -> Iterator[Partition]:
+        """Yield every partition of the plan, by operator and index."""
+        for partitions in self.partitions:
+            yield from partitions
+
+    def instances(self) -> list[Partition]:
+        """Return every partition, with the further instances of key groups."""
+        return self._numbered
+
+    def instances_of(self, group: Partition) -> list[Partition]:
+        """Return the instances of a key group."""
+        return [group, *(partition for partition in self._numbered[self._planned :] if partition.group is group)]
+
+    def next_number(self) -> int:
+        """Return the next number in the order of sending."""
+        self._sendings += 1
+        return self._sendings - 1
+
+    # -- telling
+
+    def notice(self, task: TaskView) -> None:
+        """Note that something ended at the task; the listener hears of it if the task is watched and now idle."""
+        if task.index in self._watched and task.empty:
+            self._told.append((task, None))
+
+    def note_message(self, task: TaskView, message: Message) -> None:
+        """Note a message that the task has in hand, for the listener."""
+        self._told.append((task, message))
+
+    def note_stored(self, partition: Partition) -> None:
+        """Note that a checkpoint of the partition is stored, for the listener."""
+        self._told.append((partition, None))
+
+    def tell(self) -> None:
+        """Make the calls to the listener that the event or verb has caused, one after the other.
+
+        Calls that these cause in turn are made after them: the listener never runs inside itself.
+        """
+        if self._telling:
+            return
+        self._telling = True
+        while self._told:
+            task, message = self._told.pop(0)
+            if isinstance(task, Partition):
+                self.listener.stored(task.number)
+            elif message is None:
+                self.listener.idle(task.index)
+            # A message that is in hand no longer was lost with its host while others were handled.
+            elif message in task.in_hand:
+                if message.channels:
+                    self.listener.aligned(message.token, task.index)
+                else:
+                    self.listener.message(message.token, task.index)
+                # The task starts nothing while the message is handled; the handler may have killed it.
+                if task.alive:
+                    task.in_hand.remove(message)
+                    task.go_on()
+                    self.notice(task)
+        self._telling = False
+
 
 _LAST = (1 << 24) - 1  # as a sender, control comes after all tasks
 
@@ -34,15 +201,17 @@ class Channels(PlaneState):
             receivers = self.partitions[edge.down.index]
             for index in edge.targets(tuple_id, key, partition.index):
                 receiver = receivers[index]
+                # Copies of a broadcast have ids of their own: further downstream two of them may meet at one partition.
                 sent = row if edge.copy_code is None else row._replace(id=edge.id_for(tuple_id, index))
                 for target in receiver.routes.get(partition.task.index, (receiver.owner,)):
+                    # Keep it first, also if it is muted: a replica that takes over sends the outputs that it has kept.
                     if self.plan.replays:
                         partition.keep(target, sent)
                     if not partition.muted:
                         partition.task.outbox.offer(Output(partition, target, sent))
 
     def emit_waiting(self, task: TaskView) -> None:
-        """Let sources at a task with nothing left to send emit what waits, what arrived first before the rest."""
+        """Let the sources of a task emit tuples that wait, the oldest first, as long as its outbox stays empty."""
         here = [source for source in self.sources if source.partition.task is task]
         while not task.outbox and not task.paused_until_ns:
             waiting = [source for source in here if source.waiting_since() is not None]
@@ -56,6 +225,7 @@ class Channels(PlaneState):
         self.recorder.message(self.clock.now_ns(), "local" if origin.host is task.host else "data", 1, row.bytes)
         sender.sent_bytes += row.bytes if origin.host is not task.host else 0
         visit = Visit(row, receiver, origin, self.next_number(), replayed=False)
+        # The task is fixed here: a partition that moves while the tuple is under way does not redirect it.
         self.wire[visit] = task
         task.places.take()
 
@@ -68,8 +238,10 @@ class Channels(PlaneState):
     def transmit(
         self, origin: TaskView, task: TaskView, size_bytes: int, comes: Callable[[int], None], tuples: int = 0
     ) -> None:
-        """Send a message of so many tuples from task to task; `comes` is told when it arrives, as soon as that is
-        known.
+        """Send a message of so many tuples from task to task.
+
+        `comes` is called with the instant of its arrival as soon as that is known: at once on a FIFO link, and when the
+        message leaves on a link that is shared.
         """
         now = self.clock.now_ns()
         if origin.host is task.host:
@@ -101,6 +273,7 @@ class Channels(PlaneState):
         now, size = self.clock.now_ns(), sum(row.bytes for row in rows)
         self.recorder.message(now, "replay", 1, size)
         from_partition.sent_bytes += size if origin.host is not task.host else 0
+        # The rows are all that is kept, and an unsent output is kept, too: it must not go out twice.
         origin.outbox.forget(from_partition, to_partition)
         visits = [Visit(row, to_partition, origin, self.next_number(), replayed=True) for row in rows]
         self.wire.update(dict.fromkeys(visits, task))
@@ -126,6 +299,7 @@ class Channels(PlaneState):
             for visit in arrived:
                 self.drop(visit, task, "crash")
             return
+        # In front of the queue: the receiver must apply replayed tuples before newer ones of the same channel.
         for visit in arrived:
             visit.ticket, visit.arrived = task.host.ticket(), True
         task.put_in_front(arrived)
@@ -167,14 +341,14 @@ class Channels(PlaneState):
             self.one_replayed(visit.partition, task)
 
     def note_freed(self, visits: list[Visit]) -> None:
-        """Note that these go in front, also of watermarks whose turn has come and that wait for other threads."""
+        """Note that these tuples go in front, even of watermarks that are in service and wait for other threads."""
         for visit in visits:
             visit.partition.freed_at = self.next_number()
 
     # -- messages
 
     def send_message(self, message: Message, task: TaskView, size_bytes: int) -> None:
-        """Send a message off: nothing is before it that is not sent."""
+        """Send a message; all outputs before it have been sent."""
         now, origin = self.clock.now_ns(), message.origin
         self.recorder.message(now, "protocol", 1, size_bytes)
 
@@ -189,6 +363,7 @@ class Channels(PlaneState):
             self.transmit(origin, task, size_bytes, comes)
 
     def _message_arrives(self, message: Message, task: TaskView) -> None:
+        # The event cannot be cancelled: a message is void if its sender died before the last byte had left.
         if not task.alive or (message.origin and message.origin.died_by(message.departure_ns)):
             return
         task.arrive(message)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from models.records.tables import NEVER
 from sim.clock import HOST_RECEIVER, MESSAGE, Process, channel
 from sim.data_plane import NO_HOST, REMOTE
+from sim.plain.channels import PlaneState
 from sim.plain.partition import Checkpoint, HostView, Partition, TaskView, Work
-from sim.plain.state import PlaneState
 
 _NS = 1_000_000_000
 
@@ -34,8 +34,8 @@ def _rank(transfer: _Transfer) -> int:
 class CheckpointCoordinator:
     """Takes a checkpoint of every partition each interval, all at once or spread over the interval.
 
-    A partition whose last checkpoint is not stored yet is passed over: it would never be done if writing takes longer
-    than the interval.
+    A partition whose last checkpoint is not stored yet is skipped: otherwise no checkpoint would ever be complete if
+    writing takes longer than the interval.
     """
 
     def __init__(
@@ -61,7 +61,8 @@ class CheckpointCoordinator:
     def take(self, partition: Partition) -> None:
         """Take a checkpoint of the partition, where a host can hold it; a sink only acknowledges."""
         if partition.operator.is_sink:
-            self._trim_later(partition, len(partition.applied))  # delivered is outside: the sink only acknowledges
+            # Delivered tuples are outside the system: nothing has to be stored before upstream may forget them.
+            self._trim_later(partition, len(partition.applied))
             return
         checkpoint_host = self._checkpoint_host(partition, partition.task.host)
         if checkpoint_host != NO_HOST:
@@ -70,6 +71,7 @@ class CheckpointCoordinator:
     def take_for(self, partition: Partition, checkpoint_host: int) -> None:
         """Take a snapshot of the partition now, for that checkpoint host."""
         task, now = partition.task, self.plane.clock.now_ns()
+        # A difference needs its predecessor at the same host.
         full = (
             self.description.kind == "full"
             or partition.checkpoint is None
@@ -80,6 +82,8 @@ class CheckpointCoordinator:
             if full
             else partition.changed_bytes() + partition.new_kept_bytes
         )
+        # The content is fixed now, whatever the partition applies while the snapshot is written and on its way. The
+        # incarnation tells later whether this is still the life of the partition that was saved.
         checkpoint, incarnation = (
             partition.snapshot(checkpoint_host, self._life(checkpoint_host)),
             partition.incarnation,
@@ -94,6 +98,7 @@ class CheckpointCoordinator:
         if rate is None:
             self._ship(partition, checkpoint, incarnation, size, row)
         else:
+            # Writing occupies the task ahead of its queue: one of the delays that checkpoints cause.
             work = Work(
                 max(1, round(size * _NS / rate)),
                 task.host.ticket(),
@@ -148,10 +153,11 @@ class CheckpointCoordinator:
         if transfer.origin.died_by(transfer.departure_ns):
             return  # it never left the owner
         if transfer.incarnation != partition.incarnation:
-            return  # of an incarnation that is over: it would trim what the new state does not contain
+            return  # of an earlier incarnation: it would trim tuples that the new state does not contain
         partition.saving = False
         if self._is_lost(checkpoint):
-            return  # the checkpoint host died meanwhile: if it is back, then without what this one builds on
+            return  # the checkpoint host has died since; if it is back it lacks the checkpoint that this one builds on
+        # Replace the old checkpoint first, trim after that: upstream may forget only tuples that are stored.
         partition.checkpoint, partition.saved = checkpoint, True
         rows = self.plane.recorder.rows["checkpoints"]
         rows[transfer.row] = (*rows[transfer.row][:5], self.plane.clock.now_ns(), *rows[transfer.row][6:])
@@ -162,7 +168,7 @@ class CheckpointCoordinator:
             self.plane.tell()
 
     def _trim_later(self, partition: Partition, count: int) -> None:
-        """Tell every upstream task to forget what the stored checkpoint covers."""
+        """Tell every upstream task to forget the tuples that the stored checkpoint covers; it hears a latency later."""
         clock = self.plane.clock
         senders = [sender for sender in partition.senders if sender.kept.get(partition)]
         if not senders:
@@ -173,11 +179,12 @@ class CheckpointCoordinator:
         clock.at(clock.now_ns() + self.plane.plan.latency_ns, rank, lambda _: self._trim(partition, count, incarnation))
 
     def _trim(self, partition: Partition, count: int, incarnation: int) -> None:
+        # After a recovery the count refers to a list of applied tuples that is gone.
         if incarnation == partition.incarnation:
             self.trim_now(partition, count)
 
     def trim_now(self, partition: Partition, count: int) -> None:
-        """Let upstream forget what is among the first `count` applied tuples."""
+        """Let upstream forget the outputs that are among the first `count` applied tuples."""
         for sender in partition.senders:
             if sender.kept.get(partition):
                 sender.trim(partition, count)

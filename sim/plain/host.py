@@ -45,6 +45,7 @@ class Host:
         self.life += 1
         if self.processor:
             self.processor.stop()
+        # New cores and a new link: services and transmissions of the old life must not occupy those of the next one.
         tasks, self.tasks = self.tasks, []
         self.cores = Cores(self.group.cores)
         self.link.close()
@@ -61,7 +62,7 @@ class Host:
 
 @dataclass
 class Service:
-    """A service in progress: the work that it takes, what has been done of it, and what of that before the warm-up."""
+    """A service in progress: its work, the part that is done, and the part that was done before the warm-up."""
 
     task: Task
     item: Visit | Work | Message
@@ -72,7 +73,7 @@ class Service:
 
     @property
     def left(self) -> int:
-        """Work that remains [parts]; below zero by less than a nanosecond where it ends now."""
+        """Return the work that remains [parts]; below zero by less than a nanosecond where it ends now."""
         return self.work_ns * PARTS - self.done
 
     def used_ns(self, done: int) -> int:
@@ -128,6 +129,7 @@ class Processor:
 
     def begin(self, task: Task, item: Visit | Work | Message, ns: int) -> None:
         """Begin a service of so much work."""
+        # Settle at the old pace before the number of services changes; the same holds in `set_pace` and `_comes`.
         self._settle()
         self.services.append(Service(task, item, self.clock.now_ns(), ns))
         self._set_end()
@@ -148,7 +150,7 @@ class Processor:
         self._set_end()
 
     def _settle(self) -> None:
-        """Take off what was done since the last change."""
+        """Add the work done since the last change to each service."""
         now, warmup, (num, den) = self.clock.now_ns(), self.plane.warmup_ns, self.rate()
         for service in self.services:
             if self.changed_ns < warmup <= now:
@@ -169,6 +171,7 @@ class Processor:
         self._wake()
 
     def _wake(self) -> None:
+        # Events cannot be cancelled. One that is set earlier serves: when it comes it finds the new end, and sets it.
         if self.next and not any(wake <= self.next for wake in self.wakes):
             wake = self.next
             self.wakes.add(wake)
@@ -179,6 +182,7 @@ class Processor:
         if wake != self.next:
             self._wake()
             return
+        # Out of the list before `end`, which may begin the next service and change the shares.
         self._settle()
         service = self._first()
         self.services.remove(service)
@@ -194,14 +198,14 @@ class Processor:
             total.used_ns += used
 
     def _from_warmup(self, service: Service, done: int) -> tuple[int, int]:
-        """Return (time in service, CPU time) from the warm-up on of a service of which so much is done now."""
+        """Return (time in service, CPU time) since the warm-up of a service with so many parts done now."""
         now, warmup = self.clock.now_ns(), self.plane.warmup_ns
         if now <= warmup:
             return 0, 0
         return now - max(service.start_ns, warmup), service.used_ns(done)
 
     def used_by(self, task: Task) -> Used:
-        """Return the accounts of a task now, with what is in progress."""
+        """Return the accounts of a task now, services in progress included."""
         total = self.used.get(task, Used())
         made = Used(total.served_ns, total.used_ns)
         now, warmup, (num, den) = self.clock.now_ns(), self.plane.warmup_ns, self.rate()

@@ -1,4 +1,4 @@
-"""Key groups at two tasks at a time: further instances of a partition, and who is sent what."""
+"""Key groups at two tasks at a time: further instances of a partition, and their routes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class GroupInstances(Channels):
         group = self._numbered[partition].group
         made = Partition(group.operator, group.index, instance, self.tasks[task])
         made.live, made.group = False, group
+        # It awaits watermarks of the same senders, and knows of none yet.
         made.time.of_sender = dict.fromkeys(group.time.of_sender, 0)
         self._numbered.append(made)
 
@@ -36,7 +37,7 @@ class GroupInstances(Channels):
         owner.owned_at = self._sendings
 
     def copy_kept(self, sender: int, receiver: int, other: int) -> None:
-        """Keep what is kept for a receiver for another one, too."""
+        """Keep the outputs for one receiver for another one as well."""
         keeper = self._numbered[sender]
         for row in list(keeper.kept.get(self._numbered[receiver], ())):
             keeper.keep(self._numbered[other], row)
@@ -50,12 +51,13 @@ class GroupInstances(Channels):
             new.key_since, new.applied_created_ns = dict(old.key_since), list(old.applied_created_ns)
             new.trimmed = max(new.trimmed, old.trimmed)
             new.adopted = (old, source.count)
-            self.watermarks.restore(new, source)
+            new.restore_event_time(source, self.plan.replays)
             new.install(source)
 
     def hand_down(self, instance: int, successor: int) -> bool:
         """Make the state of an instance the stored checkpoint of another one, held by its host."""
         old, new = self._numbered[instance], self._numbered[successor]
+        # A newer checkpoint of the successor itself must not be replaced by an older state.
         if not old.live or new.saved:
             return False
         host = old.task.host
@@ -66,6 +68,7 @@ class GroupInstances(Channels):
     def freeze(self, partition: int, frozen: bool) -> None:
         """Take and store no checkpoint of the partition, as if one were always under way, or end that."""
         one = self._numbered[partition]
+        # A new incarnation voids a checkpoint that is under way; `saving` keeps others from being taken.
         one.incarnation += frozen and one.saving
         one.saving = frozen
 
@@ -100,10 +103,12 @@ class GroupInstances(Channels):
         old.held = []
         old.incarnation += 1
         for one in self._numbered:
-            if one.adopted and one.adopted[0] is old:  # what upstream forgot since was for both
+            # Tuples that upstream has forgotten since `one` adopted the checkpoint were forgotten for both instances.
+            if one.adopted and one.adopted[0] is old:
                 one.trimmed = max(one.trimmed, min(old.trimmed, one.adopted[1]))
         if not old.operator.is_source:
             old.kept.clear()
         for sender in old.senders:
-            if old in sender.kept and sender.live:  # one that is down has to send it to the successor
+            # A sender that is down keeps them: it has to send them to the successor when it is restored.
+            if old in sender.kept and sender.live:
                 sender.kept[old].clear()

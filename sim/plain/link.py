@@ -1,4 +1,4 @@
-"""Links: how long what a host sends to others holds its link, first in first out or shared evenly."""
+"""Links of hosts: how long each message occupies its link, first in first out or shared evenly."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Channel = tuple[int, int]  # task that sends, task or host that receives
 
 
 class LinkUse:
-    """What checkpoints on the link of a host cost its tuples, by comparison with a link that carries no checkpoints.
+    """Delay that checkpoints on the link of a host cause to its tuples, compared with a link without checkpoints.
 
     That link would send everything else, first in first out, at the same instants. A tuple is delayed if it leaves
     later than it would have left there; on a link that is shared evenly only if a checkpoint was on the link with it.
@@ -49,7 +49,7 @@ def _is_upload(channel: Channel) -> bool:
 class Link:
     """A FIFO link: one transmission after the other at a fixed rate, then the latency.
 
-    What has not left it when its host dies never arrives.
+    Messages that have not left it when its host dies never arrive.
     """
 
     def __init__(self, bytes_per_s: float | None, latency_ns: int, use: LinkUse | None = None) -> None:
@@ -57,13 +57,13 @@ class Link:
         self.free_at_ns = 0
 
     def departure_ns(self, now_ns: int, size_bytes: int) -> int:
-        """Hold the link for the bytes of what is sent now; return when it has left."""
+        """Occupy the link for the bytes of a message that is sent now; return when it has left."""
         begin = max(now_ns, self.free_at_ns)
         self.free_at_ns = begin + self._work_ns(size_bytes)
         return self.free_at_ns
 
     def arrival_ns(self, now_ns: int, size_bytes: int) -> int:
-        """Return when what is sent now has arrived."""
+        """Return when a message that is sent now has arrived."""
         return self.departure_ns(now_ns, size_bytes) + self.latency_ns
 
     def send(
@@ -85,12 +85,14 @@ class Link:
         return round(size_bytes * _NS / self.bytes_per_s) if self.bytes_per_s else 0
 
     def close(self) -> None:
-        """The host died."""
+        """Do nothing: the host died, and departures that were announced are checked on arrival."""
 
 
 class Parcel(NamedTuple):
-    """A message on a shared link: its work in ns of the whole link, what happens when it leaves, its number of tuples,
-    when it was sent, and when it would have left a link without checkpoints.
+    """A message on a shared link.
+
+    `work_ns` is its time on the whole link, `leave` the call when it leaves, `alone_ns` when it would have left a link
+    without checkpoints.
     """
 
     work_ns: int
@@ -104,7 +106,7 @@ class Parcel(NamedTuple):
 class FairLink:
     """A link that the channels with something to send share evenly; first in first out within a channel.
 
-    Each of n channels advances at 1/n. What is left of its first message is a whole number of ns of the whole link:
+    Each of n channels advances at 1/n. The rest of its first message is a whole number of ns of the whole link:
     whenever a channel begins or a message leaves, it is reduced by the time since the last such change / n, rounded
     down, so that the next one leaves after n times the least that is left; of equals the one that was sent first.
     """
@@ -148,19 +150,22 @@ class FairLink:
         return sum(parcel.work_ns for parcel in parcels) - done
 
     def close(self) -> None:
-        """The host died: nothing leaves any more."""
+        """Stop all departures: the host died."""
         self._changes += 1
 
     def _share(self, now_ns: int) -> int:
         return (now_ns - self._changed_ns) // max(1, len(self.left_ns))
 
     def _work_off(self, now_ns: int) -> None:
+        """Take the share of each channel since the last change off its first message."""
+        # Rounded down to whole ns, so that the compiled engine gets the same numbers with integers.
         share = self._share(now_ns)
         for channel in self.left_ns:
             self.left_ns[channel] -= share
         self._changed_ns = now_ns
 
     def _set_departure(self, now_ns: int) -> None:
+        """Set the event of the next departure; events set before are void, since the shares have changed."""
         self._changes += 1
         if not self.left_ns:
             return
@@ -184,7 +189,7 @@ class FairLink:
         parcel.leave(now)
 
     def _count(self, channel: Channel, parcel: Parcel, now_ns: int) -> None:
-        """Count the tuples of a message that leaves, and what checkpoints that were there with it cost them."""
+        """Count the tuples of a message that leaves, and the delay by checkpoints that were there with it."""
         if _is_upload(channel):
             self._upload_left_ns = now_ns
             return

@@ -1,4 +1,8 @@
-"""Bounded queues: places at the task that receives, the outbox of the task that sends, and who waits for whom."""
+"""Bounded queues: places at the receiving task, the outbox of the sending task, and who waits for whom.
+
+This is backpressure by credits. A tuple needs a place at its receiver before it is sent, so a queue never exceeds its
+bound; a task with an unsent output starts nothing, so that a full queue stops the tasks upstream one after the other.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from sim.plain.views import PlaneView
 
 
 class Places:
-    """Room at a task for the tuples in its queue and those under way to it; what is replayed takes none.
+    """Room at a task for the tuples in its queue and under way to it; replayed tuples take none.
 
     `waiting` are the outboxes whose head finds no room, in the order in which they began to wait. A place that gets
     free is given to the first of them at once, as a step of its own. Without a bound there is always room, and so
@@ -25,12 +29,12 @@ class Places:
 
     @property
     def taken_now(self) -> int:
-        """Tuples in the queue and under way of a task with a bound, 0 without one."""
+        """Return the tuples in the queue and under way of a task with a bound, 0 without one."""
         return 0 if self.count is None else self.taken
 
     @property
     def free(self) -> bool:
-        """Whether there is a place for one more."""
+        """Return whether there is a place for one more."""
         return self.count is None or self.taken < self.count or not self.task.alive
 
     def has_room(self) -> bool:
@@ -48,6 +52,8 @@ class Places:
 
     def give(self) -> None:
         """Let the first that waits go on, if there is room for it."""
+        # An event of its own, after the services of this instant and before its arrivals, so that places that get free
+        # together are given one by one, each to the outbox that has waited longest.
         if self.waiting and self.free and not self._giving:
             self._giving = True
             clock = self.plane.clock
@@ -64,14 +70,15 @@ class Places:
 class Outbox:
     """Outputs of a task that are made and not sent, and messages, in order; the head waits for room at its receiver.
 
-    As long as there are any the task starts nothing.
+    As long as it is not empty the task starts nothing. Invariant: the head waits at exactly one task (`_waits_at`), or
+    an event is set at which it goes on (`_loose`).
     """
 
     def __init__(self, plane: PlaneView, task: TaskView) -> None:
         self.plane, self.task = plane, task
         self.items: deque[Output | Letter | Passing] = deque()
         self._waits_at: PlacesView | None = None
-        self._loose = False  # its head was taken away, and the event is set at which it goes on
+        self._loose = False  # the head was removed, and an event is set at which the next one goes on
         self._blocked_ns, self._since_ns = 0, 0
 
     def __bool__(self) -> bool:
@@ -80,7 +87,7 @@ class Outbox:
 
     @property
     def unsent(self) -> list[Output]:
-        """The outputs among what is left to send."""
+        """Return the outputs that are left to send, without messages and watermarks."""
         return [item for item in self.items if isinstance(item, Output)]
 
     def blocked_ns(self) -> int:
@@ -120,7 +127,7 @@ class Outbox:
         self._go_on()
 
     def forget(self, sender: Partition, receiver: Partition) -> None:
-        """Drop what waits here from one partition for another: a replay takes it along."""
+        """Drop the outputs of one partition for another that wait here: a replay sends them."""
         left = deque(item for item in self.items if not (isinstance(item, Output) and item[:2] == (sender, receiver)))
         if len(left) == len(self.items):
             return
@@ -139,7 +146,7 @@ class Outbox:
         return lost
 
     def _lacks(self) -> PlacesView | None:
-        """Return the places among which the head finds none."""
+        """Return the places that have no room for the head, or None."""
         head = self.items[0]
         if not isinstance(head, Output) or head.receiver.task.places.has_room():
             return None
@@ -156,7 +163,7 @@ class Outbox:
             self._waits_at = None
 
     def _go_on_later(self) -> None:
-        """Go on after what control does at this instant."""
+        """Go on at this instant, after all that control does."""
         if not self._loose:
             self._loose = True
             clock = self.plane.clock

@@ -1,11 +1,11 @@
-"""Key groups and what is on its way to them: the nouns of the plain engine.
+"""Key groups and the items on their way to them: the nouns of the plain engine.
 
 A *partition* is the unit of state and recovery: a key group, or a whole task where the operator is not keyed. Its
 life: it is *live* at a task; its host dies, and the partition waits; when the failure is detected it is *assigned* to
 a task elsewhere and holds what arrives; once its state is installed it is live again.
 
-The other classes are items: what travels over a channel, waits in a queue, or is served. `TaskView`, `HostView`,
-`PlacesView` and `OutboxView` state what these know of the task at which they are (`task.py`, `host.py`, `outbox.py`).
+The other classes are items, which travel over channels, wait in queues, or are served. `TaskView`, `HostView`,
+`PlacesView` and `OutboxView` are the interfaces of the task at which these are (`task.py`, `host.py`, `outbox.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from models.units import to_ns
 from sim.operator_plan import OperatorPlan
 from sim.plain.link import FairLink, Link
 
-# -- what a partition knows of its task
+# -- the task, as a partition knows it
 
 
 class PlacesView(Protocol):
@@ -43,7 +43,7 @@ class PlacesView(Protocol):
 
 
 class OutboxView(Protocol):
-    """What a task has made and not sent: `outbox.Outbox`."""
+    """The unsent outputs of a task: `outbox.Outbox`."""
 
     def __bool__(self) -> bool:
         """Return whether something is left to send."""
@@ -58,7 +58,7 @@ class OutboxView(Protocol):
         """Send a message behind all outputs that are left to send."""
 
     def forget(self, sender: Partition, receiver: Partition) -> None:
-        """Drop what waits here from one partition for another."""
+        """Drop the outputs of one partition for another that wait here."""
 
 
 class ProcessorView(Protocol):
@@ -77,7 +77,7 @@ class HostView(Protocol):
 
     @property
     def processor(self) -> ProcessorView | None:
-        """The processor, where cores are shared evenly or the pace has changed."""
+        """Return the processor, where cores are shared evenly or the pace has changed."""
 
     def ticket(self) -> int:
         """Return the next place in the order of arrivals at this host."""
@@ -105,35 +105,35 @@ class TaskView(Protocol):
 
     @property
     def host(self) -> HostView:
-        """The host."""
+        """Return the host."""
 
     @property
     def cores(self) -> CoresView:
-        """The cores that serve it."""
+        """Return the cores that serve it."""
 
     @property
     def places(self) -> PlacesView:
-        """Room in its queue."""
+        """Return the places in its queue."""
 
     @property
     def outbox(self) -> OutboxView:
-        """What it has made and not sent."""
+        """Return its unsent outputs."""
 
     @property
     def empty(self) -> bool:
-        """Whether it has nothing to do."""
+        """Return whether it has nothing to do."""
 
     def died_by(self, departed_ns: int) -> bool:
         """Return whether the host was dead before a transmission had left the link."""
 
     def arrive(self, *items: Visit | Message | Watermark | Bundle) -> None:
-        """Take in what has come over its channels."""
+        """Take in items that have come over its channels."""
 
     def put_in_front(self, items: list[Visit] | list[Work]) -> None:
         """Put items ahead of the queue."""
 
     def go_on(self) -> None:
-        """Start again what waits."""
+        """Start items that wait."""
 
 
 # -- items
@@ -249,7 +249,7 @@ class Passing(NamedTuple):
 
 @dataclass
 class EventTime:
-    """What a partition knows of event time, which is a part of its checkpoints."""
+    """Event time as a partition knows it; a part of its checkpoints."""
 
     ticks: int = 0  # instants of its timer whose outputs were made
     of_sender: dict[Partition, int] = field(default_factory=dict)  # all that it sent before was applied
@@ -258,16 +258,15 @@ class EventTime:
     sides: dict[tuple[int, int, int], list[Row]] = field(default_factory=dict)  # (window, key, input) -> to be joined
 
     def copy(self) -> EventTime:
-        """Return the same, of which nothing changes any more."""
+        """Return a copy that later changes do not reach."""
         windows = {window: dict(newest) for window, newest in self.windows.items()}
         sides = {at: list(rows) for at, rows in self.sides.items()}
         return EventTime(self.ticks, dict(self.of_sender), self.event_ns, windows, sides)
 
     def restored(self, saved: EventTime | None, replays: bool) -> EventTime:
-        """Return what holds after a crash, from what was saved.
+        """Return the event time after a crash, from the saved one.
 
-        Without replay what was emitted is not emitted again: event time does not go back, and what it had passed is
-        over.
+        Without replay nothing is emitted again: event time does not go back, and windows that it had passed are over.
         """
         if saved is None:
             saved = EventTime(0, dict.fromkeys(self.of_sender, 0))
@@ -344,22 +343,23 @@ class Partition:
         self.until_calm = False  # up to the first that does not wait
         self.longest = NEVER
         self.assigned_at = self.live_at = 0  # sendings before it was assigned to its task, and live there
-        self.freed_at = 0  # the same of when what had been held for it went in front
+        self.freed_at = 0  # sendings before tuples that were held for it went in front
         self.came = self.served = self.cpu_ns = self.received_bytes = self.sent_bytes = 0  # for its statistic
 
     @property
     def name(self) -> str:
-        """OPERATOR[index], for decisions."""
+        """Return OPERATOR[index], the name in decisions."""
         return f"{self.operator.name}[{self.index}]"
 
     def assign(self, task: TaskView) -> None:
-        """Put the partition at that task from now on, and count what is replayed to it."""
+        """Put the partition at that task from now on, and count its replayed tuples."""
         self.task = task
         self.incarnation += 1
         self.counts_replays, self.pending, self.processed_ns = True, 0, NEVER
 
     def apply(self, row: Row) -> None:
         """Apply a tuple to the state."""
+        # The first position counts: a checkpoint that has the tuple once has it, also if a duplicate was applied later.
         if row.id not in self.position:
             self.position[row.id] = len(self.applied)
         self.applied.append(row.id)
@@ -369,7 +369,7 @@ class Partition:
         self.touched.add(row.key)
 
     def measure(self, visit: Visit, now_ns: int) -> None:
-        """Note how long a tuple took from its arrival to its answer; what is sent again was answered before."""
+        """Note how long a tuple took from its arrival to its answer; replayed tuples were answered before."""
         if self.measured_from is None or self.muted or visit.replayed:
             return
         if visit.arrival_ns >= self.measured_from:
@@ -378,7 +378,7 @@ class Partition:
             self.measured_from = None
 
     def keep(self, receiver: Partition, row: Row) -> None:
-        """Remember an output until the receiver has it in a stored checkpoint."""
+        """Keep an output until the receiver has it in a stored checkpoint."""
         queue = self.kept.get(receiver)
         if queue is None:
             queue = self.kept[receiver] = deque()
@@ -391,6 +391,7 @@ class Partition:
         queue, position = self.kept.get(receiver), receiver.position
         receiver.trimmed = max(receiver.trimmed, count)
         forgotten = 0
+        # From the front only: channels are first in first out, so outputs are applied in the order of the queue.
         while queue and position.get(queue[0].id, count) < count:
             queue.popleft()
             forgotten += 1
@@ -409,13 +410,13 @@ class Partition:
         return self._size(len(self.key_since), len(self.applied), 0)
 
     def changed_bytes(self) -> int:
-        """Return the size of what changed since the last snapshot."""
+        """Return the size of the changes since the last snapshot."""
         if isinstance(self.operator.description.state, FixedState):
             return self.state_bytes()
         return self._size(len(self.touched), len(self.applied) - self.applied_at_snapshot, self.applied_at_snapshot)
 
     def _size(self, keys: int, tuples: int, first: int) -> int:
-        """Return the size of so many keys, or tuples, of which the first is applied tuple `first`."""
+        """Return the size of so many keys, or of so many tuples beginning with applied tuple `first`."""
         state = self.operator.description.state
         if isinstance(state, WindowState):
             after = max(self.applied_created_ns, default=0) - to_ns(state.length_s)
@@ -427,7 +428,7 @@ class Partition:
         return round(state.group_bytes) if isinstance(state, FixedState) else 0
 
     def snapshot(self, host: int, host_life: int) -> Checkpoint:
-        """Return the state now, as a checkpoint for a host; what changes from here on counts for the next one."""
+        """Return the state now, as a checkpoint for a host; later changes count for the next one."""
         self.touched.clear()
         self.applied_at_snapshot = len(self.applied)
         self.new_kept_bytes = 0
@@ -441,6 +442,7 @@ class Partition:
         Returns how many tuples are missing from it that upstream may have forgotten: then state is lost.
         """
         count = checkpoint.count if checkpoint else 0
+        # Upstream has forgotten `trimmed` tuples. Those beyond the checkpoint cannot be replayed by anyone.
         missing, self.trimmed = max(0, self.trimmed - count), min(self.trimmed, count)
         self.applied = checkpoint.applied[:count] if checkpoint else []
         self.position = {}
@@ -451,7 +453,7 @@ class Partition:
             if checkpoint and checkpoint.applied_created_ns is not None
             else self.applied_created_ns
         )
-        self.applied_created_ns = created_ns[:count]  # what is stored is a part of this life or of one before
+        self.applied_created_ns = created_ns[:count]  # the checkpoint is of this life or of an earlier one
         known = checkpoint.key_since if checkpoint and checkpoint.key_since is not None else self.key_since
         self.key_since = {key: since for key, since in known.items() if since < count}
         self.touched.clear()
@@ -461,11 +463,21 @@ class Partition:
             partition.senders[self] = None
         return missing
 
-    def forget_volatile(self) -> list[Visit]:
-        """Forget what a host that died had in memory; return the tuples that were held.
+    def restore_event_time(self, checkpoint: Checkpoint | None, replays: bool) -> None:
+        """Set event time to that of the checkpoint, or to the beginning."""
+        windows = self.operator.windows
+        time = self.time = self.time.restored(checkpoint.time if checkpoint else None, replays)
+        # Without replay event time has stayed where it was: windows that it has passed are over.
+        if windows is not None:
+            passed = time.event_ns
+            time.windows = {n: newest for n, newest in time.windows.items() if windows.end_ns(n) > passed}
+            time.sides = {at: rows for at, rows in time.sides.items() if windows.end_ns(at[0]) > passed}
 
-        A source reads a durable log: what it keeps is the part of the log that is not acknowledged yet. The
-        list of applied tuples stays, for the audit.
+    def forget_volatile(self) -> list[Visit]:
+        """Forget the memory of a host that died; return the tuples that were held.
+
+        A source reads a durable log: its kept outputs are the part of the log that is not acknowledged yet. The list of
+        applied tuples stays, for the audit.
         """
         self.live = self.saving = self.counts_replays = False
         held, self.held = self.held, []

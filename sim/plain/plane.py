@@ -1,4 +1,4 @@
-"""The plain data plane as control sees it: what is there at the start, and the verbs and questions of a run."""
+"""The plain data plane as control sees it: the state at the start, and the verbs and questions of a run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sim.data_plane import Row as TableRow
 from sim.pace import FULL, pace_of
 from sim.plain.actions import Actions, side_lists
 from sim.plain.audit import ledger
+from sim.plain.channels import Source
 from sim.plain.checkpoint import CheckpointCoordinator
 from sim.plain.host import Processor
 from sim.plain.instances import GroupInstances
 from sim.plain.link import FairLink
 from sim.plain.partition import HostView, Partition, TaskView, Visit, Work
-from sim.plain.source import Source
 from sim.plain.task import Task
 from sim.plain.watermarks import Watermarks
 
@@ -29,7 +29,8 @@ from sim.plain.watermarks import Watermarks
 class PlainPlane(Actions, GroupInstances):
     """A `sim.data_plane.DataPlane` in which each step of a tuple is an event of the clock that control uses, too.
 
-    So there is nothing to advance. The listener is told who is idle after the event, or after the verb.
+    So there is nothing to advance. Verbs that may make a task idle end with `tell`: the listener hears of it after the
+    event or the verb, never in the middle of one.
     """
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
@@ -44,6 +45,7 @@ class PlainPlane(Actions, GroupInstances):
         ):
             made = Partition(plan.operators[operator], index, number, self.tasks[cluster.partition_task[number]])
             self.partitions[operator].append(made)
+        # Sources, watermarks and timers come last: they set their first events, for which all partitions must exist.
         self._numbered = list(self.all_partitions())
         self._planned = len(self._numbered)
         self.sources = [source for each in plan.operators if each.is_source for source in self._sources(each.index)]
@@ -76,7 +78,9 @@ class PlainPlane(Actions, GroupInstances):
         self.tasks.append(made)
 
     def crash(self, host: int) -> None:
-        """End the host's tasks, and forget what they and the host had."""
+        """End the host's tasks, and lose all that they and the host had."""
+        # The order is a part of the specification: `dropped` lists the tuples of the tasks, then those that partitions
+        # held, then those on the link. Replays are uncounted first, so that no drop counts as one that is done.
         dead, now = self.hosts[host], self.clock.now_ns()
         tasks = dead.crash()
         lost = [partition for partition in self._numbered if partition.task in tasks]
@@ -93,15 +97,19 @@ class PlainPlane(Actions, GroupInstances):
             for visit in partition.forget_volatile():
                 self.drop(visit, partition.task, "crash")
         self._cut_links(dead)
+        # Senders that wait for a place go on: a dead task has room, and drops what arrives.
         for task in tasks:
-            task.places.give()  # a dead task has room
+            task.places.give()
+        # Checkpoints that the host held for others are gone as well.
         for partition in self._numbered:
             if partition.checkpoint and partition.checkpoint.host == host:
                 partition.checkpoint = None
         self.tell()
 
     def _cut_links(self, dead: HostView) -> None:
-        """Drop what a dead host had not sent yet."""
+        """Drop tuples that a dead host had not sent yet."""
+        # Without a known arrival a message is still on a shared link. With one it is cut if its last byte would have
+        # left after the crash.
         cut = [
             (visit, task)
             for visit, task in self.wire.items()
@@ -126,7 +134,7 @@ class PlainPlane(Actions, GroupInstances):
         Returns how many tuples are missing that upstream may have forgotten.
         """
         installed = self._numbered[partition]
-        self.watermarks.restore(installed, installed.checkpoint)
+        installed.restore_event_time(installed.checkpoint, self.plan.replays)
         return installed.install(installed.checkpoint)
 
     def open(self, partition: int) -> None:
@@ -134,7 +142,7 @@ class PlainPlane(Actions, GroupInstances):
         self._numbered[partition].live, self._numbered[partition].live_at = True, self._sendings
 
     def release(self, partition: int) -> None:
-        """Put what the partition held in front of the queue."""
+        """Put the tuples that the partition held in front of the queue."""
         opened = self._numbered[partition]
         held, opened.held = opened.held, []
         self.note_freed(held)
@@ -142,7 +150,7 @@ class PlainPlane(Actions, GroupInstances):
         self.tell()
 
     def resume(self, partition: int) -> None:
-        """Let a source partition emit what waits, and a timer what it did not at the instants before now."""
+        """Let a source partition emit the arrivals that wait, and a timer the outputs of instants that it missed."""
         resumed = self._numbered[partition]
         if resumed.operator.timer_ns:
             self.emit_ticks(resumed, (self.clock.now_ns() - 1) // resumed.operator.timer_ns)
@@ -201,7 +209,7 @@ class PlainPlane(Actions, GroupInstances):
         return self.tasks[task].empty
 
     def last_arrival_ns(self, task: int, operators: Collection[int], before: int | None = None) -> int | None:
-        """Return when the last that is under way from these operators arrives at the task, at least."""
+        """Return a lower bound of when the last tuple under way from these operators arrives at the task."""
         goal, now, limit = self.tasks[task], self.clock.now_ns(), self._sendings if before is None else before
         found = []
         for visit, receiver in self.wire.items():
@@ -243,7 +251,7 @@ class PlainPlane(Actions, GroupInstances):
         return True
 
     def trim(self, partition: int, count: int) -> None:
-        """Let upstream forget what is among the first `count` tuples that the partition applied."""
+        """Let upstream forget the outputs for the first `count` tuples that the partition applied."""
         CheckpointCoordinator(self, [], [], 1).trim_now(self._numbered[partition], count)
 
     # -- timers
@@ -253,7 +261,7 @@ class PlainPlane(Actions, GroupInstances):
         self.clock.at(at, TIMERS + partition.task.index, lambda _: self._timer(partition, number))
 
     def _timer(self, partition: Partition, number: int) -> None:
-        """Let a task emit whatever came in, at no cost, unless it is down or paused."""
+        """Let a task emit the outputs of its timer, at no cost, unless it is down or paused."""
         partition.due = number
         if partition.live:
             self.emit_ticks(partition, number)
@@ -293,7 +301,7 @@ class PlainPlane(Actions, GroupInstances):
         return [(source.partition.operator.index, source.lag(now)) for source in self.sources]
 
     def statistics(self) -> list[Statistic]:
-        """Return what each partition but those of sources has done so far."""
+        """Return the counts of all partitions but those of sources."""
         check_counts(self.plan)
         return [
             Statistic(
@@ -318,7 +326,7 @@ class PlainPlane(Actions, GroupInstances):
         return ledger(self)
 
     def tables(self) -> Mapping[str, Mapping[str, np.ndarray]]:
-        """Return all rows so far, with what is in service, in a queue, or held for a partition that is not live."""
+        """Return all rows so far, with tuples in service, in a queue, or held for a partition that is not live."""
         held: dict[TaskView, list[Visit]] = {task: [] for task in self.tasks}
         for partition in self._numbered:
             held[partition.task] += partition.held

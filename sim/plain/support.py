@@ -1,4 +1,4 @@
-"""What the plain engine cannot do, by the key that asks for it."""
+"""Features that the plain engine lacks, by the key that asks for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INSTEAD = "set recording.detail to tuples, or take the compiled engine"
 
 
 def not_supported(scenario: Scenario, inputs: RunInputs) -> Iterator[InputFault]:
-    """Yield what the scenario asks for and the plain engine cannot do: it keeps a row for each tuple, no histograms."""
+    """Yield a fault for each key that the plain engine does not support: it keeps rows of tuples, no histograms."""
     detail, steps = detail_and_steps(scenario, inputs)
     if detail == "histograms":
         asked, rule, hint = scenario.recording.detail, "the plain engine keeps a row for each tuple", _INSTEAD

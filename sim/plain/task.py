@@ -14,8 +14,8 @@ from sim.plain.views import PlaneView
 class Cores:
     """Servers shared by the tasks on them.
 
-    A free one takes, of the tasks that can go on, one of the highest priority, of these the item that arrived first
-    at the host.
+    A free core takes the item that arrived first at the host, among the tasks of highest priority that can go on.
+    Nothing is interrupted: priority only decides what begins next.
     """
 
     def __init__(self, count: int) -> None:
@@ -24,6 +24,8 @@ class Cores:
 
     def dispatch(self) -> None:
         """Start services until no core is free or no task can go on."""
+        # Ask for the next task each time: taking an item may end at once (a duplicate, a held tuple, a message), stop
+        # the task, or start another one.
         while self.free:
             task = self._next()
             if task is None:
@@ -45,7 +47,12 @@ class Cores:
 
 
 class Task:
-    """One task: a front lane for replay and work, a queue behind it, and `threads` services at a time."""
+    """One task: a front lane for replay and work, a queue behind it, and `threads` services at a time.
+
+    Invariants: an item is in one place (`front`, `queue`, `serving`, `side`, `back`, or held by its partition), and no
+    service begins while the outbox is not empty. A task without a service (`operator.service_ns` is None) processes
+    what arrives at once: its queue is empty unless it is stopped.
+    """
 
     def __init__(self, plane: PlaneView, operator: OperatorPlan, index: int, host: HostView, cores: Cores) -> None:
         self.plane, self.operator, self.index, self.host, self.cores = plane, operator, index, host, cores
@@ -54,11 +61,11 @@ class Task:
         # (work, end at full pace) [ns], in order of start
         self.serving: dict[Visit | Work | Message | Watermark, tuple[int, int]] = {}
         self.paused_until_ns = 0  # 0: not paused, NEVER: without an end
-        self.in_hand: list[Message] = []  # their turn has come, and the listener is being told
+        self.in_hand: list[Message] = []  # messages whose turn has come, while the listener handles them
         self.rules: list[tuple[int | None, int | None]] = []  # (partition, task of origin) whose tuples are held
-        self.side: list[Visit] = []  # what these rules hold
+        self.side: list[Visit] = []  # tuples that these rules hold
         self.barriers: list[Message] = []  # those that wait for their twins on other channels
-        self.back: list[Visit | Message | Watermark | Bundle] = []  # what has come behind them
+        self.back: list[Visit | Message | Watermark | Bundle] = []  # items that came behind them on their channels
         self.idle_threads = operator.description.threads
         self.busy_ns = 0
         self.alive = True
@@ -69,18 +76,18 @@ class Task:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing waits, nothing is served and nothing is left to send."""
+        """Return whether nothing waits, nothing is served and nothing is left to send."""
         lanes = self.front or self.queue or self.serving or self.outbox
         return not (lanes or self.in_hand or self.side or self.back)
 
     @property
     def stopped(self) -> bool:
-        """Whether it may start nothing now."""
+        """Return whether it may start nothing now."""
         return bool(self.paused_until_ns or self.in_hand)
 
     @property
     def ready(self) -> bool:
-        """Whether it can start a service."""
+        """Return whether it can start a service."""
         return self.idle_threads > 0 and not self.stopped and not self.outbox
 
     def waiting(self) -> int:
@@ -92,7 +99,7 @@ class Task:
         return self.died_ns is not None and self.died_ns <= departed_ns
 
     def head_ticket(self) -> int | None:
-        """Return the place in the order of arrivals of what the task can start now, or None."""
+        """Return the ticket of the item that the task can start now, or None."""
         lane = self.front or self.queue
         return lane[0].ticket if lane and self.ready else None
 
@@ -101,6 +108,7 @@ class Task:
         todo = deque(items)
         while todo:
             one = todo.popleft()
+            # The channel of a barrier is blocked until the barrier is aligned: later items must not overtake it.
             if any(barrier.origin is one.origin for barrier in self.barriers):
                 self.back.append(one)
                 if isinstance(one, Visit):
@@ -111,6 +119,7 @@ class Task:
                 self.barriers.append(one)
                 continue
             if isinstance(one, Message) and one.channels:
+                # Items that were held back arrive right behind the barrier, before anything that comes later.
                 todo.extendleft(reversed(self._let_through(one.token)))
             self._enter(one)
 
@@ -120,11 +129,11 @@ class Task:
         return 1 + len(same) >= barrier.channels and (not self.barriers or self.barriers[0].token == barrier.token)
 
     def _let_through(self, token: int) -> list[Visit | Message | Watermark | Bundle]:
-        """Return what was held back, and the barriers of others, which arrive once more."""
+        """Return the items that were held back, and the barriers of other tokens, which all arrive once more."""
         again = [*(other for other in self.barriers if other.token != token), *self.back]
         for item in self.back:
             if isinstance(item, Visit):
-                self.places.take()  # also where there is none left
+                self.places.take()  # even if none is left: the tuple gave its place back while it was held
         self.barriers, self.back = [], []
         return again
 
@@ -135,6 +144,7 @@ class Task:
 
     def _enter(self, item: Visit | Message | Watermark | Bundle) -> None:
         if isinstance(item, Message) and not item.turn:
+            # Out of turn: handled on arrival, whatever waits in the queue.
             self._take_in_hand(item)
             return
         if self.operator.service_ns is None and not self.stopped:
@@ -150,7 +160,7 @@ class Task:
         self.plane.note_message(self, message)
 
     def go_on(self) -> None:
-        """Start what waits, as far as that is possible again."""
+        """Start items that wait, as far as that is possible again."""
         if self.operator.service_ns is not None:
             self.cores.dispatch()
             return
@@ -165,7 +175,7 @@ class Task:
         )
 
     def put_in_front(self, items: list[Visit] | list[Work]) -> None:
-        """Put items ahead of the queue, behind what is already in front."""
+        """Put items ahead of the queue, behind those that are already in front."""
         if self.operator.service_ns is None and not self.stopped:
             for item in items:
                 self._admit(item)
@@ -184,6 +194,12 @@ class Task:
         self._admit(item)
 
     def _admit(self, item: Visit | Work | Message | Watermark | Bundle) -> None:  # noqa: PLR0912 - one switch
+        """Process an item whose turn has come.
+
+        Rules, liveness and duplicates are checked here and not on arrival: they may change while the item waits. The
+        order of the checks matters: a tuple for an instance that has ended is dropped even if a rule would hold it, and
+        whether it is a duplicate is known only where the state is.
+        """
         now = self.plane.clock.now_ns()
         if isinstance(item, Bundle):
             self.plane.open_bundle(item, self)
@@ -204,6 +220,7 @@ class Task:
         elif not item.partition.live:
             item.partition.held.append(item)
         elif self.plane.drops_duplicates and item.row.id in item.partition.position:
+            # Recognising a duplicate may cost time; it then occupies the task as a service does.
             cost = self.plane.plan.duplicate_ns
             if cost and self.operator.service_ns is not None:
                 item.start_ns, item.refused = now, True
@@ -227,10 +244,9 @@ class Task:
             self.plane.clock.at(now + ns, SERVICE + self.index, lambda _: self._end_at_full_pace(item, ns))
 
     def _end_at_full_pace(self, item: Visit | Work | Message | Watermark, ns: int) -> None:
-        # A watermark takes no work, whatever the pace.
-        if self.alive and (
-            isinstance(item, Watermark) or not self.host.processor
-        ):  # else the host died, or its processor took the service over
+        # The event cannot be cancelled. It is void if the host died, or if a processor took the service over since; a
+        # watermark takes no work, so a processor never has it.
+        if self.alive and (isinstance(item, Watermark) or not self.host.processor):
             self.end(item, ns)
 
     def end(self, item: Visit | Work | Message | Watermark, ns: int) -> None:
@@ -240,7 +256,7 @@ class Task:
         self.busy_ns += ns
         self._count(item, ns)
         if isinstance(item, Watermark):
-            item.served = True
+            item.served = True  # it stays in `serving` until the services that began before it have ended
         else:
             del self.serving[item]
             if isinstance(item, Work):
@@ -249,6 +265,8 @@ class Task:
                 self._take_in_hand(item)
             else:
                 self._complete(item, self.plane.clock.now_ns())
+        # Watermarks first: windows that they end may fill the outbox, and then no service may begin. Whether the task
+        # is idle is known only after the next services have begun.
         self._let_watermarks_pass()
         self.cores.dispatch()
         self.plane.notice(self)
@@ -273,10 +291,13 @@ class Task:
             self.plane.drop(visit, self, "moved")
             return
         if visit.refused or (self.plane.drops_duplicates and row.id in partition.position):
-            self.plane.drop(visit, self, "duplicate")  # or a twin on another thread was first
+            # Not seen at the begin of the service: a copy that ran on another thread was applied first.
+            self.plane.drop(visit, self, "duplicate")
             return
         self.plane.recorder.visit(self, visit.arrival_ns, visit.start_ns, now)
         partition.measure(visit, now)
+        # State and outputs change together, at the end of the service and within one event: a snapshot has both or
+        # neither, so that exactly-once holds.
         partition.apply(row)
         if self.operator.is_sink:
             self.plane.recorder.delivery(self.operator.index, row.created_ns, now)
@@ -294,6 +315,7 @@ class Task:
         """Empty the task, whose host died; return the tuples that are gone with it."""
         self.alive, self.died_ns = False, now_ns
         self.cores.tasks.remove(self)
+        # The order of the lanes is that of the rows of `dropped`, and so a part of the specification.
         lanes = (self.serving, self.front, self.queue, self.back, self.side)
         gone = [
             visit

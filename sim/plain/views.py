@@ -1,4 +1,4 @@
-"""What the parts of the plane ask of the plane around them; `plane.PlainPlane` does all of it."""
+"""Interfaces by which parts of the plane reach the plane around them, `plane.PlainPlane`, and its watermarks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from sim.control.cluster import RunPlan
 from sim.operator_plan import OperatorPlan
 from sim.plain.partition import (
     Bundle,
-    Checkpoint,
     Message,
     Partition,
     Row,
@@ -35,9 +34,6 @@ class WatermarksView(Protocol):
     def join(self, partition: Partition, row: Row, origin: OperatorPlan) -> None:
         """Join a tuple with those of the other input."""
 
-    def restore(self, partition: Partition, checkpoint: Checkpoint | None) -> None:
-        """Set event time to that of a checkpoint, or to the beginning."""
-
 
 class PlaneView(Protocol):
     """The plane, as tasks, outboxes, processors and sources see it."""
@@ -50,15 +46,15 @@ class PlaneView(Protocol):
     drops_duplicates: bool
 
     def next_number(self) -> int:
-        """Return the number of what is sent now."""
+        """Return the next number in the order of sending."""
 
-    # -- what becomes of a tuple
+    # -- tuples
 
     def emit(self, partition: Partition, tuple_id: int, created_ns: int, key: int) -> None:
         """Send an output of a partition to its receivers."""
 
     def emit_waiting(self, task: TaskView) -> None:
-        """Let the sources of a task emit what waits."""
+        """Let the sources of a task emit tuples that wait."""
 
     def send_tuple(self, sender: Partition, receiver: Partition, row: Row) -> None:
         """Send a tuple over its channel."""
@@ -78,7 +74,7 @@ class PlaneView(Protocol):
     def drop(self, visit: Visit, task: TaskView, reason: str) -> None:
         """End a tuple without effect."""
 
-    # -- what the listener is told
+    # -- calls to the listener
 
     def notice(self, task: TaskView) -> None:
         """Note that something ended at a task."""
@@ -87,4 +83,4 @@ class PlaneView(Protocol):
         """Note that a task has a message in hand."""
 
     def tell(self) -> None:
-        """Tell the listener what was noted."""
+        """Make the calls to the listener that were noted."""

@@ -12,23 +12,22 @@ from functools import partial
 
 from sim.clock import ARRIVAL, TICKS, channel
 from sim.operator_plan import Edge, OperatorPlan
-from sim.plain.channels import Channels
-from sim.plain.partition import Checkpoint, Partition, Passing, Row, TaskView, Watermark
-from sim.plain.source import Source
+from sim.plain.channels import Channels, Source
+from sim.plain.partition import Partition, Passing, Row, TaskView, Watermark
 
 
 class Watermarks:
     """Sends the watermarks of a run, and ends windows where they pass.
 
-    A task stands for the partitions that are live there. What a watermark promises holds for a partition that receives
-    it, and of a partition that is where it came from, if both were there when it was made: then all that the one had
-    sent to the other by then is in front of it, or in the checkpoint from which the receiver came back.
+    A task stands for the partitions that are live there. The promise of a watermark holds between two partitions, one
+    where it came from and one that receives it, if both were there when it was made: then all tuples from one to the
+    other are in front of it, or in the checkpoint from which the receiver was restored.
     """
 
     def __init__(self, plane: Channels) -> None:
         self.plane, self.clock = plane, plane.clock
         self.sent_ns: dict[TaskView, int] = {}
-        self.late: list[tuple[Partition, Row]] = []  # what came behind a watermark
+        self.late: list[tuple[Partition, Row]] = []  # tuples that came behind a watermark
         for sender in plane.all_partitions():
             for edge in sender.operator.edges:
                 if edge.down.timed:
@@ -53,9 +52,9 @@ class Watermarks:
         self.clock.at(at_ns, TICKS + source.partition.task.index, lambda _: self._tick(source, at_ns))
 
     def _tick(self, source: Source, now: int) -> None:
-        """Send a watermark up to now; what waits at a source there holds it back.
+        """Send a watermark up to now, or up to the first tuple that waits at a source of the task.
 
-        A source that is down or paused says nothing.
+        A source that is down or paused sends none.
         """
         task = source.partition.task
         if source.partition.live and not task.paused_until_ns:
@@ -75,7 +74,8 @@ class Watermarks:
                 yield from [goal for goal in everywhere if goal in goals and goal.alive]
 
     def _rise(self, origin: TaskView, event_ns: int) -> None:
-        """Send a watermark over all channels of a task, behind what waits there, if it is a later one."""
+        """Send a watermark over all channels of a task, behind its unsent outputs, if it is a later one."""
+        # Watermarks of a task only rise; one that does not is no news.
         if event_ns > self.sent_ns.get(origin, 0):
             self.sent_ns[origin] = event_ns
             for task in self._receivers(origin):
@@ -96,10 +96,11 @@ class Watermarks:
     # -- at its turn
 
     def turn(self, watermark: Watermark, task: TaskView) -> None:
-        """Raise event time at the partitions there, and end what it passes."""
+        """Raise event time at the partitions there, and end the windows that it passes."""
         partitions = [partition for partition in self._partitions(task) if partition.live]
         for partition in partitions:
             self._hear(partition, watermark)
+        # End windows before the watermark goes on: their results are older than it, and have to be in front of it.
         windows = task.operator.windows
         if windows is not None and task.operator.joins is None:
             self._end_windows(task, partitions)
@@ -114,19 +115,20 @@ class Watermarks:
         self._rise(task, min((partition.time.event_ns for partition in partitions), default=0))
 
     def _hear(self, partition: Partition, watermark: Watermark) -> None:
-        """Raise event time at the partition to the least of what came from all partitions that send to it."""
+        """Raise event time at the partition to the least watermark over all partitions that send to it."""
         time = partition.time
         number, begun = watermark.number, watermark.begun
         if number >= partition.assigned_at and begun > partition.freed_at and self._is_meant(partition, watermark):
             for sender, event_ns in time.of_sender.items():
                 if any(self._speaks(instance, watermark) for instance in self.plane.instances_of(sender)):
                     time.of_sender[sender] = max(event_ns, watermark.event_ns)
+            # The least over all senders: below it nobody sends a tuple any more. It never falls.
             time.event_ns = max(time.event_ns, min(time.of_sender.values()))
 
     def _is_meant(self, partition: Partition, watermark: Watermark) -> bool:
-        """Return whether its task has sent the partition its tuples ever since the watermark was made.
+        """Return whether the origin has sent tuples to this partition ever since the watermark was made.
 
-        What a rule keeps aside was sent before the watermark, and is not applied.
+        It does not count while a rule holds tuples of the origin: these were sent before it, and are not applied.
         """
         group, origin = partition.group, watermark.origin.index
         if any(of in (None, partition.number) and task in (None, origin) for of, task in partition.task.rules):
@@ -136,7 +138,7 @@ class Watermarks:
         return group.owner is partition and watermark.number >= partition.owned_at
 
     def _speaks(self, sender: Partition, watermark: Watermark) -> bool:
-        """Return whether it comes from where the instance is, and was made since that has sent all that it kept."""
+        """Return whether the watermark comes from the task of the instance, made since that went live and replayed."""
         here = sender.task is watermark.origin
         return here and sender.live and not sender.muted and watermark.number >= sender.live_at
 
@@ -182,14 +184,3 @@ class Watermarks:
         if row.created_ns < partition.time.event_ns:
             assert self.plane.plan.may_fail, "a tuple came behind its watermark"
             self.late.append((partition, row))
-
-    # -- after a crash
-
-    def restore(self, partition: Partition, checkpoint: Checkpoint | None) -> None:
-        """Set event time to that of the stored checkpoint, or to the beginning."""
-        saved, windows = checkpoint.time if checkpoint else None, partition.operator.windows
-        time = partition.time = partition.time.restored(saved, self.plane.plan.replays)
-        if windows is not None:
-            passed = time.event_ns
-            time.windows = {n: newest for n, newest in time.windows.items() if windows.end_ns(n) > passed}
-            time.sides = {at: rows for at, rows in time.sides.items() if windows.end_ns(at[0]) > passed}

@@ -1,7 +1,8 @@
-"""Availability by importance sampling: failures are made frequent, and runs weigh what they should have.
+"""Availability by importance sampling: failures are drawn too often, and runs are weighted back.
 
 A run with elements D down, drawn with chances r in place of q, weighs prod over D of q / r times prod over the others
-of (1 - q) / (1 - r). The mean of weights over runs that break a query is the probability that it is broken.
+of (1 - q) / (1 - r): the likelihood ratio. The mean over all runs of the weights of those that break a query is an
+unbiased estimate of the probability that it is broken.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def weighted(
         count_weighted(start, size, tilted, base, change, *arrays.all, queries.shares, each[0], each[1], totals)
         return each, totals
 
+    # Results come in the order of the blocks: sums of floats would depend on any other.
     found = in_parts(count, parts, workers)
     sums, squares = np.sum([one for one, _ in found], axis=0)
     some, some_squares, mean, mean_squares = np.sum([one for _, one in found], axis=0)
@@ -72,13 +74,14 @@ def tilted_chances(chances: FloatArray, tilt: float | None) -> FloatArray:
         tilt = max(1.0, _FAILURES_A_RUN / expected) if expected > 0 else 1.0
     if not 1 <= tilt < math.inf:
         raise InputError.at("tilt", tilt, "must be at least 1")
+    # Odds and not chances are scaled, so that no chance reaches 1; certain failures stay certain.
     free = (chances > 0) & (chances < 1)
     odds = np.where(free, chances, 0) / np.where(free, 1 - chances, 1)
     return np.where(free, tilt * odds / (1 + tilt * odds), chances)
 
 
 def log_weights(chances: FloatArray, tilted: FloatArray) -> tuple[float, FloatArray]:
-    """Return the log weight of a run without failures (but certain ones), and what each failure adds to it."""
+    """Return the log weight of a run without failures (but certain ones), and the change by each failure."""
     free = (chances > 0) & (chances < 1)
     change = np.zeros(len(chances))
     up = np.log1p(-chances[free]) - np.log1p(-tilted[free])
@@ -93,6 +96,7 @@ def _heaviest(base: float, change: FloatArray, *, certain: bool) -> float:
 
 def _estimate(total: float, squares: float, runs: int, heaviest: float) -> Estimate:
     """Return the estimate; where nothing was broken, at most 3 / runs at the drawn chances times the largest weight."""
+    # No run broke anything: the variance is 0 and says nothing. Bound the number of such runs, and their weight.
     if total <= 0:
         return Estimate(0.0, (0.0, min(1.0, at_most(runs) * heaviest)))
     value = float(total) / runs

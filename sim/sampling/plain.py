@@ -1,8 +1,8 @@
 """Availability of queries by sampling, 64 states of the cluster in a word.
 
-Every figure has a 95 % interval, and what was never seen is "at most 3 / runs". Runs come in blocks, each with random
-numbers of its own: seed and number of runs decide every figure, the number of workers none. For what is rare see
-`sim.sampling.strata` and `sim.sampling.importance_sampling`.
+Every figure has a 95 % interval (Wilson); an event that was never seen has a probability of "at most 3 / runs". Runs
+come in blocks, each with random numbers of its own: seed and number of runs decide every figure, the number of workers
+none. For rare failures see `sim.sampling.strata` and `sim.sampling.importance_sampling`.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Estimate:
 class Sampled:
     """P(broken) of each query, the mean share of broken ones by weight, P(some is broken); how it was found.
 
-    `law` (n_queries + 1,): the runs with so many broken queries, where all runs count alike. `effective_runs`: how
-    many runs of equal weight those are worth that were made, or, with weights, those that broke something.
+    `law` (n_queries + 1,): the number of runs with k broken queries; None if runs have weights. `effective_runs`: the
+    number of equally weighted runs that the runs are worth, or, with weights, the runs that broke something.
     """
 
     method: str
@@ -116,8 +116,8 @@ def _mean_of(queries: Queries, broken: IntArray, law: IntArray, runs: int) -> Es
 def mean_and_interval(queries: Queries, broken: FloatArray, variance: float, runs: float) -> tuple[float, Interval]:
     """Return the mean share of broken queries by weight and its interval.
 
-    `variance` is that of the unweighted share in one run. With unequal weights it is not known, and the largest is
-    taken that shares of these frequencies can have, that of queries which break together.
+    `variance` is that of the unweighted share in one run. With unequal weights it is unknown; the largest variance for
+    these frequencies is taken, that of queries which break together (Cauchy-Schwarz).
     """
     mean = float(queries.shares @ broken)
     if len(set(queries.weights)) > 1:
@@ -126,7 +126,7 @@ def mean_and_interval(queries: Queries, broken: FloatArray, variance: float, run
 
 
 def in_parts(work: Callable[[P], R], parts: Sequence[P], workers: int) -> list[R]:
-    """Return the results in the order of the parts; the first in this thread, which compiles what is missing."""
+    """Return the results in the order of the parts; the first in this thread, which compiles missing kernels."""
     first = [work(parts[0])]
     if workers == 1 or len(parts) == 1:
         return first + [work(part) for part in parts[1:]]

@@ -1,7 +1,7 @@
 """Runs as the paper on selective replication made them: hosts fail or not, and queries are counted.
 
-Plain and few: one state of all hosts for each run. `sim.sampling.plain` is for many runs, with intervals of every
-query.
+Simple, for few runs: one state of all hosts for each run. `sim.sampling.plain` is for many runs, with an interval for
+each query.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ def shares_running(queries: Queries, p: FloatArray, runs: int, seed: int) -> Flo
     """
     if not 1 <= runs <= 10**7:
         raise InputError.at("runs", runs, "must be between 1 and 1e7")
+    # One number for a host and run, compared with each p: common random numbers make the curves monotone.
     drawn = np.random.default_rng(code_of("plain runs", seed)).random((queries.n_hosts, runs))
     needed = np.concatenate([np.array(one) for one in queries.operators])
     starts = np.concatenate([[0], np.cumsum([len(one) for one in queries.operators])])[:-1]

@@ -1,8 +1,8 @@
 """Availability by sampling for rare failures: by the number of elements that are down, one stratum after the other.
 
-With none down nothing is broken, with one every state is known; the rest is sampled given that so many are down, and
-weighs what that is likely. Intervals of strata are put together by their distances from the estimates, root of the sum
-of squares (MOVER: Zou and Donner, Statistics in Medicine 2008), so that a stratum without an event adds its 3 / n.
+Stratum 0 breaks nothing, and stratum 1 is solved exactly; the others are sampled given that k elements are down, and
+weighted by the probability of that. Intervals of strata are combined by their distances from the estimates, root of the
+sum of squares (MOVER: Zou and Donner, Statistics in Medicine 2008), so that a stratum without an event adds its 3 / n.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ def _sampled_strata(
     after = np.cumsum(weights[::-1])[::-1]  # P(so many or more)
     taken = [k for k in range(2, len(weights)) if weights[k] > 0 and after[k] > _NEGLIGIBLE * weights.sum()]
     left = float(weights.sum() - weights[taken].sum()) if len(taken) < len(weights) else 0.0
+    # More runs for more failures than the weight alone would give: these states break queries far more often.
     wanted = weights * np.arange(len(weights))
     sizes = {k: max(min(_FEWEST, runs), math.ceil(runs * wanted[k] / wanted.sum())) for k in taken}
     parts = [(k, block) for k in taken for block in range(-(-sizes[k] // BLOCK))]
@@ -118,7 +119,7 @@ def _mean_of(queries: Queries, stratum: _Stratum) -> _Part:
 
 
 def _together(known: float, left: float, parts: Sequence[_Part]) -> Estimate:
-    """Return the sum over strata; `left` is the probability of what was not sampled, in which all may be broken."""
+    """Return the sum over strata; `left` is the probability of strata without samples, where all may be broken."""
     value = known + math.fsum(weight * estimate for weight, estimate, _ in parts)
     below = math.sqrt(math.fsum((weight * (estimate - low)) ** 2 for weight, estimate, (low, _) in parts))
     above = math.sqrt(math.fsum((weight * (high - estimate)) ** 2 for weight, estimate, (_, high) in parts))

@@ -1,4 +1,4 @@
-"""Decisions of the adaptation manager: pure functions from loads to moves.
+"""Decisions of the adaptation manager: pure functions from loads to moves, one round at a time.
 
 Source: the reconstruction of the manager of Madsen and Zhou (CIKM 2015) on the page "Checkpoint-assisted migration",
 "Adaptation manager". Loads are in cores of speed 1, utilisations in shares of the CPU of a host. Nothing here knows
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 _DIGITS = 9  # sums of the same loads in another order are the same utilisation
-_TIE = 10.0**-_DIGITS
+_TIE = 10.0**-_DIGITS  # as a margin: a host exactly at a limit is neither overloaded nor too full
 ANYWHERE = -1  # in place of a checkpoint host: every host can have the checkpoint
 
 Prefer = Literal["sufficient", "quarter", "usable"]
@@ -22,8 +22,8 @@ Prefer = Literal["sufficient", "quarter", "usable"]
 class Host:
     """A host as the manager sees it.
 
-    `capacity` is cores times speed, `outside` the share of the CPU that others take, `fixed` the load of what cannot
-    move; `member` says whether its load is checked, `accepts_work` whether any may come.
+    `capacity` is cores times speed, `outside` the share of the CPU that others take, `fixed` the load that cannot move;
+    `member` says whether its load is checked, `accepts_work` whether key groups may move there.
     """
 
     capacity: float
@@ -113,11 +113,12 @@ class _TentativePlacement:
         return min(others, key=lambda host: _rank(self.share, host), default=None)
 
     def move(self, group: Group, target: int, assisted: bool) -> Proposal:
-        """Move the group to the target; its checkpoint is where it was."""
+        """Move the group to the target; its checkpoint stays at the host that it leaves."""
         origin, shares = group.host, self.share
         made = Proposal(group.number, origin, target, assisted, shares[origin], shares[target])
         shares[origin] -= group.load / self.hosts[origin].capacity
         shares[target] += group.load / self.hosts[target].capacity
+        # The group leaves its state behind as checkpoint, so a move back would be assisted; but it must rest first.
         checkpoint_host = ANYWHERE if group.checkpoint_host == ANYWHERE else origin
         self.groups[group.number] = replace(group, host=target, checkpoint_host=checkpoint_host, rested=False)
         return made
@@ -140,12 +141,14 @@ def balance(hosts: Sequence[Host], groups: Sequence[Group], rules: Rules) -> Rou
     usable = sum(tentative.helper(group) is not None for group in on_them)
     moves: list[Proposal] = []
     unplaced = []
+    # Shares change with every move of the round, so each host is checked again at its turn.
     for host in over:
         left = rules.moves
         while left and tentative.share[host] > rules.high + _TIE:
             rested = [group for group in tentative.groups.values() if group.host == host and group.rested]
             made = _best(tentative, host, rested, rules)
             if made is None:
+                # Without a rested group the host only has to wait: that is no reason to acquire one.
                 unplaced += [host] if rested else []
                 break
             moves.append(made)
@@ -156,8 +159,8 @@ def balance(hosts: Sequence[Host], groups: Sequence[Group], rules: Rules) -> Rou
 def drain(hosts: Sequence[Host], groups: Sequence[Group], candidates: Sequence[int], rules: Rules) -> Round | None:
     """Return the moves that empty one of the candidates below the lower threshold, least utilised first; else None.
 
-    All that is on it must be rested groups which fit elsewhere, each where its checkpoint is or else on the least
-    loaded host, without any host coming above the middle of the thresholds: so it will not have to come back at once.
+    All its load must be rested groups that fit elsewhere, each at its checkpoint or else on the least loaded host. No
+    host may exceed the middle of the thresholds (hysteresis): otherwise the next check might acquire a host again.
     """
     share = utilisation(hosts, groups)
     for host in sorted(candidates, key=lambda host: _rank(share, host)):
@@ -173,6 +176,7 @@ def empty(hosts: Sequence[Host], groups: Sequence[Group], host: int, limit: floa
     """Return moves of all groups off a host, largest first, with no host above the limit; None if one cannot move."""
     tentative = _tentative_placement(hosts, groups, limit)
     moves = []
+    # Largest first, as in first-fit decreasing: small ones still fit when room is scarce.
     for group in sorted((one for one in groups if one.host == host), key=lambda one: (-one.load, one.number)):
         made = _place(tentative, group) if group.rested else None
         if made is None:
@@ -202,7 +206,9 @@ def _best(tentative: _TentativePlacement, host: int, rested: Sequence[Group], ru
 
 
 def _preference(group: Group, excess: float) -> tuple[bool, float, int]:
-    """Return the rank of a group: those that suffice alone by rising load, then the others by falling load."""
+    """Return the rank of a group: those that suffice alone by rising load, then the others by falling load.
+
+    So as little load as possible moves if one move is enough, and as few groups as possible otherwise."""
     enough = group.load >= excess - _TIE
     return (not enough, group.load if enough else -group.load, group.number)
 

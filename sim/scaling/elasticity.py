@@ -1,6 +1,6 @@
 """The adaptation manager as a process: it checks the load each period, and has key groups move and hosts come and go.
 
-What it decides on given loads is `sim.scaling.adaptation`, which knows nothing of the run.
+Decisions on given loads are in `sim.scaling.adaptation`, which knows nothing of the run.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from models import display
 from models.records.decisions import Action, Verdict
 from models.units import to_ns
 from sim.clock import Process
-from sim.control.checkpoint_hosts import CheckpointHosts
 from sim.control.cluster import NOWHERE
+from sim.control.instances import CheckpointHosts
 from sim.control.run_state import StateOn
 from sim.control.statistics import Statistics
 from sim.data_plane import REMOTE, CheckpointPlane
@@ -64,7 +64,7 @@ class Elasticity:
     # -- one round
 
     def adapt(self) -> None:
-        """Balance what is overloaded; else see whether a host can go."""
+        """Relieve overloaded hosts; if there are none, see whether a host can be released."""
         loads = self.statistics.loads()
         hosts, groups = self._hosts(loads), self._groups(loads)
         limits = Rules(self.rules.high, self.rules.low, self.rules.moves, self.rules.prefer)
@@ -75,7 +75,7 @@ class Elasticity:
         if found.unplaced:
             self._nothing_fits(found, hosts, groups)
         else:
-            # Once more: what was asked for above counts where it goes to.
+            # Computed again: groups that were just asked to move count at their targets.
             drained = self._scale_in(self._hosts(loads), self._groups(loads), limits, calm=not found.overloaded)
         assisted = sum(move.assisted for move in found.moves)
         self.state.recorder.rows["adaptations"].append(
@@ -92,7 +92,7 @@ class Elasticity:
         )
 
     def _hosts(self, loads: Mapping[int, float]) -> list[Host]:
-        """Return all hosts as the manager sees them, with the load of what cannot move."""
+        """Return all hosts as the manager sees them, with the load of all that cannot move."""
         cluster = self.cluster
         fixed = [0.0] * len(cluster.host_alive)
         for group, load in loads.items():
@@ -164,12 +164,14 @@ class Elasticity:
         if self.cluster.leaving:
             for host in sorted(self.cluster.leaving):
                 self.state.decide(Action.DRAIN, self._name(host), "others are overloaded", verdict=Verdict.REFUSED)
+            # Keeping a host costs nothing and helps at once; acquiring one takes `acquisition`.
             self.cluster.leaving.clear()
         elif self.rules.scale_out and self.spares.coming is None:
             self._acquire(found, groups)
 
     def _acquire(self, found: Round, groups: Sequence[Group]) -> None:
-        """Acquire the first spare host on which one of the groups fits that fit nowhere else."""
+        """Acquire the first spare host that one of the groups without a place would fit on."""
+        # The smallest group is enough: the others follow in later rounds, or another host does.
         least = min(one.load for one in groups if one.host in found.unplaced and one.rested)
         for host in self.cluster.spare:
             described = self.plan.host_groups[host]
@@ -186,7 +188,7 @@ class Elasticity:
         cluster = self.cluster
         for host in sorted(cluster.leaving):
             if not cluster.trusted[host]:
-                cluster.leaving.discard(host)  # it died
+                cluster.leaving.discard(host)  # it is suspected: recovery takes its groups elsewhere
             elif self.spares.can_release(host):
                 self.spares.release(host, "it is empty")
             else:
@@ -207,7 +209,9 @@ class Elasticity:
         return len(found.moves)
 
     def _may_leave(self, host: int, groups: Sequence[Group]) -> bool:
-        """Return True if everything there can move, and the host is not new."""
+        """Return True if everything there can move, and the host is not new.
+
+        A host that was just acquired is empty at first, and would be released before anything has moved there."""
         cluster, now = self.cluster, self.state.clock.now_ns()
         since = self.spares.usable_since.get(host)
         young = since is not None and now < since + to_ns(self.rules.rest_s)
@@ -215,7 +219,7 @@ class Elasticity:
         return self._members[host] and cluster.accepts_work(host) and movable and not young
 
     def _go_on_leaving(self, host: int, hosts: Sequence[Host], groups: Sequence[Group]) -> int:
-        """Move what is still there, or has come there by a recovery; return the number of moves."""
+        """Move groups that are still there, or came there by a recovery; return the number of moves."""
         here = [one for one in groups if one.host == host]
         moves = adaptation.empty(hosts, groups, host, self.rules.high) if all(one.rested for one in here) else ()
         if moves is None:

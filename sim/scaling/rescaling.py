@@ -68,9 +68,9 @@ class Rescaling:
             self.migrations.request(group, goal, protocol, RESCALE)
 
     def _new_seats(self, operator: int, parallelism: int) -> list[int]:
-        """Return hosts of tasks: they stay; new ones, and those of lost hosts, go where the operator has fewest.
+        """Return the hosts of the tasks: tasks stay, new ones and those of lost hosts go where the operator has fewest.
 
-        Of these to the host with the fewest tasks of all operators, then to the first.
+        Ties go to the host with the fewest tasks of all operators, then to the first.
         """
         cluster, seats = self.cluster, list[int]()
         for k in range(parallelism):

@@ -49,11 +49,14 @@ class SpareHosts:
         yield clock.sleep(clock.now_ns() + to_ns(elasticity.acquisition_s))
         self.coming = None
         self.usable_since[host] = clock.now_ns()
+        # Known to control first: partitions that no host could take may be assigned to it.
         self.failures.begins(host)
         self.failures.crash.recover_orphans()
 
     def can_release(self, host: int) -> bool:
-        """Return True if nothing is left there: no partition, checkpoint or work, and no move or recovery under way."""
+        """Return True if nothing is left there: no partition, checkpoint or work, and no move or recovery under way.
+
+        A recovery anywhere counts: it may still choose this host, or read a checkpoint from it."""
         cluster, plane, migrations = self.cluster, self.state.plane, self._migrations
         if not cluster.host_alive[host] or cluster.partitions_on(host) or self._recovery.busy:
             return False
@@ -67,7 +70,7 @@ class SpareHosts:
         return not moving and not held and all(map(plane.empty, cluster.host_tasks[host]))
 
     def release(self, host: int, why: str) -> None:
-        """Give the host back. New owners of its key groups send again what may not have left it."""
+        """Give the host back. New owners of its key groups send again outputs that may not have left it."""
         now = self.state.clock.now_ns()
         self.state.decide(Action.RELEASE, self._name(host), why)
         self.cluster.leaving.discard(host)

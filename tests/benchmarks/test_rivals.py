@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from queueing_formulas import mm1
 from scipy import stats
-
-from models.steady_state.queueing import mm1
 
 CONFIDENCE, REPLICATIONS = 0.999, 10
 RIVALS = ("plain", "simpy_by_hand", "heap_loop")

@@ -13,10 +13,10 @@ from sim.clock import LINK
 from sim.control.assembly import Control
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import Listener
+from sim.plain.channels import Source
 from sim.plain.checkpoint import CheckpointCoordinator
 from sim.plain.partition import Message
 from sim.plain.plane import PlainPlane
-from sim.plain.source import Source
 
 
 class SteppedLink:

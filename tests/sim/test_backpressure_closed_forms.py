@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from closed_forms import LENGTHS, MILLION, REPLICATIONS, inside
+from queueing_formulas import blocking_capacity_per_s, blocking_tandem
 from small_jobs import NS, scenario
 
 from models.records.tables import RunRecords
-from models.steady_state.queueing import blocking_capacity_per_s, blocking_tandem
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from closed_forms import EXPONENTIAL, PLAIN, PLANES, Sized, agrees, window
+from queueing_formulas import batch_mg1, drain, jackson, md1, mg1, mm1, mm1_flushed
 from small_jobs import queue, scenario, simulate
 
 from models.records.tables import NEVER
-from models.steady_state.queueing import SteadyState, batch_mg1, drain, jackson, md1, mg1, mm1, mm1_flushed, mmc
+from models.steady_state.queueing import SteadyState, mmc
 
 
 @pytest.fixture(params=PLANES)

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from closed_forms import EXPONENTIAL, LENGTHS, MILLION, REPLICATIONS, inside
+from queueing_formulas import mg1_priority, mm1
 from small_jobs import queue, scenario
 
 from analysis.runs.summary import summarise
 from models.scenario.scenario import Scenario
-from models.steady_state.queueing import SteadyState, mg1_priority, mm1, processor_sharing_s
+from models.steady_state.queueing import SteadyState, processor_sharing_s
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 

@@ -29,9 +29,9 @@ from sim.control.cluster import RunPlan
 from sim.data_plane import CONTROL, Timed
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.actions import Actions
+from sim.plain.channels import Source
 from sim.plain.partition import Partition, Watermark
 from sim.plain.plane import PlainPlane
-from sim.plain.source import Source
 from sim.plain.task import Task
 from sim.plain.watermarks import Watermarks
 

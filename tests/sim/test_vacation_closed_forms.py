@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 from closed_forms import EXPONENTIAL, PLANES, Sized, agrees, window
+from queueing_formulas import mg1_single_vacation, mg1_vacations
 from small_jobs import queue
 
 from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
-from models.steady_state.queueing import mg1_single_vacation, mg1_vacations
 from models.units import to_ns
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan

@@ -28,7 +28,7 @@ IMPORTANCE = ("degree", "utilisation", "product", "gain", "random")
 
 
 def importance(name: str, problem: ReplicaProblem, instances: Sequence[Sequence[int]], noise: FloatArray) -> FloatArray:
-    """Importance of each operator, (n,), between 0 and 1; `noise` (n,), drawn by the caller, is that of `random`.
+    """Return the importance of each operator, (n,), in [0, 1]; `random` takes `noise` (n,), which the caller draws.
 
     Raises InputError for a name that is none of IMPORTANCE.
     """
@@ -46,18 +46,18 @@ def importance(name: str, problem: ReplicaProblem, instances: Sequence[Sequence[
 
 
 def degree(problem: ReplicaProblem) -> FloatArray:
-    """Queries that use each operator, of all queries, (n,)."""
+    """Return the share of all queries that use each operator, (n,)."""
     return frozen(problem.degree / problem.n_queries)
 
 
 def low_utilisation(problem: ReplicaProblem) -> FloatArray:
-    """1 - load / largest load, (n,); 1 where nothing loads."""
+    """Return 1 - load / largest load, (n,); 1 where nothing loads."""
     largest = float(problem.load.max())
     return frozen(1 - problem.load / largest if largest > 0 else np.ones(problem.n_operators))
 
 
 def gain(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> FloatArray:
-    """The gain of each operator from one more instance on a host of its own, relative to the largest, (n,).
+    """Return the gain of each operator from one more instance on a host of its own, relative to the largest, (n,).
 
     That host fails like the mean of those that take replicas, and independently. Zero for all where nothing gains.
     """
@@ -67,7 +67,7 @@ def gain(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> FloatAr
 
 
 def exact_gains(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> FloatArray:
-    """How much the expected share of running queries rises with a replica on a host of its own, (n,)."""
+    """Return how much the expected share of running queries rises with a replica on a host of its own, (n,)."""
     queries = replace(problem.queries(instances), n_hosts=problem.n_hosts + 1)
     first = problem.down[:1]
     open_hosts = problem.replica_hosts if problem.replica_hosts is not None else np.ones(problem.n_hosts, np.bool_)
@@ -81,7 +81,7 @@ def _gain(queries: Queries, failures: Failures, operator: int, host: int) -> flo
 
 
 def of_queries(problem: ReplicaProblem, of_operators: FloatArray) -> FloatArray:
-    """Importance of each query: the mean of that of its operators, by the weight of the query, (n_queries,)."""
+    """Return the mean importance of each query's operators times the query's weight, (n_queries,)."""
     means = np.array([of_operators[list(needed)].mean() for needed in problem.operators])
     weights = np.array(problem.weights)
     return frozen(means * weights / weights.max())

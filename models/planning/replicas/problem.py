@@ -1,4 +1,4 @@
-"""Replicas of operators under a budget: the problem, and what an answer looks like.
+"""Replicas of operators under a budget: the problem and its answer.
 
 Operators o = 0 .. n-1 load a host with load[o] and network[o]; each has a primary, and up to `max_level` replicas on
 other hosts. A query is broken when an operator of it has no instance on a host that is up. To be chosen: how many
@@ -92,6 +92,7 @@ class ReplicaProblem:
         for name, found in checked.items():
             object.__setattr__(self, name, found)
         object.__setattr__(self, "running", tuple(tuple(map(int, hosts)) for hosts in self.running))
+        # Only now: these checks ask questions that need valid arrays.
         raise_if_any(self._primary_faults())
         raise_if_any(self._running_faults())
         self.queries([(h,) if h >= 0 else (0,) for h in self.primaries.tolist()])  # checks queries and weights
@@ -144,69 +145,72 @@ class ReplicaProblem:
 
     @property
     def primaries(self) -> IntArray:
-        """Where primaries run, -1 for those without a host, (n,)."""
+        """Return where primaries run, -1 for those without a host, (n,)."""
         assert self.primary is not None
         return self.primary
 
     @property
     def n_operators(self) -> int:
-        """n, the number of operators."""
+        """Return n, the number of operators."""
         return len(self.load)
 
     @property
     def n_hosts(self) -> int:
-        """H, the number of hosts."""
+        """Return H, the number of hosts."""
         return len(self.host_cpu)
 
     @property
     def n_queries(self) -> int:
-        """The number of queries."""
+        """Return the number of queries."""
         return len(self.operators)
 
     @property
     def slack(self) -> float:
-        """What sums of loads may exceed a capacity by: rounding."""
+        """Return how far a sum of loads may exceed a capacity: rounding."""
         return ROUNDING * float(self.host_cpu.max())
 
     @cached_property
     def capacity(self) -> float:
-        """What replicas may take together: the budget, at most what the primaries leave."""
+        """Return the load that all replicas may add: the budget, at most the capacity that the primaries leave."""
         left = max(0.0, math.fsum(self.host_cpu.tolist()) - math.fsum(self.load.tolist()))
         return left if self.budget is None else min(left, float(self.budget))
 
     @cached_property
     def failures(self) -> Failures:
-        """The chances that hosts are down, in all settings."""
+        """Return the chances that hosts are down, in all settings."""
         return Failures(self.down)
 
     @cached_property
     def shares(self) -> FloatArray:
-        """The weight of each query relative to all, (n_queries,)."""
+        """Return the weight of each query relative to all, (n_queries,)."""
         weights = np.array(self.weights)
         return frozen(weights / weights.sum())
 
     @cached_property
     def degree(self) -> IntArray:
-        """How many queries need each operator, (n,)."""
+        """Return how many queries need each operator, (n,)."""
         found = np.zeros(self.n_operators, dtype=np.int64)
         for needed in self.operators:
             found[list(needed)] += 1
         return frozen(found)
 
     def queries(self, instances: Sequence[Sequence[int]]) -> Queries:
-        """The queries with their operators on these hosts."""
+        """Return the queries with their operators on these hosts."""
         return Queries(self.n_hosts, tuple(map(tuple, instances)), self.operators, self.weights)
 
     def broken(self, instances: Sequence[Sequence[int]]) -> FloatArray:
-        """P(query is broken) in each setting, (n_p, n_queries); an upper bound where no exact method gets through."""
+        """Return P(query is broken) by setting, (n_p, n_queries); an upper bound where no exact method finishes."""
         return unavailability(self.queries(instances), self.failures).high
 
     def value(self, broken: FloatArray) -> FloatArray:
-        """What is minimised, from P(query is broken) (..., n_queries): the mean by weight, or the largest."""
+        """Return the objective, which is minimised: the weighted mean of P(query is broken), or the largest.
+
+        `broken` is (..., n_queries); the result loses the last axis.
+        """
         return np.asarray(broken @ self.shares if self.goal == "mean" else broken.max(axis=-1))
 
     def cost(self, instances: Sequence[Sequence[int]]) -> float:
-        """What the replicas take together, correctly rounded."""
+        """Return the load of all replicas together, correctly rounded."""
         return math.fsum(load * (len(hosts) - 1) for load, hosts in zip(self.load.tolist(), instances, strict=True))
 
     def replicas(self, instances: Sequence[Sequence[int]]) -> int:
@@ -214,16 +218,16 @@ class ReplicaProblem:
         return sum(len(hosts) - 1 for hosts in instances)
 
     def moves(self, instances: Sequence[Sequence[int]]) -> int:
-        """How many replicas that run now have no instance on their host any more."""
+        """Return how many replicas that run now have no instance on their host any more."""
         return sum(len(set(now) - set(hosts[1:])) for now, hosts in zip(self.running, instances, strict=False))
 
     def violations(self, instances: Sequence[Sequence[int]]) -> list[str]:
-        """What is wrong with an answer, in words; nothing where it keeps every constraint."""
+        """Return the constraints that an answer breaks, in words; an empty list if it keeps all."""
         return list(_violations(self, instances))
 
 
 def _running_rule(problem: ReplicaProblem, primary: int, hosts: Sequence[int]) -> str:
-    """What is wrong with where replicas of an operator run; "" for nothing."""
+    """Return the rule that the hosts of an operator's replicas break; "" if none."""
     if any(not 0 <= host < problem.n_hosts for host in hosts):
         return f"has a host that is not there: there are {problem.n_hosts}, counted from 0"
     if len(set(hosts)) < len(hosts):
@@ -269,6 +273,7 @@ def _violations(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> 
 
 
 def _over_limits(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> Iterator[str]:
+    # The budget is a sum over all hosts, so rounding of each of them adds up.
     cost, slack = problem.cost(instances), problem.slack * max(1.0, problem.n_hosts)
     if problem.budget is not None and cost > problem.budget + slack:
         yield f"replicas take {display.number(cost, 12)}, the budget is {display.number(problem.budget, 12)}"
@@ -318,14 +323,14 @@ class ReplicaPlan(Solution):
 
     @property
     def levels(self) -> IntArray | None:
-        """How many replicas each operator has, (n,)."""
+        """Return how many replicas each operator has, (n,)."""
         if self.instances is None:
             return None
         return frozen(np.array([len(hosts) - 1 for hosts in self.instances], dtype=np.int64))
 
 
 def checked_instances(given: Any, path: str = "instances") -> Instances:
-    """Hosts of instances as a file has them; raises InputError for what is no list of lists of whole numbers."""
+    """Return the hosts of instances in a file; raises InputError unless it is a list of lists of whole numbers."""
     if not isinstance(given, list) or not all(
         isinstance(one, list) and all(isinstance(h, int) and not isinstance(h, bool) for h in one) for one in given
     ):

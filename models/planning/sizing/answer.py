@@ -1,4 +1,4 @@
-"""What a sizing problem is answered with: a verdict on each plan that was looked at, the chosen one, and a curve."""
+"""The answer to a sizing problem: a verdict on each plan that was examined, the chosen plan, and a curve."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from models.reliability.times import downtime_s
 
 
 class Verdict(StrEnum):
-    """What is known of a plan beside the target."""
+    """Whether a plan meets the target: proven, disproven, or undecided."""
 
     MEETS = "meets"
     FAILS = "fails"
@@ -44,17 +44,17 @@ class PlanFigures:
 
     @property
     def down_s(self) -> float:
-        """Time down in a month [s]."""
+        """Return the time down in a month [s]."""
         return downtime_s(self.unavailability)
 
     @property
     def down_at_least_s(self) -> float | None:
-        """Time down in a month [s] that no interval is below, where `down_s` is an upper bound."""
+        """Return the time down in a month [s] that no interval is below, where `down_s` is an upper bound."""
         return None if self.unavailability_at_least is None else downtime_s(self.unavailability_at_least)
 
     @property
     def availability(self) -> float:
-        """Share of the time in which the system serves."""
+        """Return the share of the time in which the system serves."""
         return 1 - self.unavailability
 
 
@@ -76,7 +76,7 @@ class EvaluatedPlan:
 
     @property
     def least_down_s(self) -> float | None:
-        """Time down in a month [s] that no interval is below."""
+        """Return the time down in a month [s] that no interval is below."""
         return None if self.least is None else downtime_s(self.least)
 
 
@@ -95,7 +95,7 @@ class CurvePoint:
 
     @property
     def allowed_down_s(self) -> float:
-        """Time of a month [s] that the system may be down."""
+        """Return the time of a month [s] that the system may be down."""
         return downtime_s(self.allowed)
 
 
@@ -117,5 +117,5 @@ class SizingPlan(Solution):
 
     @property
     def figures(self) -> PlanFigures | None:
-        """The chosen plan at the interval that is to be used."""
+        """Return the chosen plan at the interval that is to be used."""
         return None if self.chosen is None else self.chosen.at

@@ -1,21 +1,22 @@
-"""How often a system is not there: a Markov chain on hosts down, copies missing, and what is going on.
+"""Unavailability of a system: a Markov chain on hosts down, copies missing, and the current activity.
 
     serving(f, x)     f hosts are down, and some task lacks x of its copies
     switching(f, x)   another copy is about to serve                        mean: take-over
-    recovering(f, x)  work is restored from a checkpoint and caught up with  mean: R(f)
+    recovering(f, x)  restore from a checkpoint, and catch-up               mean: R(f)
     standing(f)       too few hosts are up for the work
-    resuming(f)       enough are up again, and the work is caught up with    mean: R(f), with what piled up
+    resuming(f)       enough are up again, and catch up                     mean: R(f), with the backlog
 
 Hosts fail at (N - f) / MTTF in every state and are repaired at min(f, crews) / MTTR, so that f alone is the chain of
 `availability.repair.down_law`. Tasks are many and spread evenly: some task has all of its copies on any r hosts. So
 each failure before copies are made again costs one more of some task, and the r-th loses it: it is recovered from its
-checkpoint, and has one copy then. Copies are made again, all of them, in a mean time of `rebuild` of serving.
+checkpoint, and has one copy then. All copies are made again in a mean time of `rebuild` of serving.
 
-All times are exponential with the means said. The system is there while it serves. A switch never takes longer than a
+All times are exponential with these means. The system is available while it serves. A switch never takes longer than a
 recovery. Then P(not serving) rises with each R(f): two systems with the same failures and repairs, one of which
 recovers faster, can be drawn together so that this one is never behind (serving before switching before recovering
-before resuming before standing, and no more copies missing): every failure, repair and rebuild keeps that order, and
-what ends in the slower one ends in the faster one or has ended. What is least for each R(f) apart is thus a bound.
+before resuming before standing, and no more copies missing). Every failure, repair and rebuild keeps that order, and an
+activity that ends in the slower one ends in the faster one, too, or has ended. So the least value of each R(f) by
+itself gives a lower bound.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from models.reliability.chains import stationary
 from models.reliability.repair import down_law
 
 SERVING, SWITCHING, RECOVERING, RESUMING, STANDING = range(5)
-_NEVER = 1e-17  # more hosts down than what is less likely than that are left out
+_NEVER = 1e-17  # states with more hosts down than this probability allows are left out
 State = tuple[int, int, int]  # hosts down, what is going on, copies missing
 Rates = dict[tuple[State, State], FloatArray]
 
@@ -47,20 +48,22 @@ class NotThere:
 
     @property
     def total(self) -> FloatArray:
-        """P(not serving)."""
+        """Return P(not serving)."""
         found: FloatArray = self.switching + self.recovering + self.standing
         return found
 
 
 def not_there(problem: SizingProblem, plan: SystemPlan, recovery_s: FloatArray, resume_s: FloatArray) -> NotThere:
-    """How often the system is not there; recovery_s and resume_s (spare + 1, n) for n cases at once."""
+    """Return how often the system is not there; recovery_s and resume_s (spare + 1, n) for n cases at once."""
     law = down_law(plan.hosts, problem.mttf_s, problem.mttr_s, plan.crews or plan.hosts)
     beyond = np.cumsum(law[::-1])[::-1]  # P(at least k are down)
     likely = int(np.count_nonzero(beyond > _NEVER)) - 1
     spare = min(problem.spare(plan), max(likely, 1))
     deepest = min(plan.hosts, max(likely, spare + 1))
+    # Standing begins at spare + 1: at least one such state, or the chain would have no way to stand.
     moves = _Moves(problem, plan, spare, deepest, recovery_s, resume_s)
     rates = moves.rates()
+    # Sorted by hosts down: frequent states first, as `stationary` asks.
     states = sorted({state for pair in rates for state in pair})
     place = {state: index for index, state in enumerate(states)}
     chances = stationary(len(states), {(place[a], place[b]): rate for (a, b), rate in rates.items()})
@@ -85,11 +88,11 @@ class _Moves:
     resume_s: FloatArray
 
     def lost(self, missing: int) -> float:
-        """P(a failure makes a recovery from the checkpoint necessary)."""
+        """Return P(a failure makes a recovery from the checkpoint necessary)."""
         return 1.0 if missing + 1 >= self.plan.copies else 1 - self.problem.description.copies.coverage
 
     def rates(self) -> Rates:
-        """(from, to) -> rate (n,), where there is one."""
+        """Return (from, to) -> rate (n,), where there is one."""
         found: Rates = {}
         one = np.ones(self.recovery_s.shape[1])
         for start in self._states():
@@ -135,7 +138,7 @@ class _Moves:
         if doing == STANDING:
             yield (down - 1, RESUMING if down - 1 <= self.spare else STANDING, 0), rate
         else:
-            yield (down - 1, doing, missing), rate  # it comes back empty: what goes on goes on
+            yield (down - 1, doing, missing), rate  # the host is back empty, which changes nothing else
 
     def _ends(self, state: State) -> Iterator[tuple[State, FloatArray | float]]:
         down, doing, missing = state

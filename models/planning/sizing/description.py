@@ -1,4 +1,4 @@
-"""What a sizing file says: targets, work, hosts, how they fail, copies and checkpoints.
+"""Schema of a sizing file: targets, work, hosts, how they fail, copies and checkpoints.
 
 Shapes are checked when the value is made; `faults` checks which keys fit together. `failures.log` names a file of
 `holdfast failures`, which whoever reads the file looks into.
@@ -37,7 +37,7 @@ Counts = Count | Annotated[tuple[Count, ...], Field(min_length=1)]
 
 
 class SizingTarget(Description):
-    """What the system must meet."""
+    """Targets of the system."""
 
     availability: OpenShare
     """Share of the time in which results are on time."""
@@ -50,7 +50,7 @@ class SizingTarget(Description):
 
 
 class Work(Description):
-    """What there is to do: `load`, or rate and service."""
+    """Work of the system: `load`, or rate and service."""
 
     load: Annotated[float, Field(gt=0, le=1e6, strict=True)] | None = None
     """How many hosts one copy of all work keeps busy all the time."""
@@ -135,18 +135,18 @@ class Units(Description):
     count: Annotated[int, Field(strict=True, ge=1, le=MOST_UNITS)] | None = None
     """How many there are, of equal load; or `shares`."""
     shares: Annotated[tuple[UnitShare, ...], Field(min_length=1, max_length=MOST_UNITS)] | None = None
-    """What each takes of the load, in any unit."""
+    """Weight of each unit in the load, in any unit."""
     steps: Count = 1
     """Operators with units that a tuple passes one after the other."""
 
     @property
     def number(self) -> int:
-        """How many units there are."""
+        """Return how many units there are."""
         return len(self.values)
 
     @property
     def values(self) -> tuple[float, ...]:
-        """What each takes of the load, in any unit."""
+        """Return the weight of each unit in the load, in any unit."""
         return self.shares if self.shares is not None else (1.0,) * (self.count or 1)
 
 
@@ -174,17 +174,17 @@ class Sizing(Description):
 
     @property
     def levels(self) -> tuple[int, ...]:
-        """The numbers of copies to look at, rising."""
+        """Return the numbers of copies to look at, rising."""
         return _values(self.copies.levels)
 
     @property
     def crews(self) -> tuple[int | None, ...]:
-        """The numbers of crews to look at, rising; None stands for a crew for each host."""
+        """Return the numbers of crews to look at, rising; None stands for a crew for each host."""
         return (None,) if self.failures.crews is None else _values(self.failures.crews)
 
     @property
     def load(self) -> float:
-        """Hosts that one copy of all work keeps busy."""
+        """Return the hosts that one copy of all work keeps busy."""
         if self.work.load is not None:
             return self.work.load
         assert self.work.rate_per_s is not None
@@ -193,7 +193,7 @@ class Sizing(Description):
 
     @property
     def mttf_s(self) -> float | None:
-        """Mean up time as the file itself says it; None where a log does."""
+        """Return the mean up time as the file itself says it; None where a log does."""
         said = self.failures
         if said.per_day is not None:
             return DAY_S / said.per_day
@@ -209,7 +209,7 @@ def _values(given: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def sizing_from(raw: object, *, from_file: bool = True) -> Sizing:
-    """The description that the tables hold; raises InputError with all faults of shape, or all of sense."""
+    """Return the description that the tables hold; raises InputError with all faults of shape, or all of sense."""
     if not isinstance(raw, Mapping):
         raise InputError.at("file", raw, "must be a table")
     try:
@@ -222,7 +222,7 @@ def sizing_from(raw: object, *, from_file: bool = True) -> Sizing:
 
 
 def faults(description: Sizing) -> Iterator[InputFault]:
-    """Keys that do not fit each other."""
+    """Yield the keys that do not fit each other."""
     work, said, hosts, points = description.work, description.failures, description.hosts, description.checkpoints
     flow = (work.rate_per_s, work.service_s)
     if work.load is None and None in flow:
@@ -253,7 +253,7 @@ def faults(description: Sizing) -> Iterator[InputFault]:
 
 
 def _unit_faults(description: Sizing) -> Iterator[InputFault]:
-    """What does not fit the units."""
+    """Yield a fault for each key that contradicts `units`."""
     units = description.units
     if units is None:
         return

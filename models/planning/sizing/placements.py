@@ -1,9 +1,9 @@
-"""Where units are while hosts fail and come back, and nothing moves them but recoveries: a Markov chain on counts.
+"""Placements of units while hosts fail and come back, and only recoveries move units: a Markov chain on counts.
 
-Units (key groups, or tasks without keys) of a host that fails are recovered one after the other on the host that is up
-and has the fewest; a host that comes back is empty; where none is up all wait for the first that comes back. Hosts are
-alike, so how many units each of them has, as a multiset, and how many are down is all that the next such state depends
-on: the chain is exact for any shares of the load, since shares decide nothing.
+Units (key groups, or tasks without keys) of a host that fails are recovered one after the other on the live host with
+the fewest. A host that comes back is empty; if none is up, all units wait for the first that comes back. Hosts are
+alike, so the next state depends only on the multiset of units by host and on the number of hosts down. The chain is
+exact for any shares of the load, since placement does not look at them.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ class Placements:
 
     @property
     def home(self) -> int:
-        """A state that is reached from all others: one host has failed and is back. The start may never come again."""
+        """Return a state that all others reach: one host has failed and is back. The start may never recur."""
         found = self.repaired[self.failures[0][0].then]
         assert found is not None
         return found
 
     def repair_rate(self, state: int, crews: int, mttr_s: float) -> float:
-        """Repairs in a state [1/s]."""
+        """Return the rate of repairs in a state [1/s]."""
         return min(self.down[state], crews) / mttr_s
 
     def law(self, mttf_s: float, mttr_s: float, crews: int) -> FloatArray:
-        """P(state) in the long run, (states,)."""
+        """Return P(state) in the long run, (states,)."""
         rates: dict[tuple[int, int], float] = {}
         for state, failures in enumerate(self.failures):
             for one in failures:
@@ -65,7 +65,8 @@ class Placements:
 
 
 def law_from(home: int, n_states: int, rates: dict[tuple[int, int], float]) -> FloatArray:
-    """`stationary` for a chain in which `home` is the state that is reached from all others."""
+    """Return `stationary` of a chain in which `home` is the state that is reached from all others."""
+    # `stationary` asks for a state 0 that all others reach: swap the numbers, and swap them back.
     other = {0: home, home: 0}
     swapped = {(other.get(a, a), other.get(b, b)): rate for (a, b), rate in rates.items() if a != b}
     found = stationary(n_states, swapped)
@@ -74,7 +75,7 @@ def law_from(home: int, n_states: int, rates: dict[tuple[int, int], float]) -> F
 
 
 def after_failure(counts: Counts, units: int) -> Counts:
-    """Where units are once a host with so many has failed."""
+    """Return the counts after the failure of a host with so many units."""
     left = list(counts)
     left.remove(units)
     if not left:
@@ -85,7 +86,7 @@ def after_failure(counts: Counts, units: int) -> Counts:
 
 
 def placements(hosts: int, units: int, most: int = MOST_PLACEMENTS) -> Placements | None:
-    """All states of so many hosts and units; None where there are more than `most`."""
+    """Return all states of so many hosts and units, breadth-first; None if there are more than `most`."""
     even = tuple(units // hosts + (host < units % hosts) for host in range(hosts))
     place = {(even, 0): 0}
     todo = deque(place)
@@ -106,6 +107,7 @@ def placements(hosts: int, units: int, most: int = MOST_PLACEMENTS) -> Placement
                 for own, times in sorted(Counter(counts).items(), reverse=True)
             )
         )
+        # A host that is back is empty; if it is the only one, all units that waited come to it.
         repaired.append(number((*counts, 0) if counts else (units,), down - 1) if down else None)
         if len(place) > most:
             return None
@@ -115,14 +117,14 @@ def placements(hosts: int, units: int, most: int = MOST_PLACEMENTS) -> Placement
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """What of the load any so many units take, at least and at most: (units + 1,) each, from 0 units to all."""
+    """Least and largest share of the load that k units can have, for k = 0 .. all: (units + 1,) each."""
 
     least: FloatArray
     most: FloatArray
 
     @classmethod
     def of(cls, shares: FloatArray) -> Shares:
-        """Of the shares of single units, in any order."""
+        """Return the bounds for these shares of single units, in any order."""
         falling = np.sort(shares)[::-1] / shares.sum()
         most = np.concatenate([[0.0], np.cumsum(falling)])
         least = np.concatenate([[0.0], np.cumsum(falling[::-1])])

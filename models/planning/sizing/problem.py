@@ -1,4 +1,4 @@
-"""A sizing problem in numbers: its plans, what each costs, and how long a recovery takes with it.
+"""A sizing problem in numbers: its plans, their costs, and their recovery times.
 
 With f of N hosts down, the load of r copies of all work on N - f hosts is rho = load (1 + (r - 1) phi) / (N - f), with
 phi the share that a copy takes. A checkpoint of pause delta every T leaves u = 1 - delta / T of the time for work. A
@@ -26,7 +26,7 @@ from models.planning.sizing.description import Sizing
 from models.reliability.times import downtime_s
 
 _HOUR_S = 3600
-_FITS = 1 + 1e-12  # so much more than all may be taken: rounding
+_FITS = 1 + 1e-12  # tolerance for loads that fill all hosts: rounding
 
 
 @dataclass(frozen=True, order=True)
@@ -39,7 +39,7 @@ class SystemPlan:
 
     @property
     def text(self) -> str:
-        """As a reader shall see it."""
+        """Return the plan in words."""
         said = f"{self.hosts} host{'s' if self.hosts > 1 else ''}"
         said += f", {self.copies} cop{'ies' if self.copies > 1 else 'y'}"
         return said + (f", {self.crews} crew{'s' if self.crews > 1 else ''}" if self.crews else "")
@@ -55,27 +55,27 @@ class SizingProblem:
 
     @property
     def allowed(self) -> float:
-        """The unavailability that the target allows, as it is written: of 0.9999 it is 0.0001."""
+        """Return the unavailability that the target allows, as it is written: of 0.9999 it is 0.0001."""
         return float(1 - Decimal(repr(self.description.target.availability)))
 
     @property
     def allowed_down_s(self) -> float:
-        """Time [s] of a month that the target allows the system to be down."""
+        """Return the time [s] of a month that the target allows the system to be down."""
         return downtime_s(self.allowed)
 
     @property
     def down_s(self) -> float:
-        """D: from a failure until work goes on [s]."""
+        """Return D, the time from a failure until work goes on [s]."""
         return self.description.checkpoints.detection_s + self.description.checkpoints.restart_s
 
     @property
     def complete_s(self) -> float:
-        """C: from the beginning of a checkpoint until it can be used [s]."""
+        """Return C, the time from the beginning of a checkpoint until it can be used [s]."""
         points = self.description.checkpoints
         return points.pause_s if points.complete_s is None else points.complete_s
 
     def plans(self) -> list[SystemPlan]:
-        """All plans by rising cost; of equal cost those with fewer copies, then fewer crews, first."""
+        """Return all plans by rising cost; of equal cost those with fewer copies, then fewer crews, first."""
         hosts, crews = self.description.hosts, self.description.crews
         every = [
             SystemPlan(n, r, min(c or 0, n))
@@ -87,7 +87,7 @@ class SizingProblem:
         return sorted(set(every), key=lambda plan: (self.cost(plan), plan.copies, plan.crews, plan.hosts))
 
     def cost(self, plan: SystemPlan) -> float:
-        """USD/s, or hosts where these have no price; as if the sum of the prices an hour were written in the file."""
+        """Return the cost [USD/s], or the number of hosts if they have no price; rounded as a price in the file."""
         if self._prices is None:
             return plan.hosts + plan.crews * self.description.failures.crew_price_per_s
         host, crew = self._prices
@@ -95,27 +95,28 @@ class SizingProblem:
 
     @cached_property
     def _prices(self) -> tuple[Decimal, Decimal] | None:
-        """Price of a host and of a crew [USD/h], as they are written."""
+        """Return the price of a host and of a crew [USD/h], as they are written."""
         price, crew = self.description.hosts.price_per_s, self.description.failures.crew_price_per_s
         return None if price is None else (_per_hour(price), _per_hour(crew))
 
     def load(self, plan: SystemPlan) -> float:
-        """Hosts that the work and its copies keep busy."""
+        """Return the hosts that the work and its copies keep busy."""
         return self.description.load * (1 + (plan.copies - 1) * self.description.copies.load)
 
     def busy(self, plan: SystemPlan, down: int) -> float:
-        """rho with so many hosts down."""
+        """Return rho with so many hosts down."""
         left = plan.hosts - down
         return self.load(plan) / left if left > 0 else math.inf
 
     def spare(self, plan: SystemPlan) -> int:
-        """The most hosts that may be down while the work and its copies fit; -1 where they never do."""
+        """Return the most hosts that may be down while the work and its copies fit; -1 where they never do."""
         return max(-1, plan.hosts - self.fewest_hosts(plan.copies))
 
     def fewest_hosts(self, copies: int) -> int:
-        """So many hosts are needed while none is down."""
+        """Return how many hosts are needed while none is down."""
         load = self.load(SystemPlan(1, copies))
         found = max(copies, math.ceil(load / (self.description.work.utilisation * _FITS)))
+        # At a load of 1 nothing could ever be caught up.
         return found + 1 if load / found >= 1 else found
 
     def recovery_s(self, plan: SystemPlan, interval_s: float, share: float) -> float:
@@ -167,6 +168,7 @@ class SizingProblem:
         under = slope * slope - 4 * part * busy * pause * time
         if slope <= 0 or under < 0:
             return None
+        # The smaller root from the product of both: the difference would lose its digits.
         longest = (slope + math.sqrt(under)) / (2 * part * busy)
         shortest = max(least, pause * time / (part * busy * longest))
         return (shortest, longest) if shortest <= longest else None
@@ -176,7 +178,7 @@ class SizingProblem:
         return self.busy(plan, plan.copies) if self.survives_loss(plan) else math.inf
 
     def recoveries(self, plan: SystemPlan, interval_s: FloatArray, more_s: float = 0.0) -> FloatArray:
-        """Mean recovery [s], (spare + 1, n): with 0 .. spare hosts down, for intervals (n,) or (spare + 1, n).
+        """Return the mean recovery [s], (spare + 1, n): 0 .. spare hosts down, intervals (n,) or (spare + 1, n).
 
         `more_s` of work has piled up besides. Infinite where checkpoints leave too little time to catch up.
         """
@@ -188,7 +190,7 @@ class SizingProblem:
         return found
 
     def quickest(self, plan: SystemPlan, more_s: float = 0.0) -> FloatArray:
-        """T_q [s], (spare + 1,): the interval of the shortest mean recovery, with so many hosts down."""
+        """Return T_q [s], (spare + 1,): the interval of the shortest mean recovery, with so many hosts down."""
         pause = self.description.checkpoints.pause_s
         free = 1 - self._all_busy(plan)
         back = self.complete_s + self.down_s + more_s
@@ -196,13 +198,14 @@ class SizingProblem:
         return found
 
     def _all_busy(self, plan: SystemPlan) -> FloatArray:
-        """rho, (spare + 1,), with so many hosts down."""
+        """Return rho, (spare + 1,), with so many hosts down."""
         found: FloatArray = self.load(plan) / (plan.hosts - np.arange(self.spare(plan) + 1))
         return found
 
     def standing_s(self, plan: SystemPlan) -> float:
-        """Mean time [s] from too many hosts down to few enough: a passage of the chain of failures and repairs."""
+        """Return the mean time [s] from too many hosts down to few enough: a passage time of the Markov chain."""
         crews = plan.crews or plan.hosts
+        # From `down` to one less: a repair, or first a failure, a passage back, and another try.
         passage = 0.0
         for down in range(plan.hosts, self.spare(plan), -1):
             repair = min(down, crews) / self.mttr_s

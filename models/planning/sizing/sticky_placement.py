@@ -1,21 +1,21 @@
-"""Sticky placement: bounds, from above and from below, of how often a system is not there whose units stay put.
+"""Sticky placement: upper and lower bounds of the unavailability of a system whose units stay where they are.
 
-State of the chain: where the units are (`placements`), and B, how much work is behind [hosts x s]. With c units on a
-host its load lies between what the c lightest and the c heaviest units take, rho <= load * most(c). Where a host with c
+State of the chain: the placement of the units (`placements`), and the backlog B [hosts x s]. The load of a host with c
+units lies between that of the c lightest and that of the c heaviest units, rho <= load * most(c). When a host with c
 units fails
 
     B rises by rho (L + D), L = T / 2 + C rolled back and D not worked on, and by (u - rho_max) (D + S), which pass
-    B falls by u - rho_max a second, rho_max the bound of the fullest host: all that is behind may be there
+    B falls by u - rho_max a second, rho_max the bound of the fullest host: the whole backlog may be there
     B rises by the sum of rho - u over hosts that are too full (rho >= u), until a failure moves units again
 
-with S until the queues of all hosts have been empty once, u = 1 - pause / T. A host that is behind works at full speed,
-so that a failure then rolls back up to u L. The system is there where B = 0 and no host is fuller than `utilisation`. B
-lives on levels, between which jumps are divided so that their mean is kept: drains take as long as they do on average.
-So loads are the heaviest possible, and what several hosts work off at a time is taken to be on one after the other.
+with S until the queues of all hosts have been empty once, u = 1 - pause / T. A host with a backlog works at full speed,
+so that a failure then rolls back up to u L. The system serves if B = 0 and no host is fuller than `utilisation`. B has
+discrete levels; a jump between two of them is divided so that its mean is kept, and drains take their mean time. This
+is an upper bound: loads are the heaviest possible, and hosts that catch up in parallel count one after the other.
 
-From below: each failure of a host that has units takes D, and what the c lightest units have behind, worked off by all
-hosts that have units together; a later failure begins that anew; where even the mean of these hosts is too full nothing
-is worked off.
+The lower bound: each failure of a host with units takes D, and then all hosts with units together catch up with the
+backlog of the c lightest units; a later failure restarts that. If even the mean load of these hosts is too large, the
+backlog never shrinks.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from models.checked_arrays import FloatArray, IntArray
 from models.planning.sizing.placements import Failure, Placements, Shares, law_from, placements
 from models.planning.sizing.problem import SizingProblem, SystemPlan
 
-_RATIO = 1.5  # of levels of work that is behind
-_LONG = 12  # so many mean times to failure work may pile up
+_RATIO = 1.5  # between levels of the backlog
+_LONG = 12  # mean times to failure for which a backlog may grow
 _ROUNDING = 1 + 1e-9
 
 
@@ -47,7 +47,7 @@ class StickyPlacement:
 
     @classmethod
     def of(cls, problem: SizingProblem, plan: SystemPlan) -> StickyPlacement | None:
-        """The plan's placements; None where there are too many to look at."""
+        """Return the plan's placements; None where there are too many to look at."""
         units = problem.description.units
         assert units is not None
         states = placements(plan.hosts, units.number)
@@ -58,36 +58,37 @@ class StickyPlacement:
 
     @property
     def load(self) -> float:
-        """Hosts that all work keeps busy."""
+        """Return the hosts that all work keeps busy."""
         return self.problem.load(self.plan)
 
     def fullest(self, state: int) -> float:
-        """rho_max: what the fullest host can have; infinite where no host is up."""
+        """Return rho_max, the largest load of the fullest host; infinite if no host is up."""
         counts = self.states.counts[state]
         return self.load * float(self.shares.most[counts[0]]) if counts else math.inf
 
     def used_hosts(self, state: int) -> int:
-        """Hosts that have units."""
+        """Return the hosts that have units."""
         return sum(own > 0 for own in self.states.counts[state])
 
     def too_full(self, state: int) -> bool:
-        """Whether some host may be fuller than it may be."""
+        """Return whether some host may be fuller than it may be."""
         return self.fullest(state) > self.problem.description.work.utilisation * _ROUNDING
 
     def drain(self, state: int, left: float) -> float:
-        """How fast what is behind is worked off, [hosts], below zero where it grows; `left` is the share u."""
+        """Return how fast the backlog drains [hosts], below zero if it grows; `left` is the share u."""
         counts, load = self.states.counts[state], self.load
         if not counts:
             return -load
         free = left - self.fullest(state)
         if free > 0:
             return free
+        # Too full: the k fullest hosts together get more work than they can do, for the worst k.
         together = np.cumsum(counts)
         over = load * self.shares.most[together] - left * np.arange(1, len(counts) + 1)
         return -max(float(over.max()), 1e-12)
 
     def settle_s(self, state: int, left: float) -> float:
-        """S: mean time until each queue has been empty once, operator by operator; not above it where u > rho_max."""
+        """Return S, the mean time until each queue was empty once, by operator; a lower bound if u > rho_max."""
         units, service_s = self.problem.description.units, self.problem.description.work.service_s
         assert units is not None
         if service_s is None or self.drain(state, left) <= 0:
@@ -96,28 +97,28 @@ class StickyPlacement:
         return units.steps * service_s * float((busy / (left - busy) ** 2).sum())
 
     def left(self, interval_s: float) -> float:
-        """u: the share of the time that checkpoints leave."""
+        """Return u, the share of the time that checkpoints leave."""
         return 1 - self.problem.description.checkpoints.pause_s / interval_s
 
     def behind_after(self, one: Failure, interval_s: float, *, late: bool = False) -> float:
-        """What work is behind for a failure [hosts x s], on average; `late`: while work was behind already."""
+        """Return the mean backlog that a failure causes [hosts x s]; `late`: a failure during an earlier backlog."""
         problem, units = self.problem, self.problem.description.units
         assert units is not None
         down, back = problem.down_s, interval_s / 2 + problem.complete_s
         left, own = self.left(interval_s), self.load * float(self.shares.most[one.units])
-        waits = self.load if units.steps > 1 else own  # what is downstream of the units has nothing to do
+        waits = self.load if units.steps > 1 else own  # operators downstream of the units have nothing to do
         passes = max(0.0, self.drain(one.then, left)) * (down + self.settle_s(one.then, left))
         return (max(own, left) if late else own) * back + waits * down + passes
 
     def strikes(self) -> Iterator[tuple[Failure, float]]:
-        """(failure of a host with units while all are up, how often beside others)."""
+        """Yield (failure of a host with units while all are up, how often beside others)."""
         for state, down in enumerate(self.states.down):
             for one in self.states.failures[state] if down == 0 else ():
                 if one.units:
                     yield one, float(self.law[state]) * one.hosts
 
     def in_time(self, interval_s: float, target_s: float) -> float:
-        """Share of failures in a whole system that are surely worked off within a time."""
+        """Return the share of failures in a whole system that are surely caught up within a time."""
         total = good = 0.0
         for one, weight in self.strikes():
             total += weight
@@ -136,7 +137,7 @@ class StickyPlacement:
         return min(1.0, (free / own - problem.complete_s) / interval_s) if own else 1.0
 
     def at_best_in_time(self, shortest_s: float, longest_s: float, target_s: float) -> float:
-        """What no interval between these two exceeds: the share of such failures worked off within a time."""
+        """Return a bound on the share of failures caught up within the target, over all intervals between these."""
         total = good = 0.0
         for one, weight in self.strikes():
             total += weight
@@ -150,7 +151,7 @@ class StickyPlacement:
         return good / total if total else 1.0
 
     def mean_recovery_s(self, interval_s: float) -> float:
-        """Mean of failures in a whole system, at most [s]; infinite where one is never worked off."""
+        """Return the mean of failures in a whole system, at most [s]; infinite if one is never caught up."""
         total = time = 0.0
         left = self.left(interval_s)
         for one, weight in self.strikes():
@@ -160,7 +161,7 @@ class StickyPlacement:
         return time / total if total else 0.0
 
     def uses_per_s(self) -> float:
-        """How often a host with units fails [1/s]."""
+        """Return how often a host with units fails [1/s]."""
         pairs = zip(self.law, self.states.failures, strict=True)
         return sum(float(p) * one.hosts for p, ones in pairs for one in ones if one.units) / self.problem.mttf_s
 
@@ -168,15 +169,16 @@ class StickyPlacement:
         return self.used_hosts(state) * left - self.load
 
     def at_least(self, shortest_s: float, longest_s: float) -> float:
-        """A bound of P(not there) that no interval between these two is below."""
+        """Return a bound of P(not there) that no interval between these two is below."""
         return float(self.at_least_by_state(shortest_s, longest_s).sum())
 
     def at_least_by_state(self, shortest_s: float, longest_s: float) -> FloatArray:
-        """The same for each placement, (states,)."""
+        """Return the same for each placement, (states,)."""
         left = self.left(longest_s)
         back = shortest_s / 2 + self.problem.complete_s + self.problem.down_s
         frees = [self._free_hosts(state, left) for state in range(len(self.states.counts))]
-        fewest: dict[int, int] = {}  # units of a failure by which the state is entered
+        # The lightest failure that leads to a state: a lower bound must not assume a heavier one.
+        fewest: dict[int, int] = {}
         for failures in self.states.failures:
             for one in failures:
                 if one.units:
@@ -191,7 +193,7 @@ class StickyPlacement:
         return self._recovering(np.maximum(recovery, 1e-9))
 
     def _recovering(self, recovery_s: FloatArray) -> FloatArray:
-        """P(state and not there), where each failure takes that mean time by the state after it, and begins it anew."""
+        """Return P(state and not there): each failure restarts a recovery with the mean of the state after it."""
         states, crews = self.states, self.plan.crews or self.plan.hosts
         rates: dict[tuple[int, int], float] = {}
 
@@ -222,16 +224,16 @@ class NotThereAtMost:
 
     @property
     def total(self) -> float:
-        """Both."""
+        """Return the sum of both."""
         return self.too_full + self.recovering
 
 
 def at_most(sticky: StickyPlacement, interval_s: float) -> NotThereAtMost:
-    """P(not there) at an interval, from above."""
+    """Return P(not there) at an interval, from above."""
     left = sticky.left(interval_s)
     drains = [sticky.drain(state, left) for state in range(len(sticky.law))]
     if not any(drain > 0 and chance > 0 for drain, chance in zip(drains, sticky.law, strict=True)):
-        return NotThereAtMost(1.0, 0.0)  # what is behind once is behind for ever
+        return NotThereAtMost(1.0, 0.0)  # a backlog never shrinks
     chances = _level_law(sticky, interval_s, drains, _levels(sticky, interval_s, drains))
     full = [drains[state] <= 0 or sticky.too_full(state) for state in range(len(drains))]
     behind = chances[:, 1:].sum(axis=1)
@@ -257,7 +259,7 @@ def _levels(sticky: StickyPlacement, interval_s: float, drains: list[float]) -> 
 
 
 def _level_law(sticky: StickyPlacement, interval_s: float, drains: list[float], levels: FloatArray) -> FloatArray:
-    """P(state, level), (states, levels)."""
+    """Return P(state, level), (states, levels)."""
     n, m = len(drains), len(levels)
     at = np.arange(m)
     starts: list[IntArray] = []
@@ -289,7 +291,7 @@ def _level_law(sticky: StickyPlacement, interval_s: float, drains: list[float], 
 def _jumps(
     sticky: StickyPlacement, one: Failure, interval_s: float, levels: FloatArray
 ) -> Iterator[tuple[IntArray, IntArray, FloatArray]]:
-    """(levels, levels then, parts of the rate) for one failure."""
+    """Yield (levels, levels then, parts of the rate) for one failure."""
     at = np.arange(len(levels))
     if not one.units:
         yield at, at, np.ones(len(levels))
@@ -297,13 +299,14 @@ def _jumps(
     first, later = (sticky.behind_after(one, interval_s, late=late) for late in (False, True))
     target = np.minimum(levels + np.where(at == 0, first, later), levels[-1])
     above = np.clip(np.searchsorted(levels, target), 1, len(levels) - 1)
+    # Divided between the two levels around the target, so that the mean jump is exact.
     part = (target - levels[above - 1]) / (levels[above] - levels[above - 1])
     yield at, above, part
     yield at, above - 1, 1 - part
 
 
 def _sparse_law(home: int, n: int, starts: IntArray, ends: IntArray, rates: FloatArray) -> FloatArray:
-    """The stationary law of a chain of which state `home` is reached from all others."""
+    """Return the stationary law of a chain of which state `home` is reached from all others."""
     from scipy.sparse import coo_array  # noqa: PLC0415 - slow to load
     from scipy.sparse.linalg import splu  # noqa: PLC0415
 

@@ -15,7 +15,7 @@ __all__ = ["Advice", "causes_of_backlog", "faults", "not_simulated", "warnings"]
 
 
 def faults(scenario: Scenario, broken: Collection[str] = ()) -> list[InputFault]:
-    """Everything in the scenario that contradicts itself, in the order of a file; empty when all is well.
+    """Return every contradiction in the scenario, in the order of a file; empty if there is none.
 
     `broken` names sections ("duration") and entries ("operators.count") that could not be read and are left
     out of `scenario`: nothing is said about what refers to them.

@@ -1,4 +1,4 @@
-"""Warnings: what is legal and probably not what was meant."""
+"""Warnings: scenarios that are legal, but probably not what the author meant."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Advice:
 
 
 def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | None = None) -> list[Advice]:
-    """What deserves a second look in a valid scenario; `load` where it was computed already."""
+    """Return the warnings about a valid scenario; pass `load` if it was computed already."""
     known = load or expected_load(scenario, inputs)
     return list(
         chain(
@@ -52,13 +52,13 @@ def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | N
 
 
 def causes_of_backlog(scenario: Scenario, inputs: RunInputs | None = None) -> list[Advice]:
-    """Return what cannot keep up, by expected values: tasks, hosts, links, and the writing of checkpoints."""
+    """Return the parts that cannot keep up, by expected values: tasks, hosts, links, and the writing of checkpoints."""
     load = expected_load(scenario, inputs)
     return [*_of_load(scenario, load), *_of_checkpoints(scenario, load, inputs)]
 
 
 def _of_memory(scenario: Scenario, load: Load) -> Iterator[Advice]:
-    """State beyond the memory of a host: the simulator does not stop there."""
+    """Warn of state beyond the memory of a host: the simulator does not stop there."""
     placed = placement(scenario)
     needed: dict[str, float] = {}
     for name, operator in scenario.operators.items():
@@ -74,6 +74,7 @@ def _of_memory(scenario: Scenario, load: Load) -> Iterator[Advice]:
 
 
 def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:
+    """Warn of tasks, hosts and links with a utilisation of 1 or more: one warning for a group of hosts."""
     for name, operator in load.operators.items():
         mean, peak = float(operator.utilisation.max(initial=0.0)), operator.peak_utilisation
         yield from _over_one(path_text(("operators", name)), "its busiest task", mean, peak)
@@ -81,6 +82,7 @@ def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:
     groups = host_group_names(scenario)
     for host, host_load in load.hosts.items():
         group = groups[host]
+        # One warning for a group of hosts: a thousand alike would hide the others.
         if scenario.hosts[group].cpu != "dedicated" and group not in seen:
             found = list(
                 _over_one(path_text(("hosts", group)), host, host_load.utilisation, host_load.peak_utilisation)
@@ -96,6 +98,7 @@ def _of_load(scenario: Scenario, load: Load) -> Iterator[Advice]:
 
 
 def _over_one(path: str, who: str, mean: float, peak: float) -> Iterator[Advice]:
+    """Warn of a utilisation of 1 or more, on average or at the peak."""
     if mean >= 1:
         yield Advice(
             path, f"utilisation of {who} is {display.share(mean)} on average: queues grow as long as the run lasts"
@@ -106,6 +109,7 @@ def _over_one(path: str, who: str, mean: float, peak: float) -> Iterator[Advice]
 
 
 def _of_times(scenario: Scenario) -> Iterator[Advice]:
+    """Warn of times that make a part of the scenario pointless: after the end, or too close together."""
     duration, tolerance = scenario.duration_s, scenario.fault_tolerance
     if scenario.warmup_s > duration / 2:
         yield Advice("warmup", "is more than half of the run")
@@ -134,7 +138,7 @@ def _of_times(scenario: Scenario) -> Iterator[Advice]:
 
 
 def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
-    """When a failure is detected: a time-out after the last heartbeat before it, or at the repair."""
+    """Return when a failure is detected: a time-out after the last heartbeat before it, or at the repair."""
     heartbeat_s = scenario.detector.heartbeat_s
     last = max(0.0, math.ceil(failure.at_s / heartbeat_s) - 1) * heartbeat_s
     detected = max(failure.at_s, last + scenario.detector.timeout_s)
@@ -142,6 +146,7 @@ def _detected_s(scenario: Scenario, failure: HostFailure) -> float:
 
 
 def _of_failures(scenario: Scenario) -> Iterator[Advice]:
+    """Warn of checkpoints without failures, and of failures without checkpoints."""
     fails = any(group.failures is not None for group in scenario.hosts.values())
     fails = fails or scenario.detector.errs or any(event.kind == "host-failure" for event in scenario.events.values())
     method = scenario.fault_tolerance.method
@@ -152,7 +157,7 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
 
 
 def _of_repairs(scenario: Scenario) -> Iterator[Advice]:
-    """Hosts that are up for less time than a repair takes."""
+    """Yield the hosts that are up for less time than a repair takes."""
     for name, group in scenario.hosts.items():
         if isinstance(group.failures, ExponentialFailures):
             path = path_text(("hosts", name, "failures", "mtbf"))
@@ -161,7 +166,7 @@ def _of_repairs(scenario: Scenario) -> Iterator[Advice]:
 
 
 def _of_checkpoints(scenario: Scenario, load: Load, inputs: RunInputs | None) -> Iterator[Advice]:
-    """Checkpoints that take longer than their interval: one warning for the slowest host, task and store."""
+    """Warn of checkpoints that take longer than their interval: one warning for the slowest host, task and store."""
     interval_s, seen = scenario.fault_tolerance.interval_s, set[str]()
     for one in bottlenecks(scenario, load, inputs):
         if one.does not in seen and interval_s < scenario.duration_s:
@@ -170,7 +175,7 @@ def _of_checkpoints(scenario: Scenario, load: Load, inputs: RunInputs | None) ->
 
 
 def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float) -> str:
-    """Return what cannot keep up, with figures, and which interval would do."""
+    """Return in words which checkpoints cannot keep up, with figures, and the shortest interval that would do."""
     size, rate, every = display.size(one.bytes_), display.byte_rate(one.bytes_per_s), units.show(interval_s, "s")
     others = (
         f" ({display.share(one.taken_share)} taken by {_OTHERS[one.does]})" if one.taken_share >= _WORTH_NAMING else ""
@@ -178,7 +183,7 @@ def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float) -> str:
     needs, _ = display.apart(one.needs_s, interval_s)  # what hardly exceeds the interval must not read as equal to it
     text = f"{one.where} {one.does} {size} of them every {every}; over {rate}{others} they "
     text += "never end" if math.isinf(one.needs_s) else f"take {needs}"
-    # Writing goes before the tuples that wait: checkpoints may be in time and the tuples are not.
+    # Writing goes ahead of the queue: checkpoints may be in time while the tuples are not.
     late = one.does == "writes" and one.bytes_ <= one.bytes_per_s * interval_s
     text = f"{'tuples beside checkpoints' if late else 'checkpoints'} cannot keep up: {text}"
     if one.shortest_s is None or one.shortest_s >= duration_s:
@@ -188,6 +193,7 @@ def _falls_behind(one: Bottleneck, interval_s: float, duration_s: float) -> str:
 
 
 def _of_elasticity(scenario: Scenario) -> Iterator[Advice]:
+    """Warn of spare hosts that are never acquired, and of elasticity that cannot act."""
     elasticity = scenario.elasticity
     acquires = elasticity.policy != "none" and elasticity.scale_out
     for name, group in scenario.hosts.items():
@@ -203,6 +209,7 @@ def _of_elasticity(scenario: Scenario) -> Iterator[Advice]:
 
 
 def _of_maintenance(scenario: Scenario) -> Iterator[Advice]:
+    """Warn of maintenance that never compares."""
     maintenance, period_s = scenario.fault_tolerance.maintenance, scenario.elasticity.period_s
     if maintenance is None:
         return
@@ -214,9 +221,10 @@ def _of_maintenance(scenario: Scenario) -> Iterator[Advice]:
 
 
 def _of_hosts(scenario: Scenario, load: Load) -> Iterator[Advice]:
+    """Warn of hosts without a task."""
     spare = {*spare_hosts(scenario)}
     for replica in scenario.fault_tolerance.replicas.values():
-        spare.update((replica.host, *replica.spares))  # they wait for what they are for
+        spare.update((replica.host, *replica.spares))  # idle on purpose
     idle = [host for host, found in load.hosts.items() if not found.tasks and host not in spare]
     if idle:
         shown = ", ".join(idle[:_MOST_NAMES]) + (

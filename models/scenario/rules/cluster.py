@@ -18,12 +18,13 @@ _NAMES_SHOWN = 1000
 
 
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
-    """Faults of hosts, placement and events."""
+    """Yield the faults of hosts, placement and events."""
     total = sum(group.count for group in scenario.hosts.values())
     if not scenario.hosts and whole("hosts", broken):
         yield InputFault("hosts", NO_VALUE, "at least one host is needed")
     if total > MOST_HOSTS:
         yield InputFault("hosts", NO_VALUE, f"{total} hosts are too many: {MOST_HOSTS} at most")
+    # Slots are counted only if placement and spare hosts are right: a fault there would cause misleading ones here.
     names = _Names(scenario, broken)
     spare = list(_of_spare_hosts(scenario))
     placed = [] if "placement" in broken else list(_of_placement(scenario, names))
@@ -36,7 +37,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
 
 
 class _Names:
-    """Whether hosts and tasks of a name exist, told from the counts so that no long list is made."""
+    """Checks whether hosts and tasks exist, from their counts: a list of 100,000 names is never made."""
 
     def __init__(self, scenario: Scenario, broken: Collection[str]) -> None:
         self.hosts = {name: group.count for name, group in scenario.hosts.items()}
@@ -48,19 +49,19 @@ class _Names:
         self.complete = few and whole("hosts", broken) and whole("operators", broken) and "placement" not in broken
 
     def host(self, path: tuple[str, ...], name: str) -> InputFault | None:
-        """The fault of a host name that does not exist."""
+        """Return the fault of a host name that does not exist."""
         if self.no_hosts or _exists(name, self.hosts, self.unread_hosts):
             return None
         return unknown_name(path, name, "host", _some(self.hosts))
 
     def operator(self, path: tuple[str, ...], name: str, shown: object | None = None) -> InputFault | None:
-        """The fault of an operator name that does not exist."""
+        """Return the fault of an operator name that does not exist."""
         if self.no_operators or name in self.tasks or name in self.unread_operators:
             return None
         return unknown_name(path, name, "operator", self.tasks, shown)
 
     def task(self, path: tuple[str, ...], name: str) -> InputFault | None:
-        """The fault of a task name that does not exist."""
+        """Return the fault of a task name that does not exist."""
         if self.no_operators or _exists(name, self.tasks, self.unread_operators):
             return None
         return unknown_name(path, name, "task", _some(self.tasks), shown=NO_VALUE)
@@ -98,7 +99,7 @@ def _of_placement(scenario: Scenario, names: _Names) -> Iterator[InputFault]:
 
 
 def _of_spare_hosts(scenario: Scenario) -> Iterator[InputFault]:
-    """Spare hosts are among those of the group, and whatever is placed at the start is on others."""
+    """Yield groups with more spare hosts than hosts, and tasks that are placed on a spare host at the start."""
     for name, group in scenario.hosts.items():
         if group.spare > group.count:
             yield InputFault(path_text(("hosts", name, "spare")), group.spare, f"must be at most count = {group.count}")
@@ -115,7 +116,7 @@ def _of_spare_hosts(scenario: Scenario) -> Iterator[InputFault]:
 
 
 def _of_elasticity(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
-    """Groups of hosts that exist, something to move, and spare hosts where some are to be acquired."""
+    """Yield faults of elasticity: unknown groups of hosts, nothing to move, and no spare host to acquire."""
     if "elasticity" in broken:
         return
     elasticity, unread = scenario.elasticity, broken_in("hosts", broken)

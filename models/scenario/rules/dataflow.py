@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from itertools import islice
 
+import networkx as nx
+
 from models import display, units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.job import Operator
@@ -24,7 +26,7 @@ _WITH_SERVICE = ("map", "filter", "aggregate", "join")
 
 
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
-    """Faults of workload tables, inputs, kinds, parallelism and the shape of the dataflow."""
+    """Yield the faults of workload tables, inputs, kinds, parallelism and the shape of the dataflow."""
     yield from _of_workload(scenario, broken)
     unread = broken_in("operators", broken)
     known = dict.fromkeys((*scenario.operators, *unread))
@@ -72,7 +74,7 @@ def _of_workload(scenario: Scenario, broken: Collection[str]) -> Iterator[InputF
 
 
 def _of_takes(name: str, operator: Operator, profile: bool) -> Iterator[InputFault]:
-    """Faults of shares; `profile` says whether a stream may have one."""
+    """Yield the faults of shares; `profile` says whether a stream may have one."""
     for upstream, taken in operator.takes.items():
         if upstream not in operator.inputs:
             yield InputFault(_at(name, "takes", upstream), taken, "is not one of the inputs")
@@ -81,7 +83,7 @@ def _of_takes(name: str, operator: Operator, profile: bool) -> Iterator[InputFau
 
 
 def _of_inputs(scenario: Scenario, name: str, operator: Operator, known: Collection[str]) -> Iterator[InputFault]:
-    """Faults of inputs; `known` are the operators of the file, also those that could not be read."""
+    """Yield the faults of inputs; `known` are the operators of the file, also those that could not be read."""
     if operator.kind == "source" and operator.inputs:
         yield InputFault(_at(name, "inputs"), NO_VALUE, "a source has no inputs")
     if operator.kind != "source" and not operator.inputs:
@@ -189,7 +191,7 @@ def _of_tasks(name: str, operator: Operator) -> Iterator[InputFault]:
 
 
 def _of_shape(scenario: Scenario) -> Iterator[InputFault]:
-    """Faults of the graph as a whole."""
+    """Yield the faults of the graph as a whole."""
     operators = scenario.operators
     graph = layout.dataflow(scenario)
     kinds = {operator.kind for operator in operators.values()}
@@ -200,15 +202,14 @@ def _of_shape(scenario: Scenario) -> Iterator[InputFault]:
         if operator.kind != "sink" and not graph[name]:
             yield InputFault(path_text(("operators", name)), NO_VALUE, "nobody reads the output of this operator")
     yield from _of_cycles(scenario)
+    # One fault for the sum only if no single operator has that fault already.
     total = sum(operator.parallelism for operator in operators.values())
     if total > MOST_TASKS and all(operator.parallelism <= MOST_TASKS for operator in operators.values()):
         yield InputFault("operators", NO_VALUE, f"{total} tasks are too many: {MOST_TASKS} at most")
 
 
 def _of_cycles(scenario: Scenario) -> Iterator[InputFault]:
-    """One fault for each cycle, at its first operator, in file order; of operators with very many some are shown."""
-    import networkx as nx  # noqa: PLC0415
-
+    """Yield a fault for each cycle, at its first operator, in file order; only some if there are very many."""
     if layout.has_order(scenario):
         return
     names = list(scenario.operators)

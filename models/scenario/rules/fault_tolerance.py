@@ -13,7 +13,7 @@ _LOOKS = 2  # at the load, at least, for a correlation
 
 
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
-    """Faults of detector, guarantee and copies."""
+    """Yield the faults of detector, guarantee and copies."""
     if "detector" not in broken:
         yield from _of_detector(scenario)
     if "fault_tolerance" in broken:
@@ -45,7 +45,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
 
 
 def _of_maintenance(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
-    """Only what hosts hold for key groups can be allocated, and only what was seen twice can be compared."""
+    """Yield faults of maintenance: no checkpoints of key groups on hosts, or no second period to compare."""
     tolerance = scenario.fault_tolerance
     if tolerance.maintenance is None:
         return
@@ -70,7 +70,7 @@ def _shown(time_s: float) -> str:
 
 
 def _of_detector(scenario: Scenario) -> Iterator[InputFault]:
-    """Where heartbeats can be lost or late every host would be silent for too long, again and again."""
+    """Yield the fault of a detector that suspects every live host again and again: lost or late heartbeats."""
     detector = scenario.detector
     if not detector.errs:
         return

@@ -1,8 +1,8 @@
-"""Whether all times of a run fit: the simulator counts whole nanoseconds and whole bytes in 64 bits.
+"""Limits of 64-bit integers: the simulator counts whole nanoseconds and whole bytes.
 
-Everything that one kind of server has to do in the whole run counts as one queue, which begins at the end of it: all
-services of an operator at the slowest speed, all that is sent over the slowest link, all snapshots. With the longest
-duration and the longest latency before it such a queue has to end before 2^63 ns, 292 years.
+A bound that is easy to see: all the work of one kind of server in a run counts as one queue, which begins at the end of
+the run: all services of an operator at the slowest speed, all bytes over the slowest link, all snapshots. Behind the
+longest duration and the longest latency such a queue has to end before 2^63 ns, which are 292 years.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ TAIL = 50.0  # means, times the squared coefficient of variation, that the longe
 
 
 def whole_time_faults(scenario: Scenario, inputs: RunInputs) -> list[InputFault]:
-    """One fault for each thing whose times or bytes might not fit; empty for every run that means anything."""
+    """Return a fault for each key whose times or bytes might not fit; none for any realistic run."""
     busy = _busy(scenario, inputs)
     return [*_of_services(scenario, busy), *_of_links(scenario, busy), *_of_state(scenario, busy)]
 
 
 @dataclass(frozen=True)
 class _Busy:
-    """What there is to do in a run, rather too much of it."""
+    """Upper estimates of the work of a run: an overestimate is safe, an underestimate is not."""
 
     tuples_in: Mapping[str, float]  # operator -> tuples, with those that are processed again
     sent_bytes: Mapping[str, float]  # operator -> bytes of tuples that it sends
@@ -48,6 +48,7 @@ class _Busy:
 
 
 def _busy(scenario: Scenario, inputs: RunInputs) -> _Busy:
+    """Return the upper estimates of the work of a run."""
     rates = flows(_busier(scenario, inputs), RunInputs(shares=inputs.shares))
     failures = _failures(scenario)
     sizes = layout.output_bytes(scenario)
@@ -67,7 +68,7 @@ def _busy(scenario: Scenario, inputs: RunInputs) -> _Busy:
 
 
 def _busier(scenario: Scenario, inputs: RunInputs) -> Scenario:
-    """The scenario with some more tuples at each source that has any, at a constant rate."""
+    """Return the scenario with some more tuples at each source that has any, at a constant rate."""
     changed = {}
     for name, flow in flows(scenario, inputs).items():
         if scenario.operators[name].kind == "source":
@@ -85,7 +86,7 @@ def _count(scenario: Scenario, rate_per_s: float) -> float:
 
 
 def _failures(scenario: Scenario) -> float:
-    """Failures of hosts in a run, about."""
+    """Return about how many hosts fail in a run."""
     found = float(sum(event.kind == "host-failure" for event in scenario.events.values()))
     for group in scenario.hosts.values():
         law = group.failures
@@ -97,7 +98,7 @@ def _failures(scenario: Scenario) -> float:
 
 
 def _snapshots(scenario: Scenario, name: str, flow: Flow, sent_bytes: float) -> float:
-    """Bytes of all checkpoints of an operator: each as large as its state, and all it sent, at the end of the run."""
+    """Return the bytes of all checkpoints of an operator: each with its state and all it sent until the end."""
     operator = scenario.operators[name]
     state, tuples = operator.state, _count(scenario, flow.rate_in.mean_per_s)
     own = 0.0
@@ -112,6 +113,7 @@ def _snapshots(scenario: Scenario, name: str, flow: Flow, sent_bytes: float) -> 
 
 
 def _places(scenario: Scenario) -> dict[str, set[str]]:
+    """Return operator -> host groups where its tasks may be: any group if hosts may fail."""
     if scenario.may_fail:
         return {name: set(scenario.hosts) for name in scenario.operators}
     placed, groups = layout.placement(scenario), layout.host_group_names(scenario)
@@ -122,6 +124,7 @@ def _places(scenario: Scenario) -> dict[str, set[str]]:
 
 
 def _of_services(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
+    """Yield faults of services, and of the time for duplicates."""
     hint = "take shorter services, faster hosts, fewer tuples or a shorter run"
     duplicate_s = scenario.fault_tolerance.duplicate_s if scenario.may_fail else 0.0
     for name, operator in scenario.operators.items():
@@ -142,13 +145,14 @@ def _of_services(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
 
 
 def _shown(law: TimeDistribution) -> tuple[str, float]:
-    """Key of a scenario file and its time."""
+    """Return the keys of a scenario file with their times."""
     if isinstance(law, Deterministic):
         return "value", law.value_s
     return ("high", law.high_s) if isinstance(law, Uniform) else ("mean", law.mean_s)
 
 
 def _of_links(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
+    """Yield faults of links, sizes of tuples, and the remote store."""
     remote = scenario.fault_tolerance.store == "remote"
     saved = 0.0 if remote else sum(busy.state_bytes.values())
     hint = "take a faster network, less to send or a shorter run"
@@ -163,7 +167,7 @@ def _of_links(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
             yield _too_many(path_text(where), shown, f"the tuples that {name} sends have", size)
     rate = scenario.fault_tolerance.remote_bytes_per_s
     if remote and busy.state_bytes:
-        # To the store, and after each failure back from it.
+        # To the store, and back from it after each failure.
         takes_s = sum(busy.state_bytes.values()) * (1 + busy.failures) / rate
         hint = "take a faster store, less state or fewer checkpoints"
         shown = units.show(rate, "B/s")
@@ -171,6 +175,7 @@ def _of_links(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
 
 
 def _over(where: str, group: HostGroup, size: float, hint: str) -> Iterator[InputFault]:
+    """Yield a fault if the bytes take too long on the links of the group."""
     rate = group.network_bytes_per_s
     if rate is not None:
         what = f"all that is sent, about {display.size(size)}, takes"
@@ -178,6 +183,7 @@ def _over(where: str, group: HostGroup, size: float, hint: str) -> Iterator[Inpu
 
 
 def _of_state(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
+    """Yield faults of writing and reading snapshots, and of their bytes."""
     hint = "take a faster rate, less state, fewer checkpoints or a shorter run"
     for name, size in busy.state_bytes.items():
         operator = scenario.operators[name]
@@ -198,13 +204,15 @@ def _of_state(scenario: Scenario, busy: _Busy) -> Iterator[InputFault]:
 
 
 def _too_long(where: str, value: str, what: str, takes_s: float, hint: str) -> Iterator[InputFault]:
+    """Yield a fault if a time is beyond the limit."""
     years = takes_s / YEAR_S
-    if not years <= MOST_YEARS:
+    if not years <= MOST_YEARS:  # not `>`, so that nan is a fault
         yield InputFault(
             where, value, f"{what} up to {display.number(years)} years, must be at most {MOST_YEARS} years", hint
         )
 
 
 def _too_many(where: str, value: str, what: str, size: float) -> InputFault:
+    """Return the fault of a sum of bytes beyond the limit."""
     rule = f"{what} up to {display.size(size)} together, must be at most {display.size(MOST_BYTES)}"
     return InputFault(where, value, rule, "take a smaller size, or a shorter run")

@@ -9,12 +9,12 @@ from models.validation_messages import Step, nearest_if_shown, path_text
 
 
 def broken_in(section: str, broken: Collection[str]) -> set[str]:
-    """The names of the entries of a section that could not be read."""
+    """Return the names of the entries of a section that could not be read."""
     return {path.split(".", 1)[1] for path in broken if path.startswith(section + ".")}
 
 
 def whole(section: str, broken: Collection[str]) -> bool:
-    """Whether a section was read with all its entries."""
+    """Return whether a section was read with all its entries."""
     return section not in broken and not broken_in(section, broken)
 
 

@@ -17,7 +17,7 @@ _SECTIONS = ("hosts", "operators", "placement", "fault_tolerance")
 
 
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
-    """Faults of `fault_tolerance.replicas`; `broken` as in `models.scenario.rules.faults`."""
+    """Yield the faults of `fault_tolerance.replicas`; `broken` as in `models.scenario.rules.faults`."""
     if not scenario.has_replicas or not all(whole(section, broken) for section in _SECTIONS):
         return
     yield from _of_method(scenario)
@@ -33,7 +33,7 @@ def _at(name: str, *steps: Step) -> tuple[Step, ...]:
 
 
 def _of_method(scenario: Scenario) -> Iterator[InputFault]:
-    """Both instances get every tuple, from upstream that keeps it, and duplicates of a take-over are dropped."""
+    """Yield faults of the method: both instances need every tuple, upstream that keeps it, and no duplicates."""
     tolerance = scenario.fault_tolerance
     here = "fault_tolerance.replicas" if tolerance.replica_plan is None else "fault_tolerance.replica_plan"
     if tolerance.replicas and tolerance.replica_plan is not None:
@@ -48,6 +48,7 @@ def _of_method(scenario: Scenario) -> Iterator[InputFault]:
 
 
 def _of_entry(scenario: Scenario, name: str) -> Iterator[InputFault]:
+    """Yield faults of one entry: its operator, groups or tasks, and hosts."""
     replica = scenario.fault_tolerance.replicas[name]
     operator = scenario.operators.get(replica.operator)
     if operator is None:
@@ -61,6 +62,7 @@ def _of_entry(scenario: Scenario, name: str) -> Iterator[InputFault]:
 
 
 def _of_groups(scenario: Scenario, name: str, replica: ActiveReplica) -> Iterator[InputFault]:
+    """Yield faults of the key groups or tasks of an entry."""
     operator = scenario.operators[replica.operator]
     if replica.tasks is not None and replica.key_groups is not None:
         yield InputFault(path_text(_at(name, "tasks")), NO_VALUE, "either tasks or key_groups, not both")
@@ -78,6 +80,7 @@ def _of_groups(scenario: Scenario, name: str, replica: ActiveReplica) -> Iterato
 
 
 def _of_hosts(scenario: Scenario, name: str, replica: ActiveReplica) -> Iterator[InputFault]:
+    """Yield faults of the hosts of an entry: unknown, spare, or named twice."""
     hosts, spare = layout.hosts(scenario), set(layout.spare_hosts(scenario))
     asked: list[tuple[tuple[Step, ...], str]] = [(("host",), replica.host)]
     asked += [(("spares", index), host) for index, host in enumerate(replica.spares)]
@@ -93,7 +96,7 @@ def _of_hosts(scenario: Scenario, name: str, replica: ActiveReplica) -> Iterator
 
 
 def _of_places(scenario: Scenario) -> Iterator[InputFault]:
-    """Of entries that are right one by one: no replica beside what it replicates, and none twice."""
+    """Yield faults of entries that are right one by one: replicas on the host of their owner, or given twice."""
     seen: dict[tuple[str, int], str] = {}
     for name, replica in scenario.fault_tolerance.replicas.items():
         for group in groups_of(scenario, replica):

@@ -1,4 +1,4 @@
-"""What a scenario can say and the simulator does not do yet."""
+"""Rules against combinations of keys that no engine executes yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RULE = "not simulated yet"
 
 
 def not_simulated(scenario: Scenario) -> list[InputFault]:
-    """One fault for each thing that a run of this scenario would have to leave out; empty when it can run."""
+    """Return one fault for each thing that a run of this scenario would have to leave out; empty when it can run."""
     found: list[tuple[str, object, str]] = []
     for name, operator in scenario.operators.items():
         here = path_text(("operators", name))
@@ -50,7 +50,7 @@ def _of_protocol(path: str, protocol: str) -> list[tuple[str, object, str]]:
 
 
 def _of_rescaling(scenario: Scenario, name: str, event: Rescale) -> list[tuple[str, object, str]]:
-    """A key group moves from host to host, not between tasks of one host."""
+    """Return the faults of rescaling: a key group moves from host to host, not between tasks of one host."""
     operator, placed = scenario.operators.get(event.operator), layout.placement(scenario)
     if operator is None:
         return []
@@ -66,7 +66,7 @@ def _of_rescaling(scenario: Scenario, name: str, event: Rescale) -> list[tuple[s
 
 
 def _beside_moves(scenario: Scenario, path: str, what: str) -> list[tuple[str, object, str]]:
-    """A protocol moves what upstream keeps and what a checkpoint has."""
+    """Return the faults beside moves: a protocol moves only what upstream keeps and what a checkpoint has."""
     found, tolerance = list[tuple[str, object, str]](), scenario.fault_tolerance
     if tolerance.method != "checkpoint" or tolerance.guarantee == "at-most-once":
         hint = "with fault_tolerance.method = checkpoint, at least once, it is: upstream keeps what is sent again"
@@ -75,7 +75,7 @@ def _beside_moves(scenario: Scenario, path: str, what: str) -> list[tuple[str, o
 
 
 def _is_simple(join: Operator) -> bool:
-    """Whether a join is one that the simulator knows."""
+    """Return whether a join is one that the simulator knows."""
     window = join.window
     return (
         len(join.inputs) == 2
@@ -98,7 +98,7 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
 
 
 def _of_replicas(scenario: Scenario) -> list[tuple[str, object, str]]:
-    """Nobody moves what has a replica, and a timer would go off at both."""
+    """Return the faults of replicas: moves of replicated groups, and timers, which would go off at both instances."""
     found: list[tuple[str, object, str]] = []
     if not scenario.has_replicas:
         return found

@@ -16,7 +16,7 @@ MOST_KEYS = 10_000_000
 
 
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
-    """Faults of times, rates, distributions and keys."""
+    """Yield the faults of times, rates, distributions and keys."""
     yield from _of_run(scenario, broken)
     yield from _of_rates(scenario)
     yield from _of_loads(scenario)
@@ -34,6 +34,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
 
 
 def _of_run(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Yield faults of replications, warm-up, and events after the end."""
     if scenario.replications > MOST_REPLICATIONS:
         yield InputFault("replications", scenario.replications, f"must be at most {MOST_REPLICATIONS}")
     if "duration" in broken:
@@ -49,6 +50,7 @@ def _of_run(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]
 
 
 def _of_rates(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield faults of steps that are not in order, and of profiles that begin behind their span."""
     for name, workload in scenario.workload.items():
         if isinstance(workload.rate, ProfileRate) and workload.rate.begin_s >= workload.rate.span_s:
             rule = f"must be before the end of the span of {units.show(workload.rate.span_s, 's')}"
@@ -69,6 +71,7 @@ def _of_rates(scenario: Scenario) -> Iterator[InputFault]:
 
 
 def _of_loads(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield faults of load steps that are not in order."""
     for name, group in scenario.hosts.items():
         steps = group.load.steps if group.load else ()
         for index in range(1, len(steps)):
@@ -78,6 +81,7 @@ def _of_loads(scenario: Scenario) -> Iterator[InputFault]:
 
 
 def _of_keys(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield faults of key distributions."""
     for name, workload in scenario.workload.items():
         here = ("workload", name, "keys")
         if isinstance(workload.keys, ProfileKeys):

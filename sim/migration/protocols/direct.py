@@ -9,12 +9,12 @@ from sim.migration.protocols.sent_state import SentState
 
 
 class Direct(SentState, CPA):
-    """Take a checkpoint, send it to the target, and once upstream has let go of what it covers, move as CPA does.
+    """Take a checkpoint, send it to the target, and once upstream has trimmed, move as CPA does.
 
-    Paused: as in CPA; while it writes the state the task does nothing else. Copied: the state, and what came since.
+    Paused: as in CPA; while it writes the state the task does nothing else. Copied: the state, and tuples since then.
     Lost: nothing.
     """
 
     def on_loaded(self, ctx: MoveContext, message: Message) -> None:
-        """The state is in the memory of the target."""
+        """Go on as CPA: the state is in the memory of the target."""
         CPA.start(self, ctx)

@@ -10,18 +10,18 @@ from sim.migration.protocols.cpa import CPA
 class LazyMove(CPA):
     """Direct the next checkpoint to the target, wait until it is there, then move as CPA does.
 
-    Paused: as in CPA. Copied: what came since the checkpoint. Lost: nothing.
+    Paused: as in CPA. Copied: tuples since the checkpoint. Lost: nothing.
     """
 
     needs_checkpoint = False
 
     def start(self, ctx: MoveContext) -> None:
-        """The next checkpoint goes to the target."""
+        """Direct the next checkpoint to the target, or begin if it has the newest."""
         if ctx.target_has_checkpoint():
             super().start(ctx)
         else:
             ctx.direct_checkpoints_to_target()
 
     def on_stored(self, ctx: MoveContext, message: Message) -> None:
-        """One has been stored; that of before may have gone to somebody else."""
+        """Try again: a checkpoint is stored, but an earlier one may have gone to another host."""
         self.start(ctx)

@@ -1,4 +1,4 @@
-"""The begin of a protocol that needs no checkpoint at the target: one is sent there first."""
+"""Base of the protocols that need no checkpoint at the target: one is sent there first."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from sim.migration.protocol import Message
 
 
 class SentState(MoveProtocol):
-    """The begin of a move whose state travels; `on_loaded` goes on when the state is in the memory of the target."""
+    """Base of moves whose state travels; `on_loaded` goes on when the state is in the memory of the target."""
 
     needs_checkpoint = False
 
     def start(self, ctx: MoveContext) -> None:
-        """A checkpoint for the target first."""
+        """Have a checkpoint sent to the target first."""
         ctx.checkpoint_to_target()
 
     def on_stored(self, ctx: MoveContext, message: Message) -> None:
-        """The checkpoint is there; that of before may have come first, to somebody else."""
+        """Load the checkpoint, or ask again: the one that was stored may be an earlier one, elsewhere."""
         if ctx.target_has_checkpoint():
             ctx.freeze_checkpoints()
             ctx.load_at_target("loaded")

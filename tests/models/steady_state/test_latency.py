@@ -8,6 +8,7 @@ from typing import Any
 import networkx as nx
 import plain_graphs
 import pytest
+from queueing_formulas import jackson, mm1
 
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
@@ -51,7 +52,7 @@ def slowest(scenario: Scenario) -> CriticalPath:
 
 
 def test_a_line_of_queues_takes_what_jackson_says_and_a_latency_between_hosts() -> None:
-    stations = queueing.jackson([50.0, 0.0], [[0, 1], [0, 0]], [10 * MS, 16 * MS])
+    stations = jackson([50.0, 0.0], [[0, 1], [0, 0]], [10 * MS, 16 * MS])
     found = slowest(line())
     assert found.operators == ("a", "b", "c", "d")
     assert [step.wait_s for step in found.steps] == pytest.approx([0, stations[0].wait_s, stations[1].wait_s, 0])
@@ -134,7 +135,7 @@ def waits(scenario: Scenario) -> list[float | None]:
 @pytest.mark.parametrize("cpu", ["dedicated", "shared", "processor-sharing"])
 def test_with_a_core_for_each_thread_a_task_waits_as_on_cores_of_its_own(cpu: str) -> None:
     scenario = maps(cpu, 8, (90, 1), (150, 2), (120, 1))
-    alone = queueing.mm1(90, 10 * MS).wait_s, queueing.mmc(150, 10 * MS, 2).wait_s
+    alone = mm1(90, 10 * MS).wait_s, queueing.mmc(150, 10 * MS, 2).wait_s
     assert waits(scenario) == [pytest.approx(alone[0]), pytest.approx(alone[1]), None]
     assert not MeanTimes(scenario, expected_load(scenario)).rough()
 
@@ -143,7 +144,7 @@ def test_with_a_core_for_each_thread_a_task_waits_as_on_cores_of_its_own(cpu: st
 def test_where_threads_and_cores_are_short_the_longer_wait_counts(cpu: str) -> None:
     scenario = maps(cpu, 2, (90, 1), (40, 1), (40, 1))
     of_host = queueing.mmc(170, 10 * MS, 2).wait_s
-    assert waits(scenario) == pytest.approx([queueing.mm1(90, 10 * MS).wait_s, of_host, of_host])
+    assert waits(scenario) == pytest.approx([mm1(90, 10 * MS).wait_s, of_host, of_host])
     assert MeanTimes(scenario, expected_load(scenario)).rough() == {"m0", "m1", "m2"}
     assert slowest(scenario).rough
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import doctest
 import math
 from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
 
 import numpy as np
 import pytest
-
-from models.steady_state import queueing
-from models.steady_state.queueing import (
+import queueing_formulas
+from queueing_formulas import (
     batch_mg1,
     blocking_capacity_per_s,
     blocking_tandem,
     drain,
-    erlang_c,
     jackson,
     md1,
     mg1,
@@ -25,9 +24,10 @@ from models.steady_state.queueing import (
     mm1,
     mm1_flushed,
     mm1k,
-    mmc,
-    processor_sharing_s,
 )
+
+from models.steady_state import queueing
+from models.steady_state.queueing import erlang_c, mmc, processor_sharing_s
 
 State = tuple[int, ...]
 
@@ -56,8 +56,9 @@ def mean(shares: dict[State, float], of: Callable[[State], float]) -> float:
     return sum(share * of(state) for state, share in shares.items())
 
 
-def test_examples_of_the_docstrings_hold() -> None:
-    assert doctest.testmod(queueing, optionflags=doctest.ELLIPSIS).failed == 0
+@pytest.mark.parametrize("module", [queueing, queueing_formulas], ids=lambda module: module.__name__)
+def test_examples_of_the_docstrings_hold(module: ModuleType) -> None:
+    assert doctest.testmod(module, optionflags=doctest.ELLIPSIS).failed == 0
 
 
 def test_one_server_of_many_is_one_server() -> None:

@@ -14,7 +14,7 @@ import test_control_rules as rules
 from lab.mutants import MUTANTS
 from test_fair_links import equal_messages_leave_in_the_order_of_sending, last_of_equals_first
 
-import sim.control.checkpoint_hosts
+import sim.control.instances
 import sim.control.recovery
 import sim.plain.checkpoint
 from sim.control.assembly import Control
@@ -58,7 +58,7 @@ def last_host_for_a_group(patch: Patch) -> None:
 
 def last_host_for_a_checkpoint(patch: Patch) -> None:
     """Of hosts with equally few checkpoints the last takes one."""
-    patch.setattr(sim.control.checkpoint_hosts, "min", last_least, raising=False)
+    patch.setattr(sim.control.instances, "min", last_least, raising=False)
 
 
 def writes_what_was_not_sent(patch: Patch) -> None:

@@ -24,7 +24,7 @@ from models.scenario.scenario import Scenario
 from scenarios.files.scenario import read_scenario
 from scenarios.runs.inputs import inputs_of
 from sim.control.assembly import PlaneFactory
-from sim.control.cluster_view import ClusterView
+from sim.control.cluster import ClusterView
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
 
