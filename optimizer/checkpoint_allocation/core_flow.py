@@ -22,6 +22,7 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import flow
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
 from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices, smoothed_dual_prices
+from optimizer.verify.checkpoint_bounds import Counts, potential_bound
 
 _KEPT = 12
 _ROUNDS = 40
@@ -33,9 +34,7 @@ _CHUNK = 1_000_000
 _ENTER = 3  # pairs of one checkpoint that enter the core together
 
 
-def core_flow(
-    problem: CheckpointAllocation, limit: flow.Counts
-) -> tuple[IntArray | None, float | None, FloatArray | None]:
+def core_flow(problem: CheckpointAllocation, limit: Counts) -> tuple[IntArray | None, float | None, FloatArray | None]:
     """The optimal assignment (J,), its proven bound and the potentials (N,) for it; None for what was not found."""
     if not problem.allowed.any(axis=1).all():
         return None, None, None
@@ -56,7 +55,7 @@ def core_flow(
             continue
         best = assignment  # of a larger core: never worse
         p = core.potentials(assignment)
-        value, rounding = flow.potential_bound(problem, limit, p)
+        value, rounding = potential_bound(problem, limit, p)
         objective = problem.objective(assignment)
         if abs(objective - value) <= rounding:
             return assignment, value - rounding, p
@@ -71,7 +70,7 @@ class _Core:
     """The pairs that the flow may use, as sorted keys j * N + n; it only grows."""
 
     def __init__(
-        self, problem: CheckpointAllocation, limit: flow.Counts, found: Candidates, p: FloatArray, margin: float
+        self, problem: CheckpointAllocation, limit: Counts, found: Candidates, p: FloatArray, margin: float
     ) -> None:
         self.problem, self.limit, self.found, self.p, self.margin = problem, limit, found, p, margin
         self.keys = self._within()

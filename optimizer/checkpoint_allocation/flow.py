@@ -12,7 +12,7 @@ which equals the objective at an optimal flow and is a bound for every p.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ortools.graph.python import min_cost_flow
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.verify.checkpoint_bounds import Counts, counts, potential_bound
 
 FLOW_PAIRS = 300_000  # largest J * N that becomes a flow network as a whole
 _CHUNK = 1_000_000
@@ -27,32 +28,6 @@ _EPS = float(np.finfo(np.float64).eps)
 _POTENTIAL_ROUNDS = 2_000
 _SPARE_BITS = (0, 8, 16, 24)  # of integer costs, one flow after the other until one has room
 _SMALLER = 0.25  # of the largest cost, that a ceiling is worth a second flow
-
-
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """How many checkpoints each node takes, (N,): at least, at most."""
-
-    least: IntArray
-    most: IntArray
-
-
-def is_count_problem(problem: CheckpointAllocation) -> bool:
-    """True when capacities only count checkpoints and nothing else couples them."""
-    if problem.neighbours or problem.max_moves is not None:
-        return False
-    return bool((problem.load == problem.load[:1]).all())
-
-
-def counts(problem: CheckpointAllocation) -> Counts:
-    """The capacities as numbers of checkpoints; `least` exceeds J where a node cannot reach its minimum."""
-    weight = problem.weights[0]
-    j = problem.n_checkpoints
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        most = np.where(weight > 0, np.minimum(np.floor(problem.upper / weight), j), j)
-        least = np.where(weight > 0, np.minimum(np.ceil(problem.lower / weight), j + 1), 0)
-    least = np.where((weight == 0) & (problem.lower > 0), j + 1, least)
-    return Counts(least.astype(np.int64), most.astype(np.int64))
 
 
 def enough_room(problem: CheckpointAllocation, limit: Counts) -> bool:
@@ -160,27 +135,6 @@ def as_prices(problem: CheckpointAllocation, potentials: FloatArray | None) -> F
     with np.errstate(over="ignore"):  # of a load that weighs next to nothing
         found: FloatArray = np.where(weight > 0, potentials / np.where(weight > 0, weight, 1.0), 0.0)
     return np.where(np.isfinite(found), found, 0.0)
-
-
-def potential_bound(problem: CheckpointAllocation, limit: Counts, potentials: FloatArray) -> tuple[float, float]:
-    """The lower bound that node potentials (N,) of any sign prove, and how far rounding may have moved it."""
-    minima = potential_minima(problem, potentials)
-    paid = np.maximum(potentials, 0) * limit.most - np.maximum(-potentials, 0) * limit.least
-    value = math.fsum(minima.tolist()) - math.fsum(paid.tolist())
-    if not potentials.any():
-        return value, 0.0
-    size = math.fsum(np.abs(minima).tolist()) + problem.n_checkpoints * float(np.abs(potentials).max())
-    return value, 4 * _EPS * (size + float(np.abs(paid).sum()))
-
-
-def potential_minima(problem: CheckpointAllocation, potentials: FloatArray) -> FloatArray:
-    """min_n (c[j,n] + p[n]) over the allowed nodes, (J,), in float64."""
-    minima = np.empty(problem.n_checkpoints)
-    step = max(1, _CHUNK // problem.n_nodes)
-    for first in range(0, problem.n_checkpoints, step):
-        rows = slice(first, first + step)
-        minima[rows] = np.where(problem.allowed[rows], problem.cost[rows] + potentials, np.inf).min(axis=1)
-    return minima
 
 
 def _potentials(problem: CheckpointAllocation, limit: Counts, assignment: IntArray) -> FloatArray:

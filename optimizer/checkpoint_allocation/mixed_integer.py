@@ -19,9 +19,8 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.lagrangian.bound import fitting, lagrangian_bound, reduced_minima
-from optimizer.checkpoint_allocation.lagrangian.separable import cliques, is_clique
 from optimizer.common.quiet import quiet_stdout
+from optimizer.verify.checkpoint_bounds import cliques, fitting, is_clique, lagrangian_bound, reduced_minima
 
 _WIDER = 1e-5  # relative: load rows are relaxations; the true capacities are kept by the cuts
 _MISSED = 4e-6  # objective units of HiGHS: its feasibility and absolute gap tolerances (1e-6 each), twice

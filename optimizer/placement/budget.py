@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import time
 
+from models.planning.placement import PlacementPlan
+from models.planning.solution import Status
+from optimizer.verify.placement_bounds import Bound
+
 _WORK_PER_S = 4_000_000  # exchanges looked at in a second of the limit: half of what a quiet machine does
 _GRACE = 0.1  # of the limit, beyond it
 _MODEL_SHARE = 0.4  # of the limit, in deterministic seconds of CP-SAT
@@ -50,3 +54,14 @@ class Budget:
     def wall_s(self) -> float:
         """Seconds since it began."""
         return time.monotonic() - self.began
+
+
+def infeasible_plan(infeasible_set: Bound, budget: Budget) -> PlacementPlan:
+    """Return the plan that says why nothing keeps the rules."""
+    return PlacementPlan(
+        status=Status.INFEASIBLE,
+        reason=infeasible_set.reason,
+        infeasible_set=infeasible_set.instances,
+        wall_s=budget.wall_s,
+        note=infeasible_set.reason,
+    )

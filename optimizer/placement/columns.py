@@ -18,8 +18,8 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.placement import Placement
-from optimizer.common.quiet import quiet_stdout
-from optimizer.placement.bounds import Bound
+from optimizer.common.solvers import linear_program
+from optimizer.verify.placement_bounds import Bound
 
 _MOST_ROOM = 20_000  # units of a host up to which the dynamic program is exact; more are rounded in favour of the bound
 _MOST_SIZES = 400
@@ -116,11 +116,8 @@ def _first_columns(sizes: IntArray, counts: IntArray, room: int) -> IntArray:
 
 def _relaxed(columns: IntArray, counts: IntArray) -> tuple[FloatArray, FloatArray] | None:
     """How often the linear relaxation takes each of these columns, and its prices of sizes."""
-    from scipy.optimize import linprog  # noqa: PLC0415 - heavy, and needed for few problems
-
-    with quiet_stdout():
-        found = linprog(np.ones(columns.shape[1]), A_ub=-columns, b_ub=-counts, method="highs")
-    return None if found.x is None else (np.asarray(found.x), np.maximum(-np.asarray(found.ineqlin.marginals), 0.0))
+    found = linear_program(np.ones(columns.shape[1]), at_most=(-columns, -counts))
+    return None if found.x is None else (found.x, np.maximum(-found.dual_at_most, 0.0))
 
 
 def dearest_column(sizes: IntArray, counts: IntArray, prices: IntArray, room: int) -> tuple[int, IntArray]:

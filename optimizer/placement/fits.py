@@ -9,8 +9,8 @@ from typing import Any
 from models.checked_arrays import IntArray
 from models.planning.placement import Placement, PlacementPlan
 from models.planning.solution import Status, is_proven
-from optimizer.placement.bounds import colour_bound, host_bound, impossible
-from optimizer.placement.first_fit import best_fit, first_fit
+from optimizer.common.first_fit import best_fit, first_fit
+from optimizer.verify.placement_bounds import colour_bound, host_bound, impossible
 
 FITS = {"first-fit": first_fit, "best-fit": best_fit}
 

@@ -14,15 +14,15 @@ The branch and bound that finds the sets proves nothing.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.placement import Placement
-from optimizer.common.quiet import quiet_stdout
+from optimizer.common.solvers import left_s, linear_program, mixed_integer_program
 
 _UNIT = 2**20  # prices are whole multiples of its inverse
 _NODES = 200  # of branch and bound: the root mostly is enough
@@ -78,24 +78,16 @@ def _take_more(problem: Placement, sets: BoolArray) -> BoolArray:
 
 def covered(sets: BoolArray, *, deadline: float) -> Covered:
     """As few sets as cover all instances, as far as the limits allow, and the bound of their linear relaxation."""
-    from scipy import sparse  # noqa: PLC0415
-    from scipy.optimize import Bounds, LinearConstraint, linprog, milp  # noqa: PLC0415
-
     count, n = sets.shape
     rows: Any = sparse.csc_array(sets.T.astype(np.float64))
-    with quiet_stdout():
-        relaxed: Any = linprog(np.ones(count), A_ub=-rows, b_ub=-np.ones(n), method="highs-ds")
-        bound = dual_bound(sets, -np.asarray(relaxed.ineqlin.marginals)) if relaxed.status == 0 else 1
-        answer = milp(
-            np.ones(count),
-            constraints=LinearConstraint(rows, 1, np.inf),
-            integrality=np.ones(count, dtype=np.int64),
-            bounds=Bounds(0, 1),
-            options={"node_limit": _NODES, "time_limit": max(0.01, deadline - time.monotonic())},
-        )
+    relaxed = linear_program(np.ones(count), at_most=(-rows, -np.ones(n)), method="highs-ds")
+    bound = dual_bound(sets, -relaxed.dual_at_most) if relaxed.is_optimal else 1
+    answer = mixed_integer_program(
+        np.ones(count), [(rows, 1, np.inf)], nodes=_NODES, gap=None, limit_s=left_s(deadline)
+    )
     if answer.x is None:
         return Covered(None, bound)
-    taken = np.flatnonzero(np.asarray(answer.x) > 0.5)
+    taken = np.flatnonzero(answer.x > 0.5)
     host = np.where(sets[taken].any(axis=0), sets[taken].argmax(axis=0), -1)
     return Covered(None if (host < 0).any() else host.astype(np.int64), bound)
 

@@ -16,13 +16,13 @@ from models.checked_arrays import FloatArray, IntArray
 from models.planning.placement import Placement, PlacementPlan
 from models.planning.selection import OperatorSelection
 from models.planning.solution import Status, is_proven
-from optimizer.placement.bounds import Possible, impossible, infeasible_plan
-from optimizer.placement.budget import Budget
+from optimizer.common.first_fit import best_fit, largest_shares
+from optimizer.placement.budget import Budget, infeasible_plan
 from optimizer.placement.exchange import exchanged
-from optimizer.placement.first_fit import best_fit, largest_shares
 from optimizer.placement.small import Part, decide
 from optimizer.placement.starts import staying
 from optimizer.selection import select_operators
+from optimizer.verify.placement_bounds import Possible, impossible
 
 _SMALL = 3_000  # instances times hosts up to which an exact model is asked about the whole problem
 _PART_HOSTS = 3

@@ -13,12 +13,12 @@ import numpy as np
 
 from models.checked_arrays import IntArray
 from models.planning.placement import Placement
-from optimizer.placement.bounds import Bound, host_bound
+from optimizer.common.first_fit import best_fit
 from optimizer.placement.budget import Budget
-from optimizer.placement.first_fit import best_fit
 from optimizer.placement.host_sets import covered, host_sets
 from optimizer.placement.search import Search
 from optimizer.placement.starts import start
+from optimizer.verify.placement_bounds import Bound, host_bound
 
 _SETS = 12_000  # sets that a host can have, up to which all are looked at
 _WORK_OF_SET = 200  # what a set costs, in exchanges looked at

@@ -9,8 +9,7 @@ from ortools.sat.python import cp_model
 
 from models.checked_arrays import IntArray
 from models.planning.placement import Placement
-from optimizer.common.arguments import solver_seed
-from optimizer.common.quiet import quiet_stdout
+from optimizer.common.solvers import solve_cp
 from optimizer.placement.columns import Columns, dive
 
 
@@ -45,14 +44,5 @@ def _fewest(made: Columns, most: int, most_s: float, deadline: float, seed: int)
     for row, count in zip(made.columns, made.counts.tolist(), strict=True):
         model.add(cp_model.LinearExpr.weighted_sum(times, row.tolist()) >= count)
     model.add(sum(times) <= most)
-    solver = cp_model.CpSolver()
-    solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = solver_seed(seed)
-    solver.parameters.max_deterministic_time = most_s
-    solver.parameters.max_time_in_seconds = left
-    with quiet_stdout():
-        status = solver.solve(model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return None
-    return np.repeat(made.columns, [solver.value(number) for number in times], axis=1)
+    answer = solve_cp(model, deterministic_s=most_s, limit_s=left, seed=seed)
+    return np.repeat(made.columns, answer.values(times), axis=1) if answer.found else None

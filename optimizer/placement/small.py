@@ -22,14 +22,7 @@ from ortools.sat.python import cp_model
 from models.checked_arrays import IntArray
 from models.planning.placement import Placement
 from models.planning.solution import Status
-from optimizer.common.arguments import solver_seed
-from optimizer.common.quiet import quiet_stdout
-
-_STATUS = {
-    cp_model.OPTIMAL: Status.OPTIMAL,
-    cp_model.FEASIBLE: Status.FEASIBLE,
-    cp_model.INFEASIBLE: Status.INFEASIBLE,
-}
+from optimizer.common.solvers import solve_cp
 
 
 @dataclass(frozen=True)
@@ -202,23 +195,14 @@ def decide(problem: Placement, part: Part, *, most_s: float, deadline: float, se
         return Found(Status.UNKNOWN, None, -math.inf, 0.0)
     made = _Model(problem, part)
     made.hint()
-    solver = cp_model.CpSolver()
-    solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
-    solver.parameters.num_workers = workers
-    solver.parameters.random_seed = solver_seed(seed)
-    solver.parameters.max_deterministic_time = most_s
-    solver.parameters.max_time_in_seconds = left
-    with quiet_stdout():
-        code = solver.solve(made.model)
-    status = _STATUS.get(code, Status.UNKNOWN)
-    spent = float(solver.response_proto.deterministic_time)
-    if status not in (Status.OPTIMAL, Status.FEASIBLE):
-        return Found(status, None, -math.inf, spent)
+    answer = solve_cp(made.model, deterministic_s=most_s, limit_s=left, seed=seed, workers=workers)
+    if not answer.found:
+        return Found(answer.status, None, -math.inf, answer.spent_s)
     host = made.rest.copy()
-    for (i, h), x in made.x.items():
-        if solver.boolean_value(x):
+    for (i, h), here in zip(made.x, answer.chosen(list(made.x.values())), strict=True):
+        if here:
             host[i] = h
-    return Found(status, host, float(solver.best_objective_bound), spent)
+    return Found(answer.status, host, answer.bound, answer.spent_s)
 
 
 def whole(problem: Placement, goal: str, most_colours: int | None, host: IntArray | None) -> Part:

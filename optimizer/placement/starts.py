@@ -9,7 +9,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
 from models.planning.placement import Placement
-from optimizer.placement.first_fit import best_fit, largest_shares
+from optimizer.common.first_fit import best_fit, largest_shares
 
 
 def start(

@@ -22,6 +22,7 @@ from models.validation_messages import similar
 from optimizer.replicas.placing import PLACEMENTS, Placed, place_replicas
 from optimizer.replicas.running import least_moves, start_of, usable
 from optimizer.replicas.selection import SELECTIONS
+from optimizer.verify.replica_bounds import most_levels
 
 __all__ = ["SELECTIONS", "evaluated", "plan", "without_room"]
 
@@ -80,15 +81,6 @@ def _left(problem: ReplicaProblem, start: Placed) -> tuple[ReplicaProblem, IntAr
     replicas = problem.max_replicas
     fewer = None if replicas is None else max(0, replicas - int(there.sum()))
     return replace(problem, budget=budget, load=load, max_replicas=fewer), np.maximum(most, 0)
-
-
-def most_levels(problem: ReplicaProblem) -> IntArray:
-    """How many replicas an operator can have at most: hosts that take them and have room for it, (n,)."""
-    assert problem.replica_hosts is not None
-    open_hosts = np.flatnonzero(problem.replica_hosts)
-    room = problem.host_cpu[open_hosts] + problem.slack >= problem.load[:, None]
-    others = room.sum(axis=1) - np.isin(problem.primaries, open_hosts)
-    return np.asarray(np.maximum(others, 0), dtype=np.int64)
 
 
 def evaluated(

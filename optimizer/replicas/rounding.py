@@ -10,7 +10,7 @@ import numpy as np
 from models.checked_arrays import FloatArray
 from models.planning.replicas.problem import ROUNDING, ReplicaProblem
 from optimizer.replicas.placing import Placed
-from optimizer.replicas.program import Program
+from optimizer.verify.replica_program import Program
 
 _HALF = 0.5
 

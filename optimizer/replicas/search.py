@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from optimizer.replicas.bounds import Cover
 from optimizer.replicas.state import State, gain
+from optimizer.verify.replica_bounds import Cover
 
 _CANDIDATES = 3  # hosts that are tried for a replica
 _EXCHANGES = 12  # replicas that are given up for others

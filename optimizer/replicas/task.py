@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 
 from models.checked_arrays import FloatArray
 from models.planning.replicas.problem import Instances, ReplicaPlan, ReplicaProblem
-from optimizer.replicas.bounds import Bounds, Cover, bounds_of
+from optimizer.replicas.bounds import mean_bound, worst_bound
 from optimizer.replicas.certify import Proof, proven
 from optimizer.replicas.heuristic import evaluated, plan
 from optimizer.replicas.placing import Placed, place_primaries
-from optimizer.replicas.program import cost_program_of, program_of
 from optimizer.replicas.rounding import chosen, primaries_of
 from optimizer.replicas.running import start_of, usable
 from optimizer.replicas.search import exchange, fill, loosen, move, put_back, start_with
 from optimizer.replicas.state import State
-from optimizer.replicas.worst import worst_bound
+from optimizer.verify.replica_bounds import Bounds, Cover, bounds_of
+from optimizer.verify.replica_program import cost_program_of, program_of
 
 OPTIMISED = ("optimised",)
 _PROOF_SHARE = 0.5  # of the time that is left, for the program
@@ -81,7 +81,7 @@ class Task:
         """A lower bound of the objective within a budget, and covers to start from."""
         if self.problem.goal == "worst":
             return worst_bound(self.bounds, budget, self.clock.deadline)
-        return (self.bounds.base, []) if self.clock.struck else self.bounds.mean(budget)
+        return (self.bounds.base, []) if self.clock.struck else mean_bound(self.bounds, budget)
 
     def proven(self, budget: float) -> tuple[Proof, list[Instances]]:
         """Return what the program of the problem proves within the budget, and plans that its solution makes.

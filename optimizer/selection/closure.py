@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.selection import QuerySelection
+from optimizer.common.solvers import FlowNetwork
 from optimizer.selection.scaling import Scaled
 
 _CALL = 300  # what a cut takes beside its pairs, queries and operators, in their unit
@@ -90,7 +90,7 @@ class Closures:
         self._open, self._operators = _marked(self._query, len(alone)), _marked(self._operator, len(taken))
         self._weights = numbers.weight[self._operators].tolist()
         self.work = len(self._query) + len(self._open) + len(self._operators) + (len(alone) + len(taken)) // 8 + _CALL
-        self._network: Any = None
+        self._network: FlowNetwork | None = None
 
     def closed(self, queries: BoolArray) -> QuerySet:
         """The queries, and all of the node that need nothing more than they do."""
@@ -136,31 +136,26 @@ class Closures:
         if self._network is None:
             self._network = self._built(cost)
         else:
-            self._network.set_arcs_capacity(np.arange(n_operators), cost)
-        if self._network.solve(0, sink) != self._network.OPTIMAL:
+            self._network.set_capacity(np.arange(n_operators), cost)
+        if not self._network.solve(0, sink):
             raise RuntimeError("no maximum flow")  # numbers of 53 bits do not overflow
         first = n_operators + n_queries
-        flow = np.asarray(self._network.flows(np.arange(first, first + len(self._query))), dtype=np.int64)
+        flow = self._network.flows(np.arange(first, first + len(self._query)))
         side = np.zeros(sink + 1, dtype=np.bool_)
-        side[np.asarray(self._network.get_source_side_min_cut(), dtype=np.int64)] = True  # it may be empty
+        side[self._network.source_side()] = True  # it may be empty
         reached = np.zeros(self._problem.n_queries, dtype=np.bool_)
         reached[self._open] = side[1 : n_queries + 1]
         return np.maximum(flow, 0), reached
 
-    def _built(self, cost: IntArray) -> Any:
+    def _built(self, cost: IntArray) -> FlowNetwork:
         """The network: arcs operator -> sink, source -> query, query -> operator, in this order."""
-        from ortools.graph.python import max_flow  # noqa: PLC0415 - slow to load
-
         n_queries, n_operators = len(self._open), len(self._operators)
         query = 1 + _places(self._open, self._problem.n_queries)[self._query]
         operator = 1 + n_queries + _places(self._operators, self._problem.n_operators)[self._operator]
         queries, operators = 1 + np.arange(n_queries), 1 + n_queries + np.arange(n_operators)
         tails = np.concatenate([operators, np.zeros(n_queries, np.int64), query])
         heads = np.concatenate([np.full(n_operators, 1 + n_queries + n_operators), queries, operator])
-        network = max_flow.SimpleMaxFlow()
-        room = np.concatenate([cost, self._value[self._open], self._value[self._query]])
-        network.add_arcs_with_capacity(tails, heads, room)
-        return network
+        return FlowNetwork(tails, heads, np.concatenate([cost, self._value[self._open], self._value[self._query]]))
 
 
 def _marked(numbers: IntArray, size: int) -> IntArray:

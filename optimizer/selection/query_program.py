@@ -7,11 +7,12 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+from ortools.sat.python import cp_model
 
 from models.checked_arrays import BoolArray
 from models.planning.selection import QuerySelection
-from optimizer.common.arguments import solver_seed
-from optimizer.common.quiet import quiet_stdout
+from models.planning.solution import Status
+from optimizer.common.solvers import left_s, solve_cp
 from optimizer.selection.closure import Cut
 from optimizer.selection.scaling import scaled
 
@@ -70,8 +71,6 @@ def searched(
 
     Numbers are rounded as in `scaling`, to fewer bits: the bound holds, the set is checked by who asks.
     """
-    from ortools.sat.python import cp_model  # noqa: PLC0415 - slow to load
-
     numbers = scaled(np.where(possible, problem.value, 0.0), problem.weight, problem.limit, _BITS)
     value, weight = numbers.value // numbers.grain, numbers.weight
     unit = int(np.gcd.reduce(weight)) or 1
@@ -92,22 +91,14 @@ def searched(
         model.add_hint(variable, bool(start[q]))
     for o, variable in takes.items():
         model.add_hint(variable, bool(union[o]))
-    solver = cp_model.CpSolver()
-    solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = solver_seed(seed)
-    solver.parameters.max_deterministic_time = _DETERMINISTIC_PER_S * time_limit_s
-    solver.parameters.max_time_in_seconds = max(0.01, deadline - time.monotonic())
-    with quiet_stdout():
-        status = solver.solve(model)
+    answer = solve_cp(model, deterministic_s=_DETERMINISTIC_PER_S * time_limit_s, limit_s=left_s(deadline), seed=seed)
     late = time.monotonic() >= deadline
     base = int(value[known.query_in].sum())
-    if status == cp_model.INFEASIBLE:  # nothing that keeps what is fixed: nothing is better
+    if answer.status is Status.INFEASIBLE:  # nothing that keeps what is fixed: nothing is better
         return Found(None, 0.0, late)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    if not answer.found:
         return Found(None, None, late)
     chosen = known.query_in.copy()
-    for q, variable in whole.items():
-        chosen[q] = solver.value(variable)
-    bound = (base + math.ceil(solver.best_objective_bound - 1e-6)) * numbers.grain
+    chosen[list(whole)] = answer.chosen(list(whole.values()))
+    bound = (base + math.ceil(answer.bound - 1e-6)) * numbers.grain
     return Found(chosen, numbers.real(bound), late)

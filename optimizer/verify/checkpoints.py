@@ -17,8 +17,8 @@ from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.planning.solution import OPTIMAL_GAP, Solution, Status
 from optimizer.verify.better_assignment import better_assignment
-from optimizer.verify.bounds import Proof, proof_of_bound, why_no_assignment
 from optimizer.verify.cheap_assignments import allowed_costs, cheap_assignments, improved
+from optimizer.verify.checkpoint_proofs import Proof, proof_of_bound, why_no_assignment
 from optimizer.verify.constraints import MOST_LISTED, Violation, constraint_violations, is_outside
 
 VALUE_TOLERANCE = 1e-9  # relative to the recomputed value: how far a claimed objective may be off

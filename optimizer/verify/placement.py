@@ -15,11 +15,11 @@ from models.checked_arrays import IntArray, frozen
 from models.planning.placement import Placement, PlacementPlan
 from models.planning.solution import OPTIMAL_GAP, Status
 from optimizer.common.enumeration import Tried
-from optimizer.placement.all_tried import placement_within
-from optimizer.placement.bounds import Bound, Possible, colour_bound, host_bound, impossible
-from optimizer.placement.first_fit import best_fit, first_fit
+from optimizer.common.first_fit import best_fit, first_fit
 from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict, and_so, gap_claims
 from optimizer.verify.constraints import Violation
+from optimizer.verify.placement_bounds import Bound, Possible, colour_bound, host_bound, impossible
+from optimizer.verify.placement_enumeration import placement_within
 
 _MOST_LISTED = 20
 

@@ -28,8 +28,8 @@ from models.planning.migration_steps import MigrationSteps, StepsPlan
 from models.planning.placement import Placement, PlacementPlan
 from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
 from models.planning.solution import Solution
+from optimizer.common.edge_colouring import busiest, coloured
 from optimizer.common.enumeration import MOST_ORDERED, colouring, first_of_all_orders, first_of_some_orders
-from optimizer.edge_colouring import busiest, coloured
 from optimizer.verify.checkpoints import Verdict
 from optimizer.verify.claims import Better, Evidence, Recomputed, as_answer, slack, verdict_of
 from optimizer.verify.constraints import Violation
@@ -208,3 +208,20 @@ def slowdown_bound(problem: CheckpointInterval, least_s: float, most_s: float) -
         if at > 0:
             best = max(best, math.exp(problem.restart_s / mean) * (math.exp(y) + slope / at))
     return best * (1 - _ROUNDING)
+
+
+def reason_of_bound(problem: MigrationSteps, bound: float, nodes: tuple[int, ...] | None = None) -> str:
+    """What proves the bound, in words; `nodes`: the busiest ends, where they are known already."""
+    durations = problem.durations_s
+    if nodes is None:
+        _, nodes = busiest(problem.ends, np.ones(problem.n_moves) if durations is None else durations)
+    amount = f"{int(bound)} steps" if durations is None else display.duration(bound, 6)
+    if not nodes:
+        return "there is nothing to move"
+    if len(nodes) > 1:
+        return f"moves among hosts {', '.join(map(str, nodes[:12]))} need {amount}"
+    if not problem.duplex:
+        return f"host {nodes[0]} takes part in moves that need {amount}"
+    offset = int(problem.moves.max()) + 1
+    side = "sends" if nodes[0] < offset else "receives"
+    return f"host {nodes[0] % offset} {side} in {amount}, one move at a time"

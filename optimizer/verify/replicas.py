@@ -17,12 +17,11 @@ from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
 from models.planning.selection import QuerySelection
 from models.planning.solution import OPTIMAL_GAP, Status
 from optimizer.common.enumeration import better_queries
-from optimizer.replicas.bounds import Bounds, bounds_of, most_cost
-from optimizer.replicas.exhaustive import ExactPoint, exact_front
-from optimizer.replicas.heuristic import most_levels
-from optimizer.replicas.program import cost_program_of, program_of
 from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict, and_so, gap_claims
 from optimizer.verify.constraints import Violation
+from optimizer.verify.replica_bounds import Bounds, bounds_of, most_cost, most_levels
+from optimizer.verify.replica_enumeration import ExactPoint, exact_front
+from optimizer.verify.replica_program import cost_program_of, program_of
 
 _MOST_STATES = 200_000
 _MOST_SUBSETS = 12  # operators of which all sets are tried

@@ -25,8 +25,10 @@ from models.planning.migration_steps import MigrationSteps, StepsPlan
 from models.planning.placement import Placement, PlacementPlan
 from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
 from models.planning.solution import Solution, Status
+from optimizer.common.reasons import placement_reasons, query_reasons, reasons, selection_reasons
 from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict
 from optimizer.verify.constraints import Violation
+from optimizer.verify.plans import reason_of_bound
 
 Figures = Mapping[str, Callable[[], Any]]
 
@@ -89,8 +91,6 @@ def _none(*names: str) -> dict[str, Callable[[], Any]]:
 
 def figures_of_checkpoints(problem: CheckpointAllocation, plan: CheckpointPlan) -> Figures:
     """The figures of a plan of checkpoints."""
-    from optimizer.common.reasons import reasons  # noqa: PLC0415
-
     if plan.assignment is None:
         there_are_none = ("objective", "gap", "node_loads", *(("bound",) if plan.status is Status.INFEASIBLE else ()))
         return {"violations": list, "reasons": list} | _none(*there_are_none)
@@ -99,9 +99,6 @@ def figures_of_checkpoints(problem: CheckpointAllocation, plan: CheckpointPlan) 
 
 def figures_of(problem: Any, plan: Solution) -> Figures:
     """The figures of a plan of a kind that has a problem file of its own (`optimizer.verify.plans.Problem`)."""
-    from optimizer.placement.reasons import placement_reasons  # noqa: PLC0415
-    from optimizer.selection.reasons import query_reasons, selection_reasons  # noqa: PLC0415
-
     figures: dict[str, Callable[[], Any]] = {}
     if plan.status is Status.INFEASIBLE:
         figures |= _none("objective", "bound", "gap")
@@ -146,8 +143,6 @@ def _of_interval(problem: CheckpointInterval, plan: IntervalPlan) -> dict[str, C
 
 
 def _of_steps(problem: MigrationSteps, plan: StepsPlan) -> dict[str, Callable[[], Any]]:
-    from optimizer.migration_steps import reason_of_bound  # noqa: PLC0415
-
     bound = plan.bound
     other = _none("step" if problem.durations_s is not None else "start_s")
     return other if bound is None else other | {"reason": lambda: reason_of_bound(problem, bound)}

@@ -11,7 +11,7 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.lagrangian.bound import reduced_minima
+from optimizer.verify.checkpoint_bounds import cliques, is_clique, reduced_minima
 
 
 def is_separable(problem: CheckpointAllocation) -> bool:
@@ -54,21 +54,6 @@ def rounding(problem: CheckpointAllocation) -> float:
 def cheapest(problem: CheckpointAllocation) -> IntArray:
     """The cheapest allowed node of each checkpoint, (J,), in float64 over the whole matrix."""
     return reduced_minima(problem, np.zeros(problem.n_nodes), problem.allowed)[1]
-
-
-def cliques(problem: CheckpointAllocation) -> list[IntArray]:
-    """The connected components of the anti-affinity pairs, each as its sorted checkpoints."""
-    if not problem.neighbours:
-        return []
-    import networkx as nx  # noqa: PLC0415 - only needed for copies
-
-    parts = nx.connected_components(nx.from_edgelist(problem.anti_affinity.tolist()))
-    return [np.array(one, dtype=np.int64) for one in sorted(map(sorted, parts))]
-
-
-def is_clique(problem: CheckpointAllocation, members: IntArray) -> bool:
-    """True when every two members of a component are an anti-affinity pair."""
-    return all(len(problem.neighbours[j]) == len(members) - 1 for j in members.tolist())
 
 
 def allowed_cost(problem: CheckpointAllocation, members: IntArray) -> FloatArray:

@@ -19,7 +19,8 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.lagrangian.bound import fitting
+from optimizer.common.solvers import FlowNetwork
+from optimizer.verify.checkpoint_bounds import fitting
 
 SURE = 1 + 1e-12  # sums are compared with room for their rounding
 _BITS = 52
@@ -135,8 +136,6 @@ def _without(rows: _Rows, limit: FloatArray, cut: BoolArray, order: IntArray, *,
 
 def _cut(rows: _Rows, limit: FloatArray, *, least: bool) -> BoolArray | None:
     """The nodes of a minimum cut between loads and limits; None where all can flow."""
-    from ortools.graph.python import max_flow  # noqa: PLC0415 - slow to load
-
     total = math.fsum(rows.load.tolist())
     finite = np.minimum(limit, 2 * total)
     scale = _BITS - math.frexp(max(total, math.fsum(finite.tolist()), 1e-300))[1]
@@ -145,16 +144,12 @@ def _cut(rows: _Rows, limit: FloatArray, *, least: bool) -> BoolArray | None:
     g, n = rows.where.shape
     row, column = np.nonzero(rows.where)
     source, sink = g + n, g + n + 1
-    network = max_flow.SimpleMaxFlow()
     tails = np.concatenate([np.full(g, source), row, g + np.arange(n)])
     heads = np.concatenate([np.arange(g), g + column, np.full(n, sink)])
-    network.add_arcs_with_capacity(tails, heads, np.concatenate([load, np.full(len(row), 2**_BITS * 2), room]))
-    if network.solve(source, sink) != network.OPTIMAL:
+    network = FlowNetwork(tails, heads, np.concatenate([load, np.full(len(row), 2**_BITS * 2), room]))
+    if not network.solve(source, sink) or network.value >= int((room if least else load).sum()):
         return None
-    wanted = int(room.sum()) if least else int(load.sum())
-    if network.optimal_flow() >= wanted:
-        return None
-    side = np.asarray(network.get_sink_side_min_cut() if least else network.get_source_side_min_cut(), dtype=np.int64)
+    side = network.sink_side() if least else network.source_side()
     nodes = np.zeros(n, dtype=np.bool_)
     nodes[side[(side >= g) & (side < source)] - g] = True
     return nodes

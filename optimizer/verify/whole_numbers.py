@@ -17,7 +17,7 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.lagrangian.bound import fitting
+from optimizer.verify.checkpoint_bounds import fitting
 
 LARGEST_ROOM = 2**14  # loads are counted in at most so many units of a capacity, for a proof
 _COARSE_ROOM = 2**12  # and to look for multipliers and allocations of more than _FEW_PAIRS

@@ -15,10 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
-from models.planning.placement import Placement, PlacementPlan
-from models.planning.solution import Status
+from models.planning.placement import Placement
 from optimizer.common.hall_violators import violating_rows
-from optimizer.placement.budget import Budget
 
 _ROOMIEST = 64  # hosts with most room that are looked at first
 _MOST_MATCHED = 500  # instances of an operator up to which they are matched with hosts
@@ -31,17 +29,6 @@ class Bound:
     value: int
     reason: str
     instances: IntArray
-
-
-def infeasible_plan(infeasible_set: Bound, budget: Budget) -> PlacementPlan:
-    """The plan that says why nothing keeps the rules."""
-    return PlacementPlan(
-        status=Status.INFEASIBLE,
-        reason=infeasible_set.reason,
-        infeasible_set=infeasible_set.instances,
-        wall_s=budget.wall_s,
-        note=infeasible_set.reason,
-    )
 
 
 def colour_bound(problem: Placement) -> Bound:

@@ -45,8 +45,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, frozen
 from models.planning.replicas.problem import ReplicaProblem
-from optimizer.replicas.bounds import Bounds, bounds_of
-from optimizer.replicas.heuristic import most_levels
+from optimizer.verify.replica_bounds import Bounds, bounds_of, most_levels
 
 _DOWN = 1 - 1e-12
 _MOST_PAIRS = 200_000  # of operators: beyond that hubs are left out
