@@ -10,18 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from models import display
 from models.checked_arrays import IntArray, frozen
 from models.planning.placement import Placement, PlacementPlan
-from models.planning.solution import OPTIMAL_GAP, Status
+from models.planning.solution import Status
 from optimizer.common.enumeration import Tried
 from optimizer.common.first_fit import best_fit, first_fit
-from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict, and_so, gap_claims
-from optimizer.verify.constraints import Violation
+from optimizer.verify.claims import VALUE_TOLERANCE, Verdict, and_so, false_claims
+from optimizer.verify.constraints import MOST_LISTED, Violation
 from optimizer.verify.placement_bounds import Bound, Possible, colour_bound, host_bound, impossible
 from optimizer.verify.placement_enumeration import placement_within
-
-_MOST_LISTED = 20
 
 
 def verify_placement(problem: Placement, plan: PlacementPlan, *, gap: float | None = None) -> Verdict:
@@ -37,7 +34,7 @@ def verify_placement(problem: Placement, plan: PlacementPlan, *, gap: float | No
     if host is not None and shaped and bool((host >= -1).all()):
         objective = problem.objective(host) if problem.goal == "value" or bool((host >= 0).all()) else None
     broken = bool(found)
-    found += [Violation("claim", text) for text in _claims(problem, plan, objective, gap)]
+    found += [Violation("claim", text) for text in _false_claims(problem, plan, objective, gap)]
     claims = _bounds(problem, plan, None if broken else objective)
     found += [Violation("claim", text) for text in claims.refuted]
     checked = ["every rule", "the objective and what is counted"] if host is not None else []
@@ -57,13 +54,13 @@ def broken_rules(problem: Placement, host: IntArray, plan: PlacementPlan | None 
     if host.shape != (problem.n_instances,):
         yield Violation("shape", f"must have a host for each of {problem.n_instances} instances, has {host.shape}")
         return
-    for i in np.flatnonzero((host < -1) | (host >= problem.n_hosts))[:_MOST_LISTED].tolist():
+    for i in np.flatnonzero((host < -1) | (host >= problem.n_hosts))[:MOST_LISTED].tolist():
         yield Violation("range", f"instance {i} is on host {host[i]}, hosts are 0 .. {problem.n_hosts - 1}")
     if ((host < -1) | (host >= problem.n_hosts)).any():
         return
     answered = plan is None or plan.status in (Status.OPTIMAL, Status.FEASIBLE)
     if problem.goal != "value" and answered:
-        for i in np.flatnonzero(host < 0)[:_MOST_LISTED].tolist():
+        for i in np.flatnonzero(host < 0)[:MOST_LISTED].tolist():
             yield Violation("unplaced", f"instance {i} is on no host")
     yield from _capacities(problem, host)
     yield from _operators(problem, host)
@@ -75,7 +72,7 @@ def _capacities(problem: Placement, host: IntArray) -> Iterator[Violation]:
     amounts = [(problem.cpu, problem.host_cpu)]
     if problem.network is not None and problem.host_network is not None:
         amounts.append((problem.network, problem.host_network))
-    for h, r in list(zip(*np.nonzero(over), strict=True))[:_MOST_LISTED]:
+    for h, r in list(zip(*np.nonzero(over), strict=True))[:MOST_LISTED]:
         load, has = amounts[int(r)]
         taken = math.fsum(load[host == h].tolist())
         yield Violation("capacity", f"host {h} has {problem.resources[r]} {float(has[h])!r}, {taken!r} is taken")
@@ -94,39 +91,45 @@ def _operators(problem: Placement, host: IntArray) -> Iterator[Violation]:
 def _others(problem: Placement, host: IntArray) -> Iterator[Violation]:
     counts = problem.colours_of_hosts(host)
     most = problem.max_colours
-    for h in np.flatnonzero(counts > most)[:_MOST_LISTED].tolist() if most is not None else ():
+    for h in np.flatnonzero(counts > most)[:MOST_LISTED].tolist() if most is not None else ():
         yield Violation("colours", f"host {h} has {counts[h]} colours, at most {most} may be")
     wrong = np.flatnonzero((problem.fixed_hosts >= 0) & (host != problem.fixed_hosts))
-    for i in wrong[:_MOST_LISTED].tolist():
+    for i in wrong[:MOST_LISTED].tolist():
         yield Violation("fixed", f"instance {i} is on host {host[i]}, it must stay on host {problem.fixed_hosts[i]}")
     if problem.max_moves is not None and problem.moves(host) > problem.max_moves:
         yield Violation("moves", f"{problem.moves(host)} instances move, at most {problem.max_moves} may")
 
 
-def _claims(problem: Placement, plan: PlacementPlan, objective: float | None, gap: float | None) -> Iterator[str]:
-    if plan.status in (Status.OPTIMAL, Status.FEASIBLE) and (plan.host is None or plan.objective is None):
-        yield f"says {plan.status} without {'a placement' if plan.host is None else 'an objective'}"
-    off = 0.0 if plan.objective is None or objective is None else abs(plan.objective - objective)
-    if objective is not None and off > VALUE_TOLERANCE * abs(objective):
-        yield f"says objective {plan.objective!r}, recomputed {objective!r}"
-    if objective is not None and plan.host is not None:
-        counts = {
-            "colours": problem.most_colours(plan.host),
-            "hosts": problem.hosts_used(plan.host),
-            "moves": problem.moves(plan.host),
-            "unplaced": int((plan.host < 0).sum()),
-        }
-        for name, count in counts.items():
-            if getattr(plan, name) is not None and getattr(plan, name) != count:
-                yield f"says {name} {getattr(plan, name)}, recounted {count}"
-        if plan.hosts_bound is not None and counts["hosts"] < plan.hosts_bound:
-            yield f"says at least {plan.hosts_bound} hosts, uses {counts['hosts']}"
-        two = plan.status is Status.OPTIMAL and problem.goal == "colours"
-        if two and plan.hosts_bound != counts["hosts"]:
-            yield f"says optimal with {counts['hosts']} hosts and a bound of {plan.hosts_bound}"
-    if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
-        yield f"says optimal with gap {plan.gap}, at most {display.number(OPTIMAL_GAP, 6)} is a proof"
-    yield from gap_claims(plan, gap)
+def _false_claims(problem: Placement, plan: PlacementPlan, objective: float | None, gap: float | None) -> list[str]:
+    """Return the false claims of a plan. Its bound is compared with its objective among the other placements."""
+    found = false_claims(
+        plan,
+        objective,
+        gap,
+        sign=1 if problem.goal == "value" else -1,
+        has_answer=plan.host is not None,
+        broken=True,
+        answer="a placement",
+        after=[] if objective is None or plan.host is None else _false_counts(problem, plan, plan.host),
+    )
+    # without a placement nobody misses the objective
+    return [text for text in found if plan.host is not None or not text.endswith("without an objective")]
+
+
+def _false_counts(problem: Placement, plan: PlacementPlan, host: IntArray) -> Iterator[str]:
+    counts = {
+        "colours": problem.most_colours(host),
+        "hosts": problem.hosts_used(host),
+        "moves": problem.moves(host),
+        "unplaced": int((host < 0).sum()),
+    }
+    for name, count in counts.items():
+        if getattr(plan, name) is not None and getattr(plan, name) != count:
+            yield f"says {name} {getattr(plan, name)}, recounted {count}"
+    if plan.hosts_bound is not None and counts["hosts"] < plan.hosts_bound:
+        yield f"says at least {plan.hosts_bound} hosts, uses {counts['hosts']}"
+    if plan.status is Status.OPTIMAL and problem.goal == "colours" and plan.hosts_bound != counts["hosts"]:
+        yield f"says optimal with {counts['hosts']} hosts and a bound of {plan.hosts_bound}"
 
 
 @dataclass
@@ -244,9 +247,9 @@ def _with_infeasible_set(
     """Return what becomes of the claim that some instances have no placement by themselves, too."""
     if not who or min(who) < 0 or max(who) >= problem.n_instances or len(set(who)) < len(who):
         rule = f"must be different instances, 0 .. {problem.n_instances - 1}"
-        return claims.refute(f"says that the infeasible set is instances {who[:_MOST_LISTED]}, {rule}")
+        return claims.refute(f"says that the infeasible set is instances {who[:MOST_LISTED]}, {rule}")
     alone = only(problem, np.array(who))
-    said = f"instances {', '.join(map(str, who[:_MOST_LISTED]))}{' ...' if len(who) > _MOST_LISTED else ''}"
+    said = f"instances {', '.join(map(str, who[:MOST_LISTED]))}{' ...' if len(who) > MOST_LISTED else ''}"
     beside = " beside what is fixed" if alone.n_instances > len(who) else ""
     if impossible(alone) is not None:
         claims.proven.append(f"that {said} have no placement{beside} by themselves, which counting proves")

@@ -30,13 +30,11 @@ from models.planning.selection import OperatorSelection, QueryPlan, QuerySelecti
 from models.planning.solution import Solution
 from optimizer.common.edge_colouring import busiest, coloured
 from optimizer.common.enumeration import MOST_ORDERED, colouring, first_of_all_orders, first_of_some_orders
-from optimizer.verify.checkpoints import Verdict
-from optimizer.verify.claims import Better, Evidence, Recomputed, as_answer, slack, verdict_of
-from optimizer.verify.constraints import Violation
+from optimizer.verify.claims import Better, Evidence, Recomputed, Verdict, as_answer, slack, verdict_of
+from optimizer.verify.constraints import MOST_LISTED, Violation
 from optimizer.verify.placement import verify_placement
 from optimizer.verify.selection import recomputed_queries, recomputed_selection
 
-_MOST_LISTED = 20
 _ROUNDING = 1e-12  # relative: more than float64 adds to a slowdown
 
 Problem = OperatorSelection | QuerySelection | MigrationSteps | Placement | CheckpointInterval
@@ -77,7 +75,7 @@ def _steps(problem: MigrationSteps, plan: StepsPlan) -> Recomputed:
         here = moves[np.lexsort((ends[moves], at[moves]))]  # what takes no time may begin with another
         rounding = 1e-9 * float(ends[here].max(initial=0.0))
         for first, second in zip(here[:-1].tolist(), here[1:].tolist(), strict=True):
-            if ends[first] > at[second] + rounding and len(found) < _MOST_LISTED:
+            if ends[first] > at[second] + rounding and len(found) < MOST_LISTED:
                 found.append(Violation("host", f"moves {first} and {second} share a host and overlap"))
     return Recomputed(found, float(ends.max(initial=0.0)), -1, evidence)
 

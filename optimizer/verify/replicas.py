@@ -13,12 +13,12 @@ from functools import cache
 import numpy as np
 
 from models import display
-from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
+from models.planning.replicas.problem import Instances, ReplicaPlan, ReplicaProblem
 from models.planning.selection import QuerySelection
-from models.planning.solution import OPTIMAL_GAP, Status
+from models.planning.solution import Status
 from optimizer.common.enumeration import better_queries
-from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict, and_so, gap_claims
-from optimizer.verify.constraints import Violation
+from optimizer.verify.claims import VALUE_TOLERANCE, Verdict, and_so, false_claims
+from optimizer.verify.constraints import MOST_LISTED, Violation
 from optimizer.verify.replica_bounds import Bounds, bounds_of, most_cost, most_levels
 from optimizer.verify.replica_enumeration import ExactPoint, exact_front
 from optimizer.verify.replica_program import cost_program_of, program_of
@@ -35,7 +35,7 @@ def verify_replicas(problem: ReplicaProblem, plan: ReplicaPlan, *, gap: float | 
     """The verdict on a plan; `gap` is what a file claims beside objective and bound."""
     if plan.instances is None:
         return _without_an_answer(problem, plan)
-    found = [Violation("instances", text) for text in problem.violations(plan.instances)[:20]]
+    found = [Violation("instances", text) for text in problem.violations(plan.instances)[:MOST_LISTED]]
     if found and len(plan.instances) != problem.n_operators:
         return Verdict(None, tuple(found), (), ())
     if any(not hosts or max(hosts) >= problem.n_hosts or min(hosts) < 0 for hosts in plan.instances):
@@ -45,7 +45,10 @@ def verify_replicas(problem: ReplicaProblem, plan: ReplicaPlan, *, gap: float | 
         if objective > (1 - plan.target) * (1 + VALUE_TOLERANCE):
             found.append(Violation("target", f"{1 - objective!r} of the queries run, the target is {plan.target!r}"))
         objective = problem.cost(plan.instances)
-    found += [Violation("claim", text) for text in _claims(problem, plan, objective if exact else None, gap)]
+    found += [
+        Violation("claim", text)
+        for text in _false_claims(problem, plan, plan.instances, objective if exact else None, gap)
+    ]
     checked = [
         "every constraint",
         "the cost",
@@ -184,30 +187,25 @@ def _certified(problem: ReplicaProblem, plan: ReplicaPlan, bound: float) -> tupl
     ]
 
 
-def _claims(problem: ReplicaProblem, plan: ReplicaPlan, objective: float | None, gap: float | None) -> list[str]:
-    assert plan.instances is not None
-    found = []
-    if plan.status is Status.INFEASIBLE and plan.target is None:
-        found.append("says infeasible, with an answer")
-    if plan.status in (Status.OPTIMAL, Status.FEASIBLE) and plan.objective is None:
-        found.append(f"says {plan.status} without an objective")
-    cost = problem.cost(plan.instances)
+def _false_claims(
+    problem: ReplicaProblem, plan: ReplicaPlan, instances: Instances, objective: float | None, gap: float | None
+) -> list[str]:
+    before = ["says infeasible, with an answer"] if plan.status is Status.INFEASIBLE and plan.target is None else []
+    cost, moves = problem.cost(instances), problem.moves(instances)
     if plan.cost is not None and abs(plan.cost - cost) > VALUE_TOLERANCE * max(1.0, abs(cost)):
-        found.append(f"says cost {plan.cost!r}, recomputed {cost!r}")
-    moves = problem.moves(plan.instances)
+        before.append(f"says cost {plan.cost!r}, recomputed {cost!r}")
     if plan.moves is not None and plan.moves != moves:
-        found.append(f"says {plan.moves} running replicas leave their hosts, recomputed {moves}")
-    if objective is not None and plan.objective is not None and not _near(plan.objective, objective):
-        found.append(f"says objective {plan.objective!r}, recomputed {objective!r}")
-    if plan.bound is not None and objective is not None and plan.bound > objective * (1 + VALUE_TOLERANCE):
-        found.append(f"says bound {plan.bound!r}, which the recomputed objective {objective!r} is below")
-    if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
-        found.append(f"says optimal with gap {plan.gap}, at most {display.number(OPTIMAL_GAP, 6)} is a proof")
-    return found + gap_claims(plan, gap)
-
-
-def _near(one: float, other: float) -> bool:
-    return abs(one - other) <= VALUE_TOLERANCE * max(abs(one), abs(other), 1e-300)
+        before.append(f"says {plan.moves} running replicas leave their hosts, recomputed {moves}")
+    return false_claims(
+        plan,
+        objective,
+        gap,
+        sign=-1,
+        has_answer=True,
+        broken=False,
+        passed="which the recomputed objective {} is below",
+        before=before,
+    )
 
 
 def _objective(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> tuple[float, bool]:

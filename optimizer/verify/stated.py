@@ -26,13 +26,11 @@ from models.planning.placement import Placement, PlacementPlan
 from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
 from models.planning.solution import Solution, Status
 from optimizer.common.reasons import placement_reasons, query_reasons, reasons, selection_reasons
-from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict
-from optimizer.verify.constraints import Violation
+from optimizer.verify.claims import VALUE_TOLERANCE, Verdict
+from optimizer.verify.constraints import MOST_LISTED, Violation
 from optimizer.verify.plans import reason_of_bound
 
 Figures = Mapping[str, Callable[[], Any]]
-
-_MOST_LISTED = 20
 
 
 def with_stated(verdict: Verdict, stated: Mapping[str, Any], figures: Figures) -> Verdict:
@@ -44,7 +42,7 @@ def with_stated(verdict: Verdict, stated: Mapping[str, Any], figures: Figures) -
         return verdict
     looked = [name for name in figures if stated.get(name) is not None]
     texts = [text for name in looked for text in _unlike(name, stated[name], figures[name]())]
-    found = tuple(Violation("stated", text) for text in texts[:_MOST_LISTED])
+    found = tuple(Violation("stated", text) for text in texts[:MOST_LISTED])
     checked = verdict.checked
     if looked and checked:
         checked = (*checked, f"what else it states ({', '.join(looked)})")
