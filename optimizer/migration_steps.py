@@ -40,7 +40,7 @@ _MOST_SCHEDULES = 200
 def solve(
     problem: MigrationSteps, *, time_limit_s: float = 60.0, seed: int = 0, hint: StepsPlan | None = None
 ) -> StepsPlan:
-    """The steps, or with sizes the schedule, with its bound; never worse than a `hint` that is a plan of this problem.
+    """Return the steps, or with sizes the schedule, with its bound; never worse than a `hint`, a plan of this problem.
 
     `seed` decides the orders that schedules are tried with. The time limit [s] is a last resort; the note says when it
     struck. Raises InputError for a bad argument.
@@ -54,7 +54,7 @@ def solve(
 
 
 def _better(problem: MigrationSteps, found: StepsPlan, hint: StepsPlan) -> StepsPlan:
-    """The hint with the bound that was found, if it keeps the rules and ends earlier; else what was found."""
+    """Return the hint with the bound that was found, if it keeps the rules and ends earlier; else what was found."""
     objective = verify_plan(problem, replace(hint, bound=None)).objective
     wrong = [one for one in verify_plan(problem, hint).violations if one.kind != "claim"]
     if wrong or objective is None or found.objective is None or found.bound is None or objective >= found.objective:
@@ -82,7 +82,7 @@ def _steps(problem: MigrationSteps, deadline: float, seed: int, began: float) ->
 
 
 def _fewer(ends: IntArray, step: IntArray, count: int, bound: int, deadline: float) -> tuple[IntArray, int, int, str]:
-    """The colouring and bound after CP-SAT has tried all numbers of colours from the bound up."""
+    """Return the colouring and bound after CP-SAT has tried all numbers of colours from the bound up."""
     while bound < count:
         if len(ends) * count > _PROGRAM_SIZE:
             return step, count, bound, "too many moves for an exact search"
@@ -97,7 +97,7 @@ def _fewer(ends: IntArray, step: IntArray, count: int, bound: int, deadline: flo
 
 
 def _coloured_exactly(ends: IntArray, n_colours: int, deadline: float) -> tuple[IntArray | None, bool]:
-    """A colouring with that many colours, or None; and whether that is decided."""
+    """Return a colouring with that many colours, or None; and whether that is decided."""
     model = cp_model.CpModel()
     colour = [[model.new_bool_var("") for _ in range(n_colours)] for _ in range(len(ends))]
     at: dict[int, list[int]] = {}
@@ -150,7 +150,7 @@ def _schedule(problem: MigrationSteps, deadline: float, seed: int, began: float)
 
 
 def _orders(problem: MigrationSteps, draw: np.random.Generator) -> Iterator[Callable[[int, FloatArray], float]]:
-    """Priorities of a move, given what its ends still have to do: three fixed ones, then noisy ones."""
+    """Yield priorities of a move, given the work that its ends still have: three fixed ones, then noisy ones."""
     durations = problem.durations_s
     assert durations is not None
     ends = problem.ends
@@ -163,7 +163,7 @@ def _orders(problem: MigrationSteps, draw: np.random.Generator) -> Iterator[Call
 
 
 def _listed(ends: IntArray, durations: FloatArray, priority: Callable[[int, FloatArray], float]) -> FloatArray:
-    """When each move begins if, whenever ends become free, the waiting move of highest priority begins."""
+    """Return when each move begins if the waiting move of highest priority begins whenever ends become free."""
     pairs = ends.tolist()
     start = np.full(len(pairs), -1.0)
     n_nodes = int(ends.max()) + 1 if len(ends) else 0

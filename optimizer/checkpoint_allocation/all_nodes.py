@@ -8,16 +8,16 @@ nothing. The limit is a number of branch-and-bound nodes.
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
-from optimizer.common.quiet import quiet_stdout
+from optimizer.common.solvers import mixed_integer_program
 
 _SIZES = (1.0, 1.4, 1.6)  # pairs for each node, of one program after the other
 _MOST = 300  # pairs of a program: with more its first node takes long
@@ -85,16 +85,12 @@ def _pack(state: Exchange, pairs: int, branches: int, left_s: float, toll: float
 
 def _once(j: IntArray) -> Any:
     """Rows, and their limits: each checkpoint is on one node."""
-    from scipy import sparse  # noqa: PLC0415
-
     row = np.unique(j, return_inverse=True)[1]
     return sparse.csr_array((np.ones(len(j)), (row, np.arange(len(j))))), 1, 1
 
 
 def _loads(n: IntArray, load: FloatArray, problem: CheckpointAllocation, held: FloatArray) -> Any:
     """Rows, and their limits: what the nodes hold, as shares of their capacity, beside what is `held` (N,) there."""
-    from scipy import sparse  # noqa: PLC0415
-
     upper, lower = problem.upper, problem.lower
     size = np.where(np.isfinite(upper) & (upper > 0), upper, 1.0)
     rows = sparse.csr_array((load / size[n], (n, np.arange(len(n)))), shape=(len(upper), len(n)))
@@ -104,15 +100,7 @@ def _loads(n: IntArray, load: FloatArray, problem: CheckpointAllocation, held: F
 
 def _program(cost: FloatArray, rules: list[Any], branches: int, left_s: float) -> IntArray | None:
     """Positions of the chosen pairs, or None."""
-    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415
-
-    options: Any = {"disp": False, "mip_rel_gap": _ENOUGH, "node_limit": branches}
-    with quiet_stdout():
-        answer = milp(
-            cost / max(float(np.abs(cost).max()), 1e-300),
-            integrality=np.ones(len(cost), dtype=np.int64),
-            bounds=Bounds(0, 1),
-            constraints=[LinearConstraint(*rule) for rule in rules],
-            options=options | ({"time_limit": left_s} if math.isfinite(left_s) else {}),
-        )
-    return None if answer.x is None else np.flatnonzero(np.asarray(answer.x) > 0.5)
+    answer = mixed_integer_program(
+        cost / max(float(np.abs(cost).max()), 1e-300), rules, nodes=branches, gap=_ENOUGH, limit_s=left_s
+    )
+    return None if answer.x is None else np.flatnonzero(answer.x > 0.5)

@@ -15,13 +15,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from ortools.graph.python import min_cost_flow
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import flow
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
 from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices, smoothed_dual_prices
+from optimizer.common.solvers import minimum_cost_flow
 from optimizer.verify.checkpoint_bounds import Counts, potential_bound
 
 _KEPT = 12
@@ -144,18 +144,13 @@ def _flow(
     largest = float(np.abs(costs).max(initial=0.0))
     bits = 0 if largest <= 0 else 60 - math.frexp(largest)[1] - math.ceil(math.log2(sink + 1))
     units = np.floor(np.ldexp(costs, bits)).astype(np.int64)
-    solver = min_cost_flow.SimpleMinCostFlow()
-    arcs = solver.add_arcs_with_capacity_and_unit_cost(
-        row.astype(np.int32), (node + count).astype(np.int32), np.ones(len(row), dtype=np.int64), units[: len(row)]
-    )
-    solver.add_arcs_with_capacity_and_unit_cost(
-        np.arange(count, sink, dtype=np.int32), np.full(width, sink, dtype=np.int32), most - least, units[len(row) :]
-    )
+    tails, heads = np.concatenate([row, np.arange(count, sink)]), np.concatenate([node + count, np.full(width, sink)])
+    capacity = np.concatenate([np.ones(len(row), dtype=np.int64), most - least])
     supplies = np.concatenate([np.ones(count, dtype=np.int64), -least, [int(least.sum()) - count]])
-    solver.set_nodes_supplies(np.arange(sink + 1, dtype=np.int32), supplies)
-    if solver.solve() != solver.OPTIMAL:
+    _, flows, _ = minimum_cost_flow((tails, heads, capacity, units), supplies)
+    if flows is None:
         return None
-    used = np.asarray(solver.flows(arcs)) > 0
+    used = flows[: len(row)] > 0
     to = np.full(count, -1, dtype=np.int64)
     to[row[used]] = node[used]
     return to

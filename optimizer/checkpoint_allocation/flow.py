@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from ortools.graph.python import min_cost_flow
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import Status
+from optimizer.common.solvers import minimum_cost_flow
 from optimizer.verify.checkpoint_bounds import Counts, counts, potential_bound
 
 FLOW_PAIRS = 300_000  # largest J * N that becomes a flow network as a whole
@@ -82,49 +82,41 @@ def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | 
     if not enough_room(problem, limit):
         return None, None, None
     for spare in _SPARE_BITS:
-        status, assignment = _cheapest_flow(problem, limit, spare)
-        if status == min_cost_flow.SimpleMinCostFlow.INFEASIBLE:
+        status, assignment, code = _cheapest_flow(problem, limit, spare)
+        if status is Status.INFEASIBLE:
             return None, None, None
         if assignment is not None:
             break
     else:
-        raise ArithmeticError(f"minimum-cost flow ended with status {status}")
+        raise ArithmeticError(f"minimum-cost flow ended with status {code}")
     potentials = _potentials(problem, limit, assignment)
     bound, rounding = potential_bound(problem, limit, potentials)
     return assignment, bound - rounding, potentials
 
 
-def _cheapest_flow(problem: CheckpointAllocation, limit: Counts, spare: int) -> tuple[Any, IntArray | None]:
-    """The solver's status and, when it is optimal, the assignment (J,); `spare` bits are left free in costs.
+def _cheapest_flow(problem: CheckpointAllocation, limit: Counts, spare: int) -> tuple[Status, IntArray | None, str]:
+    """Return the status, the assignment (J,) if it is optimal, and the solver's code; costs leave `spare` bits free.
 
     On sparse graphs distances are sums of many costs, and may leave the range of the solver.
     """
     j, n = problem.cost.shape
     rows, columns = np.nonzero(problem.allowed)
     sink = j + n
-    solver = min_cost_flow.SimpleMinCostFlow()
     costs = integer_costs(problem.cost, problem.allowed, (j + n + 1) << spare)
-    arcs = solver.add_arcs_with_capacity_and_unit_cost(
-        rows.astype(np.int32),
-        (columns + j).astype(np.int32),
-        np.ones(len(rows), dtype=np.int64),
-        costs[rows, columns],
-    )
-    solver.add_arcs_with_capacity_and_unit_cost(
-        np.arange(j, j + n, dtype=np.int32),
-        np.full(n, sink, dtype=np.int32),
-        limit.most - limit.least,
-        np.zeros(n, dtype=np.int64),
+    arcs = (
+        np.concatenate([rows, np.arange(j, sink)]),
+        np.concatenate([columns + j, np.full(n, sink)]),
+        np.concatenate([np.ones(len(rows), dtype=np.int64), limit.most - limit.least]),
+        np.concatenate([costs[rows, columns], np.zeros(n, dtype=np.int64)]),
     )
     supplies = np.concatenate([np.ones(j, dtype=np.int64), -limit.least, [int(limit.least.sum()) - j]])
-    solver.set_nodes_supplies(np.arange(j + n + 1, dtype=np.int32), supplies)
-    status = solver.solve()
-    if status != solver.OPTIMAL:
-        return status, None
-    used = np.asarray(solver.flows(arcs)) > 0
+    status, flows, code = minimum_cost_flow(arcs, supplies)
+    if flows is None:
+        return status, None, code
+    used = flows[: len(rows)] > 0
     assignment = np.full(j, -1, dtype=np.int64)
     assignment[rows[used]] = columns[used]
-    return status, assignment
+    return status, assignment, code
 
 
 def as_prices(problem: CheckpointAllocation, potentials: FloatArray | None) -> FloatArray | None:

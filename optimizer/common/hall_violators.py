@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import networkx as nx
 import numpy as np
 
 from models.checked_arrays import BoolArray
@@ -22,8 +23,6 @@ def violating_rows(may: BoolArray) -> list[int]:
     rows = _few_choices(may)
     if not rows:
         return []
-    import networkx as nx  # noqa: PLC0415 - only where there is a question
-
     graph: nx.DiGraph[int | str] = nx.DiGraph()
     graph.add_edges_from((-1 - row, choice) for row in rows for choice in np.flatnonzero(may[row]).tolist())
     graph.add_edges_from((choice, _FREE) for choice in np.flatnonzero(may[rows].any(axis=0)).tolist())
@@ -40,7 +39,7 @@ def violating_rows(may: BoolArray) -> list[int]:
 
 
 def _few_choices(may: BoolArray) -> list[int]:
-    """The rows without those that have as many choices as there are rows: these find one whatever the others take."""
+    """Return the rows that have fewer choices than there are rows: others find one whatever the rest take."""
     counts = may.sum(axis=1)
     order = np.argsort(counts, kind="stable")
     few = len(order)

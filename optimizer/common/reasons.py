@@ -44,7 +44,7 @@ class Reason:
 
 
 def reasons(problem: CheckpointAllocation, plan: CheckpointPlan, *, others: int = 2) -> list[Reason]:
-    """One row per placed checkpoint, in checkpoint order; empty without an assignment.
+    """Return one row per placed checkpoint, in checkpoint order; empty without an assignment.
 
     The reasons compare single moves: what would happen if this checkpoint alone went to the other node.
     """
@@ -123,7 +123,7 @@ class PlacementReason:
 
 
 def placement_reasons(problem: Placement, plan: PlacementPlan) -> list[PlacementReason]:
-    """A reason for each instance; of the other hosts those that lack least of a resource, the lowest first."""
+    """Return a reason for each instance; of the other hosts those that lack least of a resource, the lowest first."""
     if plan.host is None:
         return []
     hosts = Hosts(problem, problem.max_colours, None, plan.host)
@@ -155,7 +155,7 @@ def _why_on_host(problem: Placement, host: IntArray, i: int) -> str:
 def _why_not_on_host(
     problem: Placement, hosts: Hosts, host: IntArray, i: int, h: int, most: int | None, counts: IntArray
 ) -> str:
-    """What keeps instance i from host h, all else staying as it is."""
+    """Return the rule, or the lack of room, that keeps instance i from host h while all else stays as it is."""
     if problem.fixed_hosts[i] >= 0:
         return "it is fixed"
     same = np.flatnonzero((problem.operators == problem.operators[i]) & (host >= 0))
@@ -191,7 +191,10 @@ class SelectionReason:
 
 
 def selection_reasons(problem: OperatorSelection, plan: SelectionPlan) -> list[SelectionReason]:
-    """One row per operator, in order; empty without an answer. Of operators without a level, the best one by price."""
+    """Return one row per operator, in order; empty without an answer.
+
+    An operator without a level is shown with its best level at the price.
+    """
     if plan.level is None:
         return []
     price = plan.price or 0.0
@@ -219,7 +222,7 @@ def selection_reasons(problem: OperatorSelection, plan: SelectionPlan) -> list[S
 
 
 def query_reasons(problem: QuerySelection, plan: QueryPlan) -> list[SelectionReason]:
-    """One row per query, in order; empty without an answer. The weight is that of operators of its own."""
+    """Return one row per query, in order; empty without an answer. The weight is that of operators of its own."""
     if plan.queries is None or plan.operators is None:
         return []
     price = plan.price or 0.0

@@ -15,7 +15,7 @@ __all__ = ["FITS", "best_fit", "first_fit", "fitted", "solve"]
 
 
 def solve(problem: Placement, *, time_limit_s: float = 60.0, seed: int = 0, workers: int = 1) -> PlacementPlan:
-    """The best placement found, with objective, proven bound and what proves it.
+    """Return the best placement found, with objective, proven bound and what proves it.
 
     `seed` decides the draws of the search. Amounts of work that follow from the time limit [s] decide when it ends; the
     clock is a last resort, and the note says when it struck. Everything runs on one process: `workers` never changes an

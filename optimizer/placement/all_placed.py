@@ -58,7 +58,7 @@ class AllPlaced:
         self.open = np.ones(problem.n_hosts, dtype=np.bool_)
 
     def solve(self) -> PlacementPlan:
-        """The plan, with what was proven of it."""
+        """Return the plan, with what was proven of it."""
         infeasible_set = impossible(self.problem)
         if infeasible_set is not None:
             return infeasible_plan(infeasible_set, self.budget)
@@ -80,7 +80,7 @@ class AllPlaced:
         return self._plan()
 
     def _by_colour(self) -> PlacementPlan | None:
-        """The plan of one colour on each host, or why there is none; None where one is not asked for, or not found."""
+        """Return the plan of one colour on each host, or why there is none; None if not asked for or not found."""
         problem, known = self.problem, self.known
         assert known.colours is not None
         asked = problem.max_colours == 1 or (self.by_colours and known.colours.value == 1)
@@ -98,7 +98,7 @@ class AllPlaced:
         return self._plan()
 
     def _try(self, most_colours: int, is_open: BoolArray, work: int) -> IntArray | None:
-        """A placement of at most so many colours on open hosts, or None where the search found none."""
+        """Return a placement of at most so many colours on open hosts, or None where the search found none."""
         problem = self.problem
         if self.known.host is not None and self.budget.struck:
             return None  # making a start takes long when there is much to place
@@ -115,7 +115,7 @@ class AllPlaced:
         return None
 
     def _right(self, host: IntArray, most_colours: int) -> bool:
-        """Whether whole numbers say that no host has too much."""
+        """Return whether whole numbers say that no host has too much."""
         problem = self.problem
         return bool((problem.used(host) <= problem.rooms).all()) and problem.most_colours(host) <= most_colours
 
@@ -131,7 +131,7 @@ class AllPlaced:
         return found.status
 
     def _find_any(self) -> None:
-        """Some placement of at most `top` colours."""
+        """Find some placement of at most `top` colours."""
         known = self.known
         if not self.tiny:
             known.host = self._try(self.top, self.open, self.budget.share(0.3))
@@ -139,7 +139,7 @@ class AllPlaced:
             known.nothing = self._model("any", self.top) is Status.INFEASIBLE
 
     def _fewer_colours(self) -> None:
-        """Fewest colours: between what counting proves and what is known, halving, then one less with more work."""
+        """Find the fewest colours by bisection between bound and best placement; then try one less with more work."""
         problem, known = self.problem, self.known
         assert known.colours is not None and known.host is not None
         low, high = known.colours.value, problem.most_colours(known.host)
@@ -168,7 +168,7 @@ class AllPlaced:
             known.host, high = found, problem.most_colours(found)
 
     def _fewer_hosts(self) -> None:
-        """Fewest hosts for the number of colours that was reached: the bound first, then halving."""
+        """Find the fewest hosts for the number of colours that was reached: the bound first, then by bisection."""
         problem, known = self.problem, self.known
         assert known.host is not None
         most = problem.most_colours(known.host) if self.by_colours else self.top
@@ -196,7 +196,7 @@ class AllPlaced:
             self._prove_hosts(most)
 
     def _by_columns(self, most: int) -> None:
-        """A bound by columns, and a placement made of them."""
+        """Raise the bound by column generation, and make a placement of the columns."""
         problem, known = self.problem, self.known
         assert known.host is not None and known.hosts is not None
         if problem.hosts_used(known.host) == known.hosts.value:
@@ -234,7 +234,7 @@ class AllPlaced:
             known.host = host
 
     def _fewer_moves(self) -> None:
-        """Of as few colours and hosts, a placement nearer to what runs now: the nearest only of small problems."""
+        """Look for a placement of as few colours and hosts nearer to the running one: the nearest, if it is small."""
         problem, known = self.problem, self.known
         assert known.host is not None
         most = problem.most_colours(known.host) if self.by_colours else self.top
@@ -248,7 +248,7 @@ class AllPlaced:
             known.host = nearer
 
     def _chosen(self, count: int) -> BoolArray:
-        """So many hosts to stay open: those with fixed instances, then the largest, then those that have most."""
+        """Return the hosts that stay open: those with fixed instances, then the largest, then those with most load."""
         problem, host = self.problem, self.known.host
         assert host is not None
         fixed = np.isin(np.arange(problem.n_hosts), problem.fixed_hosts)
@@ -260,7 +260,7 @@ class AllPlaced:
         return chosen
 
     def _infeasible_set(self) -> Bound:
-        """Why an exact model found nothing."""
+        """Return the plan that says why an exact model found nothing."""
         problem = self.problem
         who = np.arange(problem.n_instances)
         if problem.n_instances <= _IIS_SIZE:
@@ -270,7 +270,7 @@ class AllPlaced:
         )
 
     def _unknown(self) -> PlacementPlan:
-        """What best fit could place, of which nothing is guaranteed but that it keeps the rules."""
+        """Return what best fit could place; it keeps the rules, and nothing else is guaranteed."""
         problem = self.problem
         host = best_fit(problem, deadline=self.budget.grace)
         if problem.max_moves is not None and problem.moves(host) > problem.max_moves:

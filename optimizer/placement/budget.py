@@ -1,4 +1,4 @@
-"""How much work a search may do: deterministic amounts decide, the clock is a last resort."""
+"""Work that a search may do: deterministic amounts decide, the clock is a last resort."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _STRUCK = "the time limit struck, so two runs may differ"
 
 
 class Budget:
-    """What is left of work and of CP-SAT's deterministic seconds; `struck` once the clock ran out first."""
+    """The remaining work and deterministic seconds of CP-SAT; `struck` once the clock ran out first."""
 
     def __init__(self, limit_s: float) -> None:
         self.began = time.monotonic()
@@ -25,7 +25,7 @@ class Budget:
         self.cut = False  # set where something had a part of the time, and that ran out
 
     def share(self, part: float) -> int:
-        """A part of the work that is left."""
+        """Return a part of the work that is left."""
         return int(self.work * part)
 
     def spend(self, work: int) -> None:
@@ -42,17 +42,17 @@ class Budget:
 
     @property
     def grace(self) -> float:
-        """Until when something may be made that there is no answer without."""
+        """Return the deadline of work without which there is no answer at all."""
         return max(self.deadline, time.monotonic()) + _GRACE * (self.deadline - self.began)
 
     @property
     def struck(self) -> bool:
-        """Whether the clock ran out."""
+        """Return whether the clock ran out."""
         return time.monotonic() > self.deadline
 
     @property
     def wall_s(self) -> float:
-        """Seconds since it began."""
+        """Return the seconds since the budget was made."""
         return time.monotonic() - self.began
 
 

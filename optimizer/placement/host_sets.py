@@ -37,7 +37,7 @@ class Covered:
 
 
 def host_sets(problem: Placement, most: int) -> BoolArray | None:
-    """All sets of instances that one host can have and that take no more, (sets, n); None if more than `most` are seen.
+    """Return all maximal sets of instances that fit on one host, (sets, n); None if more than `most` are seen.
 
     Hosts must be alike; colours are not counted.
     """
@@ -64,7 +64,7 @@ def host_sets(problem: Placement, most: int) -> BoolArray | None:
 
 
 def _take_more(problem: Placement, sets: BoolArray) -> BoolArray:
-    """Which sets (sets, n) have room for another instance."""
+    """Return which sets (sets, n) have room for another instance."""
     used = sets.astype(np.int64) @ problem.loads
     codes = np.unique(problem.operators, return_inverse=True)[1]
     has = np.zeros((len(sets), int(codes.max(initial=0)) + 1), dtype=np.bool_)
@@ -77,7 +77,7 @@ def _take_more(problem: Placement, sets: BoolArray) -> BoolArray:
 
 
 def covered(sets: BoolArray, *, deadline: float) -> Covered:
-    """As few sets as cover all instances, as far as the limits allow, and the bound of their linear relaxation."""
+    """Return as few sets as cover all instances, within the limits, and the bound of the linear relaxation."""
     count, n = sets.shape
     rows: Any = sparse.csc_array(sets.T.astype(np.float64))
     relaxed = linear_program(np.ones(count), at_most=(-rows, -np.ones(n)), method="highs-ds")
@@ -93,7 +93,7 @@ def covered(sets: BoolArray, *, deadline: float) -> Covered:
 
 
 def dual_bound(sets: BoolArray, prices: FloatArray) -> int:
-    """The least number of sets that cover all instances, as prices (n,) prove it in whole numbers."""
+    """Return the least number of sets that cover all instances, as prices (n,) prove it in whole numbers."""
     whole = np.floor(np.clip(np.nan_to_num(prices), 0.0, 1.0) * _UNIT).astype(np.int64)
     dearest = int((sets.astype(np.int64) @ whole).max(initial=0))
     return -(-int(whole.sum()) // dearest) if dearest else 1

@@ -33,7 +33,7 @@ _BITS = 50
 
 
 def whole_worth(value: FloatArray) -> tuple[IntArray, float, bool]:
-    """Values (n,) as whole numbers, rounded up; how many of them are 1.0; and whether none was rounded."""
+    """Return values (n,) as whole numbers, rounded up; how many units are 1.0; and whether none was rounded."""
     total = max(math.fsum(value.tolist()), 1e-300)
     for places in range(10):
         scale = 10.0**places
@@ -56,7 +56,7 @@ class MostValue:
         self.proof = ""
 
     def solve(self) -> PlacementPlan:
-        """The plan, with what was proven of it."""
+        """Return the plan, with what was proven of it."""
         infeasible_set = impossible(self.problem)
         if infeasible_set is not None:
             return infeasible_plan(infeasible_set, self.budget)
@@ -93,7 +93,7 @@ class MostValue:
                 self.bound, self.proof = found.bound, f"{name} of all hosts as one"
 
     def _greedy(self) -> IntArray | None:
-        """The best of two orders, from what runs now where that is given; None when too many would move."""
+        """Return the best of two orders, from what runs now where that is given; None when too many would move."""
         problem = self.problem
         already = problem.fixed_hosts
         if problem.current is not None:
@@ -107,7 +107,7 @@ class MostValue:
         return max(found, key=problem.objective) if found else None
 
     def _without_excess(self, host: IntArray) -> IntArray:
-        """What runs now without what is too much on a host: the least value for its share goes first."""
+        """Return the running placement without the excess of each host: the least value per share leaves first."""
         problem = self.problem
         kept = problem.fixed_hosts.copy()
         order = np.argsort(-problem.values / np.maximum(largest_shares(problem), 1e-12), kind="stable")

@@ -16,7 +16,7 @@ from optimizer.placement.columns import Columns, dive
 def from_columns(
     problem: Placement, made: Columns, most: int, *, most_s: float, deadline: float, seed: int
 ) -> IntArray | None:
-    """Hosts (n,) of at most `most` columns that have all sizes; None where there are none, or none were found.
+    """Return hosts (n,) of at most `most` columns that have all sizes; None if none was found.
 
     Only what is counted in columns is kept: the rules are to be checked. Hosts are numbered from 0.
     """
@@ -35,7 +35,7 @@ def from_columns(
 
 
 def _fewest(made: Columns, most: int, most_s: float, deadline: float, seed: int) -> IntArray | None:
-    """At most `most` columns (sizes, .) that have all sizes, by CP-SAT."""
+    """Return at most `most` columns (sizes, .) that have all sizes, by CP-SAT."""
     left = deadline - time.monotonic()
     if left <= 0:
         return None

@@ -32,7 +32,7 @@ _HEAVIER = 0.1  # by how much a host that stays bad gains weight
 
 @dataclass(frozen=True)
 class Pieces:
-    """What can be exchanged: instances, all of one colour on a host, or nothing, one for each row."""
+    """Pieces that can be exchanged, one per row: an instance, all of one colour on a host, or nothing."""
 
     load: FloatArray  # (m, R)
     host: IntArray  # (m,)
@@ -89,11 +89,11 @@ class Search:
         self.last[here] = counts[inverse] == 1
 
     def penalties(self) -> FloatArray:
-        """What each host has too much, (H,), without its weight."""
+        """Return the excess of each host, (H,), without its weight."""
         return _penalty(self.over, self.count - self.most_colours)
 
     def run(self, most_work: int, deadline: float) -> bool:
-        """Whether all penalties are gone within so much work; `host` is then a placement.
+        """Return whether all penalties are gone within so much work; `host` is then a placement.
 
         It gives up as well when the sum of penalties has found no new minimum for long.
         """
@@ -132,14 +132,14 @@ class Search:
         return ()
 
     def _sampled(self, a: int) -> IntArray:
-        """The other hosts that a step looks at."""
+        """Return the other hosts that a step looks at."""
         hosts: IntArray = self.hosts_open[self.hosts_open != a]
         if len(hosts) <= _SAMPLED:
             return hosts
         return np.sort(self.draw.choice(hosts, _SAMPLED, replace=False))
 
     def _pieces_of(self, hosts: IntArray, *, nothing: bool) -> Pieces:
-        """What hosts can exchange; with `nothing` they can also take without giving."""
+        """Return the pieces that hosts can exchange; with `nothing` they can also take without giving."""
         chosen = np.zeros(self.problem.n_hosts, dtype=np.bool_)
         chosen[hosts] = True
         here = np.array(sorted(self.on[hosts[0]])) if len(hosts) == 1 else np.flatnonzero(chosen[self.host])
@@ -158,7 +158,7 @@ class Search:
         )
 
     def _members(self, pieces: Pieces, row: int) -> tuple[int, ...]:
-        """The instances of a row."""
+        """Return the instances of a row."""
         if row < len(pieces.single):
             return (int(pieces.single[row]),)
         row -= len(pieces.single)
@@ -168,7 +168,7 @@ class Search:
         return tuple(sorted(i for i in self.on[int(self.host[first])] if self.colour[i] == self.colour[first]))
 
     def _blocks(self, here: IntArray) -> tuple[FloatArray, IntArray]:
-        """All instances of a colour on a host, where there are several and none is fixed: loads, and one of them."""
+        """Return the loads of all instances of a colour on a host (several, none fixed), and one instance of each."""
         shared = here[~self.last[here] & (self.colour[here] < self.n_colours)]
         if not len(shared) or self.problem.max_moves is not None:
             return np.zeros((0, self.load.shape[1])), shared[:0]
@@ -181,7 +181,7 @@ class Search:
         return loads, shared[starts[movable]]
 
     def _changes(self, a: int, mine: Pieces, others: Pieces, penalty: FloatArray) -> FloatArray:
-        """By how much each exchange of host a raises the weighted sum of penalties, (mine, others)."""
+        """Return by how much each exchange of host a raises the weighted sum of penalties, (mine, others)."""
         b = others.host
         has = np.zeros((len(mine.host), self.problem.n_hosts), dtype=np.bool_)
         for row, colour in enumerate(mine.colour.tolist()):
@@ -203,7 +203,7 @@ class Search:
         return self._within_moves(a, mine, others, change)
 
     def _within_moves(self, a: int, mine: Pieces, others: Pieces, change: FloatArray) -> FloatArray:
-        """The changes, infinite where too many instances would leave the running placement."""
+        """Return the changes, infinite where too many instances would leave the running placement."""
         current, most = self.problem.current, self.problem.max_moves
         if current is None or most is None:
             return change
@@ -216,7 +216,7 @@ class Search:
         return change
 
     def _keeps_anti_affinity(self, out: tuple[int, ...], back: tuple[int, ...], a: int, b: int) -> bool:
-        """Whether no operator comes twice into a zone by the exchange."""
+        """Return whether no operator comes twice into a zone by the exchange."""
         zones, operators = self.problem.zones, self.problem.operators
         to, home = int(zones[b]), int(zones[a])
         if to == home:
@@ -246,7 +246,7 @@ class Search:
 
 
 def _least_first(cells: FloatArray) -> Iterator[int]:
-    """The least of the cells, then some next ones in order; none that is infinite."""
+    """Yield the least of the cells, then some next ones in order; none that is infinite."""
     least = int(cells.argmin())
     if cells[least] == np.inf:
         return
@@ -264,12 +264,12 @@ def _penalty(over: FloatArray, excess: IntArray) -> FloatArray:
 
 
 def _numbered(ids: IntArray) -> IntArray:
-    """Ids as numbers from 0 without gaps; those below 0 are counted by nobody."""
+    """Return ids as numbers from 0 without gaps; ids below 0 stay below 0, and nobody counts them."""
     return np.searchsorted(np.unique(ids[ids >= 0]), ids).astype(np.int64)
 
 
 def _members(numbers: IntArray, size: int) -> list[list[int]]:
-    """Which instances have each number 0 .. size - 1."""
+    """Return which instances have each number 0 .. size - 1."""
     lists: list[list[int]] = [[] for _ in range(size)]
     for i, number in enumerate(numbers.tolist()):
         lists[number].append(i)

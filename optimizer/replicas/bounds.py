@@ -59,7 +59,7 @@ def _best_covers(bounds: Bounds, weight: FloatArray, capacity: float) -> tuple[l
 
 
 def worst_bound(bounds: Bounds, budget: float, deadline: float = math.inf) -> tuple[float, list[Cover]]:
-    """A lower bound of the largest chance within the budget, and covers that reach it if all find room.
+    """Return a lower bound of the largest chance within the budget, and covers that reach it if all find room.
 
     After the deadline, one of time.monotonic, the bound is the highest that was proven until then.
     """
@@ -77,7 +77,7 @@ def worst_bound(bounds: Bounds, budget: float, deadline: float = math.inf) -> tu
 
 
 def _targets(bounds: Bounds) -> list[float]:
-    """The values that the bound of the worst query can have, ascending."""
+    """Return the values that the bound of the worst query can have, ascending."""
     floor = max(one.base for one in bounds.queries)
     found = {floor}
     for one in bounds.queries:
@@ -89,7 +89,7 @@ def _targets(bounds: Bounds) -> list[float]:
 
 
 def _least_load(bounds: Bounds, target: float, deadline: float) -> tuple[float, list[Cover]]:
-    """A lower bound of the load that this target takes, and covers for it; infinite where none do."""
+    """Return a lower bound of the load that this target takes, and covers for it; infinite where none do."""
     problem = bounds.problem
     number = {cover: k for k, cover in enumerate(bounds.covers)}
     n, m = problem.n_operators, len(bounds.covers)

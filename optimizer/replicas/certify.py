@@ -47,7 +47,7 @@ def proven(program: Program, deadline: float = math.inf) -> Proof:
 
 
 def multipliers(program: Program, deadline: float = math.inf) -> FloatArray | None:
-    """Multipliers of the rows (rows,), none below zero; None where the solver has none."""
+    """Return multipliers of the rows (rows,), none below zero; None where the solver has none."""
     scale = _scale(program)
     found = linear_program(
         np.array(program.costs) / scale,

@@ -26,7 +26,7 @@ _POWER = 8  # for the worst query: the power mean that stands for the maximum
 
 
 def start_with(state: State, covers: Sequence[Iterable[int]], budget: float) -> None:
-    """Replicas of the operators of covers: heavy ones first so that they find room, then cover by cover.
+    """Add replicas of the operators of covers: heavy ones first so that they find room, then cover by cover.
 
     What does not fit is left out.
     """
@@ -42,7 +42,7 @@ def start_with(state: State, covers: Sequence[Iterable[int]], budget: float) -> 
 
 
 def fill(state: State, covers: Sequence[Cover], budget: float) -> None:
-    """Buy covers, and single operators, by exact gain for their load until nothing that gains fits any more.
+    """Add covers, and single operators, by exact gain per load until nothing that gains fits any more.
 
     Gains change while others are bought: the best of a stale list is measured again until it stays the best.
     """
@@ -63,7 +63,7 @@ def fill(state: State, covers: Sequence[Cover], budget: float) -> None:
 
 
 def _lowest(state: State, cover: Sequence[int]) -> list[int]:
-    """Of a cover the operators that have the fewest replicas: with one more they are as the others."""
+    """Return the operators of a cover with the fewest replicas: one more makes them equal to the others."""
     least = min(state.level(o) for o in cover)
     return [o for o in cover if state.level(o) == least] if least < state.problem.max_level else []
 
@@ -75,7 +75,7 @@ def fits(state: State, o: int, budget: float) -> bool:
 
 
 def _rate(state: State, operators: Sequence[int], budget: float) -> tuple[float, list[tuple[int, int]]]:
-    """Gain for the load of one more replica of each, and where they would go; nothing where they do not fit or gain."""
+    """Return the gain per load of one more replica of each, and their hosts; nothing where they do not fit or gain."""
     users = state.users(operators)
     before = state.broken[users]
     replicas: list[tuple[int, int]] = []
@@ -103,7 +103,7 @@ def _price(state: State, operators: Sequence[int], budget: float) -> float:
 
 
 def _worth(state: State, before: np.ndarray, after: np.ndarray, users: Sequence[int]) -> float:
-    """What a change gains; for the worst query those that are nearly as bad count too, others hardly."""
+    """Return the gain of a change; for the worst query, those that are nearly as bad count too, others hardly."""
     if state.problem.goal == "mean":
         return gain(state.problem, before, after, users)
     top = float(state.broken.max())
@@ -113,7 +113,7 @@ def _worth(state: State, before: np.ndarray, after: np.ndarray, users: Sequence[
 
 
 def _host(state: State, o: int) -> int | None:
-    """The host for one more replica: the best of those with most neighbours, of those with room."""
+    """Return the host for one more replica: the best of those with most neighbours, of those with room."""
     room = state.room_for(o)
     if not room.any():
         return None
@@ -178,7 +178,7 @@ def _moved(state: State, o: int, host: int) -> bool:
 
 
 def _weighted(state: State, users: Sequence[int]) -> float:
-    """What these queries add to the value, or for the worst one how bad they are."""
+    """Return what these queries add to the value; for goal "worst" how bad they are."""
     now = state.after(users)
     if state.problem.goal == "mean":
         return float(np.asarray(state.problem.shares)[users] @ now)
@@ -186,7 +186,7 @@ def _weighted(state: State, users: Sequence[int]) -> float:
 
 
 def _near(state: State, o: int, users: Sequence[int], *, primary: bool) -> list[int]:
-    """Hosts with room that have most replicas of the operators of these queries, or for a primary most instances."""
+    """Return hosts with room that have most replicas of these queries' operators, or for a primary most instances."""
     count: dict[int, int] = {}
     for q in users:
         for other in state.problem.operators[q]:
@@ -216,7 +216,7 @@ def exchange(state: State, covers: Sequence[Cover], budget: float) -> None:
 
 
 def _loss(state: State, o: int) -> float:
-    """What a replica of an operator gains now for its load."""
+    """Return the gain per load of the replicas that an operator has now."""
     host, users = state.hosts[o][-1], state.users([o])
     now = _weighted(state, users)
     state.drop(o, host)
@@ -226,7 +226,7 @@ def _loss(state: State, o: int) -> float:
 
 
 def _restore(state: State, hosts: Sequence[Sequence[int]], broken: np.ndarray) -> None:
-    """Replicas as they were, and the chances with them."""
+    """Restore replicas as they were, and the chances with them."""
     for o, wanted in enumerate(hosts):
         for host in [h for h in state.hosts[o] if h not in wanted]:
             state.drop(o, host)

@@ -28,7 +28,7 @@ _TIME_LIMIT_S = 60.0
 def stepwise(
     problem: ReplicaProblem, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
-    """Levels (n,): every operator once before any gets a second replica."""
+    """Return levels (n,): every operator gets one replica before any gets a second."""
     level, purse = np.zeros(problem.n_operators, dtype=np.int64), _Purse(problem)
     for step in range(1, problem.max_level + 1):
         for o in order.tolist():
@@ -40,7 +40,7 @@ def stepwise(
 def direct(
     problem: ReplicaProblem, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
-    """Levels (n,): each operator as many replicas as it may have before the next gets one."""
+    """Return levels (n,): each operator gets as many replicas as it may have before the next gets one."""
     level, purse = np.zeros(problem.n_operators, dtype=np.int64), _Purse(problem)
     for o in order.tolist():
         while level[o] < min(problem.max_level, most[o]) and purse.pays(o):
@@ -51,7 +51,7 @@ def direct(
 def knapsack(
     problem: ReplicaProblem, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
-    """Levels (n,) of most importance: a knapsack, with several levels a multiple-choice one."""
+    """Return levels (n,) of most importance: a knapsack, with several levels a multiple-choice one."""
     if problem.max_level < 1:
         return np.zeros(problem.n_operators, dtype=np.int64)
     p = float(problem.down[0].mean())
@@ -73,7 +73,7 @@ def knapsack(
 def queries(
     problem: ReplicaProblem, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
-    """Levels (n,), at most 1: whole queries, then single operators for what is left; then further levels stepwise."""
+    """Return levels (n,): first whole queries, then single operators for the rest; then further levels stepwise."""
     if problem.max_level < 1:
         return np.zeros(problem.n_operators, dtype=np.int64)
     uses = [(q, o) for q, needed in enumerate(problem.operators) for o in needed]
@@ -120,7 +120,7 @@ class _Purse:
         self._count = most - (0 if level is None else int(level.sum()))
 
     def pays(self, operator: int) -> bool:
-        """Whether one more replica fits; then it is paid."""
+        """Return whether one more replica fits; then it is paid."""
         if self._load[operator] > self._left or self._count < 1:
             return False
         self._left -= self._load[operator]

@@ -41,7 +41,7 @@ class QuerySet:
     weight: int
 
     def worth(self, price: Fraction) -> Fraction:
-        """The value after paying for the operators."""
+        """Return the value after paying for the operators."""
         return self.value - price * self.weight
 
 
@@ -93,7 +93,7 @@ class Closures:
         self._network: FlowNetwork | None = None
 
     def closed(self, queries: BoolArray) -> QuerySet:
-        """The queries, and all of the node that need nothing more than they do."""
+        """Return the queries, and all of the node that need nothing more than they do."""
         operators = np.zeros(len(self.taken), dtype=np.bool_)
         operators[self._operator[queries[self._query]]] = True
         whole = self.queries.copy()
@@ -101,7 +101,7 @@ class Closures:
         return QuerySet(whole, int(self._value[whole].sum()), int(self._numbers.weight[operators].sum()))
 
     def between(self, heavy: BoolArray, light: BoolArray) -> tuple[BoolArray, FloatArray]:
-        """The operators (n,) that the heavy set adds to the light one, and how much depends on each.
+        """Return the operators (n,) that the heavy set adds to the light one, and how much depends on each.
 
         That is the value of the added queries that use it, times the root of its weight: to leave it out loses the one,
         to take it uses the other up.
@@ -114,7 +114,7 @@ class Closures:
         return wanted & ~has, np.asarray(worth * np.sqrt(np.maximum(self._numbers.weight, 1)), dtype=np.float64)
 
     def cut(self, price: Fraction) -> Cut:
-        """The smallest best set of queries at a price, and what it proves."""
+        """Return the smallest best set of queries at a price, and what it proves."""
         m, n = self._problem.n_queries, self._problem.n_operators
         above, below = price.numerator, price.denominator
         cost = np.array([min(above * w // below, _LARGEST_COST) for w in self._weights], dtype=np.int64)
@@ -130,7 +130,7 @@ class Closures:
         return Cut(price, self.closed(reached), flow, bound, query_loss, operator_loss)
 
     def _flow(self, cost: IntArray) -> tuple[IntArray, BoolArray]:
-        """A largest flow on the pairs, and the queries (m,) on the side of the source."""
+        """Return a largest flow on the pairs, and the queries (m,) on the side of the source."""
         n_queries, n_operators = len(self._open), len(self._operators)
         sink = 1 + n_queries + n_operators
         if self._network is None:
@@ -148,7 +148,7 @@ class Closures:
         return np.maximum(flow, 0), reached
 
     def _built(self, cost: IntArray) -> FlowNetwork:
-        """The network: arcs operator -> sink, source -> query, query -> operator, in this order."""
+        """Return the network: arcs operator -> sink, source -> query, query -> operator, in this order."""
         n_queries, n_operators = len(self._open), len(self._operators)
         query = 1 + _places(self._open, self._problem.n_queries)[self._query]
         operator = 1 + n_queries + _places(self._operators, self._problem.n_operators)[self._operator]
@@ -159,14 +159,14 @@ class Closures:
 
 
 def _marked(numbers: IntArray, size: int) -> IntArray:
-    """The numbers that occur, in ascending order."""
+    """Return the numbers that occur, in ascending order."""
     mark = np.zeros(size, dtype=np.bool_)
     mark[numbers] = True
     return np.flatnonzero(mark)
 
 
 def _places(numbers: IntArray, size: int) -> IntArray:
-    """The place of each number (size,) among those given."""
+    """Return the place of each number (size,) among those given."""
     place = np.zeros(size, dtype=np.int64)
     place[numbers] = np.arange(len(numbers))
     return place

@@ -135,7 +135,7 @@ class Filling:
 
     @property
     def chosen(self) -> list[int]:
-        """The queries of the set, in ascending order."""
+        """Return the queries of the set, in ascending order."""
         return sorted(self._chosen)
 
     def improve(self, work: float, draw: np.random.Generator, undecided: list[int]) -> None:
@@ -163,7 +163,7 @@ class Filling:
                     self.put(q)
 
     def _near(self, among: IntArray, draw: np.random.Generator) -> dict[int, float]:
-        """The best queries outside that the room may be enough for, each with its noise: by rates up to rounding."""
+        """Return the best queries outside that may fit, each with its noise: by rates up to rounding."""
         room = (self._room - self.weight) / self._scale + self._allowance
         outside = among[(self._rough[among] <= room) & ~self._is_in[among]]
         noise = np.exp(draw.normal(0.0, _NOISE, len(outside)))
@@ -174,7 +174,7 @@ class Filling:
         return dict(zip(outside.tolist(), noise.tolist(), strict=True))
 
     def _neighbours(self, query: int, free: set[int], most: int) -> list[int]:
-        """The query and chosen ones that share operators with it."""
+        """Return the query and chosen ones that share operators with it."""
         found = {query: None}
         for o in self._operators[query]:
             for other in self._queries[o][:_MOST_TRIED]:

@@ -31,7 +31,7 @@ class Fixed:
 
     @property
     def n_open(self) -> int:
-        """How many queries are not decided."""
+        """Return how many queries are not decided."""
         return int((~self.query_in & ~self.query_out).sum())
 
 
@@ -45,7 +45,7 @@ class Found:
 
 
 def fixed(problem: QuerySelection, root: Cut, possible: BoolArray, goal: int) -> Fixed:
-    """What must be so in every set that is worth at least `goal`, as the cut at the root proves it."""
+    """Return what is fixed in every set that is worth at least `goal`, as the cut at the root proves."""
     slack = root.bound - goal
     query_in = possible & (root.query_loss > slack)
     operator_out = np.asarray(root.operator_loss > slack, dtype=np.bool_)
@@ -67,7 +67,7 @@ def searched(
     deadline: float,
     seed: int,
 ) -> Found:
-    """The best set among those that keep what is fixed, with a bound for these sets.
+    """Return the best set among those that keep what is fixed, with a bound for these sets.
 
     Numbers are rounded as in `scaling`, to fewer bits: the bound holds, the set is checked by who asks.
     """

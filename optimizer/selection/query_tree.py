@@ -91,7 +91,7 @@ class Tree:
             self._value = max(self._value, int(self._numbers.value[queries].sum()))
 
     def search(self, work: float, deadline: float) -> Searched:
-        """The best set after about so much more work, and the bound of all.
+        """Return the best set after about so much more work, and the bound of all.
 
         A cut takes its pairs, queries and operators of work. Only `deadline` depends on the clock.
         """
@@ -110,7 +110,7 @@ class Tree:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything is left to search."""
+        """Return whether anything is left to search."""
         return bool(self._waiting)
 
     def _may_go_on(self) -> bool:
@@ -138,11 +138,11 @@ class Tree:
 
     @property
     def _goal(self) -> int:
-        """What a better set must be worth."""
+        """Return the value that a better set must have."""
         return self._value + self._step
 
     def _bounded(self, node: _Node) -> _Node | None:
-        """The node with its bound, what is fixed by it, and where to branch; None where nothing in it is better."""
+        """Return the node with its bound, fixed operators and branch; None where nothing in it is better."""
         cuts = Closures(self._problem, self._numbers, self._possible, node.taken, node.left_out)
         if cuts.room < 0:
             return None
@@ -173,7 +173,7 @@ class Tree:
         return self._fixed(cuts, node, best, heavy, light)
 
     def _ends(self, cuts: Closures, node: _Node) -> tuple[QuerySet | None, QuerySet]:
-        """A set that does not fit, None where all queries do, and one that fits: those of the parent if possible."""
+        """Return a set that does not fit (None if all queries do) and one that fits: the parent's if possible."""
         heavy: QuerySet | None = None
         light: QuerySet | None = None
         for queries in (node.heavy, node.light):
@@ -190,7 +190,7 @@ class Tree:
         return heavy, light or cuts.closed(np.zeros_like(cuts.queries))
 
     def _fixed(self, cuts: Closures, node: _Node, cut: Cut, heavy: QuerySet, light: QuerySet) -> _Node | None:
-        """The node without what would lower its bound too much, and the operator to branch on."""
+        """Return the node without what would lower its bound too much, and the operator to branch on."""
         bound = min(node.bound, cut.bound - cut.bound % self._numbers.grain)
         if bound < self._goal:
             return None

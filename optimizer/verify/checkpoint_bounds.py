@@ -39,19 +39,19 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def fitting(problem: CheckpointAllocation) -> BoolArray:
-    """True where a pair is allowed and its load alone fits, (J, N): others are in no feasible answer."""
+    """Return True where a pair is allowed and its load alone fits, (J, N): others are in no feasible answer."""
     return fits_in(problem, slice(None))
 
 
 def fits_in(problem: CheckpointAllocation, rows: slice | IntArray) -> BoolArray:
-    """True where a pair is allowed and its load alone fits, for some checkpoints, (len(rows), N)."""
+    """Return True where a pair is allowed and its load alone fits, for some checkpoints, (len(rows), N)."""
     if problem.load_fits_everywhere:
         return problem.allowed[rows]
     return problem.allowed[rows] & (problem.weights[rows] <= problem.upper)
 
 
 def fits_somewhere(problem: CheckpointAllocation) -> bool:
-    """Whether every checkpoint has a node that may store it."""
+    """Return whether every checkpoint has a node that may store it."""
     step = max(1, _CHUNK // problem.n_nodes)
     parts = (slice(first, first + step) for first in range(0, problem.n_checkpoints, step))
     return all(bool(fits_in(problem, rows).any(axis=1).all()) for rows in parts)
@@ -60,7 +60,7 @@ def fits_somewhere(problem: CheckpointAllocation) -> bool:
 def reduced_minima(
     problem: CheckpointAllocation, prices: FloatArray, fits: BoolArray | None = None
 ) -> tuple[FloatArray, IntArray]:
-    """The smallest priced cost of each checkpoint and the node that has it, both (J,)."""
+    """Return the smallest priced cost of each checkpoint and the node that has it, both (J,)."""
     minima = np.empty(problem.n_checkpoints)
     nodes = np.empty(problem.n_checkpoints, dtype=np.int64)
     step = max(1, _CHUNK // problem.n_nodes)
@@ -75,7 +75,10 @@ def reduced_minima(
 
 
 def lagrangian_bound(problem: CheckpointAllocation, prices: FloatArray, fits: BoolArray | None = None) -> float:
-    """L(prices), (N,); infinite when a checkpoint fits nowhere. A price below 0 is one on the minimum of its node."""
+    """Return L(prices) for prices (N,); infinite when a checkpoint fits nowhere.
+
+    A price below 0 is one on the minimum of its node.
+    """
     minima, at = reduced_minima(problem, prices, fits)
     if not np.isfinite(minima).all():
         return math.inf
@@ -92,7 +95,7 @@ def lagrangian_bound(problem: CheckpointAllocation, prices: FloatArray, fits: Bo
 
 
 def move_bound(problem: CheckpointAllocation, prices: FloatArray) -> float:
-    """The bound of prices (N,) with at most `max_moves` moves; infinite when a checkpoint fits nowhere."""
+    """Return the bound of prices (N,) with at most `max_moves` moves; infinite when a checkpoint fits nowhere."""
     assert problem.current is not None and problem.max_moves is not None
     minima, at = reduced_minima(problem, prices)
     if not np.isfinite(minima).all():
@@ -113,21 +116,21 @@ def move_bound(problem: CheckpointAllocation, prices: FloatArray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """How many checkpoints each node takes, (N,): at least, at most."""
+    """The least and the most checkpoints that each node takes, (N,)."""
 
     least: IntArray
     most: IntArray
 
 
 def is_count_problem(problem: CheckpointAllocation) -> bool:
-    """True when capacities only count checkpoints and nothing else couples them."""
+    """Return True when capacities only count checkpoints and nothing else couples them."""
     if problem.neighbours or problem.max_moves is not None:
         return False
     return bool((problem.load == problem.load[:1]).all())
 
 
 def counts(problem: CheckpointAllocation) -> Counts:
-    """The capacities as numbers of checkpoints; `least` exceeds J where a node cannot reach its minimum."""
+    """Return the capacities as numbers of checkpoints; `least` exceeds J where a node cannot reach its minimum."""
     weight = problem.weights[0]
     j = problem.n_checkpoints
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -138,7 +141,7 @@ def counts(problem: CheckpointAllocation) -> Counts:
 
 
 def potential_bound(problem: CheckpointAllocation, limit: Counts, potentials: FloatArray) -> tuple[float, float]:
-    """The lower bound that node potentials (N,) of any sign prove, and how far rounding may have moved it."""
+    """Return the lower bound that node potentials (N,) of any sign prove, and how far rounding may have moved it."""
     minima = potential_minima(problem, potentials)
     paid = np.maximum(potentials, 0) * limit.most - np.maximum(-potentials, 0) * limit.least
     value = math.fsum(minima.tolist()) - math.fsum(paid.tolist())
@@ -149,7 +152,7 @@ def potential_bound(problem: CheckpointAllocation, limit: Counts, potentials: Fl
 
 
 def potential_minima(problem: CheckpointAllocation, potentials: FloatArray) -> FloatArray:
-    """min_n (c[j,n] + p[n]) over the allowed nodes, (J,), in float64."""
+    """Return min_n (c[j,n] + p[n]) over the allowed nodes, (J,), in float64."""
     minima = np.empty(problem.n_checkpoints)
     step = max(1, _CHUNK // problem.n_nodes)
     for first in range(0, problem.n_checkpoints, step):
@@ -159,7 +162,7 @@ def potential_minima(problem: CheckpointAllocation, potentials: FloatArray) -> F
 
 
 def cliques(problem: CheckpointAllocation) -> list[IntArray]:
-    """The connected components of the anti-affinity pairs, each as its sorted checkpoints."""
+    """Return the connected components of the anti-affinity pairs, each as its sorted checkpoints."""
     if not problem.neighbours:
         return []
     parts = nx.connected_components(nx.from_edgelist(problem.anti_affinity.tolist()))
@@ -167,5 +170,5 @@ def cliques(problem: CheckpointAllocation) -> list[IntArray]:
 
 
 def is_clique(problem: CheckpointAllocation, members: IntArray) -> bool:
-    """True when every two members of a component are an anti-affinity pair."""
+    """Return True when every two members of a component are an anti-affinity pair."""
     return all(len(problem.neighbours[j]) == len(members) - 1 for j in members.tolist())

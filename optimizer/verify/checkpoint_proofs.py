@@ -81,7 +81,7 @@ def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, toleranc
 
 
 def _is_rounding(problem: CheckpointAllocation, proven: float, bound: float, minima: FloatArray) -> bool:
-    """Whether a bound is above what is proven by a hair that no assignment can be in."""
+    """Return whether a bound is above what is proven by a hair that no assignment can be in."""
     hair = _ROUNDING * math.fsum(np.abs(minima).tolist())
     return bound - proven <= hair and closed_by_granularity(problem, proven, bound)
 
@@ -104,21 +104,21 @@ def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatAr
 
 
 def _computable(problem: CheckpointAllocation, prices: FloatArray) -> bool:
-    """Whether loads and capacities at these prices stay below what float64 holds: else a cost seems infinite."""
+    """Return whether loads and capacities at these prices stay below what float64 holds: else a cost seems infinite."""
     amounts = [problem.load] if problem.capacity is None else [problem.load, problem.upper]
     dearest = float(np.abs(prices).max())
     return all(dearest * float(amount.max()) <= _LARGEST_PRICED for amount in amounts)
 
 
 def _counted(problem: CheckpointAllocation, prices: FloatArray) -> Iterator[Proof]:
-    """The bound of prices for numbers of checkpoints, where all weigh the same on a node."""
+    """Yield the bound of prices for numbers of checkpoints, where all weigh the same on a node."""
     if is_count_problem(problem):
         value, rounding = potential_bound(problem, counts(problem), prices * problem.weights[0])
         yield Proof(value - rounding, "the dual prices of the plan")
 
 
 def _different_nodes(problem: CheckpointAllocation, minima: FloatArray) -> float:
-    """The cheapest nodes, but of copies with pairwise anti-affinity as many different ones as there are copies."""
+    """Return the cost of the cheapest nodes; for copies with pairwise anti-affinity, of that many different ones."""
     terms = minima.copy()
     for members in cliques(problem):
         if is_clique(problem, members) and len(members) <= problem.n_nodes:
@@ -130,7 +130,7 @@ def _different_nodes(problem: CheckpointAllocation, minima: FloatArray) -> float
 
 
 def why_no_assignment(problem: CheckpointAllocation) -> str:
-    """Why nothing keeps the constraints, where sums, or trying all, prove it; else ""."""
+    """Return why nothing keeps the constraints, where sums, or trying all, prove it; else ""."""
     reason = why_infeasible(problem)
     if reason is not None or problem.cost.size > _TRIED_PAIRS:
         return "" if reason is None else reason.text

@@ -41,7 +41,7 @@ def verify_checkpoints(
     gap: float | None = None,
     node_loads: FloatArray | None = None,
 ) -> Verdict:
-    """The verdict on a plan: assignment against every constraint, status and bound against the objective.
+    """Return the verdict on a plan: assignment against every constraint, status and bound against the objective.
 
     `gap` and `node_loads` (N,) are what a file claims beside objective and bound; None claims nothing.
     """

@@ -40,7 +40,7 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """True when nothing is violated."""
+        """Return True when nothing is violated."""
         return not self.violations
 
     @property

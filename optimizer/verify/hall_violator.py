@@ -40,7 +40,7 @@ class HallViolator:
 
     @property
     def size(self) -> tuple[int, int]:
-        """How many nodes and checkpoints it names: what is smaller says more."""
+        """Return how many nodes and checkpoints it names: what is smaller says more."""
         return len(self.nodes), len(self.checkpoints)
 
 
@@ -53,7 +53,7 @@ class _Rows:
 
 
 def hall_violator(problem: CheckpointAllocation, *, most_arcs: int | None = None) -> HallViolator | None:
-    """The smallest set found that breaks a condition, by nodes and then checkpoints; None without any.
+    """Return the smallest set found that breaks a condition, by nodes and then checkpoints; None without any.
 
     Loads must be the same on all nodes; anti-affinity pairs and moves are not looked at, so None guarantees nothing
     then. With `most_arcs` only networks of so many arcs are looked at.
@@ -80,7 +80,7 @@ def _rows(problem: CheckpointAllocation, fits: BoolArray) -> _Rows:
 
 
 def _smallest_nodes(rows: _Rows, limit: FloatArray, *, least: bool) -> BoolArray | None:
-    """The nodes (N,) of the smallest set found: one or two nodes, else what a cut leaves; None without any."""
+    """Return the nodes (N,) of the smallest set found: one or two nodes, else what a cut leaves; None without any."""
     n = len(limit)
     for size in (1, 2) if n <= _PAIRED_NODES else (1,):
         best = _of_size(rows, limit, size, least=least)
@@ -95,7 +95,7 @@ def _smallest_nodes(rows: _Rows, limit: FloatArray, *, least: bool) -> BoolArray
 
 
 def _of_size(rows: _Rows, limit: FloatArray, size: int, *, least: bool) -> BoolArray | None:
-    """The first set of one or two nodes that breaks the condition."""
+    """Return the first set of one or two nodes that breaks the condition."""
     n = len(limit)
     count = rows.where.sum(axis=1)
     if size == 1 or n == 1:
@@ -113,7 +113,7 @@ def _of_size(rows: _Rows, limit: FloatArray, size: int, *, least: bool) -> BoolA
 
 
 def _of_nodes(rows: _Rows, nodes: BoolArray, *, least: bool) -> BoolArray:
-    """The groups that count for a set of nodes, (G,)."""
+    """Return the groups that count for a set of nodes, (G,)."""
     touched: BoolArray = np.asarray(rows.where[:, nodes].any(axis=1))
     return touched if least else touched & ~rows.where[:, ~nodes].any(axis=1)
 
@@ -125,7 +125,7 @@ def _broken(rows: _Rows, limit: FloatArray, nodes: BoolArray, *, least: bool) ->
 
 
 def _without(rows: _Rows, limit: FloatArray, cut: BoolArray, order: IntArray, *, least: bool) -> BoolArray:
-    """The set without nodes that are not needed, taken out in this order."""
+    """Return the set without nodes that are not needed, taken out in this order."""
     nodes = cut.copy()
     for n in order[cut[order]].tolist():
         nodes[n] = False
@@ -135,7 +135,7 @@ def _without(rows: _Rows, limit: FloatArray, cut: BoolArray, order: IntArray, *,
 
 
 def _cut(rows: _Rows, limit: FloatArray, *, least: bool) -> BoolArray | None:
-    """The nodes of a minimum cut between loads and limits; None where all can flow."""
+    """Return the nodes of a minimum cut between loads and limits; None where all can flow."""
     total = math.fsum(rows.load.tolist())
     finite = np.minimum(limit, 2 * total)
     scale = _BITS - math.frexp(max(total, math.fsum(finite.tolist()), 1e-300))[1]
@@ -156,7 +156,7 @@ def _cut(rows: _Rows, limit: FloatArray, *, least: bool) -> BoolArray | None:
 
 
 def _few_checkpoints(problem: CheckpointAllocation, fits: BoolArray, nodes: BoolArray, *, least: bool) -> HallViolator:
-    """The set with its checkpoints: of more load than room only the heaviest that are needed."""
+    """Return the set with its checkpoints: of more load than room only the heaviest that are needed."""
     if least:
         able = np.flatnonzero(fits[:, nodes].any(axis=1))
         load, asked = math.fsum(problem.load[able].tolist()), math.fsum(problem.lower[nodes].tolist())

@@ -27,14 +27,14 @@ Part = tuple[str, int]
 
 @dataclass(frozen=True)
 class Reason:
-    """Why there is no allocation: in words, and the parts that cannot hold together, where more than one may be."""
+    """A reason why there is no allocation: in words, and the parts that cannot hold together, if several may be."""
 
     text: str
     parts: tuple[Part, ...] = ()
 
 
 def why_infeasible(problem: CheckpointAllocation) -> Reason | None:
-    """The reason; None when none of the cheap ones applies (it may still be infeasible)."""
+    """Return the reason; None when none of the cheap ones applies (it may still be infeasible)."""
     fits = fitting(problem)
     for reason in (_nowhere, _too_few_nodes, _too_much, _too_little, _too_many_moves, _narrow):
         found = reason(problem, fits)
@@ -86,7 +86,7 @@ def _too_little(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None
 
 
 def _too_few_nodes(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
-    """Copies with pairwise anti-affinity that find fewer nodes than they are: the fewest of them (Hall 1935)."""
+    """Return the fewest copies with pairwise anti-affinity that find fewer nodes than they are (Hall 1935)."""
     for members in cliques(problem):
         few = violating_rows(fits[members]) if is_clique(problem, members) else []
         if few:
@@ -108,7 +108,7 @@ def _too_many_moves(problem: CheckpointAllocation, fits: BoolArray) -> Reason | 
 
 
 def _narrow(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
-    """What a few nodes cannot hold, where that is quick to see: few checkpoints with nodes of their own."""
+    """Return what a few nodes cannot hold, where that is quick to see: few checkpoints with nodes of their own."""
     if problem.capacity is None or problem.cost.size > _QUICK_PAIRS:
         return None
     found = hall_violator(problem, most_arcs=_QUICK_ARCS)
@@ -116,7 +116,7 @@ def _narrow(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
 
 
 def hall_reason(problem: CheckpointAllocation) -> Reason | None:
-    """What a set of nodes cannot hold or reach, in load or in numbers of checkpoints."""
+    """Return a set of nodes that cannot hold or reach its load, or its number of checkpoints."""
     found = hall_violator(problem)
     if found is not None:
         return Reason(_of_loads(problem, found), parts_of(found))

@@ -25,7 +25,7 @@ LARGEST_SUM = 2.0**52  # of the absolute multipliers: with the costs still below
 
 
 def column_generation_bound(problem: CheckpointAllocation, multipliers: FloatArray) -> float:
-    """The lower bound of every feasible allocation that multipliers (J,) prove; -inf when they are too large."""
+    """Return the lower bound of every feasible allocation that multipliers (J,) prove; -inf when they are too large."""
     numbers = whole_numbers(problem)
     u = np.rint(multipliers * numbers.scale)
     if not np.isfinite(u).all() or float(np.abs(u).sum()) > LARGEST_SUM:
@@ -35,7 +35,7 @@ def column_generation_bound(problem: CheckpointAllocation, multipliers: FloatArr
 
 
 def _heaviest(numbers: WholeNumbers, u: FloatArray, node: int) -> float:
-    """K of one node, in whole numbers."""
+    """Return K of one node, in whole numbers."""
     room = int(numbers.room[node])
     value, load = u - numbers.cost[node], numbers.load[node]
     can = np.flatnonzero((value > 0) & (load <= room))
@@ -46,7 +46,7 @@ def _heaviest(numbers: WholeNumbers, u: FloatArray, node: int) -> float:
 
 
 def multiplier_bound(problem: CheckpointAllocation, multipliers: FloatArray | None) -> float | None:
-    """The bound of multipliers (J,), one knapsack problem per node; None for any that cannot be used."""
+    """Return the bound of multipliers (J,), one knapsack problem per node; None for any that cannot be used."""
     if multipliers is None or multipliers.shape != (problem.n_checkpoints,) or problem.cost.size > LARGEST_CHECKED:
         return None
     return float(column_generation_bound(problem, multipliers))

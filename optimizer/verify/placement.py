@@ -22,7 +22,7 @@ from optimizer.verify.placement_enumeration import placement_within
 
 
 def verify_placement(problem: Placement, plan: PlacementPlan, *, gap: float | None = None) -> Verdict:
-    """The verdict on a plan; `gap` is what a file claims beside objective and bound.
+    """Return the verdict on a plan; `gap` is what a file claims beside objective and bound.
 
     That nothing is better, or that there is no placement, is proven by counting, and for small problems by trying all.
     It is refuted by first fit, by best fit, or by what is found when all is tried.
@@ -50,7 +50,7 @@ def verify_placement(problem: Placement, plan: PlacementPlan, *, gap: float | No
 
 
 def broken_rules(problem: Placement, host: IntArray, plan: PlacementPlan | None = None) -> Iterator[Violation]:
-    """Every rule that hosts (n,) break."""
+    """Yield every rule that hosts (n,) break."""
     if host.shape != (problem.n_instances,):
         yield Violation("shape", f"must have a host for each of {problem.n_instances} instances, has {host.shape}")
         return
@@ -134,7 +134,7 @@ def _false_counts(problem: Placement, plan: PlacementPlan, host: IntArray) -> It
 
 @dataclass
 class _CheckedClaims:
-    """What of the claims is proven, what is not, what is refuted, and by which placement; and what is only said."""
+    """Claims that are proven, left open, refuted (and by which placement), and those that are only assumed."""
 
     proven: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
@@ -262,7 +262,7 @@ def _with_infeasible_set(
 
 
 def only(problem: Placement, instances: IntArray) -> Placement:
-    """The problem with only some instances (k,) in the same whole units; where some of them are free, with all fixed.
+    """Return the problem of some instances (k,) in the same whole units; if any is free, with all fixed ones.
 
     What is fixed takes room that the free ones lack; fixed ones must be infeasible with each other.
     """
@@ -278,7 +278,7 @@ def only(problem: Placement, instances: IntArray) -> Placement:
 
 
 def _fewer_hosts(problem: Placement, plan: PlacementPlan, examples: list[IntArray]) -> tuple[int, IntArray | None]:
-    """The fewest hosts of an example that has no more colours than the plan, where its bound of hosts says more."""
+    """Return the fewest hosts of an example with no more colours than the plan, if its bound of hosts is higher."""
     if problem.goal != "colours" or plan.hosts_bound is None or plan.host is None:
         return 0, None
     most = problem.most_colours(plan.host)
@@ -288,7 +288,7 @@ def _fewer_hosts(problem: Placement, plan: PlacementPlan, examples: list[IntArra
 
 
 def counted_bound(problem: Placement) -> float:
-    """The bound of the goal that counting proves."""
+    """Return the bound of the goal that counting proves."""
     if problem.goal == "value":
         return _value_bound(problem)
     bound: Bound = colour_bound(problem) if problem.goal == "colours" else host_bound(problem, problem.max_colours)
@@ -296,7 +296,7 @@ def counted_bound(problem: Placement) -> float:
 
 
 def _value_bound(problem: Placement) -> float:
-    """All hosts as one knapsack that takes parts of instances, rounded up; the least of the resources."""
+    """Return all hosts as one knapsack that takes parts of instances, rounded up; the least of the resources."""
     possible = Possible(problem)
     fits = [i for i in range(problem.n_instances) if possible.hosts(i).any()]
     bounds = [sum((Fraction(float(problem.values[i])) for i in fits), Fraction(0))]
@@ -313,7 +313,7 @@ def _value_bound(problem: Placement) -> float:
 
 
 def _examples(problem: Placement, plan: PlacementPlan) -> Iterator[IntArray]:
-    """Placements that keep every rule, made without a search: with fewer colours than the bound, or few hosts."""
+    """Yield placements that keep every rule, made without a search: with fewer colours than the bound, or few hosts."""
     made = [first_fit(problem), best_fit(problem)]
     if problem.goal == "colours" and plan.bound is not None:
         fewer = min(math.ceil(plan.bound) - 1, problem.n_instances)

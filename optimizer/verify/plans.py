@@ -41,7 +41,7 @@ Problem = OperatorSelection | QuerySelection | MigrationSteps | Placement | Chec
 
 
 def verify_plan(problem: Problem, plan: Solution, *, gap: float | None = None) -> Verdict:
-    """The verdict on a plan of the problem's kind; `gap` is what a file claims beside objective and bound."""
+    """Return the verdict on a plan of the problem's kind; `gap` is what a file claims beside objective and bound."""
     if isinstance(problem, OperatorSelection):
         assert isinstance(plan, SelectionPlan)
         return verdict_of(plan, gap, recomputed_selection(problem, plan))
@@ -81,7 +81,7 @@ def _steps(problem: MigrationSteps, plan: StepsPlan) -> Recomputed:
 
 
 def _moves_of_hosts(problem: MigrationSteps) -> list[IntArray]:
-    """The moves of each host that has any."""
+    """Return the moves of each host that has any."""
     order = np.argsort(problem.ends.ravel(), kind="stable")
     _, first = np.unique(problem.ends.ravel()[order], return_index=True)
     return np.split(order // 2, first[1:]) if len(order) else []
@@ -163,7 +163,7 @@ def _evidence_of_interval(problem: CheckpointInterval, least_s: float, most_s: f
 
 
 def _beside(problem: CheckpointInterval, plan: IntervalPlan) -> list[Violation]:
-    """What a plan says of its interval that is not so."""
+    """Return the figures of its interval that a plan states wrongly."""
     interval = plan.interval_s
     if interval is None or not interval > 0:
         return []
@@ -177,14 +177,14 @@ def _beside(problem: CheckpointInterval, plan: IntervalPlan) -> list[Violation]:
 
 
 def _said(name: str, said: float | None, value: float, size: float = 0.0) -> list[Violation]:
-    """A violation where a number is not the one that comes out; `size` is what it was computed from."""
+    """Return a violation where a number is not the one that comes out; `size` is what it was computed from."""
     if said is None or said == value or abs(said - value) <= min(slack(max(abs(value), size)), LARGEST):
         return []
     return [Violation(name.removesuffix("_s"), f"says {name} {said!r}, recomputed {value!r}")]
 
 
 def slowdown_bound(problem: CheckpointInterval, least_s: float, most_s: float) -> float:
-    """What no useful time between two limits is below: the best of some tangents of the exponential.
+    """Return a lower bound of the slowdown between two limits of useful time: the best of some tangents.
 
     e^x >= e^y (1 + x - y), so slowdown(tau) >= e^(R/M) (e^y + B(y) / tau), B(y) = M (e^y (1 - y + delta / M) - 1): the
     right side is least at the upper limit where B > 0, else at the lower.
@@ -209,7 +209,7 @@ def slowdown_bound(problem: CheckpointInterval, least_s: float, most_s: float) -
 
 
 def reason_of_bound(problem: MigrationSteps, bound: float, nodes: tuple[int, ...] | None = None) -> str:
-    """What proves the bound, in words; `nodes`: the busiest ends, where they are known already."""
+    """Return in words what proves the bound; `nodes`: the busiest ends, where they are known already."""
     durations = problem.durations_s
     if nodes is None:
         _, nodes = busiest(problem.ends, np.ones(problem.n_moves) if durations is None else durations)

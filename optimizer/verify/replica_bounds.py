@@ -1,4 +1,4 @@
-"""What no plan of replicas within a budget can be better than: a lower bound of broken queries.
+"""Lower bounds of broken queries under any plan of replicas.
 
 A query's operators without a replica are on the hosts U of their primaries, and it is broken when one of these is down.
 With t[h] = -log(1 - p[h]), T the sum over all its hosts, r a bound for when all operators have replicas:
@@ -47,11 +47,11 @@ class QueryBound:
 
     @property
     def bare(self) -> float:
-        """The bound without any replica."""
+        """Return the bound without any replica."""
         return self.base + math.fsum(self.worths)
 
     def at(self, open_covers: BoolArray) -> float:
-        """The bound where these covers are not whole."""
+        """Return the bound where these covers are not whole."""
         return self.base + math.fsum(np.array(self.worths)[open_covers].tolist())
 
 
@@ -76,21 +76,21 @@ class Bounds:
 
     @property
     def bare(self) -> float:
-        """The bound of the mean without any replica."""
+        """Return the bound of the mean without any replica."""
         return math.fsum(
             share * one.bare for share, one in zip(self.problem.shares.tolist(), self.queries, strict=True)
         )
 
     @property
     def base(self) -> float:
-        """The bound of the mean where every cover is whole."""
+        """Return the bound of the mean where every cover is whole."""
         return math.fsum(
             share * one.base for share, one in zip(self.problem.shares.tolist(), self.queries, strict=True)
         )
 
 
 def bounds_of(problem: ReplicaProblem) -> Bounds:
-    """The bounds of every query of the problem, in the first setting."""
+    """Return the bounds of every query of the problem, in the first setting."""
     return Bounds(problem, tuple(_query(problem, needed) for needed in problem.operators))
 
 
@@ -111,12 +111,12 @@ def _query(problem: ReplicaProblem, needed: tuple[int, ...]) -> QueryBound:
 
 
 def _together(down: FloatArray, levels: int) -> float:
-    """The least chance that all replicas of an operator are down: they are on different hosts."""
+    """Return the least chance that all replicas of an operator are down: they are on different hosts."""
     return float(np.prod(np.sort(down)[:levels]))
 
 
 def _line(times: list[float], chances: list[float], together: float, *, distinct_hosts: bool) -> tuple[float, float]:
-    """(base, slope over t) of a line below the chance that the query is broken."""
+    """Return (base, slope over t) of a line below the chance that the query is broken."""
     total = math.fsum(times)
     if total == 0.0:
         return 0.0, 0.0
@@ -132,7 +132,7 @@ def _line(times: list[float], chances: list[float], together: float, *, distinct
 
 
 def _unplaced(problem: ReplicaProblem, down: FloatArray, needed: tuple[int, ...]) -> QueryBound:
-    """Of a query with operators whose primaries may go anywhere: broken by one host, or not by less than several."""
+    """Return the bound of a query whose primaries may go anywhere: broken by one host, or only by several."""
     least = float(down.min())
     base = _together(down, problem.max_level + 1)
     load, room = float(problem.load[list(needed)].sum()), float(problem.host_cpu.max()) * (1 + 1e-9)
@@ -154,7 +154,7 @@ def most_cost(problem: ReplicaProblem) -> float:
 
 
 def most_levels(problem: ReplicaProblem) -> IntArray:
-    """How many replicas an operator can have at most: hosts that take them and have room for it, (n,)."""
+    """Return how many replicas an operator can have at most: hosts that take them and have room for it, (n,)."""
     assert problem.replica_hosts is not None
     open_hosts = np.flatnonzero(problem.replica_hosts)
     room = problem.host_cpu[open_hosts] + problem.slack >= problem.load[:, None]

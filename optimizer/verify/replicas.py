@@ -32,7 +32,7 @@ _CERTIFIED = 1e-9  # relative: what multipliers of a solver in floating point ma
 
 
 def verify_replicas(problem: ReplicaProblem, plan: ReplicaPlan, *, gap: float | None = None) -> Verdict:
-    """The verdict on a plan; `gap` is what a file claims beside objective and bound."""
+    """Return the verdict on a plan; `gap` is what a file claims beside objective and bound."""
     if plan.instances is None:
         return _without_an_answer(problem, plan)
     found = [Violation("instances", text) for text in problem.violations(plan.instances)[:MOST_LISTED]]
@@ -209,7 +209,7 @@ def _false_claims(
 
 
 def _objective(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> tuple[float, bool]:
-    """The objective of the first setting, and whether every query could be recomputed."""
+    """Return the objective of the first setting, and whether every query could be recomputed."""
     chances = problem.down[0].tolist()
     broken = []
     for needed in problem.operators:
@@ -223,7 +223,10 @@ def _objective(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> t
 
 
 def _broken(clauses: frozenset[frozenset[int]], chances: list[float]) -> float | None:
-    """P(all hosts of some clause are down), by conditioning on one host after another; None if that takes too long."""
+    """Return P(all hosts of some clause are down) by conditioning on one host after another.
+
+    None if that takes too long.
+    """
     states = 0
 
     @cache

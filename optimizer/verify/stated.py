@@ -1,4 +1,4 @@
-"""What a plan file states beside its answer, recomputed: figures, reasons, words that follow from the problem.
+"""Recompute what a plan file states beside its answer: figures, reasons, words that follow from the problem.
 
 Each figure is stated under its key, and expected as a value that is computed when it is stated. A key that is null or
 left out states nothing; one that is none of these is not looked at (the time that a plan took, notes).
@@ -34,7 +34,7 @@ Figures = Mapping[str, Callable[[], Any]]
 
 
 def with_stated(verdict: Verdict, stated: Mapping[str, Any], figures: Figures) -> Verdict:
-    """The verdict, with every figure of a plan's document (`stated`) that is not the one expected.
+    """Return the verdict, with every figure of a plan's document (`stated`) that is not the one expected.
 
     Of an answer that breaks a rule no figures are computed: nothing may follow from it.
     """
@@ -50,7 +50,7 @@ def with_stated(verdict: Verdict, stated: Mapping[str, Any], figures: Figures) -
 
 
 def _unlike(path: str, said: Any, value: Any) -> Iterator[str]:
-    """Where what is said is not the value, in words; floats agree up to rounding."""
+    """Yield in words where a stated figure is not the recomputed value; floats agree up to rounding."""
     if value is None or isinstance(value, (bool, str)) or isinstance(said, (bool, str)) or said is None:
         alike = type(said) is type(value) and said == value
     elif isinstance(value, (list, tuple)):
@@ -83,12 +83,12 @@ def _short(value: Any) -> str:
 
 
 def _none(*names: str) -> dict[str, Callable[[], Any]]:
-    """Figures that there are none of."""
+    """Return figures that must be left out."""
     return dict.fromkeys(names, lambda: None)
 
 
 def figures_of_checkpoints(problem: CheckpointAllocation, plan: CheckpointPlan) -> Figures:
-    """The figures of a plan of checkpoints."""
+    """Return the figures of a plan of checkpoints."""
     if plan.assignment is None:
         there_are_none = ("objective", "gap", "node_loads", *(("bound",) if plan.status is Status.INFEASIBLE else ()))
         return {"violations": list, "reasons": list} | _none(*there_are_none)
@@ -96,7 +96,7 @@ def figures_of_checkpoints(problem: CheckpointAllocation, plan: CheckpointPlan) 
 
 
 def figures_of(problem: Any, plan: Solution) -> Figures:
-    """The figures of a plan of a kind that has a problem file of its own (`optimizer.verify.plans.Problem`)."""
+    """Return the figures of a plan of a kind that has a problem file of its own (`optimizer.verify.plans.Problem`)."""
     figures: dict[str, Callable[[], Any]] = {}
     if plan.status is Status.INFEASIBLE:
         figures |= _none("objective", "bound", "gap")
@@ -121,7 +121,7 @@ def _rows(explain: Callable[[Any, Any], list[Any]], problem: Any, plan: Solution
 
 
 def _of_interval(problem: CheckpointInterval, plan: IntervalPlan) -> dict[str, Callable[[], Any]]:
-    """The useful time by the formulas of Young and Daly; and what an interval has no figure of."""
+    """Return the useful time by the formulas of Young and Daly; and what an interval has no figure of."""
     delta, mean = problem.checkpoint_s, problem.mtbf_s
     figures: dict[str, Callable[[], Any]] = {
         "young_s": lambda: young(delta, mean),

@@ -6,13 +6,13 @@ The bound holds at any prices. Here they come from the linear relaxation at smal
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from models.checked_arrays import FloatArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.common.quiet import quiet_stdout
+from optimizer.common.solvers import linear_program
 from optimizer.verify.checkpoint_bounds import fitting, reduced_minima
 
 LP_PAIRS = 30_000  # up to this J * N the prices are the duals of the linear relaxation
@@ -31,9 +31,6 @@ def dual_prices(problem: CheckpointAllocation) -> FloatArray:
 
 
 def _relaxation_prices(problem: CheckpointAllocation) -> FloatArray | None:
-    from scipy import sparse  # noqa: PLC0415
-    from scipy.optimize import linprog  # noqa: PLC0415
-
     j, n = np.nonzero(fitting(problem))
     cost = problem.cost[j, n].astype(np.float64)  # of float32 a unit of 1e-300 would be 0
     shifted = cost - cost.min()
@@ -43,19 +40,15 @@ def _relaxation_prices(problem: CheckpointAllocation) -> FloatArray | None:
     share = np.where(problem.weights[j, n] > 0, problem.weights[j, n] / cap[n], 0.0)
     load = sparse.csr_array((share, (n, columns)), shape=(problem.n_nodes, len(j)))
     once = sparse.csr_array((np.ones(len(j)), (j, columns)), shape=(problem.n_checkpoints, len(j)))
-    with quiet_stdout():
-        answer: Any = linprog(  # type: ignore[call-overload]
-            shifted / unit,
-            A_ub=load,
-            b_ub=np.ones(problem.n_nodes),
-            A_eq=once,
-            b_eq=np.ones(problem.n_checkpoints),
-            bounds=(0, None),
-            method="highs-ds",
-        )
-    if answer.status != 0:
+    answer = linear_program(
+        shifted / unit,
+        at_most=(load, np.ones(problem.n_nodes)),
+        equal=(once, np.ones(problem.n_checkpoints)),
+        method="highs-ds",
+    )
+    if not answer.is_optimal:
         return None
-    prices = np.maximum(-np.asarray(answer.ineqlin.marginals), 0.0) * unit / cap
+    prices = np.maximum(-answer.dual_at_most, 0.0) * unit / cap
     return np.where(np.isfinite(prices), prices, 0.0)
 
 

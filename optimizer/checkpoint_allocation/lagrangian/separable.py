@@ -11,6 +11,7 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.common.solvers import linear_assignment
 from optimizer.verify.checkpoint_bounds import cliques, is_clique, reduced_minima
 
 
@@ -27,7 +28,7 @@ def separable(problem: CheckpointAllocation) -> IntArray | None:
     """The optimal assignment (J,) of a separable problem; None when there is none. Ties: the lowest node."""
     assignment = cheapest(problem)
     for members in cliques(problem):
-        nodes = _linear_assignment(allowed_cost(problem, members))
+        nodes = linear_assignment(allowed_cost(problem, members))
         if nodes is None:
             return None
         assignment[members] = nodes
@@ -59,17 +60,6 @@ def cheapest(problem: CheckpointAllocation) -> IntArray:
 def allowed_cost(problem: CheckpointAllocation, members: IntArray) -> FloatArray:
     """The cost rows of some checkpoints with infinity at forbidden nodes."""
     return np.where(problem.allowed[members], problem.cost[members], np.inf)
-
-
-def _linear_assignment(cost: FloatArray) -> IntArray | None:
-    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (heavy; only needed for copies)
-
-    if cost.shape[0] > cost.shape[1]:
-        return None
-    try:
-        return np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
-    except ValueError:  # "cost matrix is infeasible"
-        return None
 
 
 def _with_few_moves(problem: CheckpointAllocation, best: IntArray) -> IntArray | None:
