@@ -1,7 +1,15 @@
-"""Placing every instance: fewest colours on a host first, then fewest hosts in use; or fewest hosts alone.
+"""Placements of every instance: fewest colours on a host and then fewest hosts in use, or fewest hosts alone.
 
-Counting gives a least number of colours, a search upward from it the first number that is reached. With that number,
-hosts are closed and what they had is placed elsewhere. Small problems are decided by an exact model.
+x[i,h] = 1 when host h has instance i, y[h,k] = 1 when h has colour k, u[h] = 1 when h is in use:
+
+    minimise   max_h sum_k y[h,k], then sum_h u[h]    (goal "colours");    sum_h u[h]    (goal "hosts")
+    subject to sum_h x[i,h] = 1                       for each instance i
+               sum_i load[i,r] x[i,h] <= room[h,r] u[h]   for each host h and resource r
+               x[i,h] <= y[h, colour of i];  instances of an operator in different zones;  fixed and few moves
+
+Counting gives a least number of colours (`optimizer.verify.placement_bounds`), a search upward from it the first number
+that is reached. With that number, hosts are closed and their instances placed elsewhere. An exact model decides small
+problems (`small`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""More value by single exchanges: what is left out takes a place, or the place of something worth less."""
+"""Single exchanges for more value: an instance that is left out takes a place, or the place of one of less value."""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""Placing what is worth most, the rest is left out: multiple knapsack, with colours and anti-affinity.
+"""Placements of most value, where instances may be left out: a multiple knapsack with colours and anti-affinity.
 
-Greedy by value for its largest share, then single exchanges with what is left out, then parts are decided again by an
-exact model: some hosts, what they have, and some of what is left out. All hosts as one knapsack of each resource give
-an upper bound, proven in whole numbers; small problems are decided by the exact model alone.
+    maximise   sum v[i] x[i,h]   subject to   sum_h x[i,h] <= 1 for each instance i, and the rules of `all_placed`
+
+The first placement is greedy by value per largest share. Single exchanges with instances that are left out improve it.
+Then an exact model decides parts again: some hosts, their instances, and some of those left out. All hosts together as
+one knapsack of each resource give an upper bound, proven in whole numbers; the exact model alone decides small
+problems. Source: Martello and Toth, "Knapsack Problems" (1990), chapter 6.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""A placement from columns: as few of them as cover all sizes, by diving and by an exact model of limited size."""
+"""Placements from columns: as few of them as cover all sizes, by diving and by an exact model of limited size.
+
+    minimise nothing   subject to   sum_s a[t,s] z[s] >= n[t] for each size t,   sum_s z[s] <= most,   z whole
+
+The columns are those that the bound was made of (`columns`); the rules decide whether a placement is used.
+"""
 
 from __future__ import annotations
 

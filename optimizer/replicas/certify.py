@@ -1,4 +1,4 @@
-"""Bounds of problems of replicas from their programs (`program`), by HiGHS.
+"""Bounds of problems of replicas from their programs (`optimizer.verify.replica_program`), by HiGHS.
 
 Multipliers of the linear program prove what `Program.bound` computes of them, whatever solver they are from. With whole
 columns the program is stronger; of that only the dual bound of the solver counts, less an allowance, and its solution

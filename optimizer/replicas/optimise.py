@@ -5,8 +5,8 @@
     front             both, for budgets from nothing to all: each point with a lower bound of what is broken
 
 over which operators get replicas, how many and where, and where primaries go that have no host yet. Source: Adaptive
-selective replication (VLDB PhD workshop 2013), section 4. broken(plan) is exact; bounds are those of `bounds` and
-`worst`, so a plan is called optimal only where they meet.
+selective replication (VLDB PhD workshop 2013), section 4. broken(plan) is exact; bounds are those of
+`bounds` and of the program, so a plan is called optimal only where they meet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a running system keeps: replicas that run stay on their hosts, unless these or the budget have no room for them.
+"""Running replicas stay on their hosts, unless these or the budget have no room for them.
 
 A replica that leaves its host counts as a move, whether it starts on another host or is given up: both undo what runs.
 Where loads have grown or the budget has shrunk some have to leave. Of one host the heaviest, as few as will do, then

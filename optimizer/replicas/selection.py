@@ -1,4 +1,4 @@
-"""How many replicas each operator gets: the two simple procedures, the knapsack, and whole queries.
+"""Numbers of replicas of the operators: the two simple procedures, the knapsack, and whole queries.
 
     stepwise   by importance each operator once, then the levels of all are raised step by step (procedure 1)
     direct     by importance each operator at its highest level that fits, then the next (procedure 2)
@@ -29,12 +29,7 @@ def stepwise(
     problem: ReplicaProblem, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
     """Return levels (n,): every operator gets one replica before any gets a second."""
-    level, purse = np.zeros(problem.n_operators, dtype=np.int64), _Purse(problem)
-    for step in range(1, problem.max_level + 1):
-        for o in order.tolist():
-            if level[o] == step - 1 and step <= most[o] and purse.pays(o):
-                level[o] = step
-    return level
+    return _raised(problem, np.zeros(problem.n_operators, dtype=np.int64), order, most)
 
 
 def direct(
@@ -90,8 +85,13 @@ def queries(
     )
     assert found.operators is not None
     level = _few(problem, np.where(found.operators & (most > 0), 1, 0).astype(np.int64), order)
+    return _raised(problem, level, order, most, first=2)
+
+
+def _raised(problem: ReplicaProblem, level: IntArray, order: IntArray, most: IntArray, first: int = 1) -> IntArray:
+    """Return the levels (n,) after steps to level `first`, `first` + 1 ..., each by falling importance."""
     purse = _Purse(problem, level)
-    for step in range(2, problem.max_level + 1):
+    for step in range(first, problem.max_level + 1):
         for o in order.tolist():
             if level[o] == step - 1 and step <= most[o] and purse.pays(o):
                 level[o] = step
@@ -110,7 +110,7 @@ def _few(problem: ReplicaProblem, level: IntArray, order: IntArray) -> IntArray:
 
 
 class _Purse:
-    """What is left of the capacity for replicas, and of their number."""
+    """The rest of the capacity for replicas, and of their number."""
 
     def __init__(self, problem: ReplicaProblem, level: IntArray | None = None) -> None:
         self._load = problem.load.tolist()

@@ -1,4 +1,8 @@
-"""Sets of queries that fit: filled by value per marginal weight, and improved by taking some out and filling again."""
+"""Sets of queries that fit: filled by value per marginal weight, and improved by taking some out and filling again.
+
+The marginal weight of a query is that of its operators that no chosen query uses yet. Sums are exact, so the same
+queries are chosen whatever order their weights are added in.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
 from models.planning.selection import QuerySelection
-from optimizer.selection.scaling import exact_integers
+from optimizer.common.enumeration import exact_integers
 
 _LARGEST_RATE = 1e300
 _ROUGH = 1e-9  # of all weight: what rounding may make of a marginal weight
@@ -24,9 +28,9 @@ class Filling:
     """A set of queries within the capacity that changes; value and weight are exact, in units of their own."""
 
     def __init__(self, problem: QuerySelection, possible: BoolArray) -> None:
-        self._value, _ = exact_integers(problem.value)
+        (self._value,) = exact_integers(problem.value.tolist())
         self._real_value, self._real_weight = problem.value.tolist(), problem.weight.tolist()
-        self._weight, (self._room,) = exact_integers(problem.weight, problem.limit)
+        self._weight, (self._room,) = exact_integers(problem.weight.tolist(), [problem.limit])
         self._possible = [q for q in np.flatnonzero(possible).tolist() if self._value[q] > 0]
         self._operators = [problem.operators_of(q).tolist() for q in range(problem.n_queries)]
         self._queries: list[list[int]] = [[] for _ in range(problem.n_operators)]

@@ -1,4 +1,12 @@
-"""Operator selection: a 0-1 or multiple-choice knapsack problem, solved by its core."""
+"""Operator selection: a knapsack with 0-1 or multiple-choice levels, solved by its core.
+
+    maximise   sum v[o, l] x[o, l]   subject to   sum_l x[o, l] = 1 for each o,   sum w[o, l] x[o, l] <= W,   x binary
+
+A price of weight fixes most operators (`relaxation`). Exchanges improve a first selection (`exchange`). A dynamic
+program decides the core, the operators whose level the price leaves open (`core`). Where that does not end soon, a
+second price of being chosen splits the selections into those of few and of many operators. Source: Pisinger (1995,
+1997); Martello and Toth (1997).
+"""
 
 from __future__ import annotations
 

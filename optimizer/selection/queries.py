@@ -1,4 +1,12 @@
-"""Query selection: set-union knapsack, by minimum cuts, branching on operators, filling, and CP-SAT."""
+"""Query selection: a set-union knapsack, solved by minimum cuts, branching on operators, filling, and CP-SAT.
+
+    maximise   sum v[q] z[q]   subject to   z[q] <= y[o] for each q and o in O[q],   sum w[o] y[o] <= W,   z, y binary
+
+The best price of weight gives a bound and the shares that prove it (`lagrangian`, `closure`). Queries that fit are
+filled in (`filling`); branch and bound (`query_tree`) and large neighbourhoods (`neighbourhoods`) improve them; CP-SAT
+searches among the sets that the shares leave open (`query_program`). Source: Goldschmidt, Nehme and Yu (1994) for the
+problem, Picard (1976) for the cuts.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +41,7 @@ _PROGRAM_USES = 15_000  # pairs of undecided query and operator up to which CP-S
 
 @dataclass(frozen=True)
 class _Search:
-    """What all parts of one search share."""
+    """The state that all parts of one search share."""
 
     problem: QuerySelection
     possible: BoolArray

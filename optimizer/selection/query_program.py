@@ -1,4 +1,10 @@
-"""The exact search of what shares left open, by CP-SAT: queries and operators whose loss is too large are fixed."""
+"""The exact search of the sets of queries that shares leave open, by CP-SAT.
+
+    maximise   sum v[q] z[q]   subject to   z[q] implies y[o] for each o in O[q],   sum w[o] y[o] <= W
+
+over queries and operators that are not fixed. A query or an operator is fixed where the other choice loses more than
+the distance between the bound and the best known value.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +28,7 @@ _DETERMINISTIC_PER_S = 0.25  # units of CP-SAT's own clock per second of the tim
 
 @dataclass(frozen=True)
 class Fixed:
-    """What every better set has: queries in it or not, operators in it or not."""
+    """Parts of every better set: queries in it or not, operators in it or not."""
 
     query_in: BoolArray
     query_out: BoolArray

@@ -68,7 +68,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """What the prices say: the base, a selection that fits; the bound; and what leaving the base loses.
+    """The relaxation at given prices: the base, a selection that fits; the bound; and the loss of leaving the base.
 
     base (n,) level of each operator, of value and weight `value` and `weight`; bound: no selection
     (for mu: none that is better than the one k was made for) is worth more. A deviation from the base takes operator
@@ -89,7 +89,7 @@ class Relaxation:
 
 @dataclass(frozen=True)
 class _Choices:
-    """What operators choose alone at a price just too low, which does not fit, and at the next one, which does."""
+    """The choices of operators alone at a price just too low, which do not fit, and at the next, which do."""
 
     price: float
     low: IntArray

@@ -58,14 +58,6 @@ def scaled(value: FloatArray, weight: FloatArray, limit: float, bits: int = _BIT
     return Scaled(values, weights, capacity, safe, grain, value_bits, weight_bits, exact_weight and exact_value)
 
 
-def exact_integers(numbers: FloatArray, *others: float) -> tuple[list[int], list[int]]:
-    """Return the numbers, and the others, as whole multiples of one power of two: nothing is rounded."""
-    ratios = [number.as_integer_ratio() for number in (*numbers.tolist(), *others)]
-    common = max((below for _, below in ratios), default=1)
-    whole = [above * (common // below) for above, below in ratios]
-    return whole[: len(numbers)], whole[len(numbers) :]
-
-
 def _exponent(size: float) -> int:
     """Return the least e with size <= 2^e (0 for nothing)."""
     return math.frexp(size)[1] if size > 0 else 0

@@ -1,7 +1,7 @@
 """Checking an answer without any solver: objective recomputed, broken constraints listed.
 
 That no answer costs less than a bound, or that there is none, is checked where the plan or the problem prove it
-(`optimizer.verify.bounds.proof_of_bound`). Where they do not, that takes a solver: such a claim is refuted where a
+(`checkpoint_proofs.proof_of_bound`). Where they do not, that takes a solver: such a claim is refuted where a
 cheap assignment does, and else named among what was not checked.
 """
 

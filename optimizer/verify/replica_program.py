@@ -7,7 +7,7 @@
     s[h, o]   o and h, which one such query needs, have no replica and share a host
 
     minimise   sum share[q] P[q]
-    P[q] >= base + sum worth (1 - z)                                    primaries in place (`bounds`)
+    P[q] >= base + sum worth (1 - z)                                    primaries in place (`replica_bounds`)
     P[q] >= base + (p1 - base) e[q, 1] + sum over k > 1: g[k] e[q, k]   primaries to be placed, e[q, 1] = 1 - z[q]
     e[q, k] >= e[q, k + 1]
     (F - k) e[q, k + 1] >= sum over o of q: f(o) (1 - y[o]) - k         for k < F = sum over o of q: f(o)

@@ -102,7 +102,7 @@ def _unreached(problem: ReplicaProblem, plan: ReplicaPlan) -> tuple[list[str], l
 def _is_covered(problem: ReplicaProblem, budget: float, least: float) -> bool:
     """Return whether at least so large a share of queries is broken under every plan that takes no more than a budget.
 
-    No replicas that fit cover so many hosts of queries that less can be broken (`bounds`): all are tried.
+    No replicas that fit cover so many hosts of queries that less can be broken (`replica_bounds`): all are tried.
     """
     bounds = bounds_of(problem)
     if problem.n_operators <= _MOST_SUBSETS:
