@@ -72,6 +72,7 @@ class AllPlaced:
             return infeasible_plan(infeasible_set, self.budget)
         known = self.known
         known.colours = colour_bound(self.problem)
+        # Bounds first: everything below stops as soon as the bound is reached.
         by_colour = self._by_colour()
         if by_colour is not None:
             return by_colour
@@ -99,6 +100,7 @@ class AllPlaced:
             reason = f"{least.reason}; there are {problem.n_hosts}"
             if problem.max_colours == 1:
                 return infeasible_plan(Bound(least.value, reason, least.instances), self.budget)
+            # One colour on a host is refuted, so the least number of colours is two.
             known.colours = Bound(2, reason, least.instances)
         if host is None or not self._right(host, 1):
             return None
@@ -151,6 +153,8 @@ class AllPlaced:
         problem, known = self.problem, self.known
         assert known.colours is not None and known.host is not None
         low, high = known.colours.value, problem.most_colours(known.host)
+        # `missed` is the largest number that the search has failed at. A failed search proves nothing, so only the
+        # lower bound may end the second loop. A tiny problem skips the first one: the model decides it faster.
         missed = high - 1 if self.tiny else low - 1
         while high > max(low, missed + 1):
             first = missed < low
@@ -170,6 +174,7 @@ class AllPlaced:
             tries = (
                 self._try(high - 1, self.open, self.budget.share(2 * _TRY)) for _ in range(_AGAIN if high > low else 0)
             )
+            # A generator: the second try is only made if the first one fails.
             found = next((each for each in tries if each is not None), None)
             if found is None:
                 return
@@ -182,6 +187,7 @@ class AllPlaced:
         most = problem.most_colours(known.host) if self.by_colours else self.top
         limit = most if self.by_colours or problem.max_colours is not None else None
         known.hosts = host_bound(problem, limit)
+        # Best fit ignores what runs, so it could break a limit on moves.
         again = problem.current is None and not self.budget.struck
         packed = best_fit(problem, max_colours=most, deadline=self.budget.deadline) if again else None
         if packed is not None and (packed >= 0).all() and problem.hosts_used(packed) < problem.hosts_used(known.host):
@@ -198,6 +204,7 @@ class AllPlaced:
                 missed = count
             else:
                 known.host, high = found, problem.hosts_used(found)
+        # Columns count one resource and no other rule: where there are others, the search mostly does better.
         if high > low and not plain:
             self._by_columns(most)
         if self.small and problem.hosts_used(known.host) > known.hosts.value:
@@ -221,6 +228,7 @@ class AllPlaced:
         assert known.host is not None and known.hosts is not None
         before = known.host
         status = self._model("hosts", most)
+        # At its limit the model may return a feasible placement that is worse than the hint.
         if problem.hosts_used(known.host) > problem.hosts_used(before):
             known.host = before
         hosts = problem.hosts_used(known.host)
@@ -237,6 +245,7 @@ class AllPlaced:
         if host is None or not few_moves or host.max(initial=-1) >= problem.n_hosts:
             return
         kept = (problem.fixed_hosts < 0) | (host == problem.fixed_hosts)
+        # Columns know nothing of fixed instances, anti-affinity, colours or other resources: check all rules here.
         pairs = np.stack([problem.operators, problem.zones[host]], axis=1)
         if kept.all() and len(np.unique(pairs, axis=0)) == len(pairs) and self._right(host, most):
             known.host = host
@@ -268,7 +277,7 @@ class AllPlaced:
         return chosen
 
     def _infeasible_set(self) -> Bound:
-        """Return the plan that says why an exact model found nothing."""
+        """Return why an exact model found nothing, and instances that cannot be placed together."""
         problem = self.problem
         who = np.arange(problem.n_instances)
         if problem.n_instances <= _IIS_SIZE:

@@ -107,6 +107,7 @@ class Search:
             if total < least - 1e-9:
                 least, since = total, self.steps
             patient = self.steps - since <= _PATIENCE * (len(self.host) + 10)
+            # Work is counted in exchanges, so the same seed ends at the same step on any machine; the clock comes last.
             if not patient or self.work >= most_work or time.monotonic() > deadline:
                 return False
             self.steps += 1
@@ -115,7 +116,7 @@ class Search:
                 penalty[h] = _penalty(self.over[h], self.count[h] - self.most_colours)
 
     def _step(self, a: int, penalty: FloatArray, bad: IntArray) -> tuple[int, ...]:
-        """Exchange something of host a; the hosts that changed."""
+        """Make the best exchange of a piece of host a, and return the hosts that changed, if any."""
         mine, others = self._pieces_of(np.array([a]), nothing=False), self._pieces_of(self._sampled(a), nothing=True)
         if not len(mine.host) or not len(others.host):
             return ()
@@ -124,7 +125,9 @@ class Search:
         for cell in _least_first(change.ravel()):
             row, column = divmod(cell, change.shape[1])
             out, back, b = self._members(mine, row), self._members(others, column), int(others.host[column])
+            # Anti-affinity is no penalty: an exchange that breaks it is not made at all.
             if self._keeps_anti_affinity(out, back, a, b):
+                # At a local minimum: make what is bad now weigh more, so that the search leaves it.
                 if change[row, column] >= 0:
                     self.weight[bad] += _HEAVIER
                 self._exchange(out, back, a, b)
@@ -199,6 +202,7 @@ class Search:
             after_a += np.maximum(self.over[a, r] + more, 0.0)
             after_b += np.maximum(self.over[b, r][None] - more, 0.0)
         change = self.weight[a] * (after_a - penalty[a]) + self.weight[b][None] * (after_b - penalty[b][None])
+        # Ties are drawn, or the search would go round in circles among hosts that are alike.
         change += 1e-9 * self.draw.random(change.shape[1])
         return self._within_moves(a, mine, others, change)
 
@@ -239,6 +243,7 @@ class Search:
                 self.tabu[i] = self.steps + self.draw.integers(*_TABU)
                 if current is not None and current[i] >= 0:
                     self.moved += int(current[i] == source) - int(current[i] == target)
+        # Only now: both groups may hold the same operator, and the first loop would discard what the second just took.
         for group, target in ((out, b), (back, a)):
             self._taken.update(int(operators[i]) * self._n_zones + int(zones[target]) for i in group)
         self._recount(a)

@@ -88,6 +88,7 @@ def cheapest(
     allowed = (1 - target) * (1 + 1e-12)
     most = most_cost(problem)
     bound, covers = task.bound(most)
+    # More cost never breaks more: where even the dearest plan misses the target, search longer before giving up.
     dearest = task.best(most, covers)
     if value_of(problem, dearest) > allowed:
         proof, instances = task.proven(most)
@@ -95,6 +96,7 @@ def cheapest(
         bound = max(bound, proof.bound)
     if value_of(problem, dearest) > allowed:
         return _missed(task, dearest, bound, target, time.perf_counter() - began)
+    # Below this budget the bound excludes the target, so no plan that reaches it costs less.
     least = 0.0 if task.bound(0.0)[0] <= allowed else _last(0.0, most, lambda cost: task.bound(cost)[0] > allowed)
     proof = task.proven_cost(allowed)
     least = max(least, proof.bound, least_cost(problem))
@@ -119,6 +121,7 @@ def _cheap(task: Task, dearest: State, least: float, allowed: float) -> State:
     trim(best, allowed)
     low = least
     for _ in range(_STEPS):
+        # The upper end is the cheapest plan found, the lower a budget at which the search failed, which proves nothing.
         high = best.cost
         if high - low <= _NEAR * high or best.late:
             break

@@ -53,6 +53,7 @@ def fill(state: State, covers: Sequence[Cover], budget: float) -> None:
         rate, replicas = _rate(state, _lowest(state, items[k]), budget)
         if not replicas:
             continue
+        # The rate is stale where other purchases changed it. Unless it is still the best, it waits with its new rate.
         if heap and -rate > heap[0][0] + _LEAST and key != -rate:
             heapq.heappush(heap, (-rate, k))
             continue
@@ -86,6 +87,7 @@ def _rate(state: State, operators: Sequence[int], budget: float) -> tuple[float,
         state.add(o, host)
         replicas.append((o, host))
     after = state.after(users) if len(replicas) == len(operators) else before
+    # In reverse, so that the lists of hosts are in their old order again.
     for o, host in reversed(replicas):
         state.drop(o, host)
     worth = _worth(state, before, after, users)
@@ -109,6 +111,7 @@ def _worth(state: State, before: np.ndarray, after: np.ndarray, users: Sequence[
     top = float(state.broken.max())
     if top <= 0:
         return 0.0
+    # A power mean: the maximum alone is flat almost everywhere and would guide no step.
     return math.fsum(((before / top) ** 8 - (after / top) ** 8).tolist())
 
 
@@ -155,7 +158,7 @@ def _all(state: State) -> range:
 
 
 def _moved(state: State, o: int, host: int) -> bool:
-    """Move one instance to the host where fewest queries break; whether there is a better one than its own."""
+    """Move one instance to the host where fewest queries break; return whether that is another than its own."""
     if not state.may_leave(o, host):
         return False
     users = state.users([o])
@@ -170,6 +173,7 @@ def _moved(state: State, o: int, host: int) -> bool:
             best, target = value, other
     state.add(o, target)
     state.hosts[o].insert(place, state.hosts[o].pop())
+    # Keep the old numbers where nothing moved: computed anew they could differ in the last bit.
     if target == host:
         state.broken[users] = chances
     else:
@@ -228,6 +232,7 @@ def _loss(state: State, o: int) -> float:
 def _restore(state: State, hosts: Sequence[Sequence[int]], broken: np.ndarray) -> None:
     """Restore replicas as they were, and the chances with them."""
     for o, wanted in enumerate(hosts):
+        # Drop everywhere before anything is added: a host may have no room before.
         for host in [h for h in state.hosts[o] if h not in wanted]:
             state.drop(o, host)
     for o, wanted in enumerate(hosts):

@@ -87,6 +87,7 @@ def select_queries(
     best = _Best(_filled(problem, filling, starts), bound)
     tree = Tree(problem, numbers, possible, filling, root.bound, _step(numbers, root.bound))
     search = _Search(problem, possible, numbers, root, filling, tree)
+    # Branching comes first: where it closes the bound, no local search is needed; else that starts from a better set.
     best = _branched(search, best, _WORK_BEFORE_PER_S * time_limit_s, deadline)
     work = (_WORK_AROUND_PER_S + _WORK_AFTER_PER_S) * time_limit_s
     if not best.note and problem.objective(best.queries) < best.bound * (1 - 2.0**-_NEARLY_CLOSED):
@@ -95,6 +96,7 @@ def select_queries(
         work = _WORK_AFTER_PER_S * time_limit_s
     best = _branched(search, best, work, deadline)
     best = _proven(search, best, time_limit_s, deadline, seed)
+    # Whole numbers of 60 bits may leave a hair between set and bound; trying all in exact numbers closes it.
     if problem.n_queries <= _MOST_TRIED and not is_proven(problem.objective(best.queries), best.bound):
         best = _all_tried(problem, best)
     single = _left_over(problem, best.queries, max(0.01, deadline - time.monotonic()))
@@ -252,6 +254,7 @@ def _left_over(problem: QuerySelection, queries: BoolArray, time_limit_s: float)
     found = select_operators(_rest(problem, taken, most), time_limit_s=time_limit_s)
     if found.level is not None and problem.fits(taken | (found.level > 0)):
         return found
+    # The larger capacity let in too much by rounding: its bound holds, its operators do not.
     fitting = select_operators(_rest(problem, taken, least), time_limit_s=max(0.01, deadline - time.monotonic()))
     return replace(fitting, bound=found.bound, note=found.note or fitting.note)
 
@@ -279,6 +282,7 @@ def _room_left(problem: QuerySelection, taken: BoolArray) -> tuple[float, float]
         return math.fsum([*terms, -limit_of(capacity)]) <= 0.0
 
     most = max(0.0, math.fsum(terms))
+    # The float nearest to the exact rest may be on either side of it: step to the two neighbours that enclose it.
     while not holds_all(most):
         most = math.nextafter(most, math.inf)
     least = most

@@ -99,6 +99,7 @@ class Tree:
         while self._waiting and self._may_go_on():
             node = heapq.heappop(self._waiting)[2]
             if node.bound < self._goal:
+                # The heap is sorted by bound: no other node can be better either.
                 self._waiting.clear()
             elif not node.branch:
                 self._wait(self._bounded(node))
@@ -156,6 +157,7 @@ class Tree:
             cut = cuts.cut(price)
             self.work += cuts.work
             best = cut if best is None or cut.bound < best.bound else best
+            # Any price gives a bound, so a node may be closed before its best price is found.
             if best.bound < self._goal:
                 return None
             least = math.floor(light.value + price * (cuts.room - light.weight))
@@ -164,6 +166,8 @@ class Tree:
                 break
             if cut.best.worth(price) <= light.worth(price) or not self._may_go_on():
                 break
+            # The price is the slope between both sets: the cut finds a better third set, or proves that none is above
+            # the line.
             if cut.best.weight > cuts.room:
                 heavy = cut.best
             else:
@@ -198,6 +202,7 @@ class Tree:
         certain = cuts.queries & (cut.query_loss > slack)
         taken = node.taken | self._problem.union(certain)
         left_out = node.left_out | (cut.operator_loss > slack)
+        # An operator that must be taken and must be left out: no better set is in this node.
         if (taken & left_out).any():
             return None
         only, depends = cuts.between(heavy.queries, light.queries)
@@ -212,6 +217,7 @@ class Tree:
         if everything.value >= self._goal:
             self._fill(everything)
         if everything.value >= self._goal:
+            # It fits in rounded weights but not exactly, so it is no answer. Its value stays a bound of this node.
             self._unclear = max(self._unclear, everything.value)
 
     def _offer(self, found: QuerySet) -> None:

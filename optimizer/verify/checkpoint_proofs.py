@@ -68,10 +68,12 @@ def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, toleranc
     minima, _ = reduced_minima(problem, np.zeros(problem.n_nodes))
     slack = tolerance * abs(plan.bound)
     best: Proof | None = None
+    # Cheap proofs first: the generator computes the next one only where the last was not enough.
     for proof in _proofs(problem, plan, minima):
         if plan.bound <= proof.value + slack or _is_rounding(problem, proof.value, plan.bound, minima):
             return replace(proof, enough=True)
         best = proof if best is None or proof.value > best.value else best
+    # Trying all is exact whatever the numbers are, but only small problems allow it.
     if problem.cost.size <= _TRIED_PAIRS:
         tried = better_assignment(problem, plan.bound - slack, prices=good_prices(problem, plan.bound))
         if tried.decided and tried.best is None:

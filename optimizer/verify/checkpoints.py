@@ -60,6 +60,7 @@ def verify_checkpoints(
     proven = proof is not None and proof.enough
     reason = why_no_assignment(problem) if plan.status is Status.INFEASIBLE and plan.assignment is None else ""
     own = plan.assignment if objective is not None and not broken else None
+    # Only what is not proven may be refuted, so cheap assignments are made for those claims alone.
     claims = (plan.status is Status.INFEASIBLE and not reason) or (plan.bound is not None and not proven)
     tried = None if proof is None else proof.example
     if plan.bound is None and claims:
@@ -136,6 +137,7 @@ def _example(problem: CheckpointAllocation, own: IntArray | None, all_tried: Int
     for how, assignment in tried:
         if constraint_violations(problem, assignment):
             continue
+        # The assignment itself counts as well: single moves keep loads up to rounding only.
         for said, one in ((how, assignment), (f"{how}, then single moves", improved(problem, costs, assignment))):
             objective = problem.objective(one)
             if (best is None or objective < best.objective) and not constraint_violations(problem, one):

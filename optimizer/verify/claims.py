@@ -93,6 +93,7 @@ def slack(value: float) -> float:
 
 def verdict_of(plan: Solution, gap: float | None, known: Recomputed) -> Verdict:
     """Return the verdict: each claim is proven, refuted (a violation), or named among what is not checked."""
+    # A proof that there is no answer leaves nothing else to judge.
     if plan.status is Status.INFEASIBLE and known.no_answer:
         return Verdict(None, tuple(known.found), (f"the infeasibility: {known.no_answer}",))
     refuted = _refuted(plan, known)
@@ -101,6 +102,7 @@ def verdict_of(plan: Solution, gap: float | None, known: Recomputed) -> Verdict:
     checked = ["every constraint", "the objective"] if answered else []
     checked += ["the gap"] if answered and gap is not None else []
     left = list(known.unproven)
+    # A refuted bound is already among the violations: it is neither proven nor left open.
     if plan.bound is not None and not refuted:
         proven = _is_proven(plan.bound, known)
         (checked if proven else left).append(_proof(known.evidence) if proven else unproven(plan, known.evidence))

@@ -90,6 +90,7 @@ def _smallest_nodes(rows: _Rows, limit: FloatArray, *, least: bool) -> BoolArray
     if cut is None or not _broken(rows, limit, cut, least=least):
         return None
     orders = (np.argsort(limit, kind="stable"), np.argsort(-limit, kind="stable"), np.arange(n))
+    # What is left depends on the order of the filter; three orders cost little, and the smallest set says most.
     filtered = [_without(rows, limit, cut, order, least=least) for order in orders]
     return min(filtered, key=lambda one: int(one.sum()))
 

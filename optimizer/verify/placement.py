@@ -173,6 +173,7 @@ def _bounds(problem: Placement, plan: PlacementPlan, objective: float | None) ->
     if sign * (plan.bound - counted_bound(problem)) >= -slack:
         claims.proven.append("the bound, which counting proves")
     else:
+        # Counting is not enough: try all placements that are better than the bound, as far as the steps reach.
         tried = _better_than(problem, plan.bound, slack)
         if tried.best is not None:
             value = problem.objective(tried.best)
@@ -273,6 +274,7 @@ def only(problem: Placement, instances: IntArray) -> Placement:
         value = getattr(problem, name)
         values[name] = None if value is None else value[kept]
     made = replace(problem, **values)
+    # The whole units of the full problem: rounded anew, a part could fit where it did not before.
     made.__dict__["_whole"] = (frozen(problem.loads[kept]), problem.rooms)
     return made
 

@@ -36,6 +36,7 @@ def colour_bound(problem: Placement) -> Bound:
     needed, who = hosts_of_colours(problem)
     total, on_fixed = int(needed.sum()), _fixed_colours(problem)
     counted = np.flatnonzero(problem.colours >= 0)
+    # Rounded up in whole numbers: float64 could round a bound one too high.
     shared = -(-total // problem.n_hosts)
     reason = f"{len(who)} colours need {total} pairs of host and colour on {problem.n_hosts} hosts"
     bound = Bound(shared, reason, counted)

@@ -104,6 +104,7 @@ class _Walk:
         if self.left < 0 or time.monotonic() > self._deadline:
             return False
         cost, value = self._cost(), self._chances.value(self._sets)
+        # Cost and value only rise from here, so a known plan that is no worse closes the branch.
         if self._front.beats(cost, value):
             return True
         if depth == self.problem.n_operators:

@@ -57,6 +57,7 @@ def verify_replicas(problem: ReplicaProblem, plan: ReplicaPlan, *, gap: float | 
     ]
     unreached = plan.status is Status.INFEASIBLE and plan.target is not None
     every = exact_front(problem, allowed=_allowed(plan.target)) if plan.bound is not None or unreached else None
+    # Where all plans could be tried, the front decides. Otherwise other proofs are tried.
     if every:
         refuted = list(_refuted(plan, every))
         found += [Violation("bound", text) for text in refuted]
@@ -124,6 +125,7 @@ def least_of_subsets(bounds: Bounds, budget: float) -> float:
     subsets = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1
     possible = most_levels(problem) > 0
     room = max(0.0, budget) * (1 + _ROUNDING)
+    # Rounded up: a set that just fits must not be lost, for the bound would be too high.
     subsets = subsets[(subsets @ problem.load <= room * (1 + _ROUNDING)) & ~subsets[:, ~possible].any(axis=1)]
     if problem.max_replicas is not None:
         subsets = subsets[subsets.sum(axis=1) <= problem.max_replicas]

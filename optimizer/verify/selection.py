@@ -61,6 +61,7 @@ def evidence_of_levels(problem: OperatorSelection, bound: float | None, price: f
         known = Evidence(lagrangian_bound(problem, price), "the price of capacity")
     if bound is None or _is_enough(bound, known):
         return known
+    # The plan has no price, or a poor one: the best price is quick to find without a solver.
     own = price_of_capacity(problem)
     priced = Evidence(lagrangian_bound(problem, own), "the price of capacity")
     known = priced if known.bound is None or (priced.bound or 0.0) < known.bound else known
