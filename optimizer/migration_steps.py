@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from models.checked_arrays import FloatArray, IntArray
 from models.errors import raise_if_any
@@ -98,6 +97,8 @@ def _fewer(ends: IntArray, step: IntArray, count: int, bound: int, deadline: flo
 
 def _coloured_exactly(ends: IntArray, n_colours: int, deadline: float) -> tuple[IntArray | None, bool]:
     """Return a colouring with that many colours, or None; and whether that is decided."""
+    from ortools.sat.python import cp_model  # noqa: PLC0415 - slow to load
+
     model = cp_model.CpModel()
     colour = [[model.new_bool_var("") for _ in range(n_colours)] for _ in range(len(ends))]
     at: dict[int, list[int]] = {}

@@ -12,7 +12,6 @@ import time
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
@@ -85,12 +84,16 @@ def _pack(state: Exchange, pairs: int, branches: int, left_s: float, toll: float
 
 def _once(j: IntArray) -> Any:
     """Rows, and their limits: each checkpoint is on one node."""
+    from scipy import sparse  # noqa: PLC0415
+
     row = np.unique(j, return_inverse=True)[1]
     return sparse.csr_array((np.ones(len(j)), (row, np.arange(len(j))))), 1, 1
 
 
 def _loads(n: IntArray, load: FloatArray, problem: CheckpointAllocation, held: FloatArray) -> Any:
     """Rows, and their limits: what the nodes hold, as shares of their capacity, beside what is `held` (N,) there."""
+    from scipy import sparse  # noqa: PLC0415
+
     upper, lower = problem.upper, problem.lower
     size = np.where(np.isfinite(upper) & (upper > 0), upper, 1.0)
     rows = sparse.csr_array((load / size[n], (n, np.arange(len(n)))), shape=(len(upper), len(n)))

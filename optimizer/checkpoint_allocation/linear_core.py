@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
@@ -157,6 +156,8 @@ def _solved(core: _Core, prices: FloatArray, excess: float, until: float) -> tup
     Room that is left over gives its price back: a column of it costs the price, and fills the row. What is too much
     costs `excess`; infinite where nothing may be too much.
     """
+    from scipy import sparse  # noqa: PLC0415
+
     n, size = len(core.room), core.size
     row = np.unique(core.j, return_inverse=True)[1]
     unit = max(float(core.extra.max()), 1e-300)

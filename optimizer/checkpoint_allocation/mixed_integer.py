@@ -15,7 +15,6 @@ import time
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import sparse
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
@@ -79,6 +78,8 @@ class _Rows:
         self.add(columns, np.ones(len(columns)), low, high)
 
     def constraint(self) -> Rows:
+        from scipy import sparse  # noqa: PLC0415
+
         pointer = np.concatenate([[0], np.cumsum([len(columns) for columns in self.index])])
         matrix = sparse.csr_array(
             (np.concatenate(self.value), np.concatenate(self.index), pointer),

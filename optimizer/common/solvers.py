@@ -108,6 +108,18 @@ def solve_cp(
     return CpAnswer(status, bound, float(solver.response_proto.deterministic_time), solver)
 
 
+def sparse_matrix(
+    values: Sequence[float] | FloatArray,
+    rows: Sequence[int] | IntArray,
+    columns: Sequence[int] | IntArray,
+    shape: tuple[int, int],
+) -> Any:
+    """Return the matrix with these values in rows and columns, values of the same place added up, for a program."""
+    from scipy import sparse  # noqa: PLC0415 - slow to load
+
+    return sparse.csr_array((values, (rows, columns)), shape=shape)
+
+
 @dataclass(frozen=True)
 class LinearAnswer:
     """An answer of a linear program: `x` None without a solution; duals of its rows, `iterations` that it took.

@@ -15,14 +15,12 @@ The branch and bound that finds the sets proves nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.placement import Placement
-from optimizer.common.solvers import left_s, linear_program, mixed_integer_program
+from optimizer.common.solvers import left_s, linear_program, mixed_integer_program, sparse_matrix
 
 _UNIT = 2**20  # prices are whole multiples of its inverse
 _NODES = 200  # of branch and bound: the root mostly is enough
@@ -79,7 +77,8 @@ def _take_more(problem: Placement, sets: BoolArray) -> BoolArray:
 def covered(sets: BoolArray, *, deadline: float) -> Covered:
     """Return as few sets as cover all instances, within the limits, and the bound of the linear relaxation."""
     count, n = sets.shape
-    rows: Any = sparse.csc_array(sets.T.astype(np.float64))
+    instance, column = np.nonzero(sets.T)
+    rows = sparse_matrix(np.ones(len(column)), instance, column, (n, count))
     relaxed = linear_program(np.ones(count), at_most=(-rows, -np.ones(n)), method="highs-ds")
     bound = dual_bound(sets, -relaxed.dual_at_most) if relaxed.is_optimal else 1
     answer = mixed_integer_program(

@@ -23,13 +23,12 @@ from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
-from scipy.sparse import coo_array
 
 from models.checked_arrays import FloatArray
 from models.planning.replicas.problem import ReplicaProblem
 from models.planning.selection import QuerySelection
 from models.planning.solution import Status
-from optimizer.common.solvers import left_s, mixed_integer_program
+from optimizer.common.solvers import left_s, mixed_integer_program, sparse_matrix
 from optimizer.selection.queries import select_by_lagrangian
 from optimizer.verify.replica_bounds import DOWN, Bounds, Cover
 
@@ -114,7 +113,7 @@ def _least_load(bounds: Bounds, target: float, deadline: float) -> tuple[float, 
     if problem.max_replicas is not None:
         rows, columns, values = [*rows, *[len(upper)] * n], [*columns, *range(n)], [*values, *[1.0] * n]
         upper.append(float(problem.max_replicas))
-    matrix = coo_array((values, (rows, columns)), shape=(len(upper), n + m)).tocsc()
+    matrix = sparse_matrix(values, rows, columns, (len(upper), n + m))
     found = mixed_integer_program(
         np.concatenate([problem.load, np.zeros(m)]),
         [(matrix, -np.inf, np.array(upper))],

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import coo_array
 
 from models.checked_arrays import FloatArray, frozen
-from optimizer.common.solvers import left_s, linear_program, mixed_integer_program
+from optimizer.common.solvers import left_s, linear_program, mixed_integer_program, sparse_matrix
 from optimizer.verify.replica_program import Program
 
 _MOST_TERMS = 400_000  # beyond that there is no certificate
@@ -80,4 +79,4 @@ def _scale(program: Program) -> float:
 
 def _matrix(program: Program) -> Any:
     shape = (len(program.right), len(program.costs))
-    return coo_array((program.values, (program.rows, program.columns)), shape=shape).tocsr()
+    return sparse_matrix(program.values, program.rows, program.columns, shape)

@@ -13,7 +13,6 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from models.checked_arrays import BoolArray
 from models.planning.selection import QuerySelection
@@ -77,6 +76,8 @@ def searched(
 
     Numbers are rounded as in `scaling`, to fewer bits: the bound holds, the set is checked by who asks.
     """
+    from ortools.sat.python import cp_model  # noqa: PLC0415 - slow to load
+
     numbers = scaled(np.where(possible, problem.value, 0.0), problem.weight, problem.limit, _BITS)
     value, weight = numbers.value // numbers.grain, numbers.weight
     unit = int(np.gcd.reduce(weight)) or 1

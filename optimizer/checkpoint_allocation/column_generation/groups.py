@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from optimizer.checkpoint_allocation.column_generation.knapsack import penalties
@@ -63,6 +62,8 @@ def pack(
 
 
 def _program(part: Part, kept: BoolArray, true: TrueLoads, nodes: int, work: Work) -> IntArray | None:
+    from scipy import sparse  # noqa: PLC0415
+
     j, n = np.nonzero(kept.T)
     columns = np.arange(len(j))
     share = true.load[part.nodes[n], part.items[j]] / true.room[part.nodes[n]]

@@ -10,7 +10,6 @@ is evaluated in whole numbers.
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from models.checked_arrays import FloatArray, IntArray
 from optimizer.checkpoint_allocation.column_generation.multipliers import Multipliers, Part, Sets, evaluated, members
@@ -46,6 +45,8 @@ class _Columns:
 
     def program(self, u: FloatArray, box: float, until_s: float) -> tuple[FloatArray, float, int] | None:
         """What to add to u (j,), what the sum of the sets' reduced costs would be, and iterations."""
+        from scipy import sparse  # noqa: PLC0415
+
         chosen = list(self.known.values())
         node = np.array([key[0] for key in self.known])
         sizes = np.array([len(one) for one in chosen])

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy import sparse
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
@@ -88,6 +87,8 @@ class Farkas:
 
         `each` row may have a shortage of its own. The work is in iterations times entries.
         """
+        from scipy import sparse  # noqa: PLC0415 - slow to load
+
         used = some.stored | bool(some.minimum.any())
         j, n = np.nonzero(self.fits & used[:, None])
         rows, sets = self._rows(some, j, n)

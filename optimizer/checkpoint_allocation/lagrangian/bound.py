@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import sparse
 
 from models.checked_arrays import FloatArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
@@ -31,6 +30,8 @@ def dual_prices(problem: CheckpointAllocation) -> FloatArray:
 
 
 def _relaxation_prices(problem: CheckpointAllocation) -> FloatArray | None:
+    from scipy import sparse  # noqa: PLC0415
+
     j, n = np.nonzero(fitting(problem))
     cost = problem.cost[j, n].astype(np.float64)  # of float32 a unit of 1e-300 would be 0
     shifted = cost - cost.min()

@@ -13,7 +13,6 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
@@ -122,6 +121,8 @@ def _program(
 
     Loads are rounded up and capacities down (the other way round for minima), so that what fits in integers fits.
     """
+    from ortools.sat.python import cp_model  # noqa: PLC0415 - slow to load
+
     model = cp_model.CpModel()
     x = [model.new_bool_var("") for _ in range(len(j))]
     for row in np.split(np.arange(len(j)), np.flatnonzero(np.diff(j)) + 1):

@@ -22,7 +22,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
@@ -222,6 +221,8 @@ def _rows(moves: Moves, at: IntArray, once: IntArray) -> Any:
 
     Columns: the moves, load too much, room left over, staying.
     """
+    from scipy import sparse  # noqa: PLC0415
+
     n, count = len(moves.room), len(at)
     node, source, column, hosts = moves.node[at], moves.source[at], np.arange(count), np.arange(n)
     line = np.full(len(moves.must), -1)

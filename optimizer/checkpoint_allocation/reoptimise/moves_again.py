@@ -9,7 +9,6 @@ nothing.
 from __future__ import annotations
 
 import numpy as np
-from ortools.sat.python import cp_model
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
@@ -51,6 +50,8 @@ def _program(
     problem: CheckpointAllocation, moves: Moves, at: IntArray, made: BoolArray, work: float
 ) -> BoolArray | None:
     """Which of the moves `at` to make; None without an answer."""
+    from ortools.sat.python import cp_model  # noqa: PLC0415 - slow to load
+
     model = cp_model.CpModel()
     x = [model.new_bool_var("") for _ in range(len(at))]
     row = moves.row[at]
