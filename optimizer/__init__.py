@@ -1,1 +1,1 @@
-"""What is best: a frozen problem in, a solution with status, objective, bound and gap out."""
+"""Solvers and verifiers: a frozen problem in, a solution with status, objective, bound and gap out."""

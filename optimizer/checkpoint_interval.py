@@ -30,7 +30,7 @@ _ROUNDING = 1e-12  # relative: what float64 may add to a slowdown
 
 
 def solve(problem: CheckpointInterval) -> IntervalPlan:
-    """The best interval; infeasible, with the interval of the shortest recovery, where none meets the target."""
+    """Return the best interval; infeasible, with the interval of the shortest recovery, where none meets the target."""
     began = time.perf_counter()
     allowed = allowed_intervals(problem)
     if allowed is None:
@@ -50,7 +50,7 @@ def solve(problem: CheckpointInterval) -> IntervalPlan:
 
 
 def _unsteady(problem: CheckpointInterval, steady_s: float, began: float) -> IntervalPlan:
-    """Checkpoints that cost least would leave too little time for the work: the interval that recovers soonest."""
+    """Return the interval that recovers soonest, where the cheapest one leaves too little time for the work."""
     delta = problem.checkpoint_s
     interval = quickest_recovery_interval_s(problem)
     objective = slowdown(interval - delta, delta, problem.mtbf_s, problem.restart_s)

@@ -20,15 +20,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from models import display
 from models.checked_arrays import FloatArray, IntArray
 from models.errors import raise_if_any
 from models.planning.migration_steps import MigrationSteps, StepsPlan
 from models.planning.solution import Status, is_proven
 from optimizer.common.arguments import checked_limits
+from optimizer.common.edge_colouring import busiest, coloured, is_bipartite
 from optimizer.common.enumeration import MOST_ORDERED, first_of_all_orders
-from optimizer.common.quiet import quiet_stdout
-from optimizer.edge_colouring import busiest, coloured, is_bipartite
+from optimizer.common.solvers import left_s, solve_cp
+from optimizer.verify.plans import reason_of_bound, verify_plan
 
 _PROGRAM_SIZE = 20_000  # moves times colours up to which CP-SAT is asked for a colouring
 _DETERMINISTIC_S = 5.0
@@ -39,7 +39,7 @@ _MOST_SCHEDULES = 200
 def solve(
     problem: MigrationSteps, *, time_limit_s: float = 60.0, seed: int = 0, hint: StepsPlan | None = None
 ) -> StepsPlan:
-    """The steps, or with sizes the schedule, with its bound; never worse than a `hint` that is a plan of this problem.
+    """Return the steps, or with sizes the schedule, with its bound; never worse than a `hint`, a plan of this problem.
 
     `seed` decides the orders that schedules are tried with. The time limit [s] is a last resort; the note says when it
     struck. Raises InputError for a bad argument.
@@ -53,9 +53,7 @@ def solve(
 
 
 def _better(problem: MigrationSteps, found: StepsPlan, hint: StepsPlan) -> StepsPlan:
-    """The hint with the bound that was found, if it keeps the rules and ends earlier; else what was found."""
-    from optimizer.verify.plans import verify_plan  # noqa: PLC0415
-
+    """Return the hint with the bound that was found, if it keeps the rules and ends earlier; else what was found."""
     objective = verify_plan(problem, replace(hint, bound=None)).objective
     wrong = [one for one in verify_plan(problem, hint).violations if one.kind != "claim"]
     if wrong or objective is None or found.objective is None or found.bound is None or objective >= found.objective:
@@ -83,7 +81,7 @@ def _steps(problem: MigrationSteps, deadline: float, seed: int, began: float) ->
 
 
 def _fewer(ends: IntArray, step: IntArray, count: int, bound: int, deadline: float) -> tuple[IntArray, int, int, str]:
-    """The colouring and bound after CP-SAT has tried all numbers of colours from the bound up."""
+    """Return the colouring and bound after CP-SAT has tried all numbers of colours from the bound up."""
     while bound < count:
         if len(ends) * count > _PROGRAM_SIZE:
             return step, count, bound, "too many moves for an exact search"
@@ -98,7 +96,7 @@ def _fewer(ends: IntArray, step: IntArray, count: int, bound: int, deadline: flo
 
 
 def _coloured_exactly(ends: IntArray, n_colours: int, deadline: float) -> tuple[IntArray | None, bool]:
-    """A colouring with that many colours, or None; and whether that is decided."""
+    """Return a colouring with that many colours, or None; and whether that is decided."""
     from ortools.sat.python import cp_model  # noqa: PLC0415 - slow to load
 
     model = cp_model.CpModel()
@@ -114,18 +112,10 @@ def _coloured_exactly(ends: IntArray, n_colours: int, deadline: float) -> tuple[
     busiest_node = max(at, key=lambda node: len(at[node]))
     for k, edge in enumerate(at[busiest_node]):  # colours are alike: those of one host can be given
         model.add(colour[edge][k] == 1)
-    solver = cp_model.CpSolver()
-    solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
-    solver.parameters.num_workers = 1
-    solver.parameters.max_deterministic_time = _DETERMINISTIC_S
-    solver.parameters.max_time_in_seconds = max(0.01, deadline - time.monotonic())
-    with quiet_stdout():
-        status = solver.solve(model)
-    if status == cp_model.INFEASIBLE:
-        return None, True
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return None, False
-    return np.array([[solver.value(one) for one in row] for row in colour]).argmax(axis=1), True
+    answer = solve_cp(model, deterministic_s=_DETERMINISTIC_S, limit_s=left_s(deadline))
+    if not answer.found:
+        return None, answer.status is Status.INFEASIBLE
+    return np.array([answer.values(row) for row in colour]).argmax(axis=1), True
 
 
 def _schedule(problem: MigrationSteps, deadline: float, seed: int, began: float) -> StepsPlan:
@@ -161,7 +151,7 @@ def _schedule(problem: MigrationSteps, deadline: float, seed: int, began: float)
 
 
 def _orders(problem: MigrationSteps, draw: np.random.Generator) -> Iterator[Callable[[int, FloatArray], float]]:
-    """Priorities of a move, given what its ends still have to do: three fixed ones, then noisy ones."""
+    """Yield priorities of a move, given the work that its ends still have: three fixed ones, then noisy ones."""
     durations = problem.durations_s
     assert durations is not None
     ends = problem.ends
@@ -174,7 +164,7 @@ def _orders(problem: MigrationSteps, draw: np.random.Generator) -> Iterator[Call
 
 
 def _listed(ends: IntArray, durations: FloatArray, priority: Callable[[int, FloatArray], float]) -> FloatArray:
-    """When each move begins if, whenever ends become free, the waiting move of highest priority begins."""
+    """Return when each move begins if the waiting move of highest priority begins whenever ends become free."""
     pairs = ends.tolist()
     start = np.full(len(pairs), -1.0)
     n_nodes = int(ends.max()) + 1 if len(ends) else 0
@@ -206,20 +196,3 @@ def _listed(ends: IntArray, durations: FloatArray, priority: Callable[[int, Floa
             freed.update(pairs[heapq.heappop(running)[1]])
         for node in freed:
             free[node] = True
-
-
-def reason_of_bound(problem: MigrationSteps, bound: float, nodes: tuple[int, ...] | None = None) -> str:
-    """What proves the bound, in words; `nodes`: the busiest ends, where they are known already."""
-    durations = problem.durations_s
-    if nodes is None:
-        _, nodes = busiest(problem.ends, np.ones(problem.n_moves) if durations is None else durations)
-    amount = f"{int(bound)} steps" if durations is None else display.duration(bound, 6)
-    if not nodes:
-        return "there is nothing to move"
-    if len(nodes) > 1:
-        return f"moves among hosts {', '.join(map(str, nodes[:12]))} need {amount}"
-    if not problem.duplex:
-        return f"host {nodes[0]} takes part in moves that need {amount}"
-    offset = int(problem.moves.max()) + 1
-    side = "sends" if nodes[0] < offset else "receives"
-    return f"host {nodes[0] % offset} {side} in {amount}, one move at a time"

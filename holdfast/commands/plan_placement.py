@@ -17,7 +17,7 @@ from models import display
 
 if TYPE_CHECKING:
     from models.planning.placement import Placement, PlacementPlan
-    from optimizer.placement.reasons import PlacementReason
+    from optimizer.common.reasons import PlacementReason
 
 _EXIT = {"infeasible": 3, "unknown": 4}
 _MOST_ROWS = 200
@@ -55,8 +55,8 @@ def placement(
 
     Exit code 0: feasible or optimal; 2: bad input; 3: infeasible; 4: no placement of everything found.
     """
+    from optimizer.common.reasons import placement_reasons  # noqa: PLC0415
     from optimizer.placement import FITS  # noqa: PLC0415
-    from optimizer.placement.reasons import placement_reasons  # noqa: PLC0415
     from scenarios.files.write_once import refuse_plan, write_text  # noqa: PLC0415
     from scenarios.planning.running_plans import placement_from  # noqa: PLC0415
     from scenarios.planning.selection_files import plan_document, read_problem_of  # noqa: PLC0415

@@ -17,7 +17,7 @@ from models import display
 
 if TYPE_CHECKING:
     from models.planning.solution import Solution
-    from optimizer.selection.reasons import SelectionReason
+    from optimizer.common.reasons import SelectionReason
 
 _EXIT = {"infeasible": 3, "unknown": 4}
 _MOST_ROWS = 200
@@ -47,8 +47,8 @@ def selection(
 
     Exit code 0: feasible or optimal; 2: bad input.
     """
+    from optimizer.common.reasons import selection_reasons  # noqa: PLC0415
     from optimizer.selection import solve  # noqa: PLC0415
-    from optimizer.selection.reasons import selection_reasons  # noqa: PLC0415
 
     refuse_limits(time_limit)
     problem, start = _read("selection", file, out, force, memory, running)
@@ -72,8 +72,8 @@ def queries(
 
     Exit code 0: feasible or optimal; 2: bad input.
     """
+    from optimizer.common.reasons import query_reasons  # noqa: PLC0415
     from optimizer.selection import solve  # noqa: PLC0415
-    from optimizer.selection.reasons import query_reasons  # noqa: PLC0415
 
     refuse_limits(time_limit, seed)
     problem, start = _read("queries", file, out, force, memory, running)

@@ -14,7 +14,7 @@ from models import display
 from models.errors import InputError
 
 if TYPE_CHECKING:
-    from optimizer.verify.checkpoints import Verdict
+    from optimizer.verify.claims import Verdict
 
 REPLICAS, PLACEMENT = "replicas", "placement"
 

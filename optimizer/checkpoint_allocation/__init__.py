@@ -32,15 +32,17 @@ from models.planning.checkpoint_allocation import CheckpointAllocation, Checkpoi
 from models.planning.solution import Status, is_proven
 from optimizer.checkpoint_allocation import random_methods
 from optimizer.checkpoint_allocation.exact import exact
-from optimizer.checkpoint_allocation.infeasibility.explain import explained, why_infeasible
-from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
+from optimizer.checkpoint_allocation.infeasibility.explain import explained
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.reoptimise.search import Former
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.checkpoint_allocation.units import LARGEST_PRICE, are_prices, units_of
 from optimizer.common.arguments import checked_limits
 from optimizer.common.granularity import closed_by_granularity
+from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.constraints import constraint_violations
+from optimizer.verify.infeasibility import why_infeasible
 
 __all__ = ["METHODS", "solve"]
 

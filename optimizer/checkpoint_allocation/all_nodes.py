@@ -8,7 +8,6 @@ nothing. The limit is a number of branch-and-bound nodes.
 
 from __future__ import annotations
 
-import math
 import time
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
-from optimizer.common.quiet import quiet_stdout
+from optimizer.common.solvers import mixed_integer_program
 
 _SIZES = (1.0, 1.4, 1.6)  # pairs for each node, of one program after the other
 _MOST = 300  # pairs of a program: with more its first node takes long
@@ -104,15 +103,7 @@ def _loads(n: IntArray, load: FloatArray, problem: CheckpointAllocation, held: F
 
 def _program(cost: FloatArray, rules: list[Any], branches: int, left_s: float) -> IntArray | None:
     """Positions of the chosen pairs, or None."""
-    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415
-
-    options: Any = {"disp": False, "mip_rel_gap": _ENOUGH, "node_limit": branches}
-    with quiet_stdout():
-        answer = milp(
-            cost / max(float(np.abs(cost).max()), 1e-300),
-            integrality=np.ones(len(cost), dtype=np.int64),
-            bounds=Bounds(0, 1),
-            constraints=[LinearConstraint(*rule) for rule in rules],
-            options=options | ({"time_limit": left_s} if math.isfinite(left_s) else {}),
-        )
-    return None if answer.x is None else np.flatnonzero(np.asarray(answer.x) > 0.5)
+    answer = mixed_integer_program(
+        cost / max(float(np.abs(cost).max()), 1e-300), rules, nodes=branches, gap=_ENOUGH, limit_s=left_s
+    )
+    return None if answer.x is None else np.flatnonzero(answer.x > 0.5)

@@ -13,7 +13,7 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.lagrangian.bound import fits_in
+from optimizer.verify.checkpoint_bounds import fits_in
 
 _LARGE = 1e38  # of a price in single precision
 _CHUNK = 1_000_000  # pairs that are ranked at a time

@@ -15,13 +15,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from ortools.graph.python import min_cost_flow
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import flow
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
 from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices, smoothed_dual_prices
+from optimizer.common.solvers import minimum_cost_flow
+from optimizer.verify.checkpoint_bounds import Counts, potential_bound
 
 _KEPT = 12
 _ROUNDS = 40
@@ -33,9 +34,7 @@ _CHUNK = 1_000_000
 _ENTER = 3  # pairs of one checkpoint that enter the core together
 
 
-def core_flow(
-    problem: CheckpointAllocation, limit: flow.Counts
-) -> tuple[IntArray | None, float | None, FloatArray | None]:
+def core_flow(problem: CheckpointAllocation, limit: Counts) -> tuple[IntArray | None, float | None, FloatArray | None]:
     """The optimal assignment (J,), its proven bound and the potentials (N,) for it; None for what was not found."""
     if not problem.allowed.any(axis=1).all():
         return None, None, None
@@ -56,7 +55,7 @@ def core_flow(
             continue
         best = assignment  # of a larger core: never worse
         p = core.potentials(assignment)
-        value, rounding = flow.potential_bound(problem, limit, p)
+        value, rounding = potential_bound(problem, limit, p)
         objective = problem.objective(assignment)
         if abs(objective - value) <= rounding:
             return assignment, value - rounding, p
@@ -71,7 +70,7 @@ class _Core:
     """The pairs that the flow may use, as sorted keys j * N + n; it only grows."""
 
     def __init__(
-        self, problem: CheckpointAllocation, limit: flow.Counts, found: Candidates, p: FloatArray, margin: float
+        self, problem: CheckpointAllocation, limit: Counts, found: Candidates, p: FloatArray, margin: float
     ) -> None:
         self.problem, self.limit, self.found, self.p, self.margin = problem, limit, found, p, margin
         self.keys = self._within()
@@ -145,18 +144,13 @@ def _flow(
     largest = float(np.abs(costs).max(initial=0.0))
     bits = 0 if largest <= 0 else 60 - math.frexp(largest)[1] - math.ceil(math.log2(sink + 1))
     units = np.floor(np.ldexp(costs, bits)).astype(np.int64)
-    solver = min_cost_flow.SimpleMinCostFlow()
-    arcs = solver.add_arcs_with_capacity_and_unit_cost(
-        row.astype(np.int32), (node + count).astype(np.int32), np.ones(len(row), dtype=np.int64), units[: len(row)]
-    )
-    solver.add_arcs_with_capacity_and_unit_cost(
-        np.arange(count, sink, dtype=np.int32), np.full(width, sink, dtype=np.int32), most - least, units[len(row) :]
-    )
+    tails, heads = np.concatenate([row, np.arange(count, sink)]), np.concatenate([node + count, np.full(width, sink)])
+    capacity = np.concatenate([np.ones(len(row), dtype=np.int64), most - least])
     supplies = np.concatenate([np.ones(count, dtype=np.int64), -least, [int(least.sum()) - count]])
-    solver.set_nodes_supplies(np.arange(sink + 1, dtype=np.int32), supplies)
-    if solver.solve() != solver.OPTIMAL:
+    _, flows, _ = minimum_cost_flow((tails, heads, capacity, units), supplies)
+    if flows is None:
         return None
-    used = np.asarray(solver.flows(arcs)) > 0
+    used = flows[: len(row)] > 0
     to = np.full(count, -1, dtype=np.int64)
     to[row[used]] = node[used]
     return to

@@ -26,13 +26,13 @@ from optimizer.checkpoint_allocation.capacitated import MIXED_INTEGER_PAIRS, sol
 from optimizer.checkpoint_allocation.core_flow import core_flow
 from optimizer.checkpoint_allocation.infeasibility.irreducible_set import lp_is_feasible
 from optimizer.checkpoint_allocation.lagrangian import separable
-from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound, reduced_minima
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.checkpoint_allocation.local_search.search import Search
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
-from optimizer.checkpoint_allocation.reoptimise.move_bound import move_bound
 from optimizer.checkpoint_allocation.reoptimise.search import Former, few_moves
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.verify.better_assignment import better_assignment
+from optimizer.verify.checkpoint_bounds import counts, is_count_problem, lagrangian_bound, move_bound, reduced_minima
 from optimizer.verify.constraints import constraint_violations
 
 _FALLBACK_PAIRS = 200_000  # J * N up to which the program is tried when the search finds nothing feasible
@@ -62,7 +62,7 @@ def exact(
     cheapest = separable.cheapest(problem)
     if not constraint_violations(problem, cheapest):
         return Outcome(cheapest, problem.objective(cheapest), note="the cheapest nodes keep every constraint")
-    other = _by_count(problem) if flow.is_count_problem(problem) else None
+    other = _by_count(problem) if is_count_problem(problem) else None
     if other is None:
         other = _coupled(problem, time_limit_s, hint, former)
     return _all_tried(problem, other, time_limit_s) if problem.cost.size <= _TINY_PAIRS else other
@@ -118,7 +118,7 @@ def _flow(problem: CheckpointAllocation) -> Outcome | None:
             return None
         prices = flow.as_prices(problem, potentials)
         return Outcome(answer, bound, infeasible=answer is None, note="minimum-cost flow", prices=prices)
-    limit = flow.counts(problem)
+    limit = counts(problem)
     if not flow.enough_room(problem, limit):
         return Outcome(None, None, infeasible=True, note="capacities hold fewer checkpoints than there are")
     answer, bound, potentials = core_flow(problem, limit)

@@ -12,14 +12,15 @@ which equals the objective at an optimal flow and is a bound for every p.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
-from ortools.graph.python import min_cost_flow
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.solution import Status
+from optimizer.common.solvers import minimum_cost_flow
+from optimizer.verify.checkpoint_bounds import Counts, counts, potential_bound
 
 FLOW_PAIRS = 300_000  # largest J * N that becomes a flow network as a whole
 _CHUNK = 1_000_000
@@ -27,32 +28,6 @@ _EPS = float(np.finfo(np.float64).eps)
 _POTENTIAL_ROUNDS = 2_000
 _SPARE_BITS = (0, 8, 16, 24)  # of integer costs, one flow after the other until one has room
 _SMALLER = 0.25  # of the largest cost, that a ceiling is worth a second flow
-
-
-@dataclass(frozen=True, eq=False)
-class Counts:
-    """How many checkpoints each node takes, (N,): at least, at most."""
-
-    least: IntArray
-    most: IntArray
-
-
-def is_count_problem(problem: CheckpointAllocation) -> bool:
-    """True when capacities only count checkpoints and nothing else couples them."""
-    if problem.neighbours or problem.max_moves is not None:
-        return False
-    return bool((problem.load == problem.load[:1]).all())
-
-
-def counts(problem: CheckpointAllocation) -> Counts:
-    """The capacities as numbers of checkpoints; `least` exceeds J where a node cannot reach its minimum."""
-    weight = problem.weights[0]
-    j = problem.n_checkpoints
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        most = np.where(weight > 0, np.minimum(np.floor(problem.upper / weight), j), j)
-        least = np.where(weight > 0, np.minimum(np.ceil(problem.lower / weight), j + 1), 0)
-    least = np.where((weight == 0) & (problem.lower > 0), j + 1, least)
-    return Counts(least.astype(np.int64), most.astype(np.int64))
 
 
 def enough_room(problem: CheckpointAllocation, limit: Counts) -> bool:
@@ -107,49 +82,41 @@ def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | 
     if not enough_room(problem, limit):
         return None, None, None
     for spare in _SPARE_BITS:
-        status, assignment = _cheapest_flow(problem, limit, spare)
-        if status == min_cost_flow.SimpleMinCostFlow.INFEASIBLE:
+        status, assignment, code = _cheapest_flow(problem, limit, spare)
+        if status is Status.INFEASIBLE:
             return None, None, None
         if assignment is not None:
             break
     else:
-        raise ArithmeticError(f"minimum-cost flow ended with status {status}")
+        raise ArithmeticError(f"minimum-cost flow ended with status {code}")
     potentials = _potentials(problem, limit, assignment)
     bound, rounding = potential_bound(problem, limit, potentials)
     return assignment, bound - rounding, potentials
 
 
-def _cheapest_flow(problem: CheckpointAllocation, limit: Counts, spare: int) -> tuple[Any, IntArray | None]:
-    """The solver's status and, when it is optimal, the assignment (J,); `spare` bits are left free in costs.
+def _cheapest_flow(problem: CheckpointAllocation, limit: Counts, spare: int) -> tuple[Status, IntArray | None, str]:
+    """Return the status, the assignment (J,) if it is optimal, and the solver's code; costs leave `spare` bits free.
 
     On sparse graphs distances are sums of many costs, and may leave the range of the solver.
     """
     j, n = problem.cost.shape
     rows, columns = np.nonzero(problem.allowed)
     sink = j + n
-    solver = min_cost_flow.SimpleMinCostFlow()
     costs = integer_costs(problem.cost, problem.allowed, (j + n + 1) << spare)
-    arcs = solver.add_arcs_with_capacity_and_unit_cost(
-        rows.astype(np.int32),
-        (columns + j).astype(np.int32),
-        np.ones(len(rows), dtype=np.int64),
-        costs[rows, columns],
-    )
-    solver.add_arcs_with_capacity_and_unit_cost(
-        np.arange(j, j + n, dtype=np.int32),
-        np.full(n, sink, dtype=np.int32),
-        limit.most - limit.least,
-        np.zeros(n, dtype=np.int64),
+    arcs = (
+        np.concatenate([rows, np.arange(j, sink)]),
+        np.concatenate([columns + j, np.full(n, sink)]),
+        np.concatenate([np.ones(len(rows), dtype=np.int64), limit.most - limit.least]),
+        np.concatenate([costs[rows, columns], np.zeros(n, dtype=np.int64)]),
     )
     supplies = np.concatenate([np.ones(j, dtype=np.int64), -limit.least, [int(limit.least.sum()) - j]])
-    solver.set_nodes_supplies(np.arange(j + n + 1, dtype=np.int32), supplies)
-    status = solver.solve()
-    if status != solver.OPTIMAL:
-        return status, None
-    used = np.asarray(solver.flows(arcs)) > 0
+    status, flows, code = minimum_cost_flow(arcs, supplies)
+    if flows is None:
+        return status, None, code
+    used = flows[: len(rows)] > 0
     assignment = np.full(j, -1, dtype=np.int64)
     assignment[rows[used]] = columns[used]
-    return status, assignment
+    return status, assignment, code
 
 
 def as_prices(problem: CheckpointAllocation, potentials: FloatArray | None) -> FloatArray | None:
@@ -160,27 +127,6 @@ def as_prices(problem: CheckpointAllocation, potentials: FloatArray | None) -> F
     with np.errstate(over="ignore"):  # of a load that weighs next to nothing
         found: FloatArray = np.where(weight > 0, potentials / np.where(weight > 0, weight, 1.0), 0.0)
     return np.where(np.isfinite(found), found, 0.0)
-
-
-def potential_bound(problem: CheckpointAllocation, limit: Counts, potentials: FloatArray) -> tuple[float, float]:
-    """The lower bound that node potentials (N,) of any sign prove, and how far rounding may have moved it."""
-    minima = potential_minima(problem, potentials)
-    paid = np.maximum(potentials, 0) * limit.most - np.maximum(-potentials, 0) * limit.least
-    value = math.fsum(minima.tolist()) - math.fsum(paid.tolist())
-    if not potentials.any():
-        return value, 0.0
-    size = math.fsum(np.abs(minima).tolist()) + problem.n_checkpoints * float(np.abs(potentials).max())
-    return value, 4 * _EPS * (size + float(np.abs(paid).sum()))
-
-
-def potential_minima(problem: CheckpointAllocation, potentials: FloatArray) -> FloatArray:
-    """min_n (c[j,n] + p[n]) over the allowed nodes, (J,), in float64."""
-    minima = np.empty(problem.n_checkpoints)
-    step = max(1, _CHUNK // problem.n_nodes)
-    for first in range(0, problem.n_checkpoints, step):
-        rows = slice(first, first + step)
-        minima[rows] = np.where(problem.allowed[rows], problem.cost[rows] + potentials, np.inf).min(axis=1)
-    return minima
 
 
 def _potentials(problem: CheckpointAllocation, limit: Counts, assignment: IntArray) -> FloatArray:

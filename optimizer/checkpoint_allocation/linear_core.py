@@ -22,7 +22,7 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import Candidates
-from optimizer.common.quiet import quiet_stdout
+from optimizer.common.solvers import linear_program
 
 _CORE_PAIRS = 40_000  # pairs of the linear program
 _DIVE_PAIRS, _NODE_PAIRS = 8_000, 20  # the same, of those of a dive: in all, or for each node where that is more,
@@ -157,7 +157,6 @@ def _solved(core: _Core, prices: FloatArray, excess: float, until: float) -> tup
     costs `excess`; infinite where nothing may be too much.
     """
     from scipy import sparse  # noqa: PLC0415
-    from scipy.optimize import linprog  # noqa: PLC0415
 
     n, size = len(core.room), core.size
     row = np.unique(core.j, return_inverse=True)[1]
@@ -174,16 +173,13 @@ def _solved(core: _Core, prices: FloatArray, excess: float, until: float) -> tup
     objective = np.concatenate(costs) / unit
     if not np.isfinite(objective).all():
         return None
-    with quiet_stdout():
-        answer: Any = linprog(
-            objective,
-            A_eq=both,
-            b_eq=np.concatenate([core.room / size, np.ones(count)]),
-            bounds=(0, None),
-            method="highs-ds",
-            options={} if math.isinf(until) else {"time_limit": max(until - time.perf_counter(), 1e-3)},
-        )
-    if answer.status != 0:
+    answer = linear_program(
+        objective,
+        equal=(both, np.concatenate([core.room / size, np.ones(count)])),
+        method="highs-ds",
+        limit_s=None if math.isinf(until) else max(until - time.perf_counter(), 1e-3),
+    )
+    if not answer.is_optimal or answer.x is None:
         return None
-    change = -np.asarray(answer.eqlin.marginals)[:n] * unit / size
-    return np.asarray(answer.x)[: len(columns)], np.where(np.isfinite(change), change, 0.0)
+    change = -answer.dual_equal[:n] * unit / size
+    return answer.x[: len(columns)], np.where(np.isfinite(change), change, 0.0)

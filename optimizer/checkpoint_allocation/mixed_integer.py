@@ -13,15 +13,14 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.lagrangian.bound import fitting, lagrangian_bound, reduced_minima
-from optimizer.checkpoint_allocation.lagrangian.separable import cliques, is_clique
-from optimizer.common.quiet import quiet_stdout
+from models.planning.solution import Status
+from optimizer.common.solvers import Rows, WholeAnswer, mixed_integer_program
+from optimizer.verify.checkpoint_bounds import cliques, fitting, is_clique, lagrangian_bound, reduced_minima
 
 _WIDER = 1e-5  # relative: load rows are relaxations; the true capacities are kept by the cuts
 _MISSED = 4e-6  # objective units of HiGHS: its feasibility and absolute gap tolerances (1e-6 each), twice
@@ -78,16 +77,15 @@ class _Rows:
     def ones(self, columns: IntArray, low: float, high: float) -> None:
         self.add(columns, np.ones(len(columns)), low, high)
 
-    def constraint(self) -> Any:
+    def constraint(self) -> Rows:
         from scipy import sparse  # noqa: PLC0415
-        from scipy.optimize import LinearConstraint  # noqa: PLC0415
 
         pointer = np.concatenate([[0], np.cumsum([len(columns) for columns in self.index])])
         matrix = sparse.csr_array(
             (np.concatenate(self.value), np.concatenate(self.index), pointer),
             shape=(len(self.index), self.n_columns),
         )
-        return LinearConstraint(matrix, np.array(self.low), np.array(self.high))
+        return matrix, np.array(self.low), np.array(self.high)
 
 
 def branch_and_bound(
@@ -128,18 +126,18 @@ def branch_and_bound(
             return Outcome(None, _outer(bound, known), note="limit on programs struck")
         if left <= 0:
             return Outcome(None, _outer(bound, known), note="time limit struck")
-        answer = _highs(unit.cost, rows, left, nodes)
-        if answer.status == 2:
+        answer = mixed_integer_program(unit.cost, [rows.constraint()], nodes=nodes, limit_s=left)
+        if answer.status is Status.INFEASIBLE:
             return _nothing_left(known)
-        if answer.mip_dual_bound is not None and math.isfinite(answer.mip_dual_bound):
-            bound = max(bound, unit.proven(answer.mip_dual_bound, base, problem.n_checkpoints))
+        if answer.bound is not None:
+            bound = max(bound, unit.proven(answer.bound, base, problem.n_checkpoints))
         if answer.x is None:
             return Outcome(None, _outer(bound, known), note=_struck(answer, time.perf_counter() - began, time_limit_s))
         assignment = np.full(problem.n_checkpoints, -1, dtype=np.int64)
-        chosen = np.asarray(answer.x) > 0.5
+        chosen = answer.x > 0.5
         assignment[j[chosen]] = n[chosen]
         if not _cut_off(rows, problem, assignment, j, n):
-            note = "" if answer.status == 0 else _struck(answer, time.perf_counter() - began, time_limit_s)
+            note = "" if answer.status is Status.OPTIMAL else _struck(answer, time.perf_counter() - began, time_limit_s)
             return Outcome(assignment, _outer(bound, known), note=note)
 
 
@@ -271,20 +269,7 @@ def _smallest_cover(problem: CheckpointAllocation, members: IntArray, node: int)
     return cover if float(problem.weights[cover, node].sum()) > problem.upper[node] else members
 
 
-def _highs(cost: FloatArray, rows: _Rows, time_limit_s: float, nodes: int) -> Any:
-    from scipy.optimize import Bounds, milp  # noqa: PLC0415
-
-    with quiet_stdout():
-        return milp(
-            cost,
-            integrality=np.ones(len(cost), dtype=np.int64),
-            bounds=Bounds(0, 1),
-            constraints=rows.constraint(),
-            options={"disp": False, "mip_rel_gap": 0.0, "time_limit": time_limit_s, "node_limit": nodes},
-        )
-
-
-def _struck(answer: Any, spent_s: float, limit_s: float) -> str:
-    if answer.status == 1:
+def _struck(answer: WholeAnswer, spent_s: float, limit_s: float) -> str:
+    if answer.at_limit:
         return "time limit struck" if spent_s >= 0.95 * limit_s else "limit on branch-and-bound nodes struck"
-    return f"HiGHS stopped with status {answer.status}"
+    return f"HiGHS stopped with status {answer.code}"

@@ -1,1 +1,1 @@
-"""What solvers share: arguments, granularity, Hall violators, enumeration, reasons."""
+"""Tools that solvers and verifiers share: arguments, calls of solver libraries, enumeration, first fit, reasons."""

@@ -11,7 +11,7 @@ from models.seeds import seed_faults
 
 
 def checked_limits(time_limit_s: float, seed: int, workers: int = 1) -> CheckedArrays:
-    """The faults of these arguments, to which a solver adds those of its own before it raises them together."""
+    """Return the faults of these arguments, to which a solver adds those of its own before it raises them together."""
     check = CheckedArrays()
     if not (time_limit_s > 0 and math.isfinite(time_limit_s)):
         check.add("time_limit_s", time_limit_s, "must be a positive number of seconds")

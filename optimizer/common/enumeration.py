@@ -32,21 +32,21 @@ MOST_ORDERED = 6  # moves of which all orders are tried
 
 @dataclass(frozen=True)
 class Tried:
-    """What is better than was asked for, the best there is (None: nothing); `decided`: whether all was tried."""
+    """The best answer that beats a given value (None: nothing does); `decided`: whether all answers were tried."""
 
     best: Any
     decided: bool
 
 
 def exact_integers(*groups: list[float]) -> list[list[int]]:
-    """Each group of numbers as whole multiples of one power of two, the same for all groups."""
+    """Return each group of numbers as whole multiples of one power of two, the same for all groups."""
     ratios = [[number.as_integer_ratio() for number in group] for group in groups]
     common = max((below for group in ratios for _, below in group), default=1)
     return [[above * (common // below) for above, below in group] for group in ratios]
 
 
 def better_levels(problem: OperatorSelection, than: float, most: int = MOST_STEPS) -> Tried:
-    """The best levels (n,) that fit and are worth more than a value."""
+    """Return the best levels (n,) that fit and are worth more than a value."""
     n, width = problem.level_values.shape
     flat, (goal,) = exact_integers(problem.level_values.ravel().tolist(), [than])
     weights, (room,) = exact_integers(problem.level_weights.ravel().tolist(), [problem.limit])
@@ -244,12 +244,12 @@ def _first_of(ends: IntArray, durations: FloatArray, orders: Iterable[Sequence[i
 
 
 def exact_sum(numbers: list[float]) -> Fraction:
-    """The sum, not rounded."""
+    """Return the sum, not rounded."""
     return sum((Fraction(number) for number in numbers), Fraction(0))
 
 
 def _sums_after(numbers: list[int]) -> list[int]:
-    """The sum of what is from each place on, and 0 at the end."""
+    """Return the sum of what is from each place on, and 0 at the end."""
     sums = [0]
     for number in reversed(numbers):
         sums.append(sums[-1] + number)

@@ -1,4 +1,4 @@
-"""Whether a bound that is a hair below an objective proves it: rounding, or a better answer?
+"""Granularity of costs: it decides whether a bound that is a hair below an objective proves it.
 
 Costs of 1e15 and -1e15 leave sums in which a hair of the one is all there is of the other, so no tolerance relative to
 what was summed up is a proof. What is one: all costs are whole multiples of a unit, and less than a unit is between.
@@ -18,7 +18,7 @@ _LEAST_EXPONENT = -1022
 
 
 def closed_by_granularity(problem: CheckpointAllocation, bound: float, value: float) -> bool:
-    """Whether no assignment can cost at least the bound and less than the value.
+    """Return whether no assignment can cost at least the bound and less than the value.
 
     The power of two above their difference is the unit that all costs are tried with.
     """

@@ -40,7 +40,7 @@ def violating_rows(may: BoolArray) -> list[int]:
 
 
 def _few_choices(may: BoolArray) -> list[int]:
-    """The rows without those that have as many choices as there are rows: these find one whatever the others take."""
+    """Return the rows that have fewer choices than there are rows: others find one whatever the rest take."""
     counts = may.sum(axis=1)
     order = np.argsort(counts, kind="stable")
     few = len(order)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet_stdout() -> Iterator[None]:
-    """While it lasts, what native code writes to file descriptor 1 goes nowhere; Python flushes first."""
+    """Discard what native code writes to file descriptor 1 inside the block; Python's own buffer is flushed first."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
     try:

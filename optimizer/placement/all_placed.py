@@ -1,7 +1,15 @@
-"""Placing every instance: fewest colours on a host first, then fewest hosts in use; or fewest hosts alone.
+"""Placements of every instance: fewest colours on a host and then fewest hosts in use, or fewest hosts alone.
 
-Counting gives a least number of colours, a search upward from it the first number that is reached. With that number,
-hosts are closed and what they had is placed elsewhere. Small problems are decided by an exact model.
+x[i,h] = 1 when host h has instance i, y[h,k] = 1 when h has colour k, u[h] = 1 when h is in use:
+
+    minimise   max_h sum_k y[h,k], then sum_h u[h]    (goal "colours");    sum_h u[h]    (goal "hosts")
+    subject to sum_h x[i,h] = 1                       for each instance i
+               sum_i load[i,r] x[i,h] <= room[h,r] u[h]   for each host h and resource r
+               x[i,h] <= y[h, colour of i];  instances of an operator in different zones;  fixed and few moves
+
+Counting gives a least number of colours (`optimizer.verify.placement_bounds`), a search upward from it the first number
+that is reached. With that number, hosts are closed and their instances placed elsewhere. An exact model decides small
+problems (`small`).
 """
 
 from __future__ import annotations
@@ -14,15 +22,15 @@ import numpy as np
 from models.checked_arrays import BoolArray, IntArray
 from models.planning.placement import Placement, PlacementPlan
 from models.planning.solution import Status
-from optimizer.placement.bounds import Bound, colour_bound, host_bound, impossible, infeasible_plan
-from optimizer.placement.budget import Budget
+from optimizer.common.first_fit import best_fit
+from optimizer.placement.budget import Budget, infeasible_plan
 from optimizer.placement.columns import Columns, column_bound
-from optimizer.placement.first_fit import best_fit
 from optimizer.placement.one_colour import one_colour, splits_by_colour
 from optimizer.placement.rounding import from_columns
 from optimizer.placement.search import Search
 from optimizer.placement.small import decide, irreducible_infeasible_set, whole
 from optimizer.placement.starts import sent_home, start
+from optimizer.verify.placement_bounds import Bound, colour_bound, host_bound, impossible
 
 _SMALL = 3_000  # instances times hosts up to which an exact model is asked about the whole problem
 _MODEL_FIRST = 300  # instances times hosts up to which it is asked before any search
@@ -58,12 +66,13 @@ class AllPlaced:
         self.open = np.ones(problem.n_hosts, dtype=np.bool_)
 
     def solve(self) -> PlacementPlan:
-        """The plan, with what was proven of it."""
+        """Return the plan, with what was proven of it."""
         infeasible_set = impossible(self.problem)
         if infeasible_set is not None:
             return infeasible_plan(infeasible_set, self.budget)
         known = self.known
         known.colours = colour_bound(self.problem)
+        # Bounds first: everything below stops as soon as the bound is reached.
         by_colour = self._by_colour()
         if by_colour is not None:
             return by_colour
@@ -80,7 +89,7 @@ class AllPlaced:
         return self._plan()
 
     def _by_colour(self) -> PlacementPlan | None:
-        """The plan of one colour on each host, or why there is none; None where one is not asked for, or not found."""
+        """Return the plan of one colour on each host, or why there is none; None if not asked for or not found."""
         problem, known = self.problem, self.known
         assert known.colours is not None
         asked = problem.max_colours == 1 or (self.by_colours and known.colours.value == 1)
@@ -91,6 +100,7 @@ class AllPlaced:
             reason = f"{least.reason}; there are {problem.n_hosts}"
             if problem.max_colours == 1:
                 return infeasible_plan(Bound(least.value, reason, least.instances), self.budget)
+            # One colour on a host is refuted, so the least number of colours is two.
             known.colours = Bound(2, reason, least.instances)
         if host is None or not self._right(host, 1):
             return None
@@ -98,7 +108,7 @@ class AllPlaced:
         return self._plan()
 
     def _try(self, most_colours: int, is_open: BoolArray, work: int) -> IntArray | None:
-        """A placement of at most so many colours on open hosts, or None where the search found none."""
+        """Return a placement of at most so many colours on open hosts, or None where the search found none."""
         problem = self.problem
         if self.known.host is not None and self.budget.struck:
             return None  # making a start takes long when there is much to place
@@ -115,7 +125,7 @@ class AllPlaced:
         return None
 
     def _right(self, host: IntArray, most_colours: int) -> bool:
-        """Whether whole numbers say that no host has too much."""
+        """Return whether whole numbers say that no host has too much."""
         problem = self.problem
         return bool((problem.used(host) <= problem.rooms).all()) and problem.most_colours(host) <= most_colours
 
@@ -131,7 +141,7 @@ class AllPlaced:
         return found.status
 
     def _find_any(self) -> None:
-        """Some placement of at most `top` colours."""
+        """Find some placement of at most `top` colours."""
         known = self.known
         if not self.tiny:
             known.host = self._try(self.top, self.open, self.budget.share(0.3))
@@ -139,10 +149,12 @@ class AllPlaced:
             known.nothing = self._model("any", self.top) is Status.INFEASIBLE
 
     def _fewer_colours(self) -> None:
-        """Fewest colours: between what counting proves and what is known, halving, then one less with more work."""
+        """Find the fewest colours by bisection between bound and best placement; then try one less with more work."""
         problem, known = self.problem, self.known
         assert known.colours is not None and known.host is not None
         low, high = known.colours.value, problem.most_colours(known.host)
+        # `missed` is the largest number that the search has failed at. A failed search proves nothing, so only the
+        # lower bound may end the second loop. A tiny problem skips the first one: the model decides it faster.
         missed = high - 1 if self.tiny else low - 1
         while high > max(low, missed + 1):
             first = missed < low
@@ -162,18 +174,20 @@ class AllPlaced:
             tries = (
                 self._try(high - 1, self.open, self.budget.share(2 * _TRY)) for _ in range(_AGAIN if high > low else 0)
             )
+            # A generator: the second try is only made if the first one fails.
             found = next((each for each in tries if each is not None), None)
             if found is None:
                 return
             known.host, high = found, problem.most_colours(found)
 
     def _fewer_hosts(self) -> None:
-        """Fewest hosts for the number of colours that was reached: the bound first, then halving."""
+        """Find the fewest hosts for the number of colours that was reached: the bound first, then by bisection."""
         problem, known = self.problem, self.known
         assert known.host is not None
         most = problem.most_colours(known.host) if self.by_colours else self.top
         limit = most if self.by_colours or problem.max_colours is not None else None
         known.hosts = host_bound(problem, limit)
+        # Best fit ignores what runs, so it could break a limit on moves.
         again = problem.current is None and not self.budget.struck
         packed = best_fit(problem, max_colours=most, deadline=self.budget.deadline) if again else None
         if packed is not None and (packed >= 0).all() and problem.hosts_used(packed) < problem.hosts_used(known.host):
@@ -190,13 +204,14 @@ class AllPlaced:
                 missed = count
             else:
                 known.host, high = found, problem.hosts_used(found)
+        # Columns count one resource and no other rule: where there are others, the search mostly does better.
         if high > low and not plain:
             self._by_columns(most)
         if self.small and problem.hosts_used(known.host) > known.hosts.value:
             self._prove_hosts(most)
 
     def _by_columns(self, most: int) -> None:
-        """A bound by columns, and a placement made of them."""
+        """Raise the bound by column generation, and make a placement of the columns."""
         problem, known = self.problem, self.known
         assert known.host is not None and known.hosts is not None
         if problem.hosts_used(known.host) == known.hosts.value:
@@ -213,6 +228,7 @@ class AllPlaced:
         assert known.host is not None and known.hosts is not None
         before = known.host
         status = self._model("hosts", most)
+        # At its limit the model may return a feasible placement that is worse than the hint.
         if problem.hosts_used(known.host) > problem.hosts_used(before):
             known.host = before
         hosts = problem.hosts_used(known.host)
@@ -229,12 +245,13 @@ class AllPlaced:
         if host is None or not few_moves or host.max(initial=-1) >= problem.n_hosts:
             return
         kept = (problem.fixed_hosts < 0) | (host == problem.fixed_hosts)
+        # Columns know nothing of fixed instances, anti-affinity, colours or other resources: check all rules here.
         pairs = np.stack([problem.operators, problem.zones[host]], axis=1)
         if kept.all() and len(np.unique(pairs, axis=0)) == len(pairs) and self._right(host, most):
             known.host = host
 
     def _fewer_moves(self) -> None:
-        """Of as few colours and hosts, a placement nearer to what runs now: the nearest only of small problems."""
+        """Look for a placement of as few colours and hosts nearer to the running one: the nearest, if it is small."""
         problem, known = self.problem, self.known
         assert known.host is not None
         most = problem.most_colours(known.host) if self.by_colours else self.top
@@ -248,7 +265,7 @@ class AllPlaced:
             known.host = nearer
 
     def _chosen(self, count: int) -> BoolArray:
-        """So many hosts to stay open: those with fixed instances, then the largest, then those that have most."""
+        """Return the hosts that stay open: those with fixed instances, then the largest, then those with most load."""
         problem, host = self.problem, self.known.host
         assert host is not None
         fixed = np.isin(np.arange(problem.n_hosts), problem.fixed_hosts)
@@ -260,7 +277,7 @@ class AllPlaced:
         return chosen
 
     def _infeasible_set(self) -> Bound:
-        """Why an exact model found nothing."""
+        """Return why an exact model found nothing, and instances that cannot be placed together."""
         problem = self.problem
         who = np.arange(problem.n_instances)
         if problem.n_instances <= _IIS_SIZE:
@@ -270,7 +287,7 @@ class AllPlaced:
         )
 
     def _unknown(self) -> PlacementPlan:
-        """What best fit could place, of which nothing is guaranteed but that it keeps the rules."""
+        """Return what best fit could place; it keeps the rules, and nothing else is guaranteed."""
         problem = self.problem
         host = best_fit(problem, deadline=self.budget.grace)
         if problem.max_moves is not None and problem.moves(host) > problem.max_moves:

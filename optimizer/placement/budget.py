@@ -1,8 +1,12 @@
-"""How much work a search may do: deterministic amounts decide, the clock is a last resort."""
+"""Work that a search may do: deterministic amounts decide, the clock is a last resort."""
 
 from __future__ import annotations
 
 import time
+
+from models.planning.placement import PlacementPlan
+from models.planning.solution import Status
+from optimizer.verify.placement_bounds import Bound
 
 _WORK_PER_S = 4_000_000  # exchanges looked at in a second of the limit: half of what a quiet machine does
 _GRACE = 0.1  # of the limit, beyond it
@@ -11,7 +15,7 @@ _STRUCK = "the time limit struck, so two runs may differ"
 
 
 class Budget:
-    """What is left of work and of CP-SAT's deterministic seconds; `struck` once the clock ran out first."""
+    """The remaining work and deterministic seconds of CP-SAT; `struck` once the clock ran out first."""
 
     def __init__(self, limit_s: float) -> None:
         self.began = time.monotonic()
@@ -21,7 +25,7 @@ class Budget:
         self.cut = False  # set where something had a part of the time, and that ran out
 
     def share(self, part: float) -> int:
-        """A part of the work that is left."""
+        """Return a part of the work that is left."""
         return int(self.work * part)
 
     def spend(self, work: int) -> None:
@@ -38,15 +42,26 @@ class Budget:
 
     @property
     def grace(self) -> float:
-        """Until when something may be made that there is no answer without."""
+        """Return the deadline of work without which there is no answer at all."""
         return max(self.deadline, time.monotonic()) + _GRACE * (self.deadline - self.began)
 
     @property
     def struck(self) -> bool:
-        """Whether the clock ran out."""
+        """Return whether the clock ran out."""
         return time.monotonic() > self.deadline
 
     @property
     def wall_s(self) -> float:
-        """Seconds since it began."""
+        """Return the seconds since the budget was made."""
         return time.monotonic() - self.began
+
+
+def infeasible_plan(infeasible_set: Bound, budget: Budget) -> PlacementPlan:
+    """Return the plan that says why nothing keeps the rules."""
+    return PlacementPlan(
+        status=Status.INFEASIBLE,
+        reason=infeasible_set.reason,
+        infeasible_set=infeasible_set.instances,
+        wall_s=budget.wall_s,
+        note=infeasible_set.reason,
+    )

@@ -18,8 +18,8 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.placement import Placement
-from optimizer.common.quiet import quiet_stdout
-from optimizer.placement.bounds import Bound
+from optimizer.common.solvers import linear_program
+from optimizer.verify.placement_bounds import Bound
 
 _MOST_ROOM = 20_000  # units of a host up to which the dynamic program is exact; more are rounded in favour of the bound
 _MOST_SIZES = 400
@@ -42,7 +42,7 @@ class Columns:
 
 
 def column_bound(problem: Placement, known: int, deadline: float) -> Columns | None:
-    """The best bound over the resources, and its columns; `known` hosts are enough, more is not looked for."""
+    """Return the best bound over the resources, and its columns; `known` hosts are enough, more is not looked for."""
     found = [_of_resource(problem, r, known, deadline) for r in range(len(problem.resources))]
     made = [each for each in found if each is not None]
     return max(made, key=lambda each: each.bound.value) if made else None
@@ -64,7 +64,7 @@ def _of_resource(problem: Placement, r: int, known: int, deadline: float) -> Col
 def _generated(
     columns: IntArray, sizes: IntArray, counts: IntArray, room: int, known: int, deadline: float
 ) -> tuple[IntArray, int]:
-    """Columns with those that lower the linear relaxation, and the best bound on the way."""
+    """Return the columns with those that lower the linear relaxation, and the best bound on the way."""
     best, rounds = 0, min(_ROUNDS, max(1, _STATES // (8 * len(sizes) * room)))
     for _ in range(rounds):
         solved = _relaxed(columns, counts)
@@ -80,7 +80,7 @@ def _generated(
 
 
 def dive(made: Columns, most: int, deadline: float) -> tuple[Columns, IntArray | None]:
-    """At most `most` columns (sizes, .) that cover all sizes, or None; and all columns that were made on the way.
+    """Return at most `most` columns (sizes, .) that cover all sizes, or None; and all columns made on the way.
 
     What the linear relaxation takes whole is taken, else the one it takes most of; the rest is relaxed again.
     """
@@ -109,22 +109,19 @@ def dive(made: Columns, most: int, deadline: float) -> tuple[Columns, IntArray |
 
 
 def _first_columns(sizes: IntArray, counts: IntArray, room: int) -> IntArray:
-    """For each size a host with as many as there are and fit."""
+    """Return for each size the column of a host with as many of it as there are and fit."""
     fitting = np.where(sizes > 0, room // np.maximum(sizes, 1), counts)
     return np.diag(np.minimum(fitting, counts)).astype(np.int64)
 
 
 def _relaxed(columns: IntArray, counts: IntArray) -> tuple[FloatArray, FloatArray] | None:
-    """How often the linear relaxation takes each of these columns, and its prices of sizes."""
-    from scipy.optimize import linprog  # noqa: PLC0415 - heavy, and needed for few problems
-
-    with quiet_stdout():
-        found = linprog(np.ones(columns.shape[1]), A_ub=-columns, b_ub=-counts, method="highs")
-    return None if found.x is None else (np.asarray(found.x), np.maximum(-np.asarray(found.ineqlin.marginals), 0.0))
+    """Return how often the linear relaxation takes each of these columns, and its prices of sizes."""
+    found = linear_program(np.ones(columns.shape[1]), at_most=(-columns, -counts))
+    return None if found.x is None else (found.x, np.maximum(-found.dual_at_most, 0.0))
 
 
 def dearest_column(sizes: IntArray, counts: IntArray, prices: IntArray, room: int) -> tuple[int, IntArray]:
-    """The highest price of what fits a room, at most `counts` of each size, and such a column (sizes,).
+    """Return the highest price of what fits a room, at most `counts` of each size, and such a column (sizes,).
 
     Sizes, prices and room are whole numbers. Copies are taken in bundles of 1, 2, 4 ..., a number of which makes any.
     """

@@ -1,4 +1,4 @@
-"""More value by single exchanges: what is left out takes a place, or the place of something worth less."""
+"""Single exchanges for more value: an instance that is left out takes a place, or the place of one of less value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TRIED = 20  # exchanges of one instance that are tried, the best first
 
 
 def exchanged(problem: Placement, host: IntArray, worth: IntArray, deadline: float) -> IntArray:
-    """A placement (n,) worth as much or more in `worth` (n,): no single exchange raises it, up to the limits.
+    """Return a placement (n,) worth as much or more in `worth` (n,): no single exchange raises it, up to the limits.
 
     `host` must keep every rule, and so does what comes back.
     """
@@ -33,7 +33,7 @@ def exchanged(problem: Placement, host: IntArray, worth: IntArray, deadline: flo
 
 
 def _placed(problem: Placement, host: IntArray, free: IntArray, worth: IntArray, j: int) -> bool:
-    """Whether instance j got a host by itself, or for something worth less; `host` and `free` follow."""
+    """Return whether instance j got a host by itself, or for something worth less; `host` and `free` follow."""
     for h in np.flatnonzero((free >= problem.loads[j]).all(axis=1)).tolist():
         if worth[j] > 0 and _may(problem, host, j, h, None):
             host[j] = h
@@ -52,7 +52,7 @@ def _placed(problem: Placement, host: IntArray, free: IntArray, worth: IntArray,
 
 
 def _may(problem: Placement, host: IntArray, j: int, h: int, gone: int | None) -> bool:
-    """Whether j may come to host h when `gone` leaves it: operators, colours and moves."""
+    """Return whether j may come to host h when `gone` leaves it: operators, colours and moves."""
     trial = host if gone is None else host.copy()
     if gone is not None:
         trial[gone] = -1

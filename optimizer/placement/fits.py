@@ -9,14 +9,14 @@ from typing import Any
 from models.checked_arrays import IntArray
 from models.planning.placement import Placement, PlacementPlan
 from models.planning.solution import Status, is_proven
-from optimizer.placement.bounds import colour_bound, host_bound, impossible
-from optimizer.placement.first_fit import best_fit, first_fit
+from optimizer.common.first_fit import best_fit, first_fit
+from optimizer.verify.placement_bounds import colour_bound, host_bound, impossible
 
 FITS = {"first-fit": first_fit, "best-fit": best_fit}
 
 
 def fitted(problem: Placement, method: str) -> PlacementPlan:
-    """What a method of FITS places, beside the bound that counting proves: optimal, feasible or unknown."""
+    """Return the plan of a method of FITS with the bound that counting proves: optimal, feasible or unknown."""
     began = time.monotonic()
     host = FITS[method](problem)
     moves, unplaced = problem.moves(host), int((host < 0).sum())
@@ -38,7 +38,7 @@ def fitted(problem: Placement, method: str) -> PlacementPlan:
 
 
 def with_counted_bound(problem: Placement, host: IntArray, method: str, wall_s: float) -> PlacementPlan:
-    """A plan of hosts (n,) with the bounds that counting proves."""
+    """Return a plan of hosts (n,) with the bounds that counting proves."""
     objective, colours, hosts = problem.objective(host), problem.most_colours(host), problem.hosts_used(host)
     limit = colours if problem.goal == "colours" else problem.max_colours
     of_hosts = host_bound(problem, limit)

@@ -14,15 +14,13 @@ The branch and bound that finds the sets proves nothing.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.placement import Placement
-from optimizer.common.quiet import quiet_stdout
+from optimizer.common.solvers import left_s, linear_program, mixed_integer_program, sparse_matrix
 
 _UNIT = 2**20  # prices are whole multiples of its inverse
 _NODES = 200  # of branch and bound: the root mostly is enough
@@ -37,7 +35,7 @@ class Covered:
 
 
 def host_sets(problem: Placement, most: int) -> BoolArray | None:
-    """All sets of instances that one host can have and that take no more, (sets, n); None if more than `most` are seen.
+    """Return all maximal sets of instances that fit on one host, (sets, n); None if more than `most` are seen.
 
     Hosts must be alike; colours are not counted.
     """
@@ -64,7 +62,7 @@ def host_sets(problem: Placement, most: int) -> BoolArray | None:
 
 
 def _take_more(problem: Placement, sets: BoolArray) -> BoolArray:
-    """Which sets (sets, n) have room for another instance."""
+    """Return which sets (sets, n) have room for another instance."""
     used = sets.astype(np.int64) @ problem.loads
     codes = np.unique(problem.operators, return_inverse=True)[1]
     has = np.zeros((len(sets), int(codes.max(initial=0)) + 1), dtype=np.bool_)
@@ -77,31 +75,24 @@ def _take_more(problem: Placement, sets: BoolArray) -> BoolArray:
 
 
 def covered(sets: BoolArray, *, deadline: float) -> Covered:
-    """As few sets as cover all instances, as far as the limits allow, and the bound of their linear relaxation."""
-    from scipy import sparse  # noqa: PLC0415
-    from scipy.optimize import Bounds, LinearConstraint, linprog, milp  # noqa: PLC0415
-
+    """Return as few sets as cover all instances, within the limits, and the bound of the linear relaxation."""
     count, n = sets.shape
-    rows: Any = sparse.csc_array(sets.T.astype(np.float64))
-    with quiet_stdout():
-        relaxed: Any = linprog(np.ones(count), A_ub=-rows, b_ub=-np.ones(n), method="highs-ds")
-        bound = dual_bound(sets, -np.asarray(relaxed.ineqlin.marginals)) if relaxed.status == 0 else 1
-        answer = milp(
-            np.ones(count),
-            constraints=LinearConstraint(rows, 1, np.inf),
-            integrality=np.ones(count, dtype=np.int64),
-            bounds=Bounds(0, 1),
-            options={"node_limit": _NODES, "time_limit": max(0.01, deadline - time.monotonic())},
-        )
+    instance, column = np.nonzero(sets.T)
+    rows = sparse_matrix(np.ones(len(column)), instance, column, (n, count))
+    relaxed = linear_program(np.ones(count), at_most=(-rows, -np.ones(n)), method="highs-ds")
+    bound = dual_bound(sets, -relaxed.dual_at_most) if relaxed.is_optimal else 1
+    answer = mixed_integer_program(
+        np.ones(count), [(rows, 1, np.inf)], nodes=_NODES, gap=None, limit_s=left_s(deadline)
+    )
     if answer.x is None:
         return Covered(None, bound)
-    taken = np.flatnonzero(np.asarray(answer.x) > 0.5)
+    taken = np.flatnonzero(answer.x > 0.5)
     host = np.where(sets[taken].any(axis=0), sets[taken].argmax(axis=0), -1)
     return Covered(None if (host < 0).any() else host.astype(np.int64), bound)
 
 
 def dual_bound(sets: BoolArray, prices: FloatArray) -> int:
-    """The least number of sets that cover all instances, as prices (n,) prove it in whole numbers."""
+    """Return the least number of sets that cover all instances, as prices (n,) prove it in whole numbers."""
     whole = np.floor(np.clip(np.nan_to_num(prices), 0.0, 1.0) * _UNIT).astype(np.int64)
     dearest = int((sets.astype(np.int64) @ whole).max(initial=0))
     return -(-int(whole.sum()) // dearest) if dearest else 1

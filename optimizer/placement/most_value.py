@@ -1,8 +1,11 @@
-"""Placing what is worth most, the rest is left out: multiple knapsack, with colours and anti-affinity.
+"""Placements of most value, where instances may be left out: a multiple knapsack with colours and anti-affinity.
 
-Greedy by value for its largest share, then single exchanges with what is left out, then parts are decided again by an
-exact model: some hosts, what they have, and some of what is left out. All hosts as one knapsack of each resource give
-an upper bound, proven in whole numbers; small problems are decided by the exact model alone.
+    maximise   sum v[i] x[i,h]   subject to   sum_h x[i,h] <= 1 for each instance i, and the rules of `all_placed`
+
+The first placement is greedy by value per largest share. Single exchanges with instances that are left out improve it.
+Then an exact model decides parts again: some hosts, their instances, and some of those left out. All hosts together as
+one knapsack of each resource give an upper bound, proven in whole numbers; the exact model alone decides small
+problems. Source: Martello and Toth, "Knapsack Problems" (1990), chapter 6.
 """
 
 from __future__ import annotations
@@ -16,13 +19,13 @@ from models.checked_arrays import FloatArray, IntArray
 from models.planning.placement import Placement, PlacementPlan
 from models.planning.selection import OperatorSelection
 from models.planning.solution import Status, is_proven
-from optimizer.placement.bounds import Possible, impossible, infeasible_plan
-from optimizer.placement.budget import Budget
+from optimizer.common.first_fit import best_fit, largest_shares
+from optimizer.placement.budget import Budget, infeasible_plan
 from optimizer.placement.exchange import exchanged
-from optimizer.placement.first_fit import best_fit, largest_shares
 from optimizer.placement.small import Part, decide
 from optimizer.placement.starts import staying
 from optimizer.selection import select_operators
+from optimizer.verify.placement_bounds import Possible, impossible
 
 _SMALL = 3_000  # instances times hosts up to which an exact model is asked about the whole problem
 _PART_HOSTS = 3
@@ -33,7 +36,7 @@ _BITS = 50
 
 
 def whole_worth(value: FloatArray) -> tuple[IntArray, float, bool]:
-    """Values (n,) as whole numbers, rounded up; how many of them are 1.0; and whether none was rounded."""
+    """Return values (n,) as whole numbers, rounded up; how many units are 1.0; and whether none was rounded."""
     total = max(math.fsum(value.tolist()), 1e-300)
     for places in range(10):
         scale = 10.0**places
@@ -56,7 +59,7 @@ class MostValue:
         self.proof = ""
 
     def solve(self) -> PlacementPlan:
-        """The plan, with what was proven of it."""
+        """Return the plan, with what was proven of it."""
         infeasible_set = impossible(self.problem)
         if infeasible_set is not None:
             return infeasible_plan(infeasible_set, self.budget)
@@ -93,7 +96,7 @@ class MostValue:
                 self.bound, self.proof = found.bound, f"{name} of all hosts as one"
 
     def _greedy(self) -> IntArray | None:
-        """The best of two orders, from what runs now where that is given; None when too many would move."""
+        """Return the best of two orders, from what runs now where that is given; None when too many would move."""
         problem = self.problem
         already = problem.fixed_hosts
         if problem.current is not None:
@@ -107,7 +110,7 @@ class MostValue:
         return max(found, key=problem.objective) if found else None
 
     def _without_excess(self, host: IntArray) -> IntArray:
-        """What runs now without what is too much on a host: the least value for its share goes first."""
+        """Return the running placement without the excess of each host: the least value per share leaves first."""
         problem = self.problem
         kept = problem.fixed_hosts.copy()
         order = np.argsort(-problem.values / np.maximum(largest_shares(problem), 1e-12), kind="stable")

@@ -13,12 +13,12 @@ import numpy as np
 
 from models.checked_arrays import IntArray
 from models.planning.placement import Placement
-from optimizer.placement.bounds import Bound, host_bound
+from optimizer.common.first_fit import best_fit
 from optimizer.placement.budget import Budget
-from optimizer.placement.first_fit import best_fit
 from optimizer.placement.host_sets import covered, host_sets
 from optimizer.placement.search import Search
 from optimizer.placement.starts import start
+from optimizer.verify.placement_bounds import Bound, host_bound
 
 _SETS = 12_000  # sets that a host can have, up to which all are looked at
 _WORK_OF_SET = 200  # what a set costs, in exchanges looked at
@@ -37,24 +37,24 @@ class _Colour:
 
     @property
     def hosts(self) -> int:
-        """How many hosts are in use."""
+        """Return how many hosts are in use."""
         return self.problem.hosts_used(self.host)
 
     @property
     def is_open(self) -> bool:
-        """Whether fewer hosts are not excluded."""
+        """Return whether fewer hosts are not excluded."""
         return self.hosts > self.bound
 
 
 def splits_by_colour(problem: Placement) -> bool:
-    """Whether a placement of one colour on each host is a packing of each colour."""
+    """Return whether a placement of one colour on each host is a packing of each colour."""
     alike = bool((problem.rooms == problem.rooms[0]).all()) and len(np.unique(problem.zones)) == problem.n_hosts
     free = problem.current is None and bool((problem.fixed_hosts < 0).all())
     return alike and free and problem.n_instances > 0 and bool((problem.colours >= 0).all())
 
 
 def one_colour(problem: Placement, budget: Budget, seed: int) -> tuple[IntArray | None, Bound]:
-    """Hosts (n,) with one colour each, None where there are too few of them or none were found; the least number."""
+    """Return hosts (n,) with one colour each, None if there are too few or none was found; and the least number."""
     colours = []
     for k in np.unique(problem.colours).tolist():
         if budget.struck:
@@ -81,7 +81,7 @@ def one_colour(problem: Placement, budget: Budget, seed: int) -> tuple[IntArray 
 
 
 def _first(problem: Placement, instances: IntArray) -> _Colour:
-    """The packing of best fit, on as many hosts as that takes, and what counting proves."""
+    """Return the packing of best fit, on as many hosts as that takes, and what counting proves."""
     alone = problem.part(instances, np.zeros(len(instances), dtype=np.int64), "hosts")
     return _Colour(instances, alone, best_fit(alone), host_bound(alone, None).value)
 
@@ -99,7 +99,7 @@ def _by_sets(colour: _Colour, budget: Budget) -> None:
 
 
 def _searched(colour: _Colour, budget: Budget, share: int, seed: list[int]) -> None:
-    """Fewer hosts by repairing: as few as the bound first, then halving between what is missed and what is known."""
+    """Search for fewer hosts: as few as the bound first, then by bisection between the last failure and the best."""
     missed, spent = colour.bound - 1, 0
     while colour.hosts > missed + 1 and spent < share and not budget.struck:
         count = colour.bound if missed < colour.bound else (missed + colour.hosts) // 2

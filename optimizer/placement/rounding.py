@@ -1,4 +1,9 @@
-"""A placement from columns: as few of them as cover all sizes, by diving and by an exact model of limited size."""
+"""Placements from columns: as few of them as cover all sizes, by diving and by an exact model of limited size.
+
+    minimise nothing   subject to   sum_s a[t,s] z[s] >= n[t] for each size t,   sum_s z[s] <= most,   z whole
+
+The columns are those that the bound was made of (`columns`); the rules decide whether a placement is used.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +14,14 @@ from ortools.sat.python import cp_model
 
 from models.checked_arrays import IntArray
 from models.planning.placement import Placement
-from optimizer.common.arguments import solver_seed
-from optimizer.common.quiet import quiet_stdout
+from optimizer.common.solvers import solve_cp
 from optimizer.placement.columns import Columns, dive
 
 
 def from_columns(
     problem: Placement, made: Columns, most: int, *, most_s: float, deadline: float, seed: int
 ) -> IntArray | None:
-    """Hosts (n,) of at most `most` columns that have all sizes; None where there are none, or none were found.
+    """Return hosts (n,) of at most `most` columns that have all sizes; None if none was found.
 
     Only what is counted in columns is kept: the rules are to be checked. Hosts are numbered from 0.
     """
@@ -36,7 +40,7 @@ def from_columns(
 
 
 def _fewest(made: Columns, most: int, most_s: float, deadline: float, seed: int) -> IntArray | None:
-    """At most `most` columns (sizes, .) that have all sizes, by CP-SAT."""
+    """Return at most `most` columns (sizes, .) that have all sizes, by CP-SAT."""
     left = deadline - time.monotonic()
     if left <= 0:
         return None
@@ -45,14 +49,5 @@ def _fewest(made: Columns, most: int, most_s: float, deadline: float, seed: int)
     for row, count in zip(made.columns, made.counts.tolist(), strict=True):
         model.add(cp_model.LinearExpr.weighted_sum(times, row.tolist()) >= count)
     model.add(sum(times) <= most)
-    solver = cp_model.CpSolver()
-    solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = solver_seed(seed)
-    solver.parameters.max_deterministic_time = most_s
-    solver.parameters.max_time_in_seconds = left
-    with quiet_stdout():
-        status = solver.solve(model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return None
-    return np.repeat(made.columns, [solver.value(number) for number in times], axis=1)
+    answer = solve_cp(model, deterministic_s=most_s, limit_s=left, seed=seed)
+    return np.repeat(made.columns, answer.values(times), axis=1) if answer.found else None

@@ -32,7 +32,7 @@ _HEAVIER = 0.1  # by how much a host that stays bad gains weight
 
 @dataclass(frozen=True)
 class Pieces:
-    """What can be exchanged: instances, all of one colour on a host, or nothing, one for each row."""
+    """Pieces that can be exchanged, one per row: an instance, all of one colour on a host, or nothing."""
 
     load: FloatArray  # (m, R)
     host: IntArray  # (m,)
@@ -89,11 +89,11 @@ class Search:
         self.last[here] = counts[inverse] == 1
 
     def penalties(self) -> FloatArray:
-        """What each host has too much, (H,), without its weight."""
+        """Return the excess of each host, (H,), without its weight."""
         return _penalty(self.over, self.count - self.most_colours)
 
     def run(self, most_work: int, deadline: float) -> bool:
-        """Whether all penalties are gone within so much work; `host` is then a placement.
+        """Return whether all penalties are gone within so much work; `host` is then a placement.
 
         It gives up as well when the sum of penalties has found no new minimum for long.
         """
@@ -107,6 +107,7 @@ class Search:
             if total < least - 1e-9:
                 least, since = total, self.steps
             patient = self.steps - since <= _PATIENCE * (len(self.host) + 10)
+            # Work is counted in exchanges, so the same seed ends at the same step on any machine; the clock comes last.
             if not patient or self.work >= most_work or time.monotonic() > deadline:
                 return False
             self.steps += 1
@@ -115,7 +116,7 @@ class Search:
                 penalty[h] = _penalty(self.over[h], self.count[h] - self.most_colours)
 
     def _step(self, a: int, penalty: FloatArray, bad: IntArray) -> tuple[int, ...]:
-        """Exchange something of host a; the hosts that changed."""
+        """Make the best exchange of a piece of host a, and return the hosts that changed, if any."""
         mine, others = self._pieces_of(np.array([a]), nothing=False), self._pieces_of(self._sampled(a), nothing=True)
         if not len(mine.host) or not len(others.host):
             return ()
@@ -124,7 +125,9 @@ class Search:
         for cell in _least_first(change.ravel()):
             row, column = divmod(cell, change.shape[1])
             out, back, b = self._members(mine, row), self._members(others, column), int(others.host[column])
+            # Anti-affinity is no penalty: an exchange that breaks it is not made at all.
             if self._keeps_anti_affinity(out, back, a, b):
+                # At a local minimum: make what is bad now weigh more, so that the search leaves it.
                 if change[row, column] >= 0:
                     self.weight[bad] += _HEAVIER
                 self._exchange(out, back, a, b)
@@ -132,14 +135,14 @@ class Search:
         return ()
 
     def _sampled(self, a: int) -> IntArray:
-        """The other hosts that a step looks at."""
+        """Return the other hosts that a step looks at."""
         hosts: IntArray = self.hosts_open[self.hosts_open != a]
         if len(hosts) <= _SAMPLED:
             return hosts
         return np.sort(self.draw.choice(hosts, _SAMPLED, replace=False))
 
     def _pieces_of(self, hosts: IntArray, *, nothing: bool) -> Pieces:
-        """What hosts can exchange; with `nothing` they can also take without giving."""
+        """Return the pieces that hosts can exchange; with `nothing` they can also take without giving."""
         chosen = np.zeros(self.problem.n_hosts, dtype=np.bool_)
         chosen[hosts] = True
         here = np.array(sorted(self.on[hosts[0]])) if len(hosts) == 1 else np.flatnonzero(chosen[self.host])
@@ -158,7 +161,7 @@ class Search:
         )
 
     def _members(self, pieces: Pieces, row: int) -> tuple[int, ...]:
-        """The instances of a row."""
+        """Return the instances of a row."""
         if row < len(pieces.single):
             return (int(pieces.single[row]),)
         row -= len(pieces.single)
@@ -168,7 +171,7 @@ class Search:
         return tuple(sorted(i for i in self.on[int(self.host[first])] if self.colour[i] == self.colour[first]))
 
     def _blocks(self, here: IntArray) -> tuple[FloatArray, IntArray]:
-        """All instances of a colour on a host, where there are several and none is fixed: loads, and one of them."""
+        """Return the loads of all instances of a colour on a host (several, none fixed), and one instance of each."""
         shared = here[~self.last[here] & (self.colour[here] < self.n_colours)]
         if not len(shared) or self.problem.max_moves is not None:
             return np.zeros((0, self.load.shape[1])), shared[:0]
@@ -181,7 +184,7 @@ class Search:
         return loads, shared[starts[movable]]
 
     def _changes(self, a: int, mine: Pieces, others: Pieces, penalty: FloatArray) -> FloatArray:
-        """By how much each exchange of host a raises the weighted sum of penalties, (mine, others)."""
+        """Return by how much each exchange of host a raises the weighted sum of penalties, (mine, others)."""
         b = others.host
         has = np.zeros((len(mine.host), self.problem.n_hosts), dtype=np.bool_)
         for row, colour in enumerate(mine.colour.tolist()):
@@ -199,11 +202,12 @@ class Search:
             after_a += np.maximum(self.over[a, r] + more, 0.0)
             after_b += np.maximum(self.over[b, r][None] - more, 0.0)
         change = self.weight[a] * (after_a - penalty[a]) + self.weight[b][None] * (after_b - penalty[b][None])
+        # Ties are drawn, or the search would go round in circles among hosts that are alike.
         change += 1e-9 * self.draw.random(change.shape[1])
         return self._within_moves(a, mine, others, change)
 
     def _within_moves(self, a: int, mine: Pieces, others: Pieces, change: FloatArray) -> FloatArray:
-        """The changes, infinite where too many instances would leave the running placement."""
+        """Return the changes, infinite where too many instances would leave the running placement."""
         current, most = self.problem.current, self.problem.max_moves
         if current is None or most is None:
             return change
@@ -216,7 +220,7 @@ class Search:
         return change
 
     def _keeps_anti_affinity(self, out: tuple[int, ...], back: tuple[int, ...], a: int, b: int) -> bool:
-        """Whether no operator comes twice into a zone by the exchange."""
+        """Return whether no operator comes twice into a zone by the exchange."""
         zones, operators = self.problem.zones, self.problem.operators
         to, home = int(zones[b]), int(zones[a])
         if to == home:
@@ -239,6 +243,7 @@ class Search:
                 self.tabu[i] = self.steps + self.draw.integers(*_TABU)
                 if current is not None and current[i] >= 0:
                     self.moved += int(current[i] == source) - int(current[i] == target)
+        # Only now: both groups may hold the same operator, and the first loop would discard what the second just took.
         for group, target in ((out, b), (back, a)):
             self._taken.update(int(operators[i]) * self._n_zones + int(zones[target]) for i in group)
         self._recount(a)
@@ -246,7 +251,7 @@ class Search:
 
 
 def _least_first(cells: FloatArray) -> Iterator[int]:
-    """The least of the cells, then some next ones in order; none that is infinite."""
+    """Yield the least of the cells, then some next ones in order; none that is infinite."""
     least = int(cells.argmin())
     if cells[least] == np.inf:
         return
@@ -264,12 +269,12 @@ def _penalty(over: FloatArray, excess: IntArray) -> FloatArray:
 
 
 def _numbered(ids: IntArray) -> IntArray:
-    """Ids as numbers from 0 without gaps; those below 0 are counted by nobody."""
+    """Return ids as numbers from 0 without gaps; ids below 0 stay below 0, and nobody counts them."""
     return np.searchsorted(np.unique(ids[ids >= 0]), ids).astype(np.int64)
 
 
 def _members(numbers: IntArray, size: int) -> list[list[int]]:
-    """Which instances have each number 0 .. size - 1."""
+    """Return which instances have each number 0 .. size - 1."""
     lists: list[list[int]] = [[] for _ in range(size)]
     for i, number in enumerate(numbers.tolist()):
         lists[number].append(i)

@@ -22,19 +22,12 @@ from ortools.sat.python import cp_model
 from models.checked_arrays import IntArray
 from models.planning.placement import Placement
 from models.planning.solution import Status
-from optimizer.common.arguments import solver_seed
-from optimizer.common.quiet import quiet_stdout
-
-_STATUS = {
-    cp_model.OPTIMAL: Status.OPTIMAL,
-    cp_model.FEASIBLE: Status.FEASIBLE,
-    cp_model.INFEASIBLE: Status.INFEASIBLE,
-}
+from optimizer.common.solvers import solve_cp
 
 
 @dataclass(frozen=True)
 class Part:
-    """What a model decides: these instances, on these hosts; all others stay where `host` has them (n,).
+    """The instances and hosts that a model decides about; all others stay where `host` has them (n,).
 
     At most `most_colours` on a host and `most_hosts` in use (None: no limit). Goal is "colours", "hosts", "value",
     "moves" or "any". `worth` (n,) are whole numbers, for goal "value", in which instances may be left out.
@@ -51,7 +44,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Found:
-    """What CP-SAT says: hosts (n,) of all instances or None, its objective's bound, and deterministic seconds."""
+    """An answer of CP-SAT: hosts (n,) of all instances or None, the bound of its objective, deterministic seconds."""
 
     status: Status
     host: IntArray | None
@@ -78,7 +71,7 @@ class _Model:
         self._aim()
 
     def _place(self) -> None:
-        """A variable for each pair that is possible on its own."""
+        """Add a variable for each pair that is possible on its own."""
         problem, part = self.problem, self.part
         taken = {
             (int(problem.operators[i]), int(problem.zones[self.rest[i]]))
@@ -123,7 +116,7 @@ class _Model:
                 self.model.add_at_most_one(group)
 
     def _colours(self) -> cp_model.IntVar | None:
-        """At most so many colours on a host; a variable where they are minimised."""
+        """Limit the colours on a host; return their variable where they are minimised."""
         problem, part = self.problem, self.part
         top = problem.n_instances if part.most_colours is None else part.most_colours
         most = self.model.new_int_var(0, top, "") if part.goal == "colours" else None
@@ -148,7 +141,7 @@ class _Model:
         return any_of
 
     def _moves(self) -> None:
-        """At most so many moves; for goal "moves" the fewest."""
+        """Limit the number of moves; for goal "moves" minimise it."""
         problem = self.problem
         if problem.current is None or (problem.max_moves is None and self.part.goal != "moves"):
             return
@@ -163,7 +156,7 @@ class _Model:
             self.model.maximize(sum(stay))
 
     def _alike(self) -> None:
-        """Of hosts that are alike in all, the first are in use."""
+        """Break symmetry: of hosts that are alike in everything, the first are in use."""
         problem = self.problem
         if problem.anti_affinity != "host" or problem.max_moves is not None or self.part.goal == "moves":
             return
@@ -196,39 +189,30 @@ class _Model:
 
 
 def decide(problem: Placement, part: Part, *, most_s: float, deadline: float, seed: int = 0, workers: int = 1) -> Found:
-    """The best of a part within `most_s` deterministic seconds; `deadline` is a last resort."""
+    """Return the best of a part within `most_s` deterministic seconds; `deadline` is a last resort."""
     left = deadline - time.monotonic()
     if left <= 0:
         return Found(Status.UNKNOWN, None, -math.inf, 0.0)
     made = _Model(problem, part)
     made.hint()
-    solver = cp_model.CpSolver()
-    solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
-    solver.parameters.num_workers = workers
-    solver.parameters.random_seed = solver_seed(seed)
-    solver.parameters.max_deterministic_time = most_s
-    solver.parameters.max_time_in_seconds = left
-    with quiet_stdout():
-        code = solver.solve(made.model)
-    status = _STATUS.get(code, Status.UNKNOWN)
-    spent = float(solver.response_proto.deterministic_time)
-    if status not in (Status.OPTIMAL, Status.FEASIBLE):
-        return Found(status, None, -math.inf, spent)
+    answer = solve_cp(made.model, deterministic_s=most_s, limit_s=left, seed=seed, workers=workers)
+    if not answer.found:
+        return Found(answer.status, None, -math.inf, answer.spent_s)
     host = made.rest.copy()
-    for (i, h), x in made.x.items():
-        if solver.boolean_value(x):
+    for (i, h), here in zip(made.x, answer.chosen(list(made.x.values())), strict=True):
+        if here:
             host[i] = h
-    return Found(status, host, float(solver.best_objective_bound), spent)
+    return Found(answer.status, host, answer.bound, answer.spent_s)
 
 
 def whole(problem: Placement, goal: str, most_colours: int | None, host: IntArray | None) -> Part:
-    """The whole problem as one part; `host` is a hint."""
+    """Return the whole problem as one part; `host` is a hint."""
     hint = np.full(problem.n_instances, -1, dtype=np.int64) if host is None else host
     return Part(hint, np.arange(problem.n_instances), np.arange(problem.n_hosts), goal, most_colours)
 
 
 def irreducible_infeasible_set(problem: Placement, *, most_s: float, deadline: float) -> IntArray:
-    """Instances that do not fit together, though they do without any one of them: as far as the limit lets it be seen.
+    """Return instances that do not fit together, though they do without any one of them, as far as the limit shows.
 
     Instances are left out one by one, while what remains is still proven to be impossible; `most_s` is for each.
     """
@@ -242,7 +226,7 @@ def irreducible_infeasible_set(problem: Placement, *, most_s: float, deadline: f
 
 
 def only(problem: Placement, instances: IntArray) -> Placement:
-    """The problem of some of the instances."""
+    """Return the problem of some of the instances."""
     names = ("cpu", "network", "value", "fixed", "current")
     some = {name: getattr(problem, name)[instances] for name in names if getattr(problem, name) is not None}
     return replace(problem, operator=problem.operators[instances], colour=problem.colours[instances], **some)

@@ -1,4 +1,4 @@
-"""Where a search starts: every instance on a host, with anti-affinity, though hosts may have too much."""
+"""Starts of a search: every instance on a host, with anti-affinity, though hosts may have too much."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
 from models.planning.placement import Placement
-from optimizer.placement.first_fit import best_fit, largest_shares
+from optimizer.common.first_fit import best_fit, largest_shares
 
 
 def start(
     problem: Placement, most_colours: int, is_open: BoolArray, running: IntArray | None, deadline: float = math.inf
 ) -> IntArray | None:
-    """A host for every instance (n,): `running` where it may stay, else best fit, else where least is too much.
+    """Return a host for every instance (n,): `running` where it may stay, else best fit, else where least is too much.
 
     None when an operator finds no zone, or more than `max_moves` instances would move, or after the `deadline`.
     """
@@ -30,7 +30,7 @@ def start(
 
 
 def staying(problem: Placement, is_open: BoolArray, running: IntArray) -> IntArray:
-    """What runs on open hosts, fixed instances where they must be; of two with anti-affinity, the first."""
+    """Return the running placement on open hosts, fixed instances in place; of two with anti-affinity the first."""
     host = np.where((running >= 0) & is_open[running], running, -1)
     host = np.where(problem.fixed_hosts >= 0, problem.fixed_hosts, host)
     placed = np.flatnonzero(host >= 0)
@@ -43,7 +43,7 @@ def staying(problem: Placement, is_open: BoolArray, running: IntArray) -> IntArr
 
 
 def _completed(problem: Placement, host: IntArray, is_open: BoolArray, deadline: float) -> IntArray | None:
-    """Every instance without a host on the open one that is left with most, or has least too much."""
+    """Return hosts where each free instance is on the open host that is left with most, or has least excess."""
     host = host.copy()
     scale = np.maximum(problem.rooms.mean(axis=0), 1.0)
     free = (problem.rooms - problem.used(host)) / scale
@@ -65,7 +65,7 @@ def _completed(problem: Placement, host: IntArray, is_open: BoolArray, deadline:
 
 
 def sent_home(problem: Placement, host: IntArray, most_colours: int, deadline: float) -> IntArray:
-    """The placement (n,) with each instance back where it runs now, where that breaks no rule and opens no host."""
+    """Return the placement (n,) with each instance back where it runs, if that breaks no rule and opens no host."""
     assert problem.current is not None
     host = host.copy()
     for i in np.flatnonzero((problem.current >= 0) & (host != problem.current) & (problem.fixed_hosts < 0)).tolist():

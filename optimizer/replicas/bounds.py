@@ -1,172 +1,133 @@
-"""What no plan of replicas within a budget can be better than: a lower bound of broken queries.
+"""Lower bounds of what replicas within a budget can reach: of the mean and of the largest chance of a broken query.
 
-A query's operators without a replica are on the hosts U of their primaries, and it is broken when one of these is down.
-With t[h] = -log(1 - p[h]), T the sum over all its hosts, r a bound for when all operators have replicas:
+The mean is at least that of `optimizer.verify.replica_bounds`, less the most that covers within the budget are worth: a
+set-union knapsack, whose bound the selection of queries proves.
 
-    P(broken) >= g(t(U)),  g(0) = r,  g(t) = 1 - exp(-t)  for t > 0
+The largest chance follows from a covering program. For a target u every query may leave uncovered hosts of at most
+t = -log(1 - u) together:
 
-which lies above the line r + s t, s the least slope from (0, r) to g at the smallest t and at T: in between g is
-concave. So the mean share of broken queries is at least a constant, less what *covers* are worth: a cover is a host of
-a query all of whose operators there have replicas, worth w[q] s t[h]. The best covers within a budget are a set-union
-knapsack, whose bound is one of this problem. (`optimizer.selection` proves it by a minimum cut.)
+    minimise   sum load[o] y[o]
+    subject to sum over covers k of q: t[q, k] (1 - z[q, k]) <= -log(1 - u)   for each query q whose base is below u
+               z[q, k] <= y[o]                                                for each operator o of cover k
+               sum over o: y[o] <= max_replicas
 
-r: with replicas on hosts that have no primaries, given that some primary is down at least one replica set has to be
-down too, which is no likelier than a, the product of the `max_level` smallest chances of such hosts: r = a (1 - e^-T),
-and g(t) = 1 - a e^-T - (1 - a) e^-t for all t. Otherwise r = a max p[h]. Where primaries have no host yet, a query
-needs all its operators replicated to be better than the least p of a host, and r is that of two sets of hosts where
-hosts are alike and the query does not fit on one.
+A target whose least load is above the budget cannot be reached. The targets that can make a difference are those at
+which a query may leave one more set of its covers; bisection finds the first that is not excluded.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+import time
+from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 
-from models.checked_arrays import BoolArray, FloatArray
+from models.checked_arrays import FloatArray
 from models.planning.replicas.problem import ReplicaProblem
 from models.planning.selection import QuerySelection
-from optimizer.replicas.heuristic import most_levels
+from models.planning.solution import Status
+from optimizer.common.solvers import left_s, mixed_integer_program, sparse_matrix
 from optimizer.selection.queries import select_by_lagrangian
+from optimizer.verify.replica_bounds import DOWN, Bounds, Cover
 
-_CERTAIN = 1 - 1e-12  # chances above it count as it: a bound may be too low
-_DOWN = 1 - 1e-12  # bounds are rounded down by as much
+_MOST_COVERS = 12  # of a query, for which all sets of open covers are listed
+_NODES = 2_000
+_ALLOWANCE = 1e-6  # of the bound of a solver that computes in floating point
+_SLACK = 1e-9
 
-Cover = frozenset[int]
+
+def mean_bound(bounds: Bounds, budget: float) -> tuple[float, list[Cover]]:
+    """Return a lower bound of the mean share of broken queries within the budget, and covers that are good for it."""
+    problem = bounds.problem
+    if not bounds.covers or (budget <= 0 and not (problem.load == 0).any()):
+        return bounds.bare * DOWN, []
+    found, most = _best_covers(bounds, problem.load, max(0.0, budget) * (1 + 1e-12))
+    if problem.max_replicas is not None:
+        by_count, fewer = _best_covers(bounds, np.ones(problem.n_operators), float(problem.max_replicas))
+        found, most = (by_count, fewer) if fewer < most else (found, most)
+    return max(bounds.base, bounds.bare - most) * DOWN, found
 
 
-@dataclass(frozen=True)
-class QueryBound:
-    """P(query is broken) >= base + the sum of the worths of the covers that are not whole.
+def _best_covers(bounds: Bounds, weight: FloatArray, capacity: float) -> tuple[list[Cover], float]:
+    """Return good covers of operators that weigh no more than the capacity, and the most that any are worth."""
+    pairs = np.array([(k, o) for k, cover in enumerate(bounds.covers) for o in sorted(cover)], dtype=np.int64)
+    chosen, most = select_by_lagrangian(QuerySelection(bounds.worths, weight, pairs, capacity))
+    return [bounds.covers[k] for k in np.flatnonzero(chosen).tolist()], most
 
-    times: t of the host of each cover; together the query's T.
+
+def worst_bound(bounds: Bounds, budget: float, deadline: float = math.inf) -> tuple[float, list[Cover]]:
+    """Return a lower bound of the largest chance within the budget, and covers that reach it if all find room.
+
+    After the deadline, one of time.monotonic, the bound is the highest that was proven until then.
     """
-
-    base: float
-    covers: tuple[Cover, ...]
-    worths: tuple[float, ...]
-    times: tuple[float, ...]
-
-    @property
-    def bare(self) -> float:
-        """The bound without any replica."""
-        return self.base + math.fsum(self.worths)
-
-    def at(self, open_covers: BoolArray) -> float:
-        """The bound where these covers are not whole."""
-        return self.base + math.fsum(np.array(self.worths)[open_covers].tolist())
+    targets = _targets(bounds)
+    low, high = 0, len(targets) - 1
+    covers: list[Cover] = []
+    while low < high and time.monotonic() < deadline:
+        middle = (low + high) // 2
+        cost, found = _least_load(bounds, targets[middle], deadline)
+        if cost > budget + bounds.problem.slack:
+            low = middle + 1
+        else:
+            high, covers = middle, found
+    return targets[low] * (1 - 1e-12), covers
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """The bounds of all queries, and the covers that they have, each once with what it is worth in the mean."""
-
-    problem: ReplicaProblem
-    queries: tuple[QueryBound, ...]
-    covers: tuple[Cover, ...] = field(init=False)
-    worths: FloatArray = field(init=False)
-
-    def __post_init__(self) -> None:
-        worth: dict[Cover, float] = {}
-        possible = most_levels(self.problem) > 0
-        for share, query in zip(self.problem.shares.tolist(), self.queries, strict=True):
-            for cover, each in zip(query.covers, query.worths, strict=True):
-                if all(possible[o] for o in cover):
-                    worth[cover] = worth.get(cover, 0.0) + share * each
-        object.__setattr__(self, "covers", tuple(worth))
-        object.__setattr__(self, "worths", np.array(list(worth.values())))
-
-    @property
-    def bare(self) -> float:
-        """The bound of the mean without any replica."""
-        return math.fsum(
-            share * one.bare for share, one in zip(self.problem.shares.tolist(), self.queries, strict=True)
-        )
-
-    def mean(self, budget: float) -> tuple[float, list[Cover]]:
-        """A lower bound of the mean share of broken queries within the budget, and covers that are good for it."""
-        if not self.covers or (budget <= 0 and not (self.problem.load == 0).any()):
-            return self.bare * _DOWN, []
-        found, most = self._best_covers(self.problem.load, max(0.0, budget) * (1 + 1e-12))
-        if self.problem.max_replicas is not None:
-            by_count, fewer = self._best_covers(np.ones(self.problem.n_operators), float(self.problem.max_replicas))
-            found, most = (by_count, fewer) if fewer < most else (found, most)
-        return max(self.base, self.bare - most) * _DOWN, found
-
-    @property
-    def base(self) -> float:
-        """The bound of the mean where every cover is whole."""
-        return math.fsum(
-            share * one.base for share, one in zip(self.problem.shares.tolist(), self.queries, strict=True)
-        )
-
-    def _best_covers(self, weight: FloatArray, capacity: float) -> tuple[list[Cover], float]:
-        """Return good covers of operators that weigh no more than the capacity, and the most that any are worth."""
-        pairs = np.array([(k, o) for k, cover in enumerate(self.covers) for o in sorted(cover)], dtype=np.int64)
-        chosen, most = select_by_lagrangian(QuerySelection(self.worths, weight, pairs, capacity))
-        return [self.covers[k] for k in np.flatnonzero(chosen).tolist()], most
+def _targets(bounds: Bounds) -> list[float]:
+    """Return the values that the bound of the worst query can have, ascending."""
+    floor = max(one.base for one in bounds.queries)
+    found = {floor}
+    for one in bounds.queries:
+        sizes = range(len(one.times) + 1) if len(one.times) <= _MOST_COVERS else (len(one.times),)
+        for size in sizes:
+            for chosen in combinations(one.times, size):
+                found.add(max(floor, -math.expm1(-math.fsum(chosen))))
+    return sorted(found)
 
 
-def bounds_of(problem: ReplicaProblem) -> Bounds:
-    """The bounds of every query of the problem, in the first setting."""
-    return Bounds(problem, tuple(_query(problem, needed) for needed in problem.operators))
-
-
-def _query(problem: ReplicaProblem, needed: tuple[int, ...]) -> QueryBound:
-    assert problem.replica_hosts is not None
-    down = np.minimum(problem.down[0], _CERTAIN)
-    together = _together(down[problem.replica_hosts], problem.max_level)
-    primaries = problem.primaries[list(needed)]
-    if (primaries < 0).any():
-        return _unplaced(problem, down, needed)
-    hosts = sorted(set(primaries.tolist()))
-    times = [-math.log1p(-float(down[host])) for host in hosts]
-    covers = tuple(frozenset(o for o in needed if problem.primaries[o] == host) for host in hosts)
-    base, slope = _line(
-        times, [float(down[h]) for h in hosts], together, distinct_hosts=not problem.replica_hosts[hosts].any()
+def _least_load(bounds: Bounds, target: float, deadline: float) -> tuple[float, list[Cover]]:
+    """Return a lower bound of the load that this target takes, and covers for it; infinite where none do."""
+    problem = bounds.problem
+    number = {cover: k for k, cover in enumerate(bounds.covers)}
+    n, m = problem.n_operators, len(bounds.covers)
+    rows: list[int] = []
+    columns: list[int] = []
+    values: list[float] = []
+    upper: list[float] = []
+    allowed = -math.log1p(-min(target, 1 - 1e-12)) * (1 + _SLACK) + 1e-15
+    for one in bounds.queries:
+        fixed = math.fsum(t for t, cover in zip(one.times, one.covers, strict=True) if cover not in number)
+        if fixed > allowed:
+            return math.inf, []
+        row = len(upper)
+        mine = [(t, number[cover]) for t, cover in zip(one.times, one.covers, strict=True) if cover in number]
+        for t, k in mine:
+            rows, columns, values = [*rows, row], [*columns, n + k], [*values, -t]
+        upper.append(allowed - fixed - math.fsum(t for t, _ in mine))
+    for k, cover in enumerate(bounds.covers):
+        for o in sorted(cover):
+            rows, columns, values = [*rows, len(upper), len(upper)], [*columns, n + k, o], [*values, 1.0, -1.0]
+            upper.append(0.0)
+    if problem.max_replicas is not None:
+        rows, columns, values = [*rows, *[len(upper)] * n], [*columns, *range(n)], [*values, *[1.0] * n]
+        upper.append(float(problem.max_replicas))
+    matrix = sparse_matrix(values, rows, columns, (len(upper), n + m))
+    found = mixed_integer_program(
+        np.concatenate([problem.load, np.zeros(m)]),
+        [(matrix, -np.inf, np.array(upper))],
+        whole=np.arange(n + m) < n,
+        nodes=_NODES,
+        limit_s=left_s(deadline),
     )
-    return QueryBound(base, covers, tuple(slope * t for t in times), tuple(times))
+    if found.status is Status.INFEASIBLE:
+        return math.inf, []
+    covers = [] if found.x is None else _covers(problem, bounds.covers, found.x[:n] > 0.5)
+    if found.bound is None:
+        return 0.0, covers
+    return found.bound - _ALLOWANCE * max(1.0, abs(found.bound)), covers
 
 
-def _together(down: FloatArray, levels: int) -> float:
-    """The least chance that all replicas of an operator are down: they are on different hosts."""
-    return float(np.prod(np.sort(down)[:levels]))
-
-
-def _line(times: list[float], chances: list[float], together: float, *, distinct_hosts: bool) -> tuple[float, float]:
-    """(base, slope over t) of a line below the chance that the query is broken."""
-    total = math.fsum(times)
-    if total == 0.0:
-        return 0.0, 0.0
-    if distinct_hosts:
-        most = -math.expm1(-total)
-        return together * most, (1 - together) * most / total
-    base = together * max(chances)
-    least = min((t for t in times if t > 0), default=total)
-    if base > -math.expm1(-least):
-        base = 0.0
-    slope = min((-math.expm1(-t) - base) / t for t in (least, total))
-    return base, max(0.0, slope)
-
-
-def _unplaced(problem: ReplicaProblem, down: FloatArray, needed: tuple[int, ...]) -> QueryBound:
-    """Of a query with operators whose primaries may go anywhere: broken by one host, or not by less than several."""
-    least = float(down.min())
-    base = _together(down, problem.max_level + 1)
-    load, room = float(problem.load[list(needed)].sum()), float(problem.host_cpu.max()) * (1 + 1e-9)
-    if problem.max_level > 0 and load > room and least == down.max():
-        base *= 2 - least  # not all operators can be on one set of hosts: two sets at least, which share all but one
-    worth = max(0.0, least - base)
-    return QueryBound(base, (frozenset(needed),), (worth,), (-math.log1p(-least),))
-
-
-def most_cost(problem: ReplicaProblem) -> float:
-    """Return what replicas can take at most: by the budget, the room of hosts, the levels and number of replicas."""
-    assert problem.replica_hosts is not None
-    levels = np.minimum(most_levels(problem), problem.max_level)
-    fixed = problem.primaries >= 0
-    there = fixed & problem.replica_hosts[np.maximum(problem.primaries, 0)]
-    room = float(problem.host_cpu[problem.replica_hosts].sum() - problem.load[there].sum())
-    each = np.sort(np.repeat(problem.load, levels))[::-1][: problem.max_replicas]
-    return max(0.0, min(problem.capacity, room, math.fsum(each.tolist())))
+def _covers(problem: ReplicaProblem, covers: Sequence[Cover], chosen: np.ndarray) -> list[Cover]:
+    return [cover for cover in covers if all(chosen[o] for o in cover)]

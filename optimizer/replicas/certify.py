@@ -1,4 +1,4 @@
-"""Bounds of problems of replicas from their programs (`program`), by HiGHS.
+"""Bounds of problems of replicas from their programs (`optimizer.verify.replica_program`), by HiGHS.
 
 Multipliers of the linear program prove what `Program.bound` computes of them, whatever solver they are from. With whole
 columns the program is stronger; of that only the dual bound of the solver counts, less an allowance, and its solution
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import FloatArray, frozen
-from optimizer.common.quiet import quiet_stdout
-from optimizer.replicas.program import Program
+from optimizer.common.solvers import left_s, linear_program, mixed_integer_program, sparse_matrix
+from optimizer.verify.replica_program import Program
 
 _MOST_TERMS = 400_000  # beyond that there is no certificate
 _MOST_WHOLE = 60_000  # and beyond that nothing with whole y
@@ -46,49 +46,31 @@ def proven(program: Program, deadline: float = math.inf) -> Proof:
 
 
 def multipliers(program: Program, deadline: float = math.inf) -> FloatArray | None:
-    """Multipliers of the rows (rows,), none below zero; None where the solver has none."""
-    from scipy.optimize import linprog  # noqa: PLC0415 - slow to load
-
+    """Return multipliers of the rows (rows,), none below zero; None where the solver has none."""
     scale = _scale(program)
-    with quiet_stdout():
-        found = linprog(
-            np.array(program.costs) / scale,
-            A_ub=-_matrix(program),
-            b_ub=-np.array(program.right),
-            bounds=(0.0, 1.0),
-            method="highs",
-            options={"time_limit": left_s(deadline)},
-        )
-    if found.status != 0:
-        return None
-    return frozen(scale * np.maximum(0.0, -np.asarray(found.ineqlin.marginals, dtype=np.float64)))
+    found = linear_program(
+        np.array(program.costs) / scale,
+        at_most=(-_matrix(program), -np.array(program.right)),
+        bounds=(0.0, 1.0),
+        limit_s=left_s(deadline),
+    )
+    return frozen(scale * np.maximum(0.0, -found.dual_at_most)) if found.is_optimal else None
 
 
 def _with_whole(program: Program, deadline: float) -> tuple[float, FloatArray | None]:
     """Return a lower bound of the program with whole columns, and the columns of its best solution."""
-    from scipy.optimize import Bounds as Between  # noqa: PLC0415 - slow to load
-    from scipy.optimize import LinearConstraint, milp  # noqa: PLC0415
-
     scale = _scale(program)
-    with quiet_stdout():
-        found = milp(
-            np.array(program.costs) / scale,
-            constraints=LinearConstraint(_matrix(program), np.array(program.right), np.inf),
-            integrality=np.ones(len(program.costs), dtype=np.int64),
-            bounds=Between(0.0, 1.0),
-            options={"node_limit": _NODES, "mip_rel_gap": 0.0, "time_limit": left_s(deadline)},
-        )
-    columns = None if found.x is None else frozen(np.asarray(found.x, dtype=np.float64))
-    dual = getattr(found, "mip_dual_bound", None)
-    if dual is None or not math.isfinite(dual):
+    found = mixed_integer_program(
+        np.array(program.costs) / scale,
+        [(_matrix(program), np.array(program.right), np.inf)],
+        nodes=_NODES,
+        limit_s=left_s(deadline),
+    )
+    columns = None if found.x is None else frozen(found.x)
+    if found.bound is None:
         return 0.0, columns
     allowance = _ALLOWANCE * (abs(program.constant) + math.fsum(map(abs, program.costs)))
-    return max(0.0, program.constant + scale * float(dual) - allowance), columns
-
-
-def left_s(deadline: float) -> float:
-    """Return what a solver has until the deadline [s]."""
-    return max(0.01, deadline - time.monotonic())
+    return max(0.0, program.constant + scale * found.bound - allowance), columns
 
 
 def _scale(program: Program) -> float:
@@ -96,7 +78,5 @@ def _scale(program: Program) -> float:
 
 
 def _matrix(program: Program) -> Any:
-    from scipy.sparse import coo_array  # noqa: PLC0415
-
     shape = (len(program.right), len(program.costs))
-    return coo_array((program.values, (program.rows, program.columns)), shape=shape).tocsr()
+    return sparse_matrix(program.values, program.rows, program.columns, shape)

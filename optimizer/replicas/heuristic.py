@@ -22,6 +22,7 @@ from models.validation_messages import similar
 from optimizer.replicas.placing import PLACEMENTS, Placed, place_replicas
 from optimizer.replicas.running import least_moves, start_of, usable
 from optimizer.replicas.selection import SELECTIONS
+from optimizer.verify.replica_bounds import most_levels
 
 __all__ = ["SELECTIONS", "evaluated", "plan", "without_room"]
 
@@ -36,7 +37,7 @@ def plan(
     primaries: Placed | None = None,
     time_limit_s: float = math.inf,
 ) -> ReplicaPlan:
-    """The plan of the three steps; `noise` (n,) between 0 and 1 decides ties, and what `random` means.
+    """Return the plan of the three steps; `noise` (n,) between 0 and 1 decides ties, and what `random` means.
 
     Without noise ties go to the first operator. `primaries`: those of `start_of`, where they are known; replicas that
     these have stay. Where primaries find no host the status is unknown: another packing may. Raises InputError for an
@@ -67,7 +68,7 @@ def plan(
 
 
 def _left(problem: ReplicaProblem, start: Placed) -> tuple[ReplicaProblem, IntArray]:
-    """What selection has to do beside replicas that are there: the budget that these leave, how many more there may be.
+    """Return the problem that is left beside the replicas that are there, and how many more each operator may have.
 
     An operator that may have no more loads nothing: a query that needs it too has it already.
     """
@@ -82,15 +83,6 @@ def _left(problem: ReplicaProblem, start: Placed) -> tuple[ReplicaProblem, IntAr
     return replace(problem, budget=budget, load=load, max_replicas=fewer), np.maximum(most, 0)
 
 
-def most_levels(problem: ReplicaProblem) -> IntArray:
-    """How many replicas an operator can have at most: hosts that take them and have room for it, (n,)."""
-    assert problem.replica_hosts is not None
-    open_hosts = np.flatnonzero(problem.replica_hosts)
-    room = problem.host_cpu[open_hosts] + problem.slack >= problem.load[:, None]
-    others = room.sum(axis=1) - np.isin(problem.primaries, open_hosts)
-    return np.asarray(np.maximum(others, 0), dtype=np.int64)
-
-
 def evaluated(
     problem: ReplicaProblem,
     placed: Placed,
@@ -99,7 +91,7 @@ def evaluated(
     bound: float | None = None,
     note: str = "",
 ) -> ReplicaPlan:
-    """The plan with its exact figures; optimal only where the bound proves it."""
+    """Return the plan with its exact figures; optimal only where the bound proves it."""
     broken = problem.broken(placed.instances)
     objective = float(problem.value(broken)[0])
     proven = bound is not None and objective - bound <= 1e-9 * abs(bound)
@@ -120,7 +112,7 @@ def evaluated(
 
 
 def without_room(problem: ReplicaProblem, start: Placed, wall_s: float) -> ReplicaPlan:
-    """What is said where primaries find no host, or running replicas no room; infeasible where nothing could do it."""
+    """Return the plan where primaries find no host, or running replicas no room; infeasible if that is proven."""
     if start.whole:
         return _too_many(problem, start, wall_s)
     why = _no_packing(problem.load, problem.host_cpu, problem.primary_hosts, "CPUs")
@@ -132,7 +124,7 @@ def without_room(problem: ReplicaProblem, start: Placed, wall_s: float) -> Repli
 
 
 def _too_many(problem: ReplicaProblem, start: Placed, wall_s: float) -> ReplicaPlan:
-    """What is said where more running replicas have to leave their hosts than may."""
+    """Return the plan where more running replicas have to leave their hosts than may."""
     least, most = least_moves(problem), problem.max_moves
     proven = most is not None and least > most
     said = (
@@ -143,7 +135,7 @@ def _too_many(problem: ReplicaProblem, start: Placed, wall_s: float) -> ReplicaP
 
 
 def _no_packing(load: FloatArray, room: FloatArray, open_hosts: BoolArray | None, what: str) -> str:
-    """Why no packing exists, from the sum and from the largest load; "" where these leave it open."""
+    """Return why no packing exists, from the sum and from the largest load; "" where these leave it open."""
     rooms = room if open_hosts is None else room[open_hosts]
     slack = ROUNDING * float(room.max()) * len(room)
     if float(load.sum()) > float(rooms.sum()) + slack:

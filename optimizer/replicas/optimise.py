@@ -5,8 +5,8 @@
     front             both, for budgets from nothing to all: each point with a lower bound of what is broken
 
 over which operators get replicas, how many and where, and where primaries go that have no host yet. Source: Adaptive
-selective replication (VLDB PhD workshop 2013), section 4. broken(plan) is exact; bounds are those of `bounds` and
-`worst`, so a plan is called optimal only where they meet.
+selective replication (VLDB PhD workshop 2013), section 4. broken(plan) is exact; bounds are those of
+`bounds` and of the program, so a plan is called optimal only where they meet.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from models import display
 from models.errors import InputError
 from models.planning.replicas.problem import Instances, ReplicaPlan, ReplicaProblem
 from models.planning.solution import Status
-from optimizer.replicas.bounds import most_cost
-from optimizer.replicas.exhaustive import MOST_NODES_OF_FRONT, MOST_OPERATORS, ExactPoint, exact_front
-from optimizer.replicas.heuristic import evaluated, most_levels, plan, without_room
+from optimizer.replicas.heuristic import evaluated, plan, without_room
 from optimizer.replicas.placing import Placed
 from optimizer.replicas.running import least_cost, start_of
 from optimizer.replicas.search import put_back, trim
 from optimizer.replicas.state import State
 from optimizer.replicas.task import OPTIMISED, STRUCK, Clock, Task, value_of
+from optimizer.verify.replica_bounds import most_cost, most_levels
+from optimizer.verify.replica_enumeration import MOST_NODES_OF_FRONT, MOST_OPERATORS, ExactPoint, exact_front
 
 EXHAUSTIVE = ("optimised", "exhaustive")
 _FIRST_SHARE = 0.3  # of the time limit, for the walk through all plans
@@ -42,7 +42,7 @@ _DEEP = 4  # longer searches for something cheaper
 def most_available(
     problem: ReplicaProblem, *, start: Instances | None = None, exhaustive: bool = True, time_limit_s: float = math.inf
 ) -> ReplicaPlan:
-    """The plan under which fewest queries are broken within the budget; `start`: a plan that it improves, too.
+    """Return the plan under which fewest queries are broken within the budget; `start`: a plan that it improves, too.
 
     `exhaustive`: go through all plans where there are few. After the time limit [s] the best plan so far is the answer,
     with the bound that is proven so far; its note says so.
@@ -68,7 +68,9 @@ def _every(problem: ReplicaProblem, clock: Clock, start: Instances | None, allow
 def cheapest(
     problem: ReplicaProblem, target: float, *, exhaustive: bool = True, time_limit_s: float = math.inf
 ) -> ReplicaPlan:
-    """The plan of least cost under which queries run with at least the target probability (in the mean, or each).
+    """Return the plan of least cost under which queries run with at least the target probability.
+
+    That is the mean over the queries, or for goal "worst" each of them.
 
     `objective` and `bound` are of the cost. A target that nothing reaches is infeasible, with the best that is
     possible in the note; where only none was found the status is unknown. The time limit [s] is kept as by
@@ -86,6 +88,7 @@ def cheapest(
     allowed = (1 - target) * (1 + 1e-12)
     most = most_cost(problem)
     bound, covers = task.bound(most)
+    # More cost never breaks more: where even the dearest plan misses the target, search longer before giving up.
     dearest = task.best(most, covers)
     if value_of(problem, dearest) > allowed:
         proof, instances = task.proven(most)
@@ -93,6 +96,7 @@ def cheapest(
         bound = max(bound, proof.bound)
     if value_of(problem, dearest) > allowed:
         return _missed(task, dearest, bound, target, time.perf_counter() - began)
+    # Below this budget the bound excludes the target, so no plan that reaches it costs less.
     least = 0.0 if task.bound(0.0)[0] <= allowed else _last(0.0, most, lambda cost: task.bound(cost)[0] > allowed)
     proof = task.proven_cost(allowed)
     least = max(least, proof.bound, least_cost(problem))
@@ -112,11 +116,12 @@ def cheapest(
 
 
 def _cheap(task: Task, dearest: State, least: float, allowed: float) -> State:
-    """By bisection over budgets the cheapest plan that is good enough, without what it can do without."""
+    """Return the cheapest plan that is good enough, by bisection over budgets, without needless replicas."""
     best = State(task.problem, dearest.hosts, task.clock.deadline)
     trim(best, allowed)
     low = least
     for _ in range(_STEPS):
+        # The upper end is the cheapest plan found, the lower a budget at which the search failed, which proves nothing.
         high = best.cost
         if high - low <= _NEAR * high or best.late:
             break
@@ -131,7 +136,7 @@ def _cheap(task: Task, dearest: State, least: float, allowed: float) -> State:
 
 
 def _searched_below(task: Task, best: State, least: float, allowed: float) -> State:
-    """What a longer search finds a little below the cheapest so far, as long as it finds something."""
+    """Return the cheapest plan after longer searches just below the best so far, as long as one finds something."""
     for _ in range(0 if best.late else _DEEP):
         budget = max(least, best.cost - max(0.25 * (best.cost - least), _NEAR * best.cost))
         state = task.best(budget, task.bound(budget)[1])
@@ -145,7 +150,7 @@ def _searched_below(task: Task, best: State, least: float, allowed: float) -> St
 
 
 def _last(low: float, high: float, holds: object) -> float:
-    """The largest budget found by bisection for which something holds that holds for all below it."""
+    """Return the largest budget found by bisection for which something holds that holds for all below it."""
     assert callable(holds)
     for _ in range(_STEPS):
         middle = (low + high) / 2
@@ -183,7 +188,7 @@ class FrontPoint:
 def front(
     problem: ReplicaProblem, points: int = 21, *, exhaustive: bool = True, time_limit_s: float = math.inf
 ) -> list[FrontPoint]:
-    """Plans for budgets from nothing to all, each at least as good as those before; what is not better is left out.
+    """Return plans for budgets from nothing to all, each better than those before.
 
     Of a problem so small that all its plans can be gone through: every point there is, each optimal. Once the time
     limit [s] struck the front ends, and the note of its last plan says so. Raises InputError for fewer than two points.
@@ -211,7 +216,7 @@ def front(
 
 
 def front_of_counts(problem: ReplicaProblem, points: int = 21, *, time_limit_s: float = math.inf) -> list[FrontPoint]:
-    """Plans for numbers of replicas from none to as many as there may be, within the budget; as `front` otherwise."""
+    """Return plans for numbers of replicas from none to the limit, within the budget; otherwise as `front`."""
     _check_points(points)
     clock = Clock(time_limit_s)
     found: list[FrontPoint] = []
@@ -251,7 +256,7 @@ def _cut_short(found: list[FrontPoint]) -> list[FrontPoint]:
 
 
 def _no_room(problem: ReplicaProblem, every: list[ExactPoint] | None, began: float) -> ReplicaPlan:
-    """Primaries found no host, or running replicas no room; infeasible where all that is possible was tried."""
+    """Return the plan where primaries or running replicas find no room; infeasible if all possible plans were tried."""
     found = without_room(problem, start_of(problem), time.perf_counter() - began)
     if every is None or found.status is Status.INFEASIBLE:
         return found
@@ -260,7 +265,7 @@ def _no_room(problem: ReplicaProblem, every: list[ExactPoint] | None, began: flo
 
 
 def _nearest(problem: ReplicaProblem, point: ExactPoint, budget: float) -> ExactPoint:
-    """A plan as good, in which more of what runs stays: it may cost more, within the budget."""
+    """Return a plan as good, in which more of what runs stays: it may cost more, within the budget."""
     if not problem.running:
         return point
     state = State(problem, point.instances)
@@ -269,14 +274,14 @@ def _nearest(problem: ReplicaProblem, point: ExactPoint, budget: float) -> Exact
 
 
 def _exact(problem: ReplicaProblem, point: ExactPoint, began: float) -> ReplicaPlan:
-    """A point of the exact front: its value is its bound."""
+    """Return a point of the exact front: its value is its bound."""
     placed = Placed([list(hosts) for hosts in point.instances], 0)
     found = evaluated(problem, placed, EXHAUSTIVE, time.perf_counter() - began)
     return replace(found, status=Status.OPTIMAL, bound=found.objective)
 
 
 def _exact_for(problem: ReplicaProblem, every: Sequence[ExactPoint], target: float, began: float) -> ReplicaPlan:
-    """The cheapest point for a target; the best there is where none reaches it."""
+    """Return the cheapest point for a target; the best there is where none reaches it."""
     enough = [one for one in every if one.value <= (1 - target) * (1 + 1e-12)]
     found = _exact(problem, (enough or every[-1:])[0], began)
     best = 100 * (1 - every[-1].value)

@@ -33,12 +33,12 @@ class Placed:
 
     @property
     def whole(self) -> bool:
-        """Whether every operator has a primary."""
+        """Return whether every operator has a primary."""
         return all(hosts[0] >= 0 for hosts in self.instances)
 
     @property
     def frozen(self) -> Instances:
-        """The instances as a plan has them."""
+        """Return the instances as a plan has them."""
         return tuple(map(tuple, self.instances))
 
 
@@ -48,7 +48,7 @@ Pack = Callable[[Placement, IntArray], IntArray]
 def place_primaries(
     problem: ReplicaProblem, method: str = "first-fit", replicas: Sequence[Sequence[int]] | None = None
 ) -> Placed:
-    """Primaries that have no host yet, in the order of the graph; `method` is one of PLACEMENTS.
+    """Place primaries that have no host yet, in the order of the graph; `method` is one of PLACEMENTS.
 
     `replicas`: those of each operator that are there already, and stay.
     """
@@ -61,7 +61,7 @@ def place_primaries(
 def place_replicas(
     problem: ReplicaProblem, instances: Sequence[Sequence[int]], level: IntArray, importance: FloatArray, method: str
 ) -> Placed:
-    """So many more replicas (n,) beside what is placed already; `method` is one of PLACEMENTS."""
+    """Place `level` more replicas (n,) beside the instances that have hosts; `method` is one of PLACEMENTS."""
     order = np.argsort(-importance, kind="stable")
     return _placed(problem, [list(hosts) for hosts in instances], order, level, PLACEMENTS[method])
 
@@ -69,7 +69,7 @@ def place_replicas(
 def _placed(
     problem: ReplicaProblem, instances: list[list[int]], order: IntArray, level: IntArray | None, pack: Pack
 ) -> Placed:
-    """What `pack` makes of all instances: those that have a host are fixed, the others are new."""
+    """Return what `pack` makes of all instances: those that have a host are fixed, the others are new."""
     wanted = np.zeros(problem.n_operators, np.int64) if level is None else level
     mask = problem.primary_hosts if level is None else problem.replica_hosts
     assert mask is not None
@@ -100,7 +100,7 @@ def _placed(
 
 
 def _problem(problem: ReplicaProblem, mask: BoolArray, operator: IntArray, fixed: IntArray) -> Placement:
-    """The packing of instances on the hosts of the mask, which are counted from 0."""
+    """Return the packing of instances on the hosts of the mask, which are counted from 0."""
     number = np.cumsum(mask) - 1
     limited = problem.network is not None and problem.host_network is not None
     return Placement(
@@ -115,7 +115,7 @@ def _problem(problem: ReplicaProblem, mask: BoolArray, operator: IntArray, fixed
 
 
 def coloured(made: Placement, order: IntArray) -> IntArray:
-    """The fewest colours for which as much is placed as by first fit; of the simple packings the first that does.
+    """Return a packing of the fewest colours that places as much as first fit; of equal ones the first.
 
     Bisection: with more colours allowed a heuristic may fail where it did not with fewer, so the number that is found
     is one that does, not proven to be the least (`optimizer.placement` proves).

@@ -1,4 +1,4 @@
-"""A plan from a whole solution of the program: what shares a host there does so here, as far as there is room."""
+"""A plan from a whole solution of the program: instances that share a host in it share one here, if there is room."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from models.checked_arrays import FloatArray
 from models.planning.replicas.problem import ROUNDING, ReplicaProblem
 from optimizer.replicas.placing import Placed
-from optimizer.replicas.program import Program
+from optimizer.verify.replica_program import Program
 
 _HALF = 0.5
 
@@ -61,7 +61,7 @@ def _groups(problem: ReplicaProblem, program: Program, columns: FloatArray) -> l
 
 
 class _Rooms:
-    """What the hosts for primaries have left."""
+    """The free capacity of the hosts for primaries."""
 
     def __init__(self, problem: ReplicaProblem) -> None:
         assert problem.primary_hosts is not None

@@ -1,4 +1,4 @@
-"""What a running system keeps: replicas that run stay on their hosts, unless these or the budget have no room for them.
+"""Running replicas stay on their hosts, unless these or the budget have no room for them.
 
 A replica that leaves its host counts as a move, whether it starts on another host or is given up: both undo what runs.
 Where loads have grown or the budget has shrunk some have to leave. Of one host the heaviest, as few as will do, then
@@ -17,7 +17,7 @@ Kept = list[list[int]]
 
 
 def start_of(problem: ReplicaProblem, method: str = "first-fit", budget: float | None = None) -> Placed:
-    """Primaries with their hosts, and the replicas that run as far as there is room for them within the budget.
+    """Return primaries with their hosts, and the running replicas as far as budget and room allow.
 
     Primaries without a host find one beside these replicas, or else these make room.
     """
@@ -37,13 +37,13 @@ def start_of(problem: ReplicaProblem, method: str = "first-fit", budget: float |
 
 
 def usable(problem: ReplicaProblem, start: Placed) -> bool:
-    """Whether every operator has a primary and no more replicas have left than may."""
+    """Return whether every operator has a primary and no more replicas have left than may."""
     most = problem.max_moves
     return start.whole and (most is None or problem.moves(start.instances) <= most)
 
 
 def keep(problem: ReplicaProblem, primaries: list[int], budget: float) -> Kept:
-    """The replicas that run and can stay where they are, beside primaries on these hosts, -1 for none."""
+    """Return the replicas that run and can stay where they are, beside primaries on these hosts, -1 for none."""
     kept = [list(hosts) for hosts in problem.running]
     for load, room in _kinds(problem):
         _fit(load, room, primaries, kept)
@@ -52,7 +52,7 @@ def keep(problem: ReplicaProblem, primaries: list[int], budget: float) -> Kept:
 
 
 def least_moves(problem: ReplicaProblem) -> int:
-    """How many running replicas leave their hosts in every plan, at least: by CPU and budget, and by the network."""
+    """Return the least number of running replicas that leave their hosts in any plan: by CPU, budget and network."""
     found = 0
     for load, room in _kinds(problem):
         kept = [list(hosts) for hosts in problem.running]
@@ -64,7 +64,7 @@ def least_moves(problem: ReplicaProblem) -> int:
 
 
 def least_cost(problem: ReplicaProblem) -> float:
-    """What running replicas take in every plan, at least: all but the heaviest that may leave."""
+    """Return the least load of running replicas in any plan: of all but the heaviest that may leave."""
     loads = sorted(load for load, hosts in zip(problem.load.tolist(), problem.running, strict=False) for _ in hosts)
     leaving = len(loads) if problem.max_moves is None else problem.max_moves
     return float(sum(loads[: max(0, len(loads) - leaving)])) * (1 - 1e-12)
@@ -92,7 +92,7 @@ def _within(problem: ReplicaProblem, kept: Kept, budget: float) -> None:
 
 
 def _kinds(problem: ReplicaProblem) -> list[tuple[FloatArray, FloatArray]]:
-    """(loads of operators, what hosts have) of CPU, and of the network where it is limited."""
+    """Return (loads of operators, capacities of hosts) of CPU, and of the network where it is limited."""
     found = [(problem.load, problem.host_cpu)]
     if problem.network is not None and problem.host_network is not None:
         found.append((problem.network, problem.host_network))
@@ -100,7 +100,7 @@ def _kinds(problem: ReplicaProblem) -> list[tuple[FloatArray, FloatArray]]:
 
 
 def _over(load: FloatArray, room: FloatArray, primaries: list[int], kept: Kept) -> list[float]:
-    """By how much each host has too much to do."""
+    """Return by how much each host has too much to do."""
     used = np.zeros(len(room))
     for o, hosts in enumerate(kept):
         for host in [primaries[o], *hosts] if primaries[o] >= 0 else hosts:

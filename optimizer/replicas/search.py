@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from optimizer.replicas.bounds import Cover
 from optimizer.replicas.state import State, gain
+from optimizer.verify.replica_bounds import Cover
 
 _CANDIDATES = 3  # hosts that are tried for a replica
 _EXCHANGES = 12  # replicas that are given up for others
@@ -26,7 +26,7 @@ _POWER = 8  # for the worst query: the power mean that stands for the maximum
 
 
 def start_with(state: State, covers: Sequence[Iterable[int]], budget: float) -> None:
-    """Replicas of the operators of covers: heavy ones first so that they find room, then cover by cover.
+    """Add replicas of the operators of covers: heavy ones first so that they find room, then cover by cover.
 
     What does not fit is left out.
     """
@@ -42,7 +42,7 @@ def start_with(state: State, covers: Sequence[Iterable[int]], budget: float) -> 
 
 
 def fill(state: State, covers: Sequence[Cover], budget: float) -> None:
-    """Buy covers, and single operators, by exact gain for their load until nothing that gains fits any more.
+    """Add covers, and single operators, by exact gain per load until nothing that gains fits any more.
 
     Gains change while others are bought: the best of a stale list is measured again until it stays the best.
     """
@@ -53,6 +53,7 @@ def fill(state: State, covers: Sequence[Cover], budget: float) -> None:
         rate, replicas = _rate(state, _lowest(state, items[k]), budget)
         if not replicas:
             continue
+        # The rate is stale where other purchases changed it. Unless it is still the best, it waits with its new rate.
         if heap and -rate > heap[0][0] + _LEAST and key != -rate:
             heapq.heappush(heap, (-rate, k))
             continue
@@ -63,7 +64,7 @@ def fill(state: State, covers: Sequence[Cover], budget: float) -> None:
 
 
 def _lowest(state: State, cover: Sequence[int]) -> list[int]:
-    """Of a cover the operators that have the fewest replicas: with one more they are as the others."""
+    """Return the operators of a cover with the fewest replicas: one more makes them equal to the others."""
     least = min(state.level(o) for o in cover)
     return [o for o in cover if state.level(o) == least] if least < state.problem.max_level else []
 
@@ -75,7 +76,7 @@ def fits(state: State, o: int, budget: float) -> bool:
 
 
 def _rate(state: State, operators: Sequence[int], budget: float) -> tuple[float, list[tuple[int, int]]]:
-    """Gain for the load of one more replica of each, and where they would go; nothing where they do not fit or gain."""
+    """Return the gain per load of one more replica of each, and their hosts; nothing where they do not fit or gain."""
     users = state.users(operators)
     before = state.broken[users]
     replicas: list[tuple[int, int]] = []
@@ -86,6 +87,7 @@ def _rate(state: State, operators: Sequence[int], budget: float) -> tuple[float,
         state.add(o, host)
         replicas.append((o, host))
     after = state.after(users) if len(replicas) == len(operators) else before
+    # In reverse, so that the lists of hosts are in their old order again.
     for o, host in reversed(replicas):
         state.drop(o, host)
     worth = _worth(state, before, after, users)
@@ -103,17 +105,18 @@ def _price(state: State, operators: Sequence[int], budget: float) -> float:
 
 
 def _worth(state: State, before: np.ndarray, after: np.ndarray, users: Sequence[int]) -> float:
-    """What a change gains; for the worst query those that are nearly as bad count too, others hardly."""
+    """Return the gain of a change; for the worst query, those that are nearly as bad count too, others hardly."""
     if state.problem.goal == "mean":
         return gain(state.problem, before, after, users)
     top = float(state.broken.max())
     if top <= 0:
         return 0.0
+    # A power mean: the maximum alone is flat almost everywhere and would guide no step.
     return math.fsum(((before / top) ** 8 - (after / top) ** 8).tolist())
 
 
 def _host(state: State, o: int) -> int | None:
-    """The host for one more replica: the best of those with most neighbours, of those with room."""
+    """Return the host for one more replica: the best of those with most neighbours, of those with room."""
     room = state.room_for(o)
     if not room.any():
         return None
@@ -155,7 +158,7 @@ def _all(state: State) -> range:
 
 
 def _moved(state: State, o: int, host: int) -> bool:
-    """Move one instance to the host where fewest queries break; whether there is a better one than its own."""
+    """Move one instance to the host where fewest queries break; return whether that is another than its own."""
     if not state.may_leave(o, host):
         return False
     users = state.users([o])
@@ -170,6 +173,7 @@ def _moved(state: State, o: int, host: int) -> bool:
             best, target = value, other
     state.add(o, target)
     state.hosts[o].insert(place, state.hosts[o].pop())
+    # Keep the old numbers where nothing moved: computed anew they could differ in the last bit.
     if target == host:
         state.broken[users] = chances
     else:
@@ -178,7 +182,7 @@ def _moved(state: State, o: int, host: int) -> bool:
 
 
 def _weighted(state: State, users: Sequence[int]) -> float:
-    """What these queries add to the value, or for the worst one how bad they are."""
+    """Return what these queries add to the value; for goal "worst" how bad they are."""
     now = state.after(users)
     if state.problem.goal == "mean":
         return float(np.asarray(state.problem.shares)[users] @ now)
@@ -186,7 +190,7 @@ def _weighted(state: State, users: Sequence[int]) -> float:
 
 
 def _near(state: State, o: int, users: Sequence[int], *, primary: bool) -> list[int]:
-    """Hosts with room that have most replicas of the operators of these queries, or for a primary most instances."""
+    """Return hosts with room that have most replicas of these queries' operators, or for a primary most instances."""
     count: dict[int, int] = {}
     for q in users:
         for other in state.problem.operators[q]:
@@ -216,7 +220,7 @@ def exchange(state: State, covers: Sequence[Cover], budget: float) -> None:
 
 
 def _loss(state: State, o: int) -> float:
-    """What a replica of an operator gains now for its load."""
+    """Return the gain per load of the replicas that an operator has now."""
     host, users = state.hosts[o][-1], state.users([o])
     now = _weighted(state, users)
     state.drop(o, host)
@@ -226,8 +230,9 @@ def _loss(state: State, o: int) -> float:
 
 
 def _restore(state: State, hosts: Sequence[Sequence[int]], broken: np.ndarray) -> None:
-    """Replicas as they were, and the chances with them."""
+    """Restore replicas as they were, and the chances with them."""
     for o, wanted in enumerate(hosts):
+        # Drop everywhere before anything is added: a host may have no room before.
         for host in [h for h in state.hosts[o] if h not in wanted]:
             state.drop(o, host)
     for o, wanted in enumerate(hosts):

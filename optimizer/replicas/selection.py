@@ -1,4 +1,4 @@
-"""How many replicas each operator gets: the two simple procedures, the knapsack, and whole queries.
+"""Numbers of replicas of the operators: the two simple procedures, the knapsack, and whole queries.
 
     stepwise   by importance each operator once, then the levels of all are raised step by step (procedure 1)
     direct     by importance each operator at its highest level that fits, then the next (procedure 2)
@@ -28,19 +28,14 @@ _TIME_LIMIT_S = 60.0
 def stepwise(
     problem: ReplicaProblem, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
-    """Levels (n,): every operator once before any gets a second replica."""
-    level, purse = np.zeros(problem.n_operators, dtype=np.int64), _Purse(problem)
-    for step in range(1, problem.max_level + 1):
-        for o in order.tolist():
-            if level[o] == step - 1 and step <= most[o] and purse.pays(o):
-                level[o] = step
-    return level
+    """Return levels (n,): every operator gets one replica before any gets a second."""
+    return _raised(problem, np.zeros(problem.n_operators, dtype=np.int64), order, most)
 
 
 def direct(
     problem: ReplicaProblem, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
-    """Levels (n,): each operator as many replicas as it may have before the next gets one."""
+    """Return levels (n,): each operator gets as many replicas as it may have before the next gets one."""
     level, purse = np.zeros(problem.n_operators, dtype=np.int64), _Purse(problem)
     for o in order.tolist():
         while level[o] < min(problem.max_level, most[o]) and purse.pays(o):
@@ -51,7 +46,7 @@ def direct(
 def knapsack(
     problem: ReplicaProblem, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
-    """Levels (n,) of most importance: a knapsack, with several levels a multiple-choice one."""
+    """Return levels (n,) of most importance: a knapsack, with several levels a multiple-choice one."""
     if problem.max_level < 1:
         return np.zeros(problem.n_operators, dtype=np.int64)
     p = float(problem.down[0].mean())
@@ -73,7 +68,7 @@ def knapsack(
 def queries(
     problem: ReplicaProblem, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
-    """Levels (n,), at most 1: whole queries, then single operators for what is left; then further levels stepwise."""
+    """Return levels (n,): first whole queries, then single operators for the rest; then further levels stepwise."""
     if problem.max_level < 1:
         return np.zeros(problem.n_operators, dtype=np.int64)
     uses = [(q, o) for q, needed in enumerate(problem.operators) for o in needed]
@@ -90,8 +85,13 @@ def queries(
     )
     assert found.operators is not None
     level = _few(problem, np.where(found.operators & (most > 0), 1, 0).astype(np.int64), order)
+    return _raised(problem, level, order, most, first=2)
+
+
+def _raised(problem: ReplicaProblem, level: IntArray, order: IntArray, most: IntArray, first: int = 1) -> IntArray:
+    """Return the levels (n,) after steps to level `first`, `first` + 1 ..., each by falling importance."""
     purse = _Purse(problem, level)
-    for step in range(2, problem.max_level + 1):
+    for step in range(first, problem.max_level + 1):
         for o in order.tolist():
             if level[o] == step - 1 and step <= most[o] and purse.pays(o):
                 level[o] = step
@@ -110,7 +110,7 @@ def _few(problem: ReplicaProblem, level: IntArray, order: IntArray) -> IntArray:
 
 
 class _Purse:
-    """What is left of the capacity for replicas, and of their number."""
+    """The rest of the capacity for replicas, and of their number."""
 
     def __init__(self, problem: ReplicaProblem, level: IntArray | None = None) -> None:
         self._load = problem.load.tolist()
@@ -120,7 +120,7 @@ class _Purse:
         self._count = most - (0 if level is None else int(level.sum()))
 
     def pays(self, operator: int) -> bool:
-        """Whether one more replica fits; then it is paid."""
+        """Return whether one more replica fits; then it is paid."""
         if self._load[operator] > self._left or self._count < 1:
             return False
         self._left -= self._load[operator]

@@ -49,29 +49,29 @@ class State:
 
     @property
     def value(self) -> float:
-        """What is minimised."""
+        """Return the value that is minimised."""
         return float(self.problem.value(self.broken))
 
     @property
     def placed(self) -> Placed:
-        """The instances as they are."""
+        """Return the instances as they are."""
         return Placed([list(one) for one in self.hosts], 0)
 
     @property
     def instances(self) -> Instances:
-        """The hosts of the instances of each operator."""
+        """Return the hosts of the instances of each operator."""
         return tuple(map(tuple, self.hosts))
 
     def level(self, o: int) -> int:
-        """How many replicas an operator has."""
+        """Return how many replicas an operator has."""
         return len(self.hosts[o]) - 1
 
     def users(self, operators: Iterable[int]) -> list[int]:
-        """The queries that need one of these operators."""
+        """Return the queries that need one of these operators."""
         return list(dict.fromkeys(q for o in operators for q in self._users[o]))
 
     def room_for(self, o: int, *, primary: bool = False) -> np.ndarray:
-        """Which hosts may take one more replica of an operator, or its primary, (H,)."""
+        """Return which hosts may take one more replica of an operator, or its primary, (H,)."""
         allowed = self.problem.primary_hosts if primary else self.problem.replica_hosts
         assert allowed is not None
         found = allowed & (self.free >= self.load[o])
@@ -81,7 +81,7 @@ class State:
         return np.asarray(found)
 
     def add(self, o: int, host: int) -> None:
-        """One more replica, on a host with room."""
+        """Add a replica on a host with room."""
         self.hosts[o].append(host)
         self._masks[o] |= 1 << host
         self._take(o, host, 1.0)
@@ -99,17 +99,17 @@ class State:
         self.moves += host in self.running[o]
 
     def may_leave(self, o: int, host: int) -> bool:
-        """Whether an instance may leave its host: it did not run there before, or one more move is allowed."""
+        """Return whether an instance may leave its host: it did not run there before, or one more move is allowed."""
         most = self.problem.max_moves
         return most is None or host not in self.running[o] or self.moves < most
 
     def refresh(self, queries: Iterable[int]) -> None:
-        """The chances of these queries, after their operators have changed."""
+        """Update the chances of these queries after their operators have changed."""
         for q in queries:
             self.broken[q] = self._chance(q)
 
     def after(self, queries: Sequence[int]) -> FloatArray:
-        """What the chances of these queries are now, without keeping them."""
+        """Return the chances of these queries as they are now, without keeping them."""
         return np.array([self._chance(q) for q in queries])
 
     def _take(self, o: int, host: int, sign: float) -> None:
@@ -134,5 +134,5 @@ def _around(problem: ReplicaProblem) -> list[list[int]]:
 
 
 def gain(problem: ReplicaProblem, before: FloatArray, after: FloatArray, queries: Sequence[int]) -> float:
-    """How much the mean share of broken queries falls (by weight)."""
+    """Return by how much the mean share of broken queries falls (by weight)."""
     return math.fsum((problem.shares[queries] * (before - after)).tolist()) if len(queries) else 0.0

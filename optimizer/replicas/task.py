@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 
 from models.checked_arrays import FloatArray
 from models.planning.replicas.problem import Instances, ReplicaPlan, ReplicaProblem
-from optimizer.replicas.bounds import Bounds, Cover, bounds_of
+from optimizer.replicas.bounds import mean_bound, worst_bound
 from optimizer.replicas.certify import Proof, proven
 from optimizer.replicas.heuristic import evaluated, plan
 from optimizer.replicas.placing import Placed, place_primaries
-from optimizer.replicas.program import cost_program_of, program_of
 from optimizer.replicas.rounding import chosen, primaries_of
 from optimizer.replicas.running import start_of, usable
 from optimizer.replicas.search import exchange, fill, loosen, move, put_back, start_with
 from optimizer.replicas.state import State
-from optimizer.replicas.worst import worst_bound
+from optimizer.verify.replica_bounds import Bounds, Cover, bounds_of
+from optimizer.verify.replica_program import cost_program_of, program_of
 
 OPTIMISED = ("optimised",)
 _PROOF_SHARE = 0.5  # of the time that is left, for the program
@@ -66,22 +66,22 @@ class Task:
 
     @classmethod
     def of(cls, problem: ReplicaProblem, clock: Clock) -> Task | None:
-        """None where primaries find no host, or more running replicas would have to leave theirs than may."""
+        """Return the task; None if primaries find no host, or more running replicas have to leave theirs than may."""
         start = start_of(problem)
         return cls(problem, bounds_of(problem), start, clock) if usable(problem, start) else None
 
     def starts(self, budget: float) -> list[Placed]:
-        """What a search within the budget starts from: with what runs, and where all of it may leave without, too."""
+        """Return the starts of a search within the budget: the running replicas and, where all may leave, none."""
         if not self.problem.running:
             return [self.start]
         found = [start_of(self.problem, budget=budget), place_primaries(self.problem)]
         return [one for one in found if usable(self.problem, one)]
 
     def bound(self, budget: float) -> tuple[float, list[Cover]]:
-        """A lower bound of the objective within a budget, and covers to start from."""
+        """Return a lower bound of the objective within a budget, and covers to start from."""
         if self.problem.goal == "worst":
             return worst_bound(self.bounds, budget, self.clock.deadline)
-        return (self.bounds.base, []) if self.clock.struck else self.bounds.mean(budget)
+        return (self.bounds.base, []) if self.clock.struck else mean_bound(self.bounds, budget)
 
     def proven(self, budget: float) -> tuple[Proof, list[Instances]]:
         """Return what the program of the problem proves within the budget, and plans that its solution makes.
@@ -102,7 +102,7 @@ class Task:
         ]
 
     def _with_chosen(self, start: Placed, columns: FloatArray, budget: float) -> Instances:
-        """The operators that the program chose, with replicas as far as these find room."""
+        """Return the operators that the program chose, with replicas as far as these find room."""
         state = self._state(start.instances)
         start_with(state, [chosen(self.problem, columns)], budget)
         return state.instances
@@ -117,7 +117,7 @@ class Task:
         return proven(cost_program_of(self.problem, allowed, self.bounds), self.clock.deadline)
 
     def solved(self, budget: float, more: Sequence[Instances], began: float, *, back: bool = True) -> ReplicaPlan:
-        """The best plan found within the budget, from these plans too, with the higher of both bounds.
+        """Return the best plan found within the budget, from these plans too, with the higher of both bounds.
 
         `back`: put replicas back to where they ran.
         """
@@ -131,7 +131,7 @@ class Task:
         return replace(found, certificate=proof.multipliers, note=self.noted(found.note))
 
     def noted(self, note: str) -> str:
-        """The note, which says too where the time limit struck."""
+        """Return the note, which says too where the time limit struck."""
         return "; ".join(text for text in (note, STRUCK if self.clock.struck else "") if text)
 
     def improved(self, budget: float, plans: Sequence[Instances]) -> list[State]:
@@ -149,7 +149,7 @@ class Task:
         return min(found, key=lambda state: (state.value, state.cost))
 
     def best(self, budget: float, covers: Sequence[Cover], more: Sequence[Instances] = ()) -> State:
-        """The best of what comes of the covers of the bound, of importance, and of `more`."""
+        """Return the best of what comes of the covers of the bound, of importance, and of `more`."""
         found: list[State] = []
         for start in self.starts(budget) or [self.start]:
             state = self._state(start.instances)
@@ -174,7 +174,7 @@ class Task:
         return state
 
     def _covers(self, start: Placed) -> list[Cover]:
-        """The operators of each query by the host of their primaries."""
+        """Return the operators of each query by the host of their primaries."""
         found: dict[Cover, None] = {}
         for needed in self.problem.operators:
             for host in dict.fromkeys(start.instances[o][0] for o in needed):

@@ -55,7 +55,7 @@ def solve(
     workers: int = 1,
     hint: SelectionPlan | QueryPlan | None = None,
 ) -> SelectionPlan | QueryPlan:
-    """The best selection of operators or queries, with objective, proven bound and price.
+    """Return the best selection of operators or queries, with objective, proven bound and price.
 
     `seed` decides the draws of the local search of queries; operators need none. Everything runs on one process:
     `workers` never changes an answer. A `hint` is a former plan to start from: one that does not fit this problem is

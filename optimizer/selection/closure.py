@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.selection import QuerySelection
+from optimizer.common.solvers import FlowNetwork
 from optimizer.selection.scaling import Scaled
 
 _CALL = 300  # what a cut takes beside its pairs, queries and operators, in their unit
@@ -41,7 +41,7 @@ class QuerySet:
     weight: int
 
     def worth(self, price: Fraction) -> Fraction:
-        """The value after paying for the operators."""
+        """Return the value after paying for the operators."""
         return self.value - price * self.weight
 
 
@@ -90,10 +90,10 @@ class Closures:
         self._open, self._operators = _marked(self._query, len(alone)), _marked(self._operator, len(taken))
         self._weights = numbers.weight[self._operators].tolist()
         self.work = len(self._query) + len(self._open) + len(self._operators) + (len(alone) + len(taken)) // 8 + _CALL
-        self._network: Any = None
+        self._network: FlowNetwork | None = None
 
     def closed(self, queries: BoolArray) -> QuerySet:
-        """The queries, and all of the node that need nothing more than they do."""
+        """Return the queries, and all of the node that need nothing more than they do."""
         operators = np.zeros(len(self.taken), dtype=np.bool_)
         operators[self._operator[queries[self._query]]] = True
         whole = self.queries.copy()
@@ -101,7 +101,7 @@ class Closures:
         return QuerySet(whole, int(self._value[whole].sum()), int(self._numbers.weight[operators].sum()))
 
     def between(self, heavy: BoolArray, light: BoolArray) -> tuple[BoolArray, FloatArray]:
-        """The operators (n,) that the heavy set adds to the light one, and how much depends on each.
+        """Return the operators (n,) that the heavy set adds to the light one, and how much depends on each.
 
         That is the value of the added queries that use it, times the root of its weight: to leave it out loses the one,
         to take it uses the other up.
@@ -114,7 +114,7 @@ class Closures:
         return wanted & ~has, np.asarray(worth * np.sqrt(np.maximum(self._numbers.weight, 1)), dtype=np.float64)
 
     def cut(self, price: Fraction) -> Cut:
-        """The smallest best set of queries at a price, and what it proves."""
+        """Return the smallest best set of queries at a price, and what it proves."""
         m, n = self._problem.n_queries, self._problem.n_operators
         above, below = price.numerator, price.denominator
         cost = np.array([min(above * w // below, _LARGEST_COST) for w in self._weights], dtype=np.int64)
@@ -130,48 +130,43 @@ class Closures:
         return Cut(price, self.closed(reached), flow, bound, query_loss, operator_loss)
 
     def _flow(self, cost: IntArray) -> tuple[IntArray, BoolArray]:
-        """A largest flow on the pairs, and the queries (m,) on the side of the source."""
+        """Return a largest flow on the pairs, and the queries (m,) on the side of the source."""
         n_queries, n_operators = len(self._open), len(self._operators)
         sink = 1 + n_queries + n_operators
         if self._network is None:
             self._network = self._built(cost)
         else:
-            self._network.set_arcs_capacity(np.arange(n_operators), cost)
-        if self._network.solve(0, sink) != self._network.OPTIMAL:
+            self._network.set_capacity(np.arange(n_operators), cost)
+        if not self._network.solve(0, sink):
             raise RuntimeError("no maximum flow")  # numbers of 53 bits do not overflow
         first = n_operators + n_queries
-        flow = np.asarray(self._network.flows(np.arange(first, first + len(self._query))), dtype=np.int64)
+        flow = self._network.flows(np.arange(first, first + len(self._query)))
         side = np.zeros(sink + 1, dtype=np.bool_)
-        side[np.asarray(self._network.get_source_side_min_cut(), dtype=np.int64)] = True  # it may be empty
+        side[self._network.source_side()] = True  # it may be empty
         reached = np.zeros(self._problem.n_queries, dtype=np.bool_)
         reached[self._open] = side[1 : n_queries + 1]
         return np.maximum(flow, 0), reached
 
-    def _built(self, cost: IntArray) -> Any:
-        """The network: arcs operator -> sink, source -> query, query -> operator, in this order."""
-        from ortools.graph.python import max_flow  # noqa: PLC0415 - slow to load
-
+    def _built(self, cost: IntArray) -> FlowNetwork:
+        """Return the network: arcs operator -> sink, source -> query, query -> operator, in this order."""
         n_queries, n_operators = len(self._open), len(self._operators)
         query = 1 + _places(self._open, self._problem.n_queries)[self._query]
         operator = 1 + n_queries + _places(self._operators, self._problem.n_operators)[self._operator]
         queries, operators = 1 + np.arange(n_queries), 1 + n_queries + np.arange(n_operators)
         tails = np.concatenate([operators, np.zeros(n_queries, np.int64), query])
         heads = np.concatenate([np.full(n_operators, 1 + n_queries + n_operators), queries, operator])
-        network = max_flow.SimpleMaxFlow()
-        room = np.concatenate([cost, self._value[self._open], self._value[self._query]])
-        network.add_arcs_with_capacity(tails, heads, room)
-        return network
+        return FlowNetwork(tails, heads, np.concatenate([cost, self._value[self._open], self._value[self._query]]))
 
 
 def _marked(numbers: IntArray, size: int) -> IntArray:
-    """The numbers that occur, in ascending order."""
+    """Return the numbers that occur, in ascending order."""
     mark = np.zeros(size, dtype=np.bool_)
     mark[numbers] = True
     return np.flatnonzero(mark)
 
 
 def _places(numbers: IntArray, size: int) -> IntArray:
-    """The place of each number (size,) among those given."""
+    """Return the place of each number (size,) among those given."""
     place = np.zeros(size, dtype=np.int64)
     place[numbers] = np.arange(len(numbers))
     return place

@@ -69,7 +69,7 @@ class _Core:
 
     @classmethod
     def of(cls, relaxation: Relaxation, which: BoolArray) -> _Core:
-        """The core of the deviations that are open."""
+        """Return the core of the deviations that are open."""
         chosen = np.flatnonzero(which)
         heavier, loss = relaxation.heavier[chosen], relaxation.loss[chosen]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -84,7 +84,7 @@ class _Core:
         return cls(relaxation, chosen, starts[order], ends[order], up[order], down[order])
 
     def operator(self, index: int) -> _Operator:
-        """One operator with all its open deviations."""
+        """Return one operator with all its open deviations."""
         which = self.deviations[self.starts[index] : self.ends[index]]
         of = self.relaxation
         return _Operator(int(of.row[which[0]]), of.level[which], of.more[which], of.heavier[which], of.loss[which])
@@ -100,7 +100,7 @@ class _States:
 
 
 def open_deviations(options: Options, relaxation: Relaxation, known: int) -> BoolArray:
-    """Which deviations a selection of more value than `known` may have (fixing by reduced value)."""
+    """Return which deviations a selection of more value than `known` may have (fixing by reduced value)."""
     left = relaxation.bound - relaxation.value - relaxation.loss
     return left >= known + options.step - relaxation.value - _margin(options, relaxation, known)
 
@@ -108,7 +108,7 @@ def open_deviations(options: Options, relaxation: Relaxation, known: int) -> Boo
 def search_core(
     options: Options, relaxation: Relaxation, level: IntArray, *, most_states: int, deadline: float
 ) -> Searched:
-    """The best selection, from the known one `level` (n,), within a number of states and until an instant.
+    """Return the best selection, from the known one `level` (n,), within a number of states and until an instant.
 
     The instant is of `time.monotonic`. When either strikes, `bound` is the highest bound of a state that is open.
     """
@@ -154,7 +154,7 @@ class _Search:
         return Searched(self._level, self._known, max(_closed(self._options, self._known), self._unfit(states)), seen)
 
     def _unfit(self, states: _States) -> int:
-        """The highest value of a state at the end: those left within the capacity are too heavy by rounding only."""
+        """Return the highest value of a final state: those within the capacity are too heavy by rounding only."""
         within = states.more[states.heavier <= self._room]
         return self._relaxation.value + int(within.max()) if len(within) else 0
 
@@ -162,7 +162,7 @@ class _Search:
         return float(self._known + self._options.step - self._relaxation.value) - self._margin
 
     def _expanded(self, states: _States, operator: _Operator, up: float, down: float) -> _States:
-        """The states with this operator decided: merged, without dominated and hopeless ones."""
+        """Return the states with this operator decided: merged, without dominated and hopeless ones."""
         n = len(states.heavier)
         heavier = np.concatenate([states.heavier, *(states.heavier + by for by in operator.heavier.tolist())])
         more = np.concatenate([states.more, *(states.more + by for by in operator.more.tolist())])
@@ -177,7 +177,7 @@ class _Search:
         return kept
 
     def _bounds(self, states: _States, up: float, down: float) -> FloatArray:
-        """The bound of each state, relative to the value of the base."""
+        """Return the bound of each state, relative to the value of the base."""
         room = (self._room - states.heavier).astype(np.float64)
         rate = min(self._relaxation.price, up)
         with np.errstate(invalid="ignore"):
@@ -204,7 +204,7 @@ class _Search:
             self._known, self._level = value, self._traced(state)
 
     def _traced(self, state: int) -> IntArray:
-        """The levels of a state of the last step."""
+        """Return the levels of a state of the last step."""
         level = self._relaxation.base.copy()
         for operator, before, taken in reversed(self._history):
             if taken[state] >= 0:
@@ -214,7 +214,7 @@ class _Search:
 
 
 def _closed(options: Options, known: int) -> int:
-    """The bound when nothing is better by a step."""
+    """Return the bound when nothing is better by a step."""
     return known + options.step - options.grain
 
 
@@ -224,12 +224,12 @@ def _margin(options: Options, relaxation: Relaxation, known: int) -> float:
 
 
 def _least_after(rates: FloatArray) -> FloatArray:
-    """The least rate among those from each place on, and infinity at the end."""
+    """Return the least rate among those from each place on, and infinity at the end."""
     return np.minimum.accumulate(np.append(rates, math.inf)[::-1])[::-1]
 
 
 def _undominated(heavier: IntArray, more: IntArray) -> IntArray:
-    """The places, by weight, of states that no lighter or equally heavy one is worth as much as."""
+    """Return the places, by weight, of states that no lighter or equally heavy one is worth as much as."""
     if not len(heavier):
         return np.zeros(0, dtype=np.int64)
     top = np.maximum.accumulate(more)

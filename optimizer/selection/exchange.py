@@ -25,7 +25,7 @@ class _Half:
 
 
 def exchanged(options: Options, level: IntArray, relaxation: Relaxation) -> IntArray:
-    """The levels (n,) after exchanges, each the best among four changes of operators that lose least.
+    """Return the levels (n,) after exchanges, each the best among four changes of operators that lose least.
 
     Operators near the price are dealt to two halves; two sorted lists of pairs are merged, so that each round looks at
     all combinations of a pair of one half with a pair of the other. Deterministic; never worse, always within capacity.
@@ -47,7 +47,7 @@ def exchanged(options: Options, level: IntArray, relaxation: Relaxation) -> IntA
 
 
 def _near(relaxation: Relaxation, wanted: int) -> list[IntArray]:
-    """The operators of the deviations, up and down, that lose least per weight, dealt to two halves."""
+    """Return the operators of the deviations, up and down, that lose least per weight, dealt to two halves."""
     rows = []
     for sign in (1, -1):
         which = np.flatnonzero(np.sign(relaxation.heavier) == sign)
@@ -64,19 +64,19 @@ def _near(relaxation: Relaxation, wanted: int) -> list[IntArray]:
 
 
 def _dealt_again(sides: list[IntArray]) -> list[IntArray]:
-    """Two other halves of the same operators."""
+    """Return two other halves of the same operators."""
     a, b = sides
     return [np.concatenate([a[::2], b[::2]]), np.concatenate([a[1::2], b[1::2]])]
 
 
 def _distinct(rows: IntArray) -> IntArray:
-    """The rows without repetitions, in the order of first appearance."""
+    """Return the rows without repetitions, in the order of first appearance."""
     _, first = np.unique(rows, return_index=True)
     return rows[np.sort(first)]
 
 
 def _half(options: Options, level: IntArray, rows: IntArray) -> _Half:
-    """All sets of at most two changes within these operators; changes are numbered row * levels + level."""
+    """Return all sets of at most two changes within these operators; changes are numbered row * levels + level."""
     n_levels = options.value.shape[1]
     operator = np.repeat(rows, n_levels)
     to = np.tile(np.arange(n_levels), len(rows))
@@ -101,7 +101,7 @@ def _half(options: Options, level: IntArray, rows: IntArray) -> _Half:
 
 
 def _best(one: _Half, two: _Half, room: int) -> tuple[int, IntArray]:
-    """The gain of the best combination that fits, and its changes (-1 for none)."""
+    """Return the gain of the best combination that fits, and its changes (-1 for none)."""
     at = np.searchsorted(two.heavier, room - one.heavier, side="right") - 1
     possible = np.flatnonzero(at >= 0)
     if not len(possible):

@@ -1,4 +1,8 @@
-"""Sets of queries that fit: filled by value per marginal weight, and improved by taking some out and filling again."""
+"""Sets of queries that fit: filled by value per marginal weight, and improved by taking some out and filling again.
+
+The marginal weight of a query is that of its operators that no chosen query uses yet. Sums are exact, so the same
+queries are chosen whatever order their weights are added in.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
 from models.planning.selection import QuerySelection
-from optimizer.selection.scaling import exact_integers
+from optimizer.common.enumeration import exact_integers
 
 _LARGEST_RATE = 1e300
 _ROUGH = 1e-9  # of all weight: what rounding may make of a marginal weight
@@ -24,9 +28,9 @@ class Filling:
     """A set of queries within the capacity that changes; value and weight are exact, in units of their own."""
 
     def __init__(self, problem: QuerySelection, possible: BoolArray) -> None:
-        self._value, _ = exact_integers(problem.value)
+        (self._value,) = exact_integers(problem.value.tolist())
         self._real_value, self._real_weight = problem.value.tolist(), problem.weight.tolist()
-        self._weight, (self._room,) = exact_integers(problem.weight, problem.limit)
+        self._weight, (self._room,) = exact_integers(problem.weight.tolist(), [problem.limit])
         self._possible = [q for q in np.flatnonzero(possible).tolist() if self._value[q] > 0]
         self._operators = [problem.operators_of(q).tolist() for q in range(problem.n_queries)]
         self._queries: list[list[int]] = [[] for _ in range(problem.n_operators)]
@@ -135,7 +139,7 @@ class Filling:
 
     @property
     def chosen(self) -> list[int]:
-        """The queries of the set, in ascending order."""
+        """Return the queries of the set, in ascending order."""
         return sorted(self._chosen)
 
     def improve(self, work: float, draw: np.random.Generator, undecided: list[int]) -> None:
@@ -163,7 +167,7 @@ class Filling:
                     self.put(q)
 
     def _near(self, among: IntArray, draw: np.random.Generator) -> dict[int, float]:
-        """The best queries outside that the room may be enough for, each with its noise: by rates up to rounding."""
+        """Return the best queries outside that may fit, each with its noise: by rates up to rounding."""
         room = (self._room - self.weight) / self._scale + self._allowance
         outside = among[(self._rough[among] <= room) & ~self._is_in[among]]
         noise = np.exp(draw.normal(0.0, _NOISE, len(outside)))
@@ -174,7 +178,7 @@ class Filling:
         return dict(zip(outside.tolist(), noise.tolist(), strict=True))
 
     def _neighbours(self, query: int, free: set[int], most: int) -> list[int]:
-        """The query and chosen ones that share operators with it."""
+        """Return the query and chosen ones that share operators with it."""
         found = {query: None}
         for o in self._operators[query]:
             for other in self._queries[o][:_MOST_TRIED]:

@@ -16,12 +16,12 @@ _MOST_CUTS = 60
 
 
 def whole_numbers(problem: QuerySelection, possible: BoolArray) -> Scaled:
-    """The problem as whole numbers that relax it; queries that are not possible are worth nothing."""
+    """Return the problem as whole numbers that relax it; queries that are not possible are worth nothing."""
     return scaled(np.where(possible, problem.value, 0.0), problem.weight, problem.limit, _BITS)
 
 
 def best_cuts(closures: Closures) -> tuple[list[Cut], Cut]:
-    """The cuts on the way to the best price, and the one of the lowest bound.
+    """Return the cuts on the way to the best price, and the one of the lowest bound.
 
     The bound is convex in the price. From a set that is too heavy and one that fits, the next price is where both are
     worth the same (Newton's method on the lines of both), until that finds nothing new.
@@ -53,7 +53,7 @@ def best_cuts(closures: Closures) -> tuple[list[Cut], Cut]:
 
 
 def real_split(closures: Closures, cut: Cut, numbers: Scaled) -> FloatArray:
-    """The flow of a cut as shares (E,) of all pairs, in the unit of values, rounded down."""
+    """Return the flow of a cut as shares (E,) of all pairs, in the unit of values, rounded down."""
     split = np.zeros(len(closures.pairs))
     split[closures.pairs] = np.nextafter(np.ldexp(cut.flow.astype(np.float64), -numbers.value_bits), 0.0)
     return split

@@ -35,13 +35,13 @@ class Neighbourhoods:
         self._first = np.concatenate([[0], np.cumsum(counts)])
 
     def any_operators(self, queries: BoolArray, size: int) -> BoolArray:
-        """So many operators, each as likely as any other."""
+        """Return `size` operators, each as likely as any other."""
         free = np.zeros(self._problem.n_operators, dtype=np.bool_)
         free[self._draw.permutation(len(free))[:size]] = True
         return free
 
     def on_a_walk(self, queries: BoolArray, size: int) -> BoolArray:
-        """The operators of so many queries met on a walk, each of which uses an operator of the one before."""
+        """Return the operators of so many queries met on a walk, each of which uses an operator of the one before."""
         n = self._problem.n_operators
         free, at = np.zeros(n, dtype=np.bool_), int(self._draw.integers(n))
         for jump, next_query, next_operator in self._draw.random((size, 3)).tolist():
@@ -56,7 +56,7 @@ class Neighbourhoods:
         return free
 
     def without_some_queries(self, queries: BoolArray, size: int) -> BoolArray:
-        """All operators but those that the set needs when so many of its queries are left out."""
+        """Return all operators but those that the set needs when so many of its queries are left out."""
         kept = queries.copy()
         inside = np.flatnonzero(queries)
         kept[self._draw.permutation(inside)[:size]] = False
@@ -71,7 +71,7 @@ def improved(
     draw: np.random.Generator,
     deadline: float,
 ) -> tuple[BoolArray, bool]:
-    """The best queries (m,) after so much work on neighbourhoods of them, and whether the clock ended it.
+    """Return the best queries (m,) after so much work on neighbourhoods of them, and whether the clock ended it.
 
     `tree` makes a search of the sets that take operators (n,) and leave out others (n,).
     """

@@ -1,4 +1,12 @@
-"""Operator selection: a 0-1 or multiple-choice knapsack problem, solved by its core."""
+"""Operator selection: a knapsack with 0-1 or multiple-choice levels, solved by its core.
+
+    maximise   sum v[o, l] x[o, l]   subject to   sum_l x[o, l] = 1 for each o,   sum w[o, l] x[o, l] <= W,   x binary
+
+A price of weight fixes most operators (`relaxation`). Exchanges improve a first selection (`exchange`). A dynamic
+program decides the core, the operators whose level the price leaves open (`core`). Where that does not end soon, a
+second price of being chosen splits the selections into those of few and of many operators. Source: Pisinger (1995,
+1997); Martello and Toth (1997).
+"""
 
 from __future__ import annotations
 
@@ -37,7 +45,7 @@ class _Answer:
 def select_operators(
     problem: OperatorSelection, *, time_limit_s: float, start: IntArray | None = None
 ) -> SelectionPlan:
-    """The best levels, with a bound; `start` (n,) is improved as well where it fits."""
+    """Return the best levels, with a bound; `start` (n,) is improved as well where it fits."""
     began = time.perf_counter()
     deadline = time.monotonic() + time_limit_s
     numbers, options = whole_numbers(problem)
@@ -60,7 +68,7 @@ def select_operators(
 
 
 def real_price(price: float, numbers: Scaled) -> float:
-    """A price in the unit of the problem: the largest number where it is beyond that."""
+    """Return a price in the unit of the problem: the largest number where it is beyond that."""
     try:
         return math.ldexp(price, numbers.weight_bits - numbers.value_bits)
     except OverflowError:
@@ -70,7 +78,7 @@ def real_price(price: float, numbers: Scaled) -> float:
 def _all_tried(
     problem: OperatorSelection, level: IntArray, objective: float, bound: float
 ) -> tuple[IntArray, float, float]:
-    """Levels, objective and bound after all that is better was tried, where that ends soon."""
+    """Return levels, objective and bound after all better levels were tried, where that ends soon."""
     tried = better_levels(problem, objective, _MOST_STEPS)
     if tried.best is not None:
         level, objective = tried.best, problem.objective(tried.best)
@@ -81,7 +89,7 @@ def _all_tried(
 
 
 def whole_numbers(problem: OperatorSelection) -> tuple[Scaled, Options]:
-    """The problem as whole numbers that relax it."""
+    """Return the problem as whole numbers that relax it."""
     allowed = problem.allowed & (problem.level_values > 0)  # what is worth nothing is no better than level 0
     allowed[:, 0] = True
     value = np.where(allowed, problem.level_values, 0.0)
@@ -91,7 +99,7 @@ def whole_numbers(problem: OperatorSelection) -> tuple[Scaled, Options]:
 
 
 def _kept(problem: OperatorSelection, options: Options, start: IntArray | None) -> IntArray | None:
-    """A start with what is worth nothing left out, None where it does not fit this problem."""
+    """Return a start with what is worth nothing left out, None where it does not fit this problem."""
     if start is None or start.shape != (problem.n_operators,) or ((start < 0) | (start > problem.n_levels)).any():
         return None
     level = np.where(options.allowed[np.arange(len(start)), start], start, 0)
@@ -99,7 +107,7 @@ def _kept(problem: OperatorSelection, options: Options, start: IntArray | None) 
 
 
 def _searched(given: Options, deadline: float, start: IntArray | None) -> _Answer:
-    """Prices, exchanges and the core; where that does not end soon, again with a price of being chosen."""
+    """Search by prices, exchanges and the core; where that does not end soon, again with a price of being chosen."""
     relaxation = relax(given)
     options = given.with_step(relaxation.bound)
     level = exchanged(options, relaxation.base, relaxation)
@@ -124,7 +132,10 @@ def _searched(given: Options, deadline: float, start: IntArray | None) -> _Answe
 
 
 def _of_both_branches(options: Options, answer: _Answer, deadline: float) -> _Answer:
-    """The answer after a search of the selections of few operators and of those of many, each with its own prices."""
+    """Return the answer after separate searches among selections of few and of many operators.
+
+    Each has prices of its own.
+    """
     bounds = []
     for relaxation in branched(options):
         found = _with(options, relaxation, replace(answer, bound=relaxation.bound), deadline)
@@ -139,7 +150,7 @@ def _open(options: Options, found: _Answer | Searched) -> bool:
 
 
 def _with(options: Options, relaxation: Relaxation, answer: _Answer, deadline: float) -> _Answer:
-    """The answer after a long search with these prices."""
+    """Return the answer after a long search with these prices."""
     tried = exchanged(options, relaxation.base, relaxation)
     level = tried if options.total(tried)[0] > answer.value else answer.level
     found = search_core(options, relaxation, level, most_states=_MOST_STATES, deadline=deadline)

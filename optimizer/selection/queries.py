@@ -1,4 +1,12 @@
-"""Query selection: set-union knapsack, by minimum cuts, branching on operators, filling, and CP-SAT."""
+"""Query selection: a set-union knapsack, solved by minimum cuts, branching on operators, filling, and CP-SAT.
+
+    maximise   sum v[q] z[q]   subject to   z[q] <= y[o] for each q and o in O[q],   sum w[o] y[o] <= W,   z, y binary
+
+The best price of weight gives a bound and the shares that prove it (`lagrangian`, `closure`). Queries that fit are
+filled in (`filling`); branch and bound (`query_tree`) and large neighbourhoods (`neighbourhoods`) improve them; CP-SAT
+searches among the sets that the shares leave open (`query_program`). Source: Goldschmidt, Nehme and Yu (1994) for the
+problem, Picard (1976) for the cuts.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +41,7 @@ _PROGRAM_USES = 15_000  # pairs of undecided query and operator up to which CP-S
 
 @dataclass(frozen=True)
 class _Search:
-    """What all parts of one search share."""
+    """The state that all parts of one search share."""
 
     problem: QuerySelection
     possible: BoolArray
@@ -60,7 +68,7 @@ def select_queries(
     start: BoolArray | None = None,
     clock_s: float | None = None,
 ) -> QueryPlan:
-    """The best queries with a bound, and the best single operators for what they leave of the capacity.
+    """Return the best queries with a bound, and the best single operators for what they leave of the capacity.
 
     `start` (m,) is improved as well, what is too much of it left out. The limit says how much work is done, and the
     clock ends it after as long, or after `clock_s`: with math.inf nothing depends on how busy the machine is.
@@ -79,6 +87,7 @@ def select_queries(
     best = _Best(_filled(problem, filling, starts), bound)
     tree = Tree(problem, numbers, possible, filling, root.bound, _step(numbers, root.bound))
     search = _Search(problem, possible, numbers, root, filling, tree)
+    # Branching comes first: where it closes the bound, no local search is needed; else that starts from a better set.
     best = _branched(search, best, _WORK_BEFORE_PER_S * time_limit_s, deadline)
     work = (_WORK_AROUND_PER_S + _WORK_AFTER_PER_S) * time_limit_s
     if not best.note and problem.objective(best.queries) < best.bound * (1 - 2.0**-_NEARLY_CLOSED):
@@ -87,6 +96,7 @@ def select_queries(
         work = _WORK_AFTER_PER_S * time_limit_s
     best = _branched(search, best, work, deadline)
     best = _proven(search, best, time_limit_s, deadline, seed)
+    # Whole numbers of 60 bits may leave a hair between set and bound; trying all in exact numbers closes it.
     if problem.n_queries <= _MOST_TRIED and not is_proven(problem.objective(best.queries), best.bound):
         best = _all_tried(problem, best)
     single = _left_over(problem, best.queries, max(0.01, deadline - time.monotonic()))
@@ -95,7 +105,7 @@ def select_queries(
 
 
 def _all_tried(problem: QuerySelection, best: _Best) -> _Best:
-    """The best set and bound after all that is better was tried, where that ends soon."""
+    """Return the best set and bound after all that is better was tried, where that ends soon."""
     objective = problem.objective(best.queries)
     tried = better_queries(problem, objective, _MOST_STEPS)
     queries = best.queries if tried.best is None else np.asarray(tried.best, dtype=np.bool_)
@@ -106,7 +116,7 @@ def _all_tried(problem: QuerySelection, best: _Best) -> _Best:
 
 
 def select_by_lagrangian(problem: QuerySelection) -> tuple[BoolArray, float]:
-    """Good queries (m,), and an upper bound of the best value: minimum cuts and filling, without any search.
+    """Return good queries (m,), and an upper bound of the best value: minimum cuts and filling, without any search.
 
     Takes a small part of the time of `select_queries`, and no limit decides what comes out.
     """
@@ -118,13 +128,13 @@ def select_by_lagrangian(problem: QuerySelection) -> tuple[BoolArray, float]:
 
 
 def _possible(problem: QuerySelection) -> BoolArray:
-    """The queries that fit alone, up to rounding that only lets more in."""
+    """Return the queries that fit alone, up to rounding that only lets more in."""
     total = np.bincount(problem.uses[:, 0], problem.weight[problem.uses[:, 1]], minlength=problem.n_queries)
     return np.asarray(total <= problem.limit * (1 + 1e-9), dtype=np.bool_)
 
 
 def _filled(problem: QuerySelection, filling: Filling, starts: list[BoolArray]) -> BoolArray:
-    """The best set that comes of the sets of the cuts, made lighter where they are too heavy, and filled."""
+    """Return the best set that comes of the sets of the cuts, made lighter where they are too heavy, and filled."""
     best, most = np.zeros(problem.n_queries, dtype=np.bool_), -1
     unique = list({start.tobytes(): start for start in starts[-_MOST_STARTS:]}.values())
     for start in [np.zeros_like(best), *unique]:
@@ -147,12 +157,12 @@ def _step(numbers: Scaled, bound: int) -> int:
 
 
 def _goal(search: _Search, queries: BoolArray) -> int:
-    """What a better set must be worth, in whole numbers."""
+    """Return the value, in whole numbers, that a better set must have."""
     return int(search.numbers.value[queries].sum()) + _step(search.numbers, search.root.bound)
 
 
 def _improved(search: _Search, best: _Best, time_limit_s: float, seed: int) -> _Best:
-    """The best set after a local search among the queries that the cut at the root leaves undecided."""
+    """Return the best set after a local search among the queries that the cut at the root leaves undecided."""
     known = _still_open(search, best)
     if known is None:
         return best
@@ -164,7 +174,7 @@ def _improved(search: _Search, best: _Best, time_limit_s: float, seed: int) -> _
 
 
 def _varied(search: _Search, best: _Best, work: float, deadline: float, seed: int) -> _Best:
-    """The best set after so much branching in its neighbourhoods."""
+    """Return the best set after so much branching in its neighbourhoods."""
     if _still_open(search, best) is None:
         return best
 
@@ -180,7 +190,7 @@ def _varied(search: _Search, best: _Best, work: float, deadline: float, seed: in
 
 
 def _branched(search: _Search, best: _Best, work: float, deadline: float) -> _Best:
-    """The best set and bound after so much more branching on operators."""
+    """Return the best set and bound after so much more branching on operators."""
     if _still_open(search, best) is None:
         return best
     search.tree.start_from(best.queries)
@@ -190,7 +200,7 @@ def _branched(search: _Search, best: _Best, work: float, deadline: float) -> _Be
 
 
 def _proven(search: _Search, best: _Best, time_limit_s: float, deadline: float, seed: int) -> _Best:
-    """The best set and bound after CP-SAT has searched what is still open, if it is small enough."""
+    """Return the best set and bound after CP-SAT has searched what is still open, if it is small enough."""
     known = _still_open(search, best)
     if known is None or best.note:
         return best
@@ -212,7 +222,7 @@ def _proven(search: _Search, best: _Best, time_limit_s: float, deadline: float, 
 
 
 def _still_open(search: _Search, best: _Best) -> Fixed | None:
-    """What is fixed in every better set; None where there is none: then the bound is closed."""
+    """Return what is fixed in every better set; None where there is none: then the bound is closed."""
     goal = _goal(search, best.queries)
     closed = search.numbers.real(goal - search.numbers.grain)
     if search.root.bound < goal or best.bound <= closed:
@@ -222,7 +232,7 @@ def _still_open(search: _Search, best: _Best) -> Fixed | None:
 
 
 def _taken(search: _Search, best: _Best, found: Found) -> _Best:
-    """The better of what is known and what was found, once it is filled up; and the lower bound."""
+    """Return the better of what is known and what was found, once it is filled up; and the lower bound."""
     goal = _goal(search, best.queries)
     closed = search.numbers.real(goal - search.numbers.grain)
     bound = best.bound if found.bound is None else min(best.bound, max(closed, found.bound))
@@ -235,7 +245,7 @@ def _taken(search: _Search, best: _Best, found: Found) -> _Best:
 
 
 def _left_over(problem: QuerySelection, queries: BoolArray, time_limit_s: float) -> SelectionPlan | None:
-    """The best single operators for the room that the queries leave; None where these have no value."""
+    """Return the best single operators for the room that the queries leave; None where these have no value."""
     if problem.operator_value is None:
         return None
     taken = problem.union(queries)
@@ -244,12 +254,13 @@ def _left_over(problem: QuerySelection, queries: BoolArray, time_limit_s: float)
     found = select_operators(_rest(problem, taken, most), time_limit_s=time_limit_s)
     if found.level is not None and problem.fits(taken | (found.level > 0)):
         return found
+    # The larger capacity let in too much by rounding: its bound holds, its operators do not.
     fitting = select_operators(_rest(problem, taken, least), time_limit_s=max(0.01, deadline - time.monotonic()))
     return replace(fitting, bound=found.bound, note=found.note or fitting.note)
 
 
 def _rest(problem: QuerySelection, taken: BoolArray, capacity: float) -> OperatorSelection:
-    """The selection of operators that are not taken."""
+    """Return the selection of operators that are not taken."""
     worth = np.zeros(problem.n_operators) if problem.operator_value is None else problem.operator_value
     return OperatorSelection(
         np.where(taken, 0.0, worth),
@@ -260,7 +271,7 @@ def _rest(problem: QuerySelection, taken: BoolArray, capacity: float) -> Operato
 
 
 def _room_left(problem: QuerySelection, taken: BoolArray) -> tuple[float, float]:
-    """Two neighbouring capacities: the limit of the first is within what is left, that of the second not below it.
+    """Return two neighbouring capacities: the limit of the first is within the rest, that of the second not below it.
 
     What is left is `limit` less the exact sum of what is taken. No float64 needs to be that, and sums that fill it to
     the last bit count as within it.
@@ -271,6 +282,7 @@ def _room_left(problem: QuerySelection, taken: BoolArray) -> tuple[float, float]
         return math.fsum([*terms, -limit_of(capacity)]) <= 0.0
 
     most = max(0.0, math.fsum(terms))
+    # The float nearest to the exact rest may be on either side of it: step to the two neighbours that enclose it.
     while not holds_all(most):
         most = math.nextafter(most, math.inf)
     least = most

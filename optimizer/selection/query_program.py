@@ -1,4 +1,10 @@
-"""The exact search of what shares left open, by CP-SAT: queries and operators whose loss is too large are fixed."""
+"""The exact search of the sets of queries that shares leave open, by CP-SAT.
+
+    maximise   sum v[q] z[q]   subject to   z[q] implies y[o] for each o in O[q],   sum w[o] y[o] <= W
+
+over queries and operators that are not fixed. A query or an operator is fixed where the other choice loses more than
+the distance between the bound and the best known value.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +16,8 @@ import numpy as np
 
 from models.checked_arrays import BoolArray
 from models.planning.selection import QuerySelection
-from optimizer.common.arguments import solver_seed
-from optimizer.common.quiet import quiet_stdout
+from models.planning.solution import Status
+from optimizer.common.solvers import left_s, solve_cp
 from optimizer.selection.closure import Cut
 from optimizer.selection.scaling import scaled
 
@@ -21,7 +27,7 @@ _DETERMINISTIC_PER_S = 0.25  # units of CP-SAT's own clock per second of the tim
 
 @dataclass(frozen=True)
 class Fixed:
-    """What every better set has: queries in it or not, operators in it or not."""
+    """Parts of every better set: queries in it or not, operators in it or not."""
 
     query_in: BoolArray
     query_out: BoolArray
@@ -30,7 +36,7 @@ class Fixed:
 
     @property
     def n_open(self) -> int:
-        """How many queries are not decided."""
+        """Return how many queries are not decided."""
         return int((~self.query_in & ~self.query_out).sum())
 
 
@@ -44,7 +50,7 @@ class Found:
 
 
 def fixed(problem: QuerySelection, root: Cut, possible: BoolArray, goal: int) -> Fixed:
-    """What must be so in every set that is worth at least `goal`, as the cut at the root proves it."""
+    """Return what is fixed in every set that is worth at least `goal`, as the cut at the root proves."""
     slack = root.bound - goal
     query_in = possible & (root.query_loss > slack)
     operator_out = np.asarray(root.operator_loss > slack, dtype=np.bool_)
@@ -66,7 +72,7 @@ def searched(
     deadline: float,
     seed: int,
 ) -> Found:
-    """The best set among those that keep what is fixed, with a bound for these sets.
+    """Return the best set among those that keep what is fixed, with a bound for these sets.
 
     Numbers are rounded as in `scaling`, to fewer bits: the bound holds, the set is checked by who asks.
     """
@@ -92,22 +98,14 @@ def searched(
         model.add_hint(variable, bool(start[q]))
     for o, variable in takes.items():
         model.add_hint(variable, bool(union[o]))
-    solver = cp_model.CpSolver()
-    solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = solver_seed(seed)
-    solver.parameters.max_deterministic_time = _DETERMINISTIC_PER_S * time_limit_s
-    solver.parameters.max_time_in_seconds = max(0.01, deadline - time.monotonic())
-    with quiet_stdout():
-        status = solver.solve(model)
+    answer = solve_cp(model, deterministic_s=_DETERMINISTIC_PER_S * time_limit_s, limit_s=left_s(deadline), seed=seed)
     late = time.monotonic() >= deadline
     base = int(value[known.query_in].sum())
-    if status == cp_model.INFEASIBLE:  # nothing that keeps what is fixed: nothing is better
+    if answer.status is Status.INFEASIBLE:  # nothing that keeps what is fixed: nothing is better
         return Found(None, 0.0, late)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+    if not answer.found:
         return Found(None, None, late)
     chosen = known.query_in.copy()
-    for q, variable in whole.items():
-        chosen[q] = solver.value(variable)
-    bound = (base + math.ceil(solver.best_objective_bound - 1e-6)) * numbers.grain
+    chosen[list(whole)] = answer.chosen(list(whole.values()))
+    bound = (base + math.ceil(answer.bound - 1e-6)) * numbers.grain
     return Found(chosen, numbers.real(bound), late)

@@ -91,7 +91,7 @@ class Tree:
             self._value = max(self._value, int(self._numbers.value[queries].sum()))
 
     def search(self, work: float, deadline: float) -> Searched:
-        """The best set after about so much more work, and the bound of all.
+        """Return the best set after about so much more work, and the bound of all.
 
         A cut takes its pairs, queries and operators of work. Only `deadline` depends on the clock.
         """
@@ -99,6 +99,7 @@ class Tree:
         while self._waiting and self._may_go_on():
             node = heapq.heappop(self._waiting)[2]
             if node.bound < self._goal:
+                # The heap is sorted by bound: no other node can be better either.
                 self._waiting.clear()
             elif not node.branch:
                 self._wait(self._bounded(node))
@@ -110,7 +111,7 @@ class Tree:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything is left to search."""
+        """Return whether anything is left to search."""
         return bool(self._waiting)
 
     def _may_go_on(self) -> bool:
@@ -138,11 +139,11 @@ class Tree:
 
     @property
     def _goal(self) -> int:
-        """What a better set must be worth."""
+        """Return the value that a better set must have."""
         return self._value + self._step
 
     def _bounded(self, node: _Node) -> _Node | None:
-        """The node with its bound, what is fixed by it, and where to branch; None where nothing in it is better."""
+        """Return the node with its bound, fixed operators and branch; None where nothing in it is better."""
         cuts = Closures(self._problem, self._numbers, self._possible, node.taken, node.left_out)
         if cuts.room < 0:
             return None
@@ -156,6 +157,7 @@ class Tree:
             cut = cuts.cut(price)
             self.work += cuts.work
             best = cut if best is None or cut.bound < best.bound else best
+            # Any price gives a bound, so a node may be closed before its best price is found.
             if best.bound < self._goal:
                 return None
             least = math.floor(light.value + price * (cuts.room - light.weight))
@@ -164,6 +166,8 @@ class Tree:
                 break
             if cut.best.worth(price) <= light.worth(price) or not self._may_go_on():
                 break
+            # The price is the slope between both sets: the cut finds a better third set, or proves that none is above
+            # the line.
             if cut.best.weight > cuts.room:
                 heavy = cut.best
             else:
@@ -173,7 +177,7 @@ class Tree:
         return self._fixed(cuts, node, best, heavy, light)
 
     def _ends(self, cuts: Closures, node: _Node) -> tuple[QuerySet | None, QuerySet]:
-        """A set that does not fit, None where all queries do, and one that fits: those of the parent if possible."""
+        """Return a set that does not fit (None if all queries do) and one that fits: the parent's if possible."""
         heavy: QuerySet | None = None
         light: QuerySet | None = None
         for queries in (node.heavy, node.light):
@@ -190,7 +194,7 @@ class Tree:
         return heavy, light or cuts.closed(np.zeros_like(cuts.queries))
 
     def _fixed(self, cuts: Closures, node: _Node, cut: Cut, heavy: QuerySet, light: QuerySet) -> _Node | None:
-        """The node without what would lower its bound too much, and the operator to branch on."""
+        """Return the node without what would lower its bound too much, and the operator to branch on."""
         bound = min(node.bound, cut.bound - cut.bound % self._numbers.grain)
         if bound < self._goal:
             return None
@@ -198,6 +202,7 @@ class Tree:
         certain = cuts.queries & (cut.query_loss > slack)
         taken = node.taken | self._problem.union(certain)
         left_out = node.left_out | (cut.operator_loss > slack)
+        # An operator that must be taken and must be left out: no better set is in this node.
         if (taken & left_out).any():
             return None
         only, depends = cuts.between(heavy.queries, light.queries)
@@ -212,6 +217,7 @@ class Tree:
         if everything.value >= self._goal:
             self._fill(everything)
         if everything.value >= self._goal:
+            # It fits in rounded weights but not exactly, so it is no answer. Its value stays a bound of this node.
             self._unclear = max(self._unclear, everything.value)
 
     def _offer(self, found: QuerySet) -> None:

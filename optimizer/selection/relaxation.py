@@ -50,25 +50,25 @@ class Options:
 
     @classmethod
     def of(cls, numbers: Scaled, allowed: BoolArray, fits: Callable[[IntArray], bool]) -> Options:
-        """The options of scaled numbers."""
+        """Return the options of scaled numbers."""
         grain = numbers.grain
         return cls(
             numbers.value, numbers.weight, allowed, numbers.capacity, numbers.safe, grain, grain, fits, numbers.exact
         )
 
     def with_step(self, bound: int) -> Options:
-        """The same options; where numbers are not exact, less than a tiny share of a bound is not looked for."""
+        """Return the same options; where numbers are not exact, less than a tiny share of a bound is not looked for."""
         return self if self.exact else replace(self, step=max(self.grain, bound >> _STEP_BITS))
 
     def total(self, level: IntArray) -> tuple[int, int]:
-        """Value and weight of levels (n,), exact."""
+        """Return the exact value and weight of levels (n,)."""
         rows = np.arange(len(level))
         return int(self.value[rows, level].sum()), int(self.weight[rows, level].sum())
 
 
 @dataclass(frozen=True)
 class Relaxation:
-    """What the prices say: the base, a selection that fits; the bound; and what leaving the base loses.
+    """The relaxation at given prices: the base, a selection that fits; the bound; and the loss of leaving the base.
 
     base (n,) level of each operator, of value and weight `value` and `weight`; bound: no selection
     (for mu: none that is better than the one k was made for) is worth more. A deviation from the base takes operator
@@ -89,7 +89,7 @@ class Relaxation:
 
 @dataclass(frozen=True)
 class _Choices:
-    """What operators choose alone at a price just too low, which does not fit, and at the next one, which does."""
+    """The choices of operators alone at a price just too low, which do not fit, and at the next, which do."""
 
     price: float
     low: IntArray
@@ -97,13 +97,13 @@ class _Choices:
 
 
 def relax(options: Options) -> Relaxation:
-    """The relaxation at the best price of weight, without a price of being chosen."""
+    """Return the relaxation at the best price of weight, without a price of being chosen."""
     found = _choices(options)
     return _relaxation(options, found.price, _filled(options, found), 0.0, 0)
 
 
 def _choices(options: Options, mu: float = 0.0) -> _Choices:
-    """The choices on both sides of the best price of weight for `mu`: neighbours in float64."""
+    """Return the choices on both sides of the best price of weight for `mu`: neighbours in float64."""
     value, weight = options.value.astype(np.float64), options.weight.astype(np.float64)
     value[:, 1:] -= mu
     value[~options.allowed] = _FORBIDDEN
@@ -135,21 +135,21 @@ def _weight(options: Options, level: IntArray) -> int:
 
 
 def _dearest(value: FloatArray, weight: FloatArray) -> float:
-    """A price at which nothing that weighs anything is chosen."""
+    """Return a price at which nothing that weighs anything is chosen."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where((weight > 0) & (value > 0), value / weight, 0.0)
     return 2.0 * float(ratio.max()) + 1e-300
 
 
 def _choice(value: FloatArray, weight: FloatArray, price: float) -> IntArray:
-    """The level with the highest reduced value of each operator, the lowest of equal ones."""
+    """Return the level with the highest reduced value of each operator, the lowest of equal ones."""
     if value.shape[1] == 2:
         return (value[:, 1] - price * weight[:, 1] > 0).astype(np.int64)
     return np.asarray(np.argmax(value - price * weight, axis=1), dtype=np.int64)
 
 
 def _filled(options: Options, choices: _Choices) -> IntArray:
-    """The choice at the high price, then that at the low one for as many operators as fit."""
+    """Return the choice at the high price, then that at the low one for as many operators as fit."""
     base = choices.high.copy()
     while _weight(options, base) > options.safe and base.any():  # a sum of float64 was too low, or numbers not exact
         base[np.flatnonzero(base)[-1]] = 0
@@ -192,7 +192,7 @@ def _relaxation(options: Options, price: float, base: IntArray, mu: float, k: in
 
 
 def counted(options: Options, lower: int) -> Relaxation | None:
-    """The relaxation with a price of being chosen, for 0-1 problems; `lower` is the value of a known selection.
+    """Return the relaxation with a price of being chosen, for 0-1 problems; `lower` is the value of a known selection.
 
     At most k operators fit: the lightest ones. At least k are needed for more than `lower`: the most valuable ones.
     None where a price of either kind would not help: the bound is convex in mu, and then it is lowest at 0.
@@ -208,7 +208,7 @@ def counted(options: Options, lower: int) -> Relaxation | None:
 
 
 def branched(options: Options) -> tuple[Relaxation, Relaxation]:
-    """Two relaxations for 0-1 problems: at most k operators chosen, and at least k + 1; every selection is in one.
+    """Return two relaxations of a 0-1 problem, of at most k and of at least k + 1 operators; each selection is in one.
 
     k is the number that the linear relaxation chooses, rounded down. Each bound holds for the selections of its branch,
     so the higher one holds for all.
@@ -228,7 +228,7 @@ class _Line:
 
 
 def _line(options: Options, mu: float, k: int) -> _Line:
-    """The line of the linear relaxation at mu: of the mixture of both choices that weighs just the capacity."""
+    """Return the line of the linear relaxation at mu: of the mixture of both choices that weighs just the capacity."""
     found = _choices(options, mu)
     (value, weight), (less, lighter) = options.total(found.low), options.total(found.high)
     share = Fraction(options.capacity - lighter, weight - lighter) if weight > lighter else Fraction(0)
@@ -237,7 +237,7 @@ def _line(options: Options, mu: float, k: int) -> _Line:
 
 
 def _best_count(options: Options, k: int, sign: float) -> Relaxation:
-    """The relaxation at the best mu of a sign: where a falling and a rising line meet, until nothing is below."""
+    """Return the relaxation at the best mu of a sign: where a falling and a rising line meet, until none is below."""
     falls = _line(options, 0.0, k)
     rises = _line(options, sign * float(options.value.max()), k)
     found, mu = falls, 0.0

@@ -31,13 +31,13 @@ class Scaled:
     exact: bool
 
     def real(self, value: int) -> float:
-        """A sum of values in the unit of the problem, rounded up."""
+        """Return a sum of values in the unit of the problem, rounded up."""
         found = math.ldexp(float(value), -self.value_bits)
         return math.nextafter(found, math.inf) if math.ldexp(found, self.value_bits) < value else found
 
 
 def scaled(value: FloatArray, weight: FloatArray, limit: float, bits: int = _BITS) -> Scaled:
-    """The whole numbers for values and weights of one shape, and the largest sum of weights that counts.
+    """Return the whole numbers for values and weights of one shape, and the largest sum of weights that counts.
 
     Scales are powers of two, so whole numbers (and halves, ..) stay exact while their sum has less than `bits` bits.
     """
@@ -58,14 +58,6 @@ def scaled(value: FloatArray, weight: FloatArray, limit: float, bits: int = _BIT
     return Scaled(values, weights, capacity, safe, grain, value_bits, weight_bits, exact_weight and exact_value)
 
 
-def exact_integers(numbers: FloatArray, *others: float) -> tuple[list[int], list[int]]:
-    """The numbers, and the others, as whole multiples of one power of two: nothing is rounded."""
-    ratios = [number.as_integer_ratio() for number in (*numbers.tolist(), *others)]
-    common = max((below for _, below in ratios), default=1)
-    whole = [above * (common // below) for above, below in ratios]
-    return whole[: len(numbers)], whole[len(numbers) :]
-
-
 def _exponent(size: float) -> int:
-    """The least e with size <= 2^e (0 for nothing)."""
+    """Return the least e with size <= 2^e (0 for nothing)."""
     return math.frexp(size)[1] if size > 0 else 0

@@ -31,7 +31,7 @@ _STEPS = 8  # each makes a piece `_CELLS` times shorter
 
 
 def evaluate_plan(problem: SizingProblem, plan: SystemPlan, allowed: float | None = None) -> EvaluatedPlan:
-    """The verdict on a plan beside an unavailability (None: that of the target)."""
+    """Return the verdict on a plan beside an unavailability (None: that of the target)."""
     allowed = problem.allowed if allowed is None else allowed
     cost = problem.cost(plan)
     if problem.spare(plan) < 0:
@@ -128,7 +128,7 @@ def _at(problem: SizingProblem, plan: SystemPlan, interval_s: FloatArray) -> Not
 
 
 def _best_interval(problem: SizingProblem, plan: SystemPlan, allowed: float | None) -> tuple[float, float]:
-    """(an interval, a lower bound of the unavailability of all intervals): close together, or clear of `allowed`."""
+    """Return (interval, lower bound of the unavailability of all intervals): close together, or clear of `allowed`."""
     limits = problem.intervals(plan)
     assert limits is not None
     first, last = _span(problem, plan, limits)
@@ -155,7 +155,7 @@ def _best_interval(problem: SizingProblem, plan: SystemPlan, allowed: float | No
 
 
 def _span(problem: SizingProblem, plan: SystemPlan, limits: tuple[float, float]) -> tuple[float, float]:
-    """Between which intervals the best one is."""
+    """Return two intervals between which the best one is."""
     quickest = np.concatenate([problem.quickest(plan), problem.quickest(plan, problem.standing_s(plan))])
     first, last = (min(max(float(one), limits[0]), limits[1]) for one in (quickest.min(), quickest.max()))
     return first, last
@@ -168,7 +168,7 @@ def _split(first: float, last: float, pieces: int = _CELLS) -> list[tuple[float,
 
 
 def _least(problem: SizingProblem, plan: SystemPlan, cells: FloatArray) -> FloatArray:
-    """A lower bound of the unavailability in each cell (n, 2)."""
+    """Return a lower bound of the unavailability in each cell (n, 2)."""
     below, above = cells.T[:, None, :]
 
     def shortest(more_s: float) -> FloatArray:

@@ -30,7 +30,7 @@ _ROUNDING = 1e-9
 def solve(
     problem: SizingProblem, *, curve: bool = True, on_plan: Callable[[int], None] = lambda number: None
 ) -> SizingPlan:
-    """The cheapest plan; infeasible, with the best that is possible, where none meets the target.
+    """Return the cheapest plan; infeasible, with the best that is possible, where none meets the target.
 
     `curve`: also the cheapest plan for other availabilities. `on_plan` hears of each plan that is looked at.
     """
@@ -87,7 +87,7 @@ def _too_dear(problem: SizingProblem, cost: float) -> bool:
 def _without(
     problem: SizingProblem, evaluated: Sequence[EvaluatedPlan], line: tuple[CurvePoint, ...], spent: float
 ) -> SizingPlan:
-    """No plan meets the target: the best that is possible within the limits."""
+    """Return the best plan within the limits where none meets the target."""
     evaluated = _with_best(problem, evaluated)
     open_ = [one for one in evaluated if one.verdict is Verdict.OPEN]
     there = [one for one in evaluated if one.at is not None]
@@ -111,7 +111,7 @@ def _without(
 
 
 def _with_best(problem: SizingProblem, evaluated: Sequence[EvaluatedPlan]) -> list[EvaluatedPlan]:
-    """The verdicts with the least unavailability of all found to its last digits: no other plan's bound is below it."""
+    """Return the verdicts with the least unavailability found to its last digits: no other bound is below it."""
     found = list(evaluated)
     least = math.inf
     for index in sorted(range(len(found)), key=lambda k: math.inf if found[k].least is None else found[k].least or 0.0):
@@ -170,7 +170,7 @@ def _curve(problem: SizingProblem, evaluated: Sequence[EvaluatedPlan]) -> tuple[
 
 
 def _not_excluded(seen: Sequence[EvaluatedPlan], allowed: float) -> float | None:
-    """The least cost of the plans that were not shown to miss an unavailability; None: all were."""
+    """Return the least cost of the plans that were not shown to miss an unavailability; None: all were."""
 
     def out(one: EvaluatedPlan) -> bool:
         return one.verdict is Verdict.FAILS if one.least is None else one.least > allowed
@@ -179,7 +179,7 @@ def _not_excluded(seen: Sequence[EvaluatedPlan], allowed: float) -> float | None
 
 
 def _settles(one: EvaluatedPlan, allowed: float) -> bool:
-    """Whether what is known of the plan says if it meets another target."""
+    """Return whether what is known of the plan says if it meets another target."""
     if one.at is None:
         return True
     assert one.least is not None

@@ -26,7 +26,7 @@ _HALVINGS = 60
 
 
 def evaluate_sticky(problem: SizingProblem, plan: SystemPlan, allowed: float) -> EvaluatedPlan:
-    """The verdict on a plan that is large enough for the work."""
+    """Return the verdict on a plan that is large enough for the work."""
     cost = problem.cost(plan)
     sticky = StickyPlacement.of(problem, plan)
     if sticky is None:
@@ -52,7 +52,7 @@ def evaluate_sticky(problem: SizingProblem, plan: SystemPlan, allowed: float) ->
 
 
 def _between(sticky: StickyPlacement, points: list[float], allowed: float, least: float) -> EvaluatedPlan:
-    """Met at one of these intervals, all of which recover in time, or open."""
+    """Return the verdict at these intervals, all of which recover in time: met at one of them, or open."""
     best: PlanFigures | None = None
     for one in sorted(points, key=lambda point: abs(math.log(point / points[len(points) // 2]))):
         found = sticky_figures(sticky, one, least)
@@ -75,7 +75,7 @@ def _open(least: float, most: float, allowed: float) -> str:
 
 
 def sticky_figures(sticky: StickyPlacement, interval_s: float, least: float) -> PlanFigures:
-    """The plan at an interval: all from above, but for `least`, which no interval is below."""
+    """Return the plan at an interval: all from above, but for `least`, which no interval is below."""
     problem, plan = sticky.problem, sticky.plan
     found = at_most(sticky, interval_s)
     share = problem.description.target.recovery_share
@@ -114,7 +114,7 @@ def sticky_in_use(
 
 
 def _points(problem: SizingProblem, plan: SystemPlan) -> list[float]:
-    """Intervals to look at, rising: from the shortest that leaves time for the work to far beyond what costs least."""
+    """Return rising intervals, from the shortest that leaves time for the work to far beyond the cheapest."""
     pause = problem.description.checkpoints.pause_s
     free = 1 - problem.busy(plan, 0)
     shortest = max(problem.complete_s, pause / free * (1 + 1e-9))
@@ -129,12 +129,12 @@ def _cells(points: list[float]) -> list[tuple[float, float]]:
 
 
 def _least(sticky: StickyPlacement, points: list[float]) -> float:
-    """A bound of the unavailability at every interval."""
+    """Return a bound of the unavailability at every interval."""
     return min(sticky.at_least(one, other) for one, other in _cells(points))
 
 
 def _late(sticky: StickyPlacement, points: list[float]) -> str:
-    """Why no interval recovers failures in time; empty where one may."""
+    """Return why no interval recovers failures in time; empty where one may."""
     target, share = sticky.problem.description.target.recovery_s, sticky.problem.description.target.recovery_share
     if target is None:
         return ""
@@ -147,7 +147,7 @@ def _late(sticky: StickyPlacement, points: list[float]) -> str:
 
 
 def _within(sticky: StickyPlacement, interval_s: float, share: float) -> float:
-    """The shortest time in which that share of failures is surely worked off; infinite where it never is."""
+    """Return the shortest time in which that share of failures is surely worked off; infinite where it never is."""
     low, high = 0.0, 1.0
     while sticky.in_time(interval_s, high) < share * (1 - 1e-12):
         low, high = high, 2 * high

@@ -154,6 +154,8 @@ class _Search:
     def run(self, most: int) -> Tried:
         """Return the best assignment that costs less than the goal."""
         problem, n = self._problem, self._problem.n_nodes
+        # A hair of room more: no assignment may be lost by the order of a sum. `constraint_violations` decides at a
+        # leaf.
         weights, upper = problem.weights.tolist(), (problem.upper * (1 + 1e-9)).tolist()  # sums in another order differ
         room = sum(upper)
         best: IntArray | None = None
@@ -177,6 +179,8 @@ class _Search:
                 continue
             node = self._options[k][choice]
             after = [cost + costs.flat[k * n + node] for cost, costs in zip(spent, self._bounds, strict=True)]
+            # Options are in the order of their costs, and without a limit on moves the rest costs the same for all of
+            # them.
             if problem.max_moves is None and not self._may_be_better(at + 1, after[:1], 0):
                 continue  # later options cost more
             stack.append((at, choice + 1, spent, moves, loads))

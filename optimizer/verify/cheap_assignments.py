@@ -15,12 +15,12 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 
 
 def allowed_costs(problem: CheckpointAllocation) -> FloatArray:
-    """The costs (J, N), infinite where a pair is forbidden."""
+    """Return the costs (J, N), infinite where a pair is forbidden."""
     return np.where(problem.allowed, problem.cost, np.inf)
 
 
 def cheap_assignments(problem: CheckpointAllocation, costs: FloatArray) -> Iterator[tuple[str, IntArray]]:
-    """(how it was made, assignment (J,)): the cheapest nodes, then those repaired greedily, then no move."""
+    """Yield (how it was made, assignment (J,)): the cheapest nodes, then those repaired greedily, then no move."""
     yield "each checkpoint on its cheapest allowed node", costs.argmin(axis=1)
     orders = {
         "a greedy repair by what the next node costs more": _regret(costs),
@@ -35,7 +35,7 @@ def cheap_assignments(problem: CheckpointAllocation, costs: FloatArray) -> Itera
 
 
 def improved(problem: CheckpointAllocation, costs: FloatArray, assignment: IntArray) -> IntArray:
-    """The feasible assignment after one pass of moves, each to the cheapest cheaper node that takes it."""
+    """Return the feasible assignment after one pass of moves, each to the cheapest cheaper node that takes it."""
     found = assignment.copy()
     loads, moves = problem.node_loads(found), problem.moves(found)
     for j in range(problem.n_checkpoints):
@@ -54,7 +54,7 @@ def improved(problem: CheckpointAllocation, costs: FloatArray, assignment: IntAr
 
 
 def _placed_in_order(problem: CheckpointAllocation, costs: FloatArray, key: FloatArray) -> IntArray | None:
-    """Largest key first, each on its cheapest node with room; None when one finds no node."""
+    """Place the largest key first, each on its cheapest node with room; return None when one finds no node."""
     found = np.full(problem.n_checkpoints, -1, dtype=np.int64)
     loads = np.zeros(problem.n_nodes)
     staying = _staying(problem, costs)
@@ -69,7 +69,7 @@ def _placed_in_order(problem: CheckpointAllocation, costs: FloatArray, key: Floa
 
 
 def _staying(problem: CheckpointAllocation, costs: FloatArray) -> np.ndarray:
-    """True (J,) for what must stay because the moves go to those that save most by one."""
+    """Return which checkpoints (J,) must stay, because the moves go to those that save most by one."""
     staying = np.zeros(problem.n_checkpoints, dtype=np.bool_)
     if problem.current is not None and problem.max_moves is not None:
         with np.errstate(invalid="ignore"):
@@ -79,7 +79,7 @@ def _staying(problem: CheckpointAllocation, costs: FloatArray) -> np.ndarray:
 
 
 def _regret(costs: FloatArray) -> FloatArray:
-    """What the second cheapest node costs more than the cheapest, (J,); infinite without a second."""
+    """Return by how much the second cheapest node costs more than the cheapest, (J,); infinite without a second."""
     if costs.shape[1] == 1:
         return np.full(costs.shape[0], np.inf)
     least = np.partition(costs, 1, axis=1)[:, :2]

@@ -1,7 +1,7 @@
 """Checking an answer without any solver: objective recomputed, broken constraints listed.
 
 That no answer costs less than a bound, or that there is none, is checked where the plan or the problem prove it
-(`optimizer.verify.bounds.proof_of_bound`). Where they do not, that takes a solver: such a claim is refuted where a
+(`checkpoint_proofs.proof_of_bound`). Where they do not, that takes a solver: such a claim is refuted where a
 cheap assignment does, and else named among what was not checked.
 """
 
@@ -15,43 +15,14 @@ import numpy as np
 from models import display
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from models.planning.solution import OPTIMAL_GAP, Solution, Status
+from models.planning.solution import Status
 from optimizer.verify.better_assignment import better_assignment
-from optimizer.verify.bounds import Proof, proof_of_bound, why_no_assignment
 from optimizer.verify.cheap_assignments import allowed_costs, cheap_assignments, improved
+from optimizer.verify.checkpoint_proofs import Proof, proof_of_bound, why_no_assignment
+from optimizer.verify.claims import VALUE_TOLERANCE, Verdict, and_so, false_claims
 from optimizer.verify.constraints import MOST_LISTED, Violation, constraint_violations, is_outside
 
-VALUE_TOLERANCE = 1e-9  # relative to the recomputed value: how far a claimed objective may be off
-_GAP_TOLERANCE = 1e-6  # relative: how far a claimed gap may be from that of the claimed objective and bound
-_GAP_ROUNDING = 1e-15  # absolute: what rounding makes of a gap of 0
 _REPAIRED_PAIRS = 5_000_000  # J * N up to which cheap assignments are looked for
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The recomputed objective (None without a whole assignment) and every violation found.
-
-    `checked` and `not_checked` say in words which claims of the plan were proven, and which were neither proven nor
-    refuted. `assumed` says what was taken as given, and claims nothing of the answer. `counterexample` is the answer
-    that refutes a bound or an infeasibility, None where nothing did.
-    """
-
-    objective: float | None
-    violations: tuple[Violation, ...]
-    checked: tuple[str, ...] = ()
-    not_checked: tuple[str, ...] = ()
-    counterexample: tuple[float, ...] | None = None
-    assumed: tuple[str, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """True when nothing is violated."""
-        return not self.violations
-
-    @property
-    def holds(self) -> bool | None:
-        """Return whether the plan holds: None where nothing is violated, but not all that it claims is proven."""
-        return None if self.ok and (not self.checked or self.not_checked) else self.ok
 
 
 @dataclass(frozen=True)
@@ -70,7 +41,7 @@ def verify_checkpoints(
     gap: float | None = None,
     node_loads: FloatArray | None = None,
 ) -> Verdict:
-    """The verdict on a plan: assignment against every constraint, status and bound against the objective.
+    """Return the verdict on a plan: assignment against every constraint, status and bound against the objective.
 
     `gap` and `node_loads` (N,) are what a file claims beside objective and bound; None claims nothing.
     """
@@ -81,8 +52,7 @@ def verify_checkpoints(
         if plan.assignment.shape == (problem.n_checkpoints,) and not is_outside(problem, plan.assignment).any():
             objective = problem.objective(plan.assignment)
     broken = bool(found)
-    found += _claim_violations(problem, plan, objective, broken=broken)
-    found += [Violation("claim", text) for text in gap_claims(plan, gap)]
+    found += [Violation("claim", text) for text in _false_claims(plan, objective, gap, broken=broken)]
     found += _length_violations(problem, plan)
     if objective is not None and plan.assignment is not None and node_loads is not None:
         found += _node_load_violations(problem.node_loads(plan.assignment), node_loads)
@@ -90,6 +60,7 @@ def verify_checkpoints(
     proven = proof is not None and proof.enough
     reason = why_no_assignment(problem) if plan.status is Status.INFEASIBLE and plan.assignment is None else ""
     own = plan.assignment if objective is not None and not broken else None
+    # Only what is not proven may be refuted, so cheap assignments are made for those claims alone.
     claims = (plan.status is Status.INFEASIBLE and not reason) or (plan.bound is not None and not proven)
     tried = None if proof is None else proof.example
     if plan.bound is None and claims:
@@ -106,45 +77,24 @@ def verify_checkpoints(
     )
 
 
-def _claim_violations(
-    problem: CheckpointAllocation, plan: CheckpointPlan, objective: float | None, *, broken: bool
-) -> list[Violation]:
-    found: list[str] = []
-    slack = VALUE_TOLERANCE * abs(objective or 0.0)
-    claims_an_answer = plan.status in (Status.OPTIMAL, Status.FEASIBLE)
-    if claims_an_answer and plan.assignment is None:
-        found.append(f"says {plan.status} without an assignment")
+def _false_claims(plan: CheckpointPlan, objective: float | None, gap: float | None, *, broken: bool) -> list[str]:
+    before = []
     if plan.status is Status.INFEASIBLE and plan.assignment is not None and not broken:
-        found.append("says infeasible with an assignment that breaks nothing")
-    if claims_an_answer and plan.objective is None:
-        found.append(f"says {plan.status} without an objective")
+        before.append("says infeasible with an assignment that breaks nothing")
     for name, value in (("objective", plan.objective), ("bound", plan.bound)):
         if value is not None and not math.isfinite(value):
-            found.append(f"{name} is {value}")
-    if plan.objective is not None and objective is not None and not abs(plan.objective - objective) <= slack:
-        found.append(f"says objective {plan.objective!r}, recomputed {objective!r}")
-    if not broken and objective is not None and plan.bound is not None and not plan.bound <= objective + slack:
-        found.append(f"says bound {plan.bound!r}, above the recomputed objective {objective!r}")
-    if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
-        found.append(f"says optimal with gap {plan.gap}, at most {display.number(OPTIMAL_GAP, 6)} is a proof")
-    return [Violation("claim", text) for text in found]
-
-
-def and_so(plan: Solution) -> str:
-    """Return what else is not proven where a bound is not: that the plan is optimal, if it says so."""
-    return ', and so "optimal"' if plan.status is Status.OPTIMAL else ""
-
-
-def gap_claims(plan: Solution, gap: float | None) -> list[str]:
-    """What is wrong with the gap that a file claims beside objective and bound, in words; None claims nothing."""
-    if gap is None:
-        return []
-    if plan.gap is None:
-        return [f"says gap {gap!r} without an objective or a bound"]
-    near = abs(gap - plan.gap) <= max(_GAP_TOLERANCE * max(abs(gap), plan.gap), _GAP_ROUNDING)
-    if not (math.isfinite(gap) and near):
-        return [f"says gap {gap!r}, of its objective and bound it is {plan.gap!r}"]
-    return []
+            before.append(f"{name} is {value}")
+    return false_claims(
+        plan,
+        objective,
+        gap,
+        sign=-1,
+        has_answer=plan.assignment is not None,
+        broken=broken,
+        answer="an assignment",
+        passed="above the recomputed objective {}",
+        before=before,
+    )
 
 
 def _length_violations(problem: CheckpointAllocation, plan: CheckpointPlan) -> list[Violation]:
@@ -187,6 +137,7 @@ def _example(problem: CheckpointAllocation, own: IntArray | None, all_tried: Int
     for how, assignment in tried:
         if constraint_violations(problem, assignment):
             continue
+        # The assignment itself counts as well: single moves keep loads up to rounding only.
         for said, one in ((how, assignment), (f"{how}, then single moves", improved(problem, costs, assignment))):
             objective = problem.objective(one)
             if (best is None or objective < best.objective) and not constraint_violations(problem, one):

@@ -25,7 +25,7 @@ class Violation:
 
 
 def constraint_violations(problem: CheckpointAllocation, assignment: IntArray) -> list[Violation]:
-    """Every constraint that an assignment breaks; the list is empty for a feasible one."""
+    """Return every constraint that an assignment breaks; the list is empty for a feasible one."""
     if assignment.shape != (problem.n_checkpoints,):
         text = f"has shape {assignment.shape}, must have one node for each checkpoint: {problem.n_checkpoints}"
         return [Violation("shape", text)]

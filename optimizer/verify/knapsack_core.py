@@ -44,6 +44,7 @@ def price_of_capacity(problem: OperatorSelection) -> float:
     low, high = 0.0, float(rates.max(initial=0.0))
     if not math.isfinite(high) or _weight_at(problem, low) <= problem.limit:
         return 0.0
+    # Bisection ends at two neighbouring floats, so the price depends on no tolerance.
     while low < (middle := low + (high - low) / 2) < high:
         if _weight_at(problem, middle) <= problem.limit:
             high = middle
@@ -230,6 +231,8 @@ class _Program:
                 best = self._levels(parents, int(done[value[done].argmax()]))
                 if self._problem.fits(best) and self._problem.objective(best) > than:
                     return Tried(best, True)
+                # It fits in rounded numbers but not exactly: something better may hide behind it, so nothing is
+                # decided.
                 unsure = True
             if at == len(self._options):
                 break

@@ -10,22 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from models import display
 from models.checked_arrays import IntArray, frozen
 from models.planning.placement import Placement, PlacementPlan
-from models.planning.solution import OPTIMAL_GAP, Status
+from models.planning.solution import Status
 from optimizer.common.enumeration import Tried
-from optimizer.placement.all_tried import placement_within
-from optimizer.placement.bounds import Bound, Possible, colour_bound, host_bound, impossible
-from optimizer.placement.first_fit import best_fit, first_fit
-from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict, and_so, gap_claims
-from optimizer.verify.constraints import Violation
-
-_MOST_LISTED = 20
+from optimizer.common.first_fit import best_fit, first_fit
+from optimizer.verify.claims import VALUE_TOLERANCE, Verdict, and_so, false_claims
+from optimizer.verify.constraints import MOST_LISTED, Violation
+from optimizer.verify.placement_bounds import Bound, Possible, colour_bound, host_bound, impossible
+from optimizer.verify.placement_enumeration import placement_within
 
 
 def verify_placement(problem: Placement, plan: PlacementPlan, *, gap: float | None = None) -> Verdict:
-    """The verdict on a plan; `gap` is what a file claims beside objective and bound.
+    """Return the verdict on a plan; `gap` is what a file claims beside objective and bound.
 
     That nothing is better, or that there is no placement, is proven by counting, and for small problems by trying all.
     It is refuted by first fit, by best fit, or by what is found when all is tried.
@@ -37,7 +34,7 @@ def verify_placement(problem: Placement, plan: PlacementPlan, *, gap: float | No
     if host is not None and shaped and bool((host >= -1).all()):
         objective = problem.objective(host) if problem.goal == "value" or bool((host >= 0).all()) else None
     broken = bool(found)
-    found += [Violation("claim", text) for text in _claims(problem, plan, objective, gap)]
+    found += [Violation("claim", text) for text in _false_claims(problem, plan, objective, gap)]
     claims = _bounds(problem, plan, None if broken else objective)
     found += [Violation("claim", text) for text in claims.refuted]
     checked = ["every rule", "the objective and what is counted"] if host is not None else []
@@ -53,17 +50,17 @@ def verify_placement(problem: Placement, plan: PlacementPlan, *, gap: float | No
 
 
 def broken_rules(problem: Placement, host: IntArray, plan: PlacementPlan | None = None) -> Iterator[Violation]:
-    """Every rule that hosts (n,) break."""
+    """Yield every rule that hosts (n,) break."""
     if host.shape != (problem.n_instances,):
         yield Violation("shape", f"must have a host for each of {problem.n_instances} instances, has {host.shape}")
         return
-    for i in np.flatnonzero((host < -1) | (host >= problem.n_hosts))[:_MOST_LISTED].tolist():
+    for i in np.flatnonzero((host < -1) | (host >= problem.n_hosts))[:MOST_LISTED].tolist():
         yield Violation("range", f"instance {i} is on host {host[i]}, hosts are 0 .. {problem.n_hosts - 1}")
     if ((host < -1) | (host >= problem.n_hosts)).any():
         return
     answered = plan is None or plan.status in (Status.OPTIMAL, Status.FEASIBLE)
     if problem.goal != "value" and answered:
-        for i in np.flatnonzero(host < 0)[:_MOST_LISTED].tolist():
+        for i in np.flatnonzero(host < 0)[:MOST_LISTED].tolist():
             yield Violation("unplaced", f"instance {i} is on no host")
     yield from _capacities(problem, host)
     yield from _operators(problem, host)
@@ -75,7 +72,7 @@ def _capacities(problem: Placement, host: IntArray) -> Iterator[Violation]:
     amounts = [(problem.cpu, problem.host_cpu)]
     if problem.network is not None and problem.host_network is not None:
         amounts.append((problem.network, problem.host_network))
-    for h, r in list(zip(*np.nonzero(over), strict=True))[:_MOST_LISTED]:
+    for h, r in list(zip(*np.nonzero(over), strict=True))[:MOST_LISTED]:
         load, has = amounts[int(r)]
         taken = math.fsum(load[host == h].tolist())
         yield Violation("capacity", f"host {h} has {problem.resources[r]} {float(has[h])!r}, {taken!r} is taken")
@@ -94,44 +91,50 @@ def _operators(problem: Placement, host: IntArray) -> Iterator[Violation]:
 def _others(problem: Placement, host: IntArray) -> Iterator[Violation]:
     counts = problem.colours_of_hosts(host)
     most = problem.max_colours
-    for h in np.flatnonzero(counts > most)[:_MOST_LISTED].tolist() if most is not None else ():
+    for h in np.flatnonzero(counts > most)[:MOST_LISTED].tolist() if most is not None else ():
         yield Violation("colours", f"host {h} has {counts[h]} colours, at most {most} may be")
     wrong = np.flatnonzero((problem.fixed_hosts >= 0) & (host != problem.fixed_hosts))
-    for i in wrong[:_MOST_LISTED].tolist():
+    for i in wrong[:MOST_LISTED].tolist():
         yield Violation("fixed", f"instance {i} is on host {host[i]}, it must stay on host {problem.fixed_hosts[i]}")
     if problem.max_moves is not None and problem.moves(host) > problem.max_moves:
         yield Violation("moves", f"{problem.moves(host)} instances move, at most {problem.max_moves} may")
 
 
-def _claims(problem: Placement, plan: PlacementPlan, objective: float | None, gap: float | None) -> Iterator[str]:
-    if plan.status in (Status.OPTIMAL, Status.FEASIBLE) and (plan.host is None or plan.objective is None):
-        yield f"says {plan.status} without {'a placement' if plan.host is None else 'an objective'}"
-    off = 0.0 if plan.objective is None or objective is None else abs(plan.objective - objective)
-    if objective is not None and off > VALUE_TOLERANCE * abs(objective):
-        yield f"says objective {plan.objective!r}, recomputed {objective!r}"
-    if objective is not None and plan.host is not None:
-        counts = {
-            "colours": problem.most_colours(plan.host),
-            "hosts": problem.hosts_used(plan.host),
-            "moves": problem.moves(plan.host),
-            "unplaced": int((plan.host < 0).sum()),
-        }
-        for name, count in counts.items():
-            if getattr(plan, name) is not None and getattr(plan, name) != count:
-                yield f"says {name} {getattr(plan, name)}, recounted {count}"
-        if plan.hosts_bound is not None and counts["hosts"] < plan.hosts_bound:
-            yield f"says at least {plan.hosts_bound} hosts, uses {counts['hosts']}"
-        two = plan.status is Status.OPTIMAL and problem.goal == "colours"
-        if two and plan.hosts_bound != counts["hosts"]:
-            yield f"says optimal with {counts['hosts']} hosts and a bound of {plan.hosts_bound}"
-    if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
-        yield f"says optimal with gap {plan.gap}, at most {display.number(OPTIMAL_GAP, 6)} is a proof"
-    yield from gap_claims(plan, gap)
+def _false_claims(problem: Placement, plan: PlacementPlan, objective: float | None, gap: float | None) -> list[str]:
+    """Return the false claims of a plan. Its bound is compared with its objective among the other placements."""
+    found = false_claims(
+        plan,
+        objective,
+        gap,
+        sign=1 if problem.goal == "value" else -1,
+        has_answer=plan.host is not None,
+        broken=True,
+        answer="a placement",
+        after=[] if objective is None or plan.host is None else _false_counts(problem, plan, plan.host),
+    )
+    # without a placement nobody misses the objective
+    return [text for text in found if plan.host is not None or not text.endswith("without an objective")]
+
+
+def _false_counts(problem: Placement, plan: PlacementPlan, host: IntArray) -> Iterator[str]:
+    counts = {
+        "colours": problem.most_colours(host),
+        "hosts": problem.hosts_used(host),
+        "moves": problem.moves(host),
+        "unplaced": int((host < 0).sum()),
+    }
+    for name, count in counts.items():
+        if getattr(plan, name) is not None and getattr(plan, name) != count:
+            yield f"says {name} {getattr(plan, name)}, recounted {count}"
+    if plan.hosts_bound is not None and counts["hosts"] < plan.hosts_bound:
+        yield f"says at least {plan.hosts_bound} hosts, uses {counts['hosts']}"
+    if plan.status is Status.OPTIMAL and problem.goal == "colours" and plan.hosts_bound != counts["hosts"]:
+        yield f"says optimal with {counts['hosts']} hosts and a bound of {plan.hosts_bound}"
 
 
 @dataclass
 class _CheckedClaims:
-    """What of the claims is proven, what is not, what is refuted, and by which placement; and what is only said."""
+    """Claims that are proven, left open, refuted (and by which placement), and those that are only assumed."""
 
     proven: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
@@ -170,6 +173,7 @@ def _bounds(problem: Placement, plan: PlacementPlan, objective: float | None) ->
     if sign * (plan.bound - counted_bound(problem)) >= -slack:
         claims.proven.append("the bound, which counting proves")
     else:
+        # Counting is not enough: try all placements that are better than the bound, as far as the steps reach.
         tried = _better_than(problem, plan.bound, slack)
         if tried.best is not None:
             value = problem.objective(tried.best)
@@ -244,9 +248,9 @@ def _with_infeasible_set(
     """Return what becomes of the claim that some instances have no placement by themselves, too."""
     if not who or min(who) < 0 or max(who) >= problem.n_instances or len(set(who)) < len(who):
         rule = f"must be different instances, 0 .. {problem.n_instances - 1}"
-        return claims.refute(f"says that the infeasible set is instances {who[:_MOST_LISTED]}, {rule}")
+        return claims.refute(f"says that the infeasible set is instances {who[:MOST_LISTED]}, {rule}")
     alone = only(problem, np.array(who))
-    said = f"instances {', '.join(map(str, who[:_MOST_LISTED]))}{' ...' if len(who) > _MOST_LISTED else ''}"
+    said = f"instances {', '.join(map(str, who[:MOST_LISTED]))}{' ...' if len(who) > MOST_LISTED else ''}"
     beside = " beside what is fixed" if alone.n_instances > len(who) else ""
     if impossible(alone) is not None:
         claims.proven.append(f"that {said} have no placement{beside} by themselves, which counting proves")
@@ -259,7 +263,7 @@ def _with_infeasible_set(
 
 
 def only(problem: Placement, instances: IntArray) -> Placement:
-    """The problem with only some instances (k,) in the same whole units; where some of them are free, with all fixed.
+    """Return the problem of some instances (k,) in the same whole units; if any is free, with all fixed ones.
 
     What is fixed takes room that the free ones lack; fixed ones must be infeasible with each other.
     """
@@ -270,12 +274,13 @@ def only(problem: Placement, instances: IntArray) -> Placement:
         value = getattr(problem, name)
         values[name] = None if value is None else value[kept]
     made = replace(problem, **values)
+    # The whole units of the full problem: rounded anew, a part could fit where it did not before.
     made.__dict__["_whole"] = (frozen(problem.loads[kept]), problem.rooms)
     return made
 
 
 def _fewer_hosts(problem: Placement, plan: PlacementPlan, examples: list[IntArray]) -> tuple[int, IntArray | None]:
-    """The fewest hosts of an example that has no more colours than the plan, where its bound of hosts says more."""
+    """Return the fewest hosts of an example with no more colours than the plan, if its bound of hosts is higher."""
     if problem.goal != "colours" or plan.hosts_bound is None or plan.host is None:
         return 0, None
     most = problem.most_colours(plan.host)
@@ -285,7 +290,7 @@ def _fewer_hosts(problem: Placement, plan: PlacementPlan, examples: list[IntArra
 
 
 def counted_bound(problem: Placement) -> float:
-    """The bound of the goal that counting proves."""
+    """Return the bound of the goal that counting proves."""
     if problem.goal == "value":
         return _value_bound(problem)
     bound: Bound = colour_bound(problem) if problem.goal == "colours" else host_bound(problem, problem.max_colours)
@@ -293,7 +298,7 @@ def counted_bound(problem: Placement) -> float:
 
 
 def _value_bound(problem: Placement) -> float:
-    """All hosts as one knapsack that takes parts of instances, rounded up; the least of the resources."""
+    """Return all hosts as one knapsack that takes parts of instances, rounded up; the least of the resources."""
     possible = Possible(problem)
     fits = [i for i in range(problem.n_instances) if possible.hosts(i).any()]
     bounds = [sum((Fraction(float(problem.values[i])) for i in fits), Fraction(0))]
@@ -310,7 +315,7 @@ def _value_bound(problem: Placement) -> float:
 
 
 def _examples(problem: Placement, plan: PlacementPlan) -> Iterator[IntArray]:
-    """Placements that keep every rule, made without a search: with fewer colours than the bound, or few hosts."""
+    """Yield placements that keep every rule, made without a search: with fewer colours than the bound, or few hosts."""
     made = [first_fit(problem), best_fit(problem)]
     if problem.goal == "colours" and plan.bound is not None:
         fewer = min(math.ceil(plan.bound) - 1, problem.n_instances)

@@ -28,22 +28,20 @@ from models.planning.migration_steps import MigrationSteps, StepsPlan
 from models.planning.placement import Placement, PlacementPlan
 from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
 from models.planning.solution import Solution
+from optimizer.common.edge_colouring import busiest, coloured
 from optimizer.common.enumeration import MOST_ORDERED, colouring, first_of_all_orders, first_of_some_orders
-from optimizer.edge_colouring import busiest, coloured
-from optimizer.verify.checkpoints import Verdict
-from optimizer.verify.claims import Better, Evidence, Recomputed, as_answer, slack, verdict_of
-from optimizer.verify.constraints import Violation
+from optimizer.verify.claims import Better, Evidence, Recomputed, Verdict, as_answer, slack, verdict_of
+from optimizer.verify.constraints import MOST_LISTED, Violation
 from optimizer.verify.placement import verify_placement
 from optimizer.verify.selection import recomputed_queries, recomputed_selection
 
-_MOST_LISTED = 20
 _ROUNDING = 1e-12  # relative: more than float64 adds to a slowdown
 
 Problem = OperatorSelection | QuerySelection | MigrationSteps | Placement | CheckpointInterval
 
 
 def verify_plan(problem: Problem, plan: Solution, *, gap: float | None = None) -> Verdict:
-    """The verdict on a plan of the problem's kind; `gap` is what a file claims beside objective and bound."""
+    """Return the verdict on a plan of the problem's kind; `gap` is what a file claims beside objective and bound."""
     if isinstance(problem, OperatorSelection):
         assert isinstance(plan, SelectionPlan)
         return verdict_of(plan, gap, recomputed_selection(problem, plan))
@@ -77,13 +75,13 @@ def _steps(problem: MigrationSteps, plan: StepsPlan) -> Recomputed:
         here = moves[np.lexsort((ends[moves], at[moves]))]  # what takes no time may begin with another
         rounding = 1e-9 * float(ends[here].max(initial=0.0))
         for first, second in zip(here[:-1].tolist(), here[1:].tolist(), strict=True):
-            if ends[first] > at[second] + rounding and len(found) < _MOST_LISTED:
+            if ends[first] > at[second] + rounding and len(found) < MOST_LISTED:
                 found.append(Violation("host", f"moves {first} and {second} share a host and overlap"))
     return Recomputed(found, float(ends.max(initial=0.0)), -1, evidence)
 
 
 def _moves_of_hosts(problem: MigrationSteps) -> list[IntArray]:
-    """The moves of each host that has any."""
+    """Return the moves of each host that has any."""
     order = np.argsort(problem.ends.ravel(), kind="stable")
     _, first = np.unique(problem.ends.ravel()[order], return_index=True)
     return np.split(order // 2, first[1:]) if len(order) else []
@@ -165,7 +163,7 @@ def _evidence_of_interval(problem: CheckpointInterval, least_s: float, most_s: f
 
 
 def _beside(problem: CheckpointInterval, plan: IntervalPlan) -> list[Violation]:
-    """What a plan says of its interval that is not so."""
+    """Return the figures of its interval that a plan states wrongly."""
     interval = plan.interval_s
     if interval is None or not interval > 0:
         return []
@@ -179,14 +177,14 @@ def _beside(problem: CheckpointInterval, plan: IntervalPlan) -> list[Violation]:
 
 
 def _said(name: str, said: float | None, value: float, size: float = 0.0) -> list[Violation]:
-    """A violation where a number is not the one that comes out; `size` is what it was computed from."""
+    """Return a violation where a number is not the one that comes out; `size` is what it was computed from."""
     if said is None or said == value or abs(said - value) <= min(slack(max(abs(value), size)), LARGEST):
         return []
     return [Violation(name.removesuffix("_s"), f"says {name} {said!r}, recomputed {value!r}")]
 
 
 def slowdown_bound(problem: CheckpointInterval, least_s: float, most_s: float) -> float:
-    """What no useful time between two limits is below: the best of some tangents of the exponential.
+    """Return a lower bound of the slowdown between two limits of useful time: the best of some tangents.
 
     e^x >= e^y (1 + x - y), so slowdown(tau) >= e^(R/M) (e^y + B(y) / tau), B(y) = M (e^y (1 - y + delta / M) - 1): the
     right side is least at the upper limit where B > 0, else at the lower.
@@ -208,3 +206,20 @@ def slowdown_bound(problem: CheckpointInterval, least_s: float, most_s: float) -
         if at > 0:
             best = max(best, math.exp(problem.restart_s / mean) * (math.exp(y) + slope / at))
     return best * (1 - _ROUNDING)
+
+
+def reason_of_bound(problem: MigrationSteps, bound: float, nodes: tuple[int, ...] | None = None) -> str:
+    """Return in words what proves the bound; `nodes`: the busiest ends, where they are known already."""
+    durations = problem.durations_s
+    if nodes is None:
+        _, nodes = busiest(problem.ends, np.ones(problem.n_moves) if durations is None else durations)
+    amount = f"{int(bound)} steps" if durations is None else display.duration(bound, 6)
+    if not nodes:
+        return "there is nothing to move"
+    if len(nodes) > 1:
+        return f"moves among hosts {', '.join(map(str, nodes[:12]))} need {amount}"
+    if not problem.duplex:
+        return f"host {nodes[0]} takes part in moves that need {amount}"
+    offset = int(problem.moves.max()) + 1
+    side = "sends" if nodes[0] < offset else "receives"
+    return f"host {nodes[0] % offset} {side} in {amount}, one move at a time"

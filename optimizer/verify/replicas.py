@@ -13,16 +13,15 @@ from functools import cache
 import numpy as np
 
 from models import display
-from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
+from models.planning.replicas.problem import Instances, ReplicaPlan, ReplicaProblem
 from models.planning.selection import QuerySelection
-from models.planning.solution import OPTIMAL_GAP, Status
+from models.planning.solution import Status
 from optimizer.common.enumeration import better_queries
-from optimizer.replicas.bounds import Bounds, bounds_of, most_cost
-from optimizer.replicas.exhaustive import ExactPoint, exact_front
-from optimizer.replicas.heuristic import most_levels
-from optimizer.replicas.program import cost_program_of, program_of
-from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict, and_so, gap_claims
-from optimizer.verify.constraints import Violation
+from optimizer.verify.claims import VALUE_TOLERANCE, Verdict, and_so, false_claims
+from optimizer.verify.constraints import MOST_LISTED, Violation
+from optimizer.verify.replica_bounds import Bounds, bounds_of, most_cost, most_levels
+from optimizer.verify.replica_enumeration import ExactPoint, exact_front
+from optimizer.verify.replica_program import cost_program_of, program_of
 
 _MOST_STATES = 200_000
 _MOST_SUBSETS = 12  # operators of which all sets are tried
@@ -33,10 +32,10 @@ _CERTIFIED = 1e-9  # relative: what multipliers of a solver in floating point ma
 
 
 def verify_replicas(problem: ReplicaProblem, plan: ReplicaPlan, *, gap: float | None = None) -> Verdict:
-    """The verdict on a plan; `gap` is what a file claims beside objective and bound."""
+    """Return the verdict on a plan; `gap` is what a file claims beside objective and bound."""
     if plan.instances is None:
         return _without_an_answer(problem, plan)
-    found = [Violation("instances", text) for text in problem.violations(plan.instances)[:20]]
+    found = [Violation("instances", text) for text in problem.violations(plan.instances)[:MOST_LISTED]]
     if found and len(plan.instances) != problem.n_operators:
         return Verdict(None, tuple(found), (), ())
     if any(not hosts or max(hosts) >= problem.n_hosts or min(hosts) < 0 for hosts in plan.instances):
@@ -46,7 +45,10 @@ def verify_replicas(problem: ReplicaProblem, plan: ReplicaPlan, *, gap: float | 
         if objective > (1 - plan.target) * (1 + VALUE_TOLERANCE):
             found.append(Violation("target", f"{1 - objective!r} of the queries run, the target is {plan.target!r}"))
         objective = problem.cost(plan.instances)
-    found += [Violation("claim", text) for text in _claims(problem, plan, objective if exact else None, gap)]
+    found += [
+        Violation("claim", text)
+        for text in _false_claims(problem, plan, plan.instances, objective if exact else None, gap)
+    ]
     checked = [
         "every constraint",
         "the cost",
@@ -55,6 +57,7 @@ def verify_replicas(problem: ReplicaProblem, plan: ReplicaPlan, *, gap: float | 
     ]
     unreached = plan.status is Status.INFEASIBLE and plan.target is not None
     every = exact_front(problem, allowed=_allowed(plan.target)) if plan.bound is not None or unreached else None
+    # Where all plans could be tried, the front decides. Otherwise other proofs are tried.
     if every:
         refuted = list(_refuted(plan, every))
         found += [Violation("bound", text) for text in refuted]
@@ -100,7 +103,7 @@ def _unreached(problem: ReplicaProblem, plan: ReplicaPlan) -> tuple[list[str], l
 def _is_covered(problem: ReplicaProblem, budget: float, least: float) -> bool:
     """Return whether at least so large a share of queries is broken under every plan that takes no more than a budget.
 
-    No replicas that fit cover so many hosts of queries that less can be broken (`bounds`): all are tried.
+    No replicas that fit cover so many hosts of queries that less can be broken (`replica_bounds`): all are tried.
     """
     bounds = bounds_of(problem)
     if problem.n_operators <= _MOST_SUBSETS:
@@ -122,6 +125,7 @@ def least_of_subsets(bounds: Bounds, budget: float) -> float:
     subsets = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1
     possible = most_levels(problem) > 0
     room = max(0.0, budget) * (1 + _ROUNDING)
+    # Rounded up: a set that just fits must not be lost, for the bound would be too high.
     subsets = subsets[(subsets @ problem.load <= room * (1 + _ROUNDING)) & ~subsets[:, ~possible].any(axis=1)]
     if problem.max_replicas is not None:
         subsets = subsets[subsets.sum(axis=1) <= problem.max_replicas]
@@ -185,34 +189,29 @@ def _certified(problem: ReplicaProblem, plan: ReplicaPlan, bound: float) -> tupl
     ]
 
 
-def _claims(problem: ReplicaProblem, plan: ReplicaPlan, objective: float | None, gap: float | None) -> list[str]:
-    assert plan.instances is not None
-    found = []
-    if plan.status is Status.INFEASIBLE and plan.target is None:
-        found.append("says infeasible, with an answer")
-    if plan.status in (Status.OPTIMAL, Status.FEASIBLE) and plan.objective is None:
-        found.append(f"says {plan.status} without an objective")
-    cost = problem.cost(plan.instances)
+def _false_claims(
+    problem: ReplicaProblem, plan: ReplicaPlan, instances: Instances, objective: float | None, gap: float | None
+) -> list[str]:
+    before = ["says infeasible, with an answer"] if plan.status is Status.INFEASIBLE and plan.target is None else []
+    cost, moves = problem.cost(instances), problem.moves(instances)
     if plan.cost is not None and abs(plan.cost - cost) > VALUE_TOLERANCE * max(1.0, abs(cost)):
-        found.append(f"says cost {plan.cost!r}, recomputed {cost!r}")
-    moves = problem.moves(plan.instances)
+        before.append(f"says cost {plan.cost!r}, recomputed {cost!r}")
     if plan.moves is not None and plan.moves != moves:
-        found.append(f"says {plan.moves} running replicas leave their hosts, recomputed {moves}")
-    if objective is not None and plan.objective is not None and not _near(plan.objective, objective):
-        found.append(f"says objective {plan.objective!r}, recomputed {objective!r}")
-    if plan.bound is not None and objective is not None and plan.bound > objective * (1 + VALUE_TOLERANCE):
-        found.append(f"says bound {plan.bound!r}, which the recomputed objective {objective!r} is below")
-    if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
-        found.append(f"says optimal with gap {plan.gap}, at most {display.number(OPTIMAL_GAP, 6)} is a proof")
-    return found + gap_claims(plan, gap)
-
-
-def _near(one: float, other: float) -> bool:
-    return abs(one - other) <= VALUE_TOLERANCE * max(abs(one), abs(other), 1e-300)
+        before.append(f"says {plan.moves} running replicas leave their hosts, recomputed {moves}")
+    return false_claims(
+        plan,
+        objective,
+        gap,
+        sign=-1,
+        has_answer=True,
+        broken=False,
+        passed="which the recomputed objective {} is below",
+        before=before,
+    )
 
 
 def _objective(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> tuple[float, bool]:
-    """The objective of the first setting, and whether every query could be recomputed."""
+    """Return the objective of the first setting, and whether every query could be recomputed."""
     chances = problem.down[0].tolist()
     broken = []
     for needed in problem.operators:
@@ -226,7 +225,10 @@ def _objective(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> t
 
 
 def _broken(clauses: frozenset[frozenset[int]], chances: list[float]) -> float | None:
-    """P(all hosts of some clause are down), by conditioning on one host after another; None if that takes too long."""
+    """Return P(all hosts of some clause are down) by conditioning on one host after another.
+
+    None if that takes too long.
+    """
     states = 0
 
     @cache

@@ -16,7 +16,7 @@ from models.checked_arrays import BoolArray, IntArray
 from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan, fits
 from optimizer.common.enumeration import Tried, better_levels, better_queries
 from optimizer.verify.claims import Better, Evidence, Recomputed, as_answer, slack
-from optimizer.verify.constraints import Violation
+from optimizer.verify.constraints import MOST_LISTED, Violation
 from optimizer.verify.knapsack_core import (
     better_by_core,
     filled_levels,
@@ -25,7 +25,6 @@ from optimizer.verify.knapsack_core import (
     rounded_up,
 )
 
-_MOST_LISTED = 20
 _TRIED = 200  # levels, or queries, of which all may be tried
 _MOST_FILLED = 50_000_000  # pairs of query and operator that filling looks at
 _LEAST_WEIGHT = 1e-300
@@ -41,7 +40,7 @@ def recomputed_selection(problem: OperatorSelection, plan: SelectionPlan) -> Rec
     if level.shape != (problem.n_operators,) or ((level < 0) | (level > problem.n_levels)).any():
         rule = f"must have a level 0 .. {problem.n_levels} for each of {problem.n_operators} operators"
         return Recomputed([Violation("level", rule)], None, 1, evidence)
-    wrong = np.flatnonzero(~problem.allowed[np.arange(len(level)), level])[:_MOST_LISTED].tolist()
+    wrong = np.flatnonzero(~problem.allowed[np.arange(len(level)), level])[:MOST_LISTED].tolist()
     found = [Violation("level", f"operator {o} may not have level {level[o]}") for o in wrong]
     if not problem.fits(level):
         found.append(Violation("capacity", f"takes {problem.used(level)!r}, the capacity is {problem.capacity!r}"))
@@ -62,6 +61,7 @@ def evidence_of_levels(problem: OperatorSelection, bound: float | None, price: f
         known = Evidence(lagrangian_bound(problem, price), "the price of capacity")
     if bound is None or _is_enough(bound, known):
         return known
+    # The plan has no price, or a poor one: the best price is quick to find without a solver.
     own = price_of_capacity(problem)
     priced = Evidence(lagrangian_bound(problem, own), "the price of capacity")
     known = priced if known.bound is None or (priced.bound or 0.0) < known.bound else known
@@ -107,7 +107,7 @@ def recomputed_queries(problem: QuerySelection, plan: QueryPlan) -> Recomputed:
     if queries.shape != (problem.n_queries,) or operators.shape != (problem.n_operators,):
         rule = f"must have an entry for each of {problem.n_queries} queries and {problem.n_operators} operators"
         return Recomputed([Violation("shape", rule)], None, 1, evidence)
-    wrong = np.flatnonzero(queries & ~problem.whole(operators))[:_MOST_LISTED].tolist()
+    wrong = np.flatnonzero(queries & ~problem.whole(operators))[:MOST_LISTED].tolist()
     found = [Violation("query", f"query {q} is chosen without all its operators") for q in wrong]
     used = math.fsum(problem.weight[operators].tolist())
     found += _used(plan.used, used)

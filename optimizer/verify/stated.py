@@ -1,4 +1,4 @@
-"""What a plan file states beside its answer, recomputed: figures, reasons, words that follow from the problem.
+"""Recompute what a plan file states beside its answer: figures, reasons, words that follow from the problem.
 
 Each figure is stated under its key, and expected as a value that is computed when it is stated. A key that is null or
 left out states nothing; one that is none of these is not looked at (the time that a plan took, notes).
@@ -25,16 +25,16 @@ from models.planning.migration_steps import MigrationSteps, StepsPlan
 from models.planning.placement import Placement, PlacementPlan
 from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
 from models.planning.solution import Solution, Status
-from optimizer.verify.checkpoints import VALUE_TOLERANCE, Verdict
-from optimizer.verify.constraints import Violation
+from optimizer.common.reasons import placement_reasons, query_reasons, reasons, selection_reasons
+from optimizer.verify.claims import VALUE_TOLERANCE, Verdict
+from optimizer.verify.constraints import MOST_LISTED, Violation
+from optimizer.verify.plans import reason_of_bound
 
 Figures = Mapping[str, Callable[[], Any]]
 
-_MOST_LISTED = 20
-
 
 def with_stated(verdict: Verdict, stated: Mapping[str, Any], figures: Figures) -> Verdict:
-    """The verdict, with every figure of a plan's document (`stated`) that is not the one expected.
+    """Return the verdict, with every figure of a plan's document (`stated`) that is not the one expected.
 
     Of an answer that breaks a rule no figures are computed: nothing may follow from it.
     """
@@ -42,7 +42,7 @@ def with_stated(verdict: Verdict, stated: Mapping[str, Any], figures: Figures) -
         return verdict
     looked = [name for name in figures if stated.get(name) is not None]
     texts = [text for name in looked for text in _unlike(name, stated[name], figures[name]())]
-    found = tuple(Violation("stated", text) for text in texts[:_MOST_LISTED])
+    found = tuple(Violation("stated", text) for text in texts[:MOST_LISTED])
     checked = verdict.checked
     if looked and checked:
         checked = (*checked, f"what else it states ({', '.join(looked)})")
@@ -50,7 +50,7 @@ def with_stated(verdict: Verdict, stated: Mapping[str, Any], figures: Figures) -
 
 
 def _unlike(path: str, said: Any, value: Any) -> Iterator[str]:
-    """Where what is said is not the value, in words; floats agree up to rounding."""
+    """Yield in words where a stated figure is not the recomputed value; floats agree up to rounding."""
     if value is None or isinstance(value, (bool, str)) or isinstance(said, (bool, str)) or said is None:
         alike = type(said) is type(value) and said == value
     elif isinstance(value, (list, tuple)):
@@ -83,14 +83,12 @@ def _short(value: Any) -> str:
 
 
 def _none(*names: str) -> dict[str, Callable[[], Any]]:
-    """Figures that there are none of."""
+    """Return figures that must be left out."""
     return dict.fromkeys(names, lambda: None)
 
 
 def figures_of_checkpoints(problem: CheckpointAllocation, plan: CheckpointPlan) -> Figures:
-    """The figures of a plan of checkpoints."""
-    from optimizer.common.reasons import reasons  # noqa: PLC0415
-
+    """Return the figures of a plan of checkpoints."""
     if plan.assignment is None:
         there_are_none = ("objective", "gap", "node_loads", *(("bound",) if plan.status is Status.INFEASIBLE else ()))
         return {"violations": list, "reasons": list} | _none(*there_are_none)
@@ -98,10 +96,7 @@ def figures_of_checkpoints(problem: CheckpointAllocation, plan: CheckpointPlan) 
 
 
 def figures_of(problem: Any, plan: Solution) -> Figures:
-    """The figures of a plan of a kind that has a problem file of its own (`optimizer.verify.plans.Problem`)."""
-    from optimizer.placement.reasons import placement_reasons  # noqa: PLC0415
-    from optimizer.selection.reasons import query_reasons, selection_reasons  # noqa: PLC0415
-
+    """Return the figures of a plan of a kind that has a problem file of its own (`optimizer.verify.plans.Problem`)."""
     figures: dict[str, Callable[[], Any]] = {}
     if plan.status is Status.INFEASIBLE:
         figures |= _none("objective", "bound", "gap")
@@ -126,7 +121,7 @@ def _rows(explain: Callable[[Any, Any], list[Any]], problem: Any, plan: Solution
 
 
 def _of_interval(problem: CheckpointInterval, plan: IntervalPlan) -> dict[str, Callable[[], Any]]:
-    """The useful time by the formulas of Young and Daly; and what an interval has no figure of."""
+    """Return the useful time by the formulas of Young and Daly; and what an interval has no figure of."""
     delta, mean = problem.checkpoint_s, problem.mtbf_s
     figures: dict[str, Callable[[], Any]] = {
         "young_s": lambda: young(delta, mean),
@@ -146,8 +141,6 @@ def _of_interval(problem: CheckpointInterval, plan: IntervalPlan) -> dict[str, C
 
 
 def _of_steps(problem: MigrationSteps, plan: StepsPlan) -> dict[str, Callable[[], Any]]:
-    from optimizer.migration_steps import reason_of_bound  # noqa: PLC0415
-
     bound = plan.bound
     other = _none("step" if problem.durations_s is not None else "start_s")
     return other if bound is None else other | {"reason": lambda: reason_of_bound(problem, bound)}

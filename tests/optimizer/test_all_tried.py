@@ -19,11 +19,11 @@ from small_placements import keeps_rules, placements
 from models.planning.placement import Placement
 from models.planning.selection import OperatorSelection, QuerySelection
 from optimizer.common.enumeration import Tried, better_levels, better_queries, colouring, first_of_some_orders
-from optimizer.placement.all_tried import placement_within
-from optimizer.replicas.bounds import bounds_of, most_cost
 from optimizer.verify.better_assignment import better_assignment, good_prices
 from optimizer.verify.constraints import constraint_violations
 from optimizer.verify.knapsack_core import better_by_core, filled_levels, lagrangian_bound, price_of_capacity
+from optimizer.verify.placement_enumeration import placement_within
+from optimizer.verify.replica_bounds import bounds_of, most_cost
 from optimizer.verify.replicas import least_of_subsets
 from optimizer.verify.selection import filled_queries
 

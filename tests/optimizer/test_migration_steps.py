@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from models.errors import InputError
 from models.planning.migration_steps import MigrationSteps
 from models.planning.solution import Status
-from optimizer.edge_colouring import busiest, is_bipartite
+from optimizer.common.edge_colouring import busiest, is_bipartite
 from optimizer.migration_steps import solve
 from optimizer.verify.plans import verify_plan
 

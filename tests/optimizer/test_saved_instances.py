@@ -24,10 +24,11 @@ from models.planning.selection import OperatorSelection, QuerySelection
 from models.planning.solution import OPTIMAL_GAP, Status
 from optimizer.checkpoint_allocation import METHODS
 from optimizer.checkpoint_allocation import solve as solve_checkpoints
-from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.checkpoint_interval import solve as solve_interval
 from optimizer.migration_steps import solve as solve_steps
 from optimizer.selection import solve as solve_selection
+from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.plans import verify_plan
 

@@ -20,8 +20,8 @@ from optimizer.checkpoint_allocation.column_generation.groups import TrueLoads, 
 from optimizer.checkpoint_allocation.column_generation.knapsack import best_set, priced
 from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import meet_in_the_middle
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, raised
-from optimizer.checkpoint_allocation.column_generation.numbers import WholeNumbers, search_room, whole_numbers
 from optimizer.checkpoint_allocation.column_generation.work import Work
+from optimizer.verify.whole_numbers import WholeNumbers, search_room, whole_numbers
 
 _LAST = 4  # nodes that a dive leaves to a program
 _LAST_PAIRS, _LAST_NODES = 300, 150

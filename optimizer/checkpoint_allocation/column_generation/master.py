@@ -9,14 +9,12 @@ is evaluated in whole numbers.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from optimizer.checkpoint_allocation.column_generation.multipliers import Multipliers, Part, Sets, evaluated, members
 from optimizer.checkpoint_allocation.column_generation.work import Work
-from optimizer.common.quiet import quiet_stdout
+from optimizer.common.solvers import linear_program
 
 _MOST_STEPS = 200
 _MOST_ITERATIONS = 20_000  # of one linear program
@@ -48,7 +46,6 @@ class _Columns:
     def program(self, u: FloatArray, box: float, until_s: float) -> tuple[FloatArray, float, int] | None:
         """What to add to u (j,), what the sum of the sets' reduced costs would be, and iterations."""
         from scipy import sparse  # noqa: PLC0415
-        from scipy.optimize import linprog  # noqa: PLC0415
 
         chosen = list(self.known.values())
         node = np.array([key[0] for key in self.known])
@@ -64,19 +61,15 @@ class _Columns:
         ones = np.ones(len(rows) + len(chosen) + 2 * j)
         ones[len(rows) + j : len(rows) + 2 * j] = -1
         matrix = sparse.csr_array((ones, at), shape=(j + n, len(chosen) + 2 * j))
-        with quiet_stdout():
-            answer: Any = linprog(  # type: ignore[call-overload]
-                np.concatenate([cost / box, np.ones(2 * j)]),
-                A_eq=matrix[:j],
-                b_eq=np.ones(j),
-                A_ub=matrix[j:],
-                b_ub=np.ones(n),
-                method="highs-ds",
-                options={"time_limit": until_s, "maxiter": _MOST_ITERATIONS},
-            )
-        if answer.status != 0:
-            return None
-        return np.asarray(answer.eqlin.marginals) * box, float(answer.fun) * box, int(answer.nit)
+        answer = linear_program(
+            np.concatenate([cost / box, np.ones(2 * j)]),
+            at_most=(matrix[j:], np.ones(n)),
+            equal=(matrix[:j], np.ones(j)),
+            method="highs-ds",
+            limit_s=until_s,
+            iterations=_MOST_ITERATIONS,
+        )
+        return (answer.dual_equal * box, answer.objective * box, answer.iterations) if answer.is_optimal else None
 
 
 def boxed(

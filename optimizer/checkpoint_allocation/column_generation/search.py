@@ -11,14 +11,14 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import is_proven
-from optimizer.checkpoint_allocation.column_generation.bound import LARGEST_SUM, column_generation_bound
 from optimizer.checkpoint_allocation.column_generation.groups import pair_bounds
 from optimizer.checkpoint_allocation.column_generation.improve import Improvement
 from optimizer.checkpoint_allocation.column_generation.master import boxed
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, raised
-from optimizer.checkpoint_allocation.column_generation.numbers import WholeNumbers, search_room, whole_numbers
 from optimizer.checkpoint_allocation.column_generation.work import Work
-from optimizer.checkpoint_allocation.lagrangian.bound import reduced_minima
+from optimizer.verify.checkpoint_bounds import reduced_minima
+from optimizer.verify.multiplier_bound import LARGEST_SUM, column_generation_bound
+from optimizer.verify.whole_numbers import WholeNumbers, search_room, whole_numbers
 
 LARGEST_PAIRS = 200_000
 _LEVEL = 1e-3  # of the first steps, relative to the bound

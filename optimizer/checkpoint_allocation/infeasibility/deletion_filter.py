@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-Part = tuple[
-    str, int
-]  # ("store", checkpoint), ("capacity", node), ("minimum", node), ("anti_affinity", set), ("moves", 0)
+from optimizer.verify.infeasibility import Part
+
 Parts = tuple[Part, ...]
 
 

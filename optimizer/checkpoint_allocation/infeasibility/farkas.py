@@ -16,13 +16,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.common.quiet import quiet_stdout
+from optimizer.common.solvers import linear_program
 
 _EPS = float(np.finfo(np.float64).eps)
 _LEAST = 1e-12  # multipliers below it count for nothing
@@ -89,7 +88,6 @@ class Farkas:
         `each` row may have a shortage of its own. The work is in iterations times entries.
         """
         from scipy import sparse  # noqa: PLC0415 - slow to load
-        from scipy.optimize import linprog  # noqa: PLC0415
 
         used = some.stored | bool(some.minimum.any())
         j, n = np.nonzero(self.fits & used[:, None])
@@ -110,18 +108,17 @@ class Farkas:
         n_short = count if each else 1
         matrix = sparse.csr_array((value, (row, column)), shape=(count + n_once, width + n_short))
         limit = np.concatenate([rows.limit, -np.ones(len(stored)), np.ones(n_once)])
-        options: Any = {} if math.isinf(most_work) else {"maxiter": int(max(1, most_work // len(value) - _ASKING))}
-        if math.isfinite(time_limit_s):
-            options["time_limit"] = max(time_limit_s, 1e-3)
-        with quiet_stdout():
-            answer: Any = linprog(  # type: ignore[call-overload]
-                np.concatenate([np.zeros(width), np.ones(n_short)]),
-                A_ub=matrix, b_ub=limit, method="highs-ds", options=options,
-            )  # fmt: skip
-        work = (_ASKING + int(answer.nit)) * len(value)
-        if answer.status != 0 or answer.fun <= 0:
-            return None, work, answer.status != 0
-        paid = np.maximum(-np.asarray(answer.ineqlin.marginals)[:count], 0.0)
+        answer = linear_program(
+            np.concatenate([np.zeros(width), np.ones(n_short)]),
+            at_most=(matrix, limit),
+            method="highs-ds",
+            limit_s=None if math.isinf(time_limit_s) else max(time_limit_s, 1e-3),
+            iterations=None if math.isinf(most_work) else int(max(1, most_work // len(value) - _ASKING)),
+        )
+        work = (_ASKING + answer.iterations) * len(value)
+        if not answer.is_optimal or answer.objective <= 0:
+            return None, work, not answer.is_optimal
+        paid = np.maximum(-answer.dual_at_most[:count], 0.0)
         return self._named(some, sets, np.where(paid > _LEAST, paid, 0.0)), work, False
 
     def _rows(self, some: Some, j: IntArray, n: IntArray) -> tuple[_Rows, list[tuple[int, int]]]:

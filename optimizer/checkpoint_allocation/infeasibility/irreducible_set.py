@@ -18,12 +18,12 @@ import numpy as np
 
 from models.checked_arrays import LARGEST, BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.infeasibility.deletion_filter import Budget, Part, deletion_filter
+from optimizer.checkpoint_allocation.infeasibility.deletion_filter import Budget, deletion_filter
 from optimizer.checkpoint_allocation.infeasibility.farkas import Farkas, Some
-from optimizer.checkpoint_allocation.lagrangian.bound import fitting
-from optimizer.checkpoint_allocation.lagrangian.separable import cliques, is_clique
 from optimizer.checkpoint_allocation.mixed_integer import Known, branch_and_bound
 from optimizer.verify.better_assignment import better_assignment
+from optimizer.verify.checkpoint_bounds import cliques, fitting, is_clique
+from optimizer.verify.infeasibility import Part
 
 _PAIRS = 30_000  # J * N up to which a linear program is asked
 _WHOLE_PAIRS = 5_000  # and a mixed-integer one

@@ -1,84 +1,21 @@
-"""The Lagrangian bound: a proven lower bound from one dual price per node.
+"""Good dual prices of the nodes' capacities, for the Lagrangian bound (`optimizer.verify.checkpoint_bounds`).
 
-For prices lambda >= 0 on the capacities, with l the loads and u the capacities,
-
-    L(lambda) = sum_j min_{n allowed} (c[j,n] + lambda[n] l[j,n]) - sum_n lambda[n] u[n]
-
-is at most the objective of every allocation that keeps the capacities: each of its terms is at least the
-minimum, and lambda (load - u) is not positive. For lambda < 0 the same holds with the least load in the
-place of u. Constraints that are left out (anti-affinity, moves) only make it weaker. L is always evaluated over
-the whole matrix in float64, minus an allowance for rounding, so that a poor price gives a weak bound and
-never a false one. Prices come from the linear relaxation at small sizes, else from subgradient steps.
+The bound holds at any prices. Here they come from the linear relaxation at small sizes, else from subgradient steps.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.checked_arrays import FloatArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.common.quiet import quiet_stdout
+from optimizer.common.solvers import linear_program
+from optimizer.verify.checkpoint_bounds import fitting, reduced_minima
 
 LP_PAIRS = 30_000  # up to this J * N the prices are the duals of the linear relaxation
 _ELEMENTS = 400_000_000  # cost entries that all subgradient steps together may read
-_CHUNK = 2_000_000
-_EPS = float(np.finfo(np.float64).eps)
-
-
-def fitting(problem: CheckpointAllocation) -> BoolArray:
-    """True where a pair is allowed and its load alone fits, (J, N): others are in no feasible answer."""
-    return fits_in(problem, slice(None))
-
-
-def fits_in(problem: CheckpointAllocation, rows: slice | IntArray) -> BoolArray:
-    """True where a pair is allowed and its load alone fits, for some checkpoints, (len(rows), N)."""
-    if problem.load_fits_everywhere:
-        return problem.allowed[rows]
-    return problem.allowed[rows] & (problem.weights[rows] <= problem.upper)
-
-
-def fits_somewhere(problem: CheckpointAllocation) -> bool:
-    """Whether every checkpoint has a node that may store it."""
-    step = max(1, _CHUNK // problem.n_nodes)
-    parts = (slice(first, first + step) for first in range(0, problem.n_checkpoints, step))
-    return all(bool(fits_in(problem, rows).any(axis=1).all()) for rows in parts)
-
-
-def lagrangian_bound(problem: CheckpointAllocation, prices: FloatArray, fits: BoolArray | None = None) -> float:
-    """L(prices), (N,); infinite when a checkpoint fits nowhere. A price below 0 is one on the minimum of its node."""
-    minima, at = reduced_minima(problem, prices, fits)
-    if not np.isfinite(minima).all():
-        return math.inf
-    used = prices != 0
-    paid = prices[used] * np.where(prices > 0, problem.upper, problem.lower)[used]
-    value: float = math.fsum(minima.tolist()) - math.fsum(paid.tolist())
-    if not len(paid):
-        return value  # each minimum is an entry of the cost matrix: nothing was rounded
-    priced = np.abs(prices[at] * problem.weights[np.arange(problem.n_checkpoints), at])
-    rounding: float = (
-        4 * _EPS * (math.fsum(np.abs(minima).tolist()) + 2 * math.fsum(priced.tolist()) + np.abs(paid).sum())
-    )
-    return value - rounding
-
-
-def reduced_minima(
-    problem: CheckpointAllocation, prices: FloatArray, fits: BoolArray | None = None
-) -> tuple[FloatArray, IntArray]:
-    """The smallest priced cost of each checkpoint and the node that has it, both (J,)."""
-    minima = np.empty(problem.n_checkpoints)
-    nodes = np.empty(problem.n_checkpoints, dtype=np.int64)
-    step = max(1, _CHUNK // problem.n_nodes)
-    for first in range(0, problem.n_checkpoints, step):
-        rows = slice(first, first + step)
-        within = fits_in(problem, rows) if fits is None else fits[rows]
-        priced = problem.cost[rows] + prices * problem.weights[rows] if prices.any() else problem.cost[rows]
-        priced = np.where(within, priced, np.inf)
-        nodes[rows] = priced.argmin(axis=1)
-        minima[rows] = priced.min(axis=1)
-    return minima, nodes
 
 
 def dual_prices(problem: CheckpointAllocation) -> FloatArray:
@@ -94,7 +31,6 @@ def dual_prices(problem: CheckpointAllocation) -> FloatArray:
 
 def _relaxation_prices(problem: CheckpointAllocation) -> FloatArray | None:
     from scipy import sparse  # noqa: PLC0415
-    from scipy.optimize import linprog  # noqa: PLC0415
 
     j, n = np.nonzero(fitting(problem))
     cost = problem.cost[j, n].astype(np.float64)  # of float32 a unit of 1e-300 would be 0
@@ -105,19 +41,15 @@ def _relaxation_prices(problem: CheckpointAllocation) -> FloatArray | None:
     share = np.where(problem.weights[j, n] > 0, problem.weights[j, n] / cap[n], 0.0)
     load = sparse.csr_array((share, (n, columns)), shape=(problem.n_nodes, len(j)))
     once = sparse.csr_array((np.ones(len(j)), (j, columns)), shape=(problem.n_checkpoints, len(j)))
-    with quiet_stdout():
-        answer: Any = linprog(  # type: ignore[call-overload]
-            shifted / unit,
-            A_ub=load,
-            b_ub=np.ones(problem.n_nodes),
-            A_eq=once,
-            b_eq=np.ones(problem.n_checkpoints),
-            bounds=(0, None),
-            method="highs-ds",
-        )
-    if answer.status != 0:
+    answer = linear_program(
+        shifted / unit,
+        at_most=(load, np.ones(problem.n_nodes)),
+        equal=(once, np.ones(problem.n_checkpoints)),
+        method="highs-ds",
+    )
+    if not answer.is_optimal:
         return None
-    prices = np.maximum(-np.asarray(answer.ineqlin.marginals), 0.0) * unit / cap
+    prices = np.maximum(-answer.dual_at_most, 0.0) * unit / cap
     return np.where(np.isfinite(prices), prices, 0.0)
 
 

@@ -25,7 +25,6 @@ from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.all_nodes import pack_all
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
-from optimizer.checkpoint_allocation.lagrangian.bound import fits_somewhere, lagrangian_bound
 from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices, smoothed_dual_prices
 from optimizer.checkpoint_allocation.linear_core import dived, relaxed
 from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, apply_chains
@@ -33,6 +32,7 @@ from optimizer.checkpoint_allocation.local_search.exchange import Exchange
 from optimizer.checkpoint_allocation.local_search.forced_moves import forced_moves
 from optimizer.checkpoint_allocation.local_search.iterated import iterated_local_search
 from optimizer.checkpoint_allocation.local_search.neighbourhoods import Effort, search
+from optimizer.verify.checkpoint_bounds import fits_somewhere, lagrangian_bound
 
 _KEPT = 16
 _FALL = ((1e-2, 20), (1e-3, 40), (1e-4, 60))  # temperatures (of the scale of costs), and steps

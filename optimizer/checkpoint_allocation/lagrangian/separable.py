@@ -11,7 +11,8 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.lagrangian.bound import reduced_minima
+from optimizer.common.solvers import linear_assignment
+from optimizer.verify.checkpoint_bounds import cliques, is_clique, reduced_minima
 
 
 def is_separable(problem: CheckpointAllocation) -> bool:
@@ -27,7 +28,7 @@ def separable(problem: CheckpointAllocation) -> IntArray | None:
     """The optimal assignment (J,) of a separable problem; None when there is none. Ties: the lowest node."""
     assignment = cheapest(problem)
     for members in cliques(problem):
-        nodes = _linear_assignment(allowed_cost(problem, members))
+        nodes = linear_assignment(allowed_cost(problem, members))
         if nodes is None:
             return None
         assignment[members] = nodes
@@ -56,35 +57,9 @@ def cheapest(problem: CheckpointAllocation) -> IntArray:
     return reduced_minima(problem, np.zeros(problem.n_nodes), problem.allowed)[1]
 
 
-def cliques(problem: CheckpointAllocation) -> list[IntArray]:
-    """The connected components of the anti-affinity pairs, each as its sorted checkpoints."""
-    if not problem.neighbours:
-        return []
-    import networkx as nx  # noqa: PLC0415 - only needed for copies
-
-    parts = nx.connected_components(nx.from_edgelist(problem.anti_affinity.tolist()))
-    return [np.array(one, dtype=np.int64) for one in sorted(map(sorted, parts))]
-
-
-def is_clique(problem: CheckpointAllocation, members: IntArray) -> bool:
-    """True when every two members of a component are an anti-affinity pair."""
-    return all(len(problem.neighbours[j]) == len(members) - 1 for j in members.tolist())
-
-
 def allowed_cost(problem: CheckpointAllocation, members: IntArray) -> FloatArray:
     """The cost rows of some checkpoints with infinity at forbidden nodes."""
     return np.where(problem.allowed[members], problem.cost[members], np.inf)
-
-
-def _linear_assignment(cost: FloatArray) -> IntArray | None:
-    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (heavy; only needed for copies)
-
-    if cost.shape[0] > cost.shape[1]:
-        return None
-    try:
-        return np.asarray(linear_sum_assignment(cost)[1], dtype=np.int64)
-    except ValueError:  # "cost matrix is infeasible"
-        return None
 
 
 def _with_few_moves(problem: CheckpointAllocation, best: IntArray) -> IntArray | None:

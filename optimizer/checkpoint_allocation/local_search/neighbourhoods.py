@@ -16,6 +16,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
+from optimizer.common.solvers import solve_cp
 
 _LEAST = 0.02  # work that a program counts for at least: making it takes time as well
 _UNITS = 10_000_000  # integers that a capacity, or the largest cost, is made of
@@ -120,7 +121,7 @@ def _program(
 
     Loads are rounded up and capacities down (the other way round for minima), so that what fits in integers fits.
     """
-    from ortools.sat.python import cp_model  # noqa: PLC0415
+    from ortools.sat.python import cp_model  # noqa: PLC0415 - slow to load
 
     model = cp_model.CpModel()
     x = [model.new_bool_var("") for _ in range(len(j))]
@@ -145,13 +146,5 @@ def _program(
     total = cp_model.LinearExpr.weighted_sum(x, prices)
     model.minimize(total)
     model.add(total < int(prices[present].sum()))
-    solver = cp_model.CpSolver()
-    solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
-    solver.parameters.num_workers = 1
-    solver.parameters.max_deterministic_time = effort
-    solver.parameters.random_seed = 0
-    status = solver.solve(model)
-    work = float(solver.response_proto.deterministic_time)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return None, work
-    return np.flatnonzero([solver.boolean_value(one) for one in x]), work
+    answer = solve_cp(model, deterministic_s=effort, seed=0)
+    return np.flatnonzero(answer.chosen(x)) if answer.found else None, answer.spent_s

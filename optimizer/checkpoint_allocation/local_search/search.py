@@ -9,7 +9,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.lagrangian.bound import fitting
+from optimizer.verify.checkpoint_bounds import fitting
 
 _PASSES = 6
 _QUICK_SIZE = 20_000_000  # J * N above which one pass must do

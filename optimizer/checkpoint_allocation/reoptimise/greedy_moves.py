@@ -9,7 +9,7 @@ import numpy as np
 
 from models.checked_arrays import IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.lagrangian.bound import fits_in
+from optimizer.verify.checkpoint_bounds import fits_in
 
 _CHUNK = 2_000_000
 

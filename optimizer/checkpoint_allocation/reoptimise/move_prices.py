@@ -26,7 +26,7 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import Candidates
-from optimizer.common.quiet import quiet_stdout
+from optimizer.common.solvers import linear_program
 
 _ROUNDS = 16
 _PAIRS, _PAIRS_PER_MOVE = 1_000, 10  # of one linear program
@@ -187,8 +187,6 @@ def _program(moves: Moves, at: IntArray, prices: FloatArray, box: float, once: I
     Costs are relative to `prices`: load too much costs the box, and room left over gives its price back, or as much of
     it as the box has.
     """
-    from scipy.optimize import linprog  # noqa: PLC0415
-
     n, count, size = len(moves.room), len(at), moves.size
     change = moves.priced(prices)[at]
     unit = max(float(np.abs(change).max(initial=0.0)), _LEAST)
@@ -200,25 +198,22 @@ def _program(moves: Moves, at: IntArray, prices: FloatArray, box: float, once: I
     limits[:count, 1] = 1.0
     counted = np.zeros((1, len(costs)))
     counted[0, :count] = 1.0
-    with quiet_stdout():
-        answer: Any = linprog(  # type: ignore[call-overload]
-            costs,
-            A_ub=counted,
-            b_ub=[moves.most],
-            A_eq=_rows(moves, at, once),
-            b_eq=np.concatenate([moves.room / size, np.ones(len(once))]),
-            bounds=limits,
-            method="highs-ds",
-            options={"presolve": False},
-        )
-    if answer.status != 0:
+    answer = linear_program(
+        costs,
+        at_most=(counted, [moves.most]),
+        equal=(_rows(moves, at, once), np.concatenate([moves.room / size, np.ones(len(once))])),
+        bounds=limits,
+        method="highs-ds",
+        presolve=False,
+    )
+    if not answer.is_optimal or answer.x is None:
         return None
-    added = -np.asarray(answer.eqlin.marginals)[:n] * unit / size
+    added = -answer.dual_equal[:n] * unit / size
     found = np.maximum(prices + np.where(np.isfinite(added), added, 0.0), 0.0)
-    x = np.asarray(answer.x)
+    x = answer.x
     sold = x[count + n : count + 2 * n][prices > box]  # where the box ends above 0
     felt = bool(x[count : count + n].sum() + sold.sum() > _SURE)
-    return _Answer(float(answer.fun) * unit - float(prices @ moves.room), found, x[:count], felt)
+    return _Answer(answer.objective * unit - float(prices @ moves.room), found, x[:count], felt)
 
 
 def _rows(moves: Moves, at: IntArray, once: IntArray) -> Any:

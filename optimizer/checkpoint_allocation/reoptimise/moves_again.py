@@ -13,6 +13,7 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.reoptimise.move_prices import EvaluatedPrices, Moves
+from optimizer.common.solvers import solve_cp
 
 FEW = (150, 0.02)
 MANY = (400, 0.03)
@@ -49,7 +50,7 @@ def _program(
     problem: CheckpointAllocation, moves: Moves, at: IntArray, made: BoolArray, work: float
 ) -> BoolArray | None:
     """Which of the moves `at` to make; None without an answer."""
-    from ortools.sat.python import cp_model  # noqa: PLC0415
+    from ortools.sat.python import cp_model  # noqa: PLC0415 - slow to load
 
     model = cp_model.CpModel()
     x = [model.new_bool_var("") for _ in range(len(at))]
@@ -82,14 +83,8 @@ def _program(
     model.minimize(cp_model.LinearExpr.weighted_sum(x, cost))
     for k, now in enumerate(made.tolist()):
         model.add_hint(x[k], bool(now))
-    solver = cp_model.CpSolver()
-    solver.parameters.catch_sigint_signal = False  # it would leave the signal to the system afterwards
-    solver.parameters.num_workers = 1
-    solver.parameters.max_deterministic_time = work
-    solver.parameters.random_seed = 0
-    if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return None
-    return np.array([solver.boolean_value(one) for one in x], dtype=np.bool_)
+    answer = solve_cp(model, deterministic_s=work, seed=0)
+    return answer.chosen(x) if answer.found else None
 
 
 def _unit(values: FloatArray) -> float:

@@ -19,7 +19,6 @@ from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.all_nodes import pack_all
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
-from optimizer.checkpoint_allocation.lagrangian.bound import fits_somewhere, lagrangian_bound
 from optimizer.checkpoint_allocation.lagrangian.heuristic import HeuristicAnswer
 from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices, smoothed_dual_prices
 from optimizer.checkpoint_allocation.linear_core import relaxed
@@ -28,9 +27,9 @@ from optimizer.checkpoint_allocation.local_search.exchange import Exchange
 from optimizer.checkpoint_allocation.local_search.forced_moves import forced_moves
 from optimizer.checkpoint_allocation.local_search.neighbourhoods import Effort, search
 from optimizer.checkpoint_allocation.reoptimise.greedy_moves import greedy_moves
-from optimizer.checkpoint_allocation.reoptimise.move_bound import move_bound
 from optimizer.checkpoint_allocation.reoptimise.move_prices import EvaluatedPrices, Moves, best_prices, moves_of
 from optimizer.checkpoint_allocation.reoptimise.moves_again import MANY, chosen_again
+from optimizer.verify.checkpoint_bounds import fits_somewhere, lagrangian_bound, move_bound
 
 _KEPT = 12
 _TEMPERATURE, _STEPS = 1e-3, 20  # of the scale of costs

@@ -18,8 +18,9 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import METHODS, capacitated, flow, solve
 from optimizer.checkpoint_allocation.lagrangian import heuristic, separable
-from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.checkpoint_allocation.mixed_integer import Known, branch_and_bound
+from optimizer.verify.checkpoint_bounds import cliques, is_count_problem, lagrangian_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
 
@@ -104,7 +105,7 @@ def test_flow_program_and_brute_force_agree_when_loads_are_equal(seed, capped, f
         forbidden=np.argwhere(random.random((j, n)) < 0.15),
     )  # fmt: skip
     best = brute_force(problem)
-    assert flow.is_count_problem(problem)
+    assert is_count_problem(problem)
     assignment, bound, _ = flow.count_flow(problem)
     program = by_program(problem)
     assert (best is None) == (assignment is None) == program.infeasible
@@ -192,7 +193,7 @@ def test_checkpoints_are_in_one_part_where_anti_affinity_leads_from_one_to_the_o
     problem = CheckpointAllocation(
         cost=np.zeros((10, 2)), load=np.ones(10), anti_affinity=np.array(pairs).reshape(-1, 2)
     )
-    found = [members.tolist() for members in separable.cliques(problem)]
+    found = [members.tolist() for members in cliques(problem)]
     assert found == sorted(sorted(part) for part in parts if len(part) > 1)
 
 

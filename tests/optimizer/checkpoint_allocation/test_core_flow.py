@@ -12,6 +12,7 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import core_flow, flow, solve
 from optimizer.checkpoint_allocation.candidates import _best
+from optimizer.verify.checkpoint_bounds import counts
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
 
@@ -37,7 +38,7 @@ def counting_problem(seed, largest=60, widest=12):
 def check_core(seed, kept):
     """Compare the flow on a core, of so many pairs for each checkpoint at first, with the whole flow."""
     problem = counting_problem(seed)
-    limit = flow.counts(problem)
+    limit = counts(problem)
     whole, bound, _ = flow.count_flow(problem)
     if not flow.enough_room(problem, limit):
         assert whole is None
@@ -113,7 +114,7 @@ def test_costs_that_leave_the_range_of_the_solver_are_taken_more_coarsely():
 
 
 def test_where_no_flow_is_found_another_method_answers(monkeypatch):
-    monkeypatch.setattr(flow, "_cheapest_flow", lambda *_: (4, None))
+    monkeypatch.setattr(flow, "_cheapest_flow", lambda *_: (Status.UNKNOWN, None, "4"))
     problem = counting_problem(3)
     with pytest.raises(ArithmeticError):
         flow.count_flow(problem)

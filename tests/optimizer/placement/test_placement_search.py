@@ -15,7 +15,7 @@ from work_limits import as_much_work_as_in
 from models.planning.placement import Placement
 from models.planning.solution import Status
 from optimizer.placement import all_placed, most_value, solve
-from optimizer.placement.bounds import colour_bound, host_bound, impossible
+from optimizer.verify.placement_bounds import colour_bound, host_bound, impossible
 
 
 def all_placements(problem: Placement) -> list[np.ndarray]:

@@ -16,13 +16,13 @@ from models.errors import InputError
 from models.planning.replicas.problem import ReplicaProblem
 from models.planning.solution import Status
 from optimizer.replicas import plan
-from optimizer.replicas.bounds import bounds_of, most_cost
+from optimizer.replicas.bounds import mean_bound, worst_bound
 from optimizer.replicas.certify import proven
-from optimizer.replicas.exhaustive import exact_front
 from optimizer.replicas.optimise import cheapest, front, front_of_counts, most_available
-from optimizer.replicas.program import cost_program_of, program_of
 from optimizer.replicas.state import State
-from optimizer.replicas.worst import worst_bound
+from optimizer.verify.replica_bounds import bounds_of, most_cost
+from optimizer.verify.replica_enumeration import exact_front
+from optimizer.verify.replica_program import cost_program_of, program_of
 from optimizer.verify.replicas import verify_replicas
 
 
@@ -197,7 +197,7 @@ def test_a_certificate_proves_the_bound_again_and_a_forged_one_proves_nothing() 
     assert any("nothing is below" in text or "from its certificate" in text for text in checked.checked)
     program = program_of(problem, most_cost(problem))
     least = program.bound(found.certificate)
-    assert least == pytest.approx(bounds_of(problem).mean(most_cost(problem))[0], rel=1e-6)
+    assert least == pytest.approx(mean_bound(bounds_of(problem), most_cost(problem))[0], rel=1e-6)
     draw = np.random.default_rng(1)
     for factor in (0.0, 0.3, 1.7):  # any multipliers prove something that is true, those of the solver the most
         forged = found.certificate * factor * draw.random(len(found.certificate))
@@ -456,6 +456,6 @@ def test_bounds_of_new_deployments_count_that_a_host_does_not_hold_all_operators
     found = most_available(problem)
     assert found.bound is not None
     assert found.objective is not None
-    before, _ = bounds_of(problem).mean(most_cost(problem))
+    before, _ = mean_bound(bounds_of(problem), most_cost(problem))
     assert found.bound > 1.3 * before
     assert found.bound <= found.objective

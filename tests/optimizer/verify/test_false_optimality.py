@@ -23,7 +23,8 @@ from optimizer.migration_steps import solve as solve_steps
 from optimizer.placement import solve as solve_placement
 from optimizer.replicas.optimise import most_available
 from optimizer.selection import solve as solve_selection
-from optimizer.verify.checkpoints import Verdict, verify_checkpoints
+from optimizer.verify.checkpoints import verify_checkpoints
+from optimizer.verify.claims import Verdict
 from optimizer.verify.plans import verify_plan
 from optimizer.verify.replicas import verify_replicas
 

@@ -13,11 +13,11 @@ from small_placements import keeps_rules, placements
 
 from models.planning.placement import Placement, PlacementPlan
 from models.planning.solution import Status
+from optimizer.common.reasons import placement_reasons
 from optimizer.placement import FITS, fitted, solve
-from optimizer.placement.bounds import impossible, infeasible_plan
-from optimizer.placement.budget import Budget
-from optimizer.placement.reasons import placement_reasons
+from optimizer.placement.budget import Budget, infeasible_plan
 from optimizer.verify.placement import broken_rules, counted_bound, only
+from optimizer.verify.placement_bounds import impossible
 from optimizer.verify.plans import verify_plan
 
 PROBLEM = Placement(

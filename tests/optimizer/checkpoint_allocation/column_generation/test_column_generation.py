@@ -14,15 +14,17 @@ from work_limits import as_much_work_as_in
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import capacitated, solve
-from optimizer.checkpoint_allocation.column_generation import dive, knapsack, numbers
-from optimizer.checkpoint_allocation.column_generation.bound import column_generation_bound
+from optimizer.checkpoint_allocation.column_generation import dive, knapsack
 from optimizer.checkpoint_allocation.column_generation.groups import pair_bounds
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, raised
 from optimizer.checkpoint_allocation.column_generation.search import generate_columns
 from optimizer.checkpoint_allocation.column_generation.work import Work
-from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
+from optimizer.verify import whole_numbers as numbers
+from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
+from optimizer.verify.multiplier_bound import column_generation_bound
 from scenarios.planning.files import plan_to_dict, read_plan, write_plan
 
 EVERY = settings(derandomize=True, deadline=None, max_examples=40)

@@ -16,7 +16,6 @@ from models.planning.solution import Status
 from optimizer.checkpoint_allocation import mixed_integer, solve
 from optimizer.checkpoint_allocation.infeasibility.deletion_filter import Budget, deletion_filter
 from optimizer.checkpoint_allocation.infeasibility.farkas import Multipliers
-from optimizer.checkpoint_allocation.infeasibility.hall_violator import hall_violator
 from optimizer.checkpoint_allocation.infeasibility.irreducible_set import (
     InfeasibleSet,
     Parts,
@@ -24,6 +23,7 @@ from optimizer.checkpoint_allocation.infeasibility.irreducible_set import (
     mip_infeasible_set,
     smaller_infeasible_set,
 )
+from optimizer.verify.hall_violator import hall_violator
 
 
 def possible(problem: CheckpointAllocation, parts: set[tuple[str, int]]) -> bool:

@@ -14,9 +14,10 @@ from models.planning.solution import Status
 from optimizer.checkpoint_allocation import capacitated, solve
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.lagrangian import heuristic
-from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.checkpoint_allocation.lagrangian.heuristic import lagrangian_heuristic
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange, _equi_join, _node_disjoint
+from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
 

@@ -9,8 +9,9 @@ import pytest
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import candidates, scale_of
 from optimizer.checkpoint_allocation.lagrangian import heuristic
-from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import SmoothedDual, first_prices, smoothed_dual_prices
+from optimizer.verify.checkpoint_bounds import lagrangian_bound
 
 
 def tight(seed: int, j: int = 400, n: int = 10, **given: object) -> CheckpointAllocation:

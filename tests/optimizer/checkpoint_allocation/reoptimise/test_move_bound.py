@@ -11,8 +11,7 @@ from work_limits import as_much_work_as_in
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
-from optimizer.checkpoint_allocation.lagrangian.bound import lagrangian_bound
-from optimizer.checkpoint_allocation.reoptimise.move_bound import move_bound
+from optimizer.verify.checkpoint_bounds import lagrangian_bound, move_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
 

@@ -8,8 +8,8 @@ from scipy.optimize import linprog
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import candidates
-from optimizer.checkpoint_allocation.reoptimise.move_bound import move_bound
 from optimizer.checkpoint_allocation.reoptimise.move_prices import best_prices, moves_of
+from optimizer.verify.checkpoint_bounds import move_bound
 
 
 def drawn(seed: int) -> CheckpointAllocation:

@@ -10,7 +10,7 @@ from models.errors import InputError
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import solve
-from optimizer.checkpoint_allocation.lagrangian.bound import lagrangian_bound
+from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 
 

@@ -7,7 +7,7 @@
     s[h, o]   o and h, which one such query needs, have no replica and share a host
 
     minimise   sum share[q] P[q]
-    P[q] >= base + sum worth (1 - z)                                    primaries in place (`bounds`)
+    P[q] >= base + sum worth (1 - z)                                    primaries in place (`replica_bounds`)
     P[q] >= base + (p1 - base) e[q, 1] + sum over k > 1: g[k] e[q, k]   primaries to be placed, e[q, 1] = 1 - z[q]
     e[q, k] >= e[q, k + 1]
     (F - k) e[q, k + 1] >= sum over o of q: f(o) (1 - y[o]) - k         for k < F = sum over o of q: f(o)
@@ -45,8 +45,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, frozen
 from models.planning.replicas.problem import ReplicaProblem
-from optimizer.replicas.bounds import Bounds, bounds_of
-from optimizer.replicas.heuristic import most_levels
+from optimizer.verify.replica_bounds import Bounds, bounds_of, most_levels
 
 _DOWN = 1 - 1e-12
 _MOST_PAIRS = 200_000  # of operators: beyond that hubs are left out
@@ -74,19 +73,19 @@ class Program:
     spread: dict[int, int] = field(default_factory=dict)
 
     def add(self, terms: dict[int, float], right: float) -> None:
-        """One more row: sum of value x[column] >= right."""
+        """Add a row: sum of value x[column] >= right."""
         self.rows += [len(self.right)] * len(terms)
         self.columns += list(terms)
         self.values += list(terms.values())
         self.right.append(right)
 
     def variable(self, cost: float) -> int:
-        """One more column."""
+        """Add a column with this cost, and return its number."""
         self.costs.append(cost)
         return len(self.costs) - 1
 
     def bound(self, multipliers: FloatArray) -> float:
-        """The lower bound that these multipliers (rows,) prove, rounded down; negative ones count as zero."""
+        """Return the lower bound that these multipliers (rows,) prove, rounded down; negative ones count as zero."""
         found = np.where(np.isfinite(multipliers) & (multipliers > 0), multipliers, 0.0)
         rows, columns = np.array(self.rows, dtype=np.int64), np.array(self.columns, dtype=np.int64)
         priced = np.bincount(columns, found[rows] * np.array(self.values), minlength=len(self.costs))
@@ -97,7 +96,7 @@ class Program:
 
 
 def program_of(problem: ReplicaProblem, budget: float, bounds: Bounds | None = None) -> Program:
-    """The program for the mean share of broken queries within the budget."""
+    """Return the program for the mean share of broken queries within the budget."""
     bounds = bounds or bounds_of(problem)
     shares = problem.shares.tolist()
     made = Program(0.0, [0.0] * problem.n_operators)
@@ -128,7 +127,7 @@ def program_of(problem: ReplicaProblem, budget: float, bounds: Bounds | None = N
 
 
 def cost_program_of(problem: ReplicaProblem, allowed: float, bounds: Bounds | None = None) -> Program:
-    """The program for the least load of replicas with which that mean share of queries at most is broken."""
+    """Return the program for the least load of replicas with which that mean share of queries at most is broken."""
     made = program_of(problem, float(problem.load.sum()), bounds)
     largest = max(map(abs, made.costs), default=0.0) or 1.0
     terms = {column: -cost / largest for column, cost in enumerate(made.costs) if cost}
@@ -140,7 +139,7 @@ def cost_program_of(problem: ReplicaProblem, allowed: float, bounds: Bounds | No
 
 
 def _add_running(made: Program, problem: ReplicaProblem) -> None:
-    """An operator that has no replica any more has let all go that run."""
+    """Add rows of moves: an operator without a replica has let all its running ones go."""
     there = {o: float(len(hosts)) for o, hosts in enumerate(problem.running) if hosts}
     if problem.max_moves is not None and problem.max_moves < sum(there.values()):
         made.add(there, sum(there.values()) - problem.max_moves)

@@ -19,7 +19,8 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.lagrangian.bound import fitting
+from optimizer.common.solvers import FlowNetwork
+from optimizer.verify.checkpoint_bounds import fitting
 
 SURE = 1 + 1e-12  # sums are compared with room for their rounding
 _BITS = 52
@@ -39,7 +40,7 @@ class HallViolator:
 
     @property
     def size(self) -> tuple[int, int]:
-        """How many nodes and checkpoints it names: what is smaller says more."""
+        """Return how many nodes and checkpoints it names: what is smaller says more."""
         return len(self.nodes), len(self.checkpoints)
 
 
@@ -52,7 +53,7 @@ class _Rows:
 
 
 def hall_violator(problem: CheckpointAllocation, *, most_arcs: int | None = None) -> HallViolator | None:
-    """The smallest set found that breaks a condition, by nodes and then checkpoints; None without any.
+    """Return the smallest set found that breaks a condition, by nodes and then checkpoints; None without any.
 
     Loads must be the same on all nodes; anti-affinity pairs and moves are not looked at, so None guarantees nothing
     then. With `most_arcs` only networks of so many arcs are looked at.
@@ -79,7 +80,7 @@ def _rows(problem: CheckpointAllocation, fits: BoolArray) -> _Rows:
 
 
 def _smallest_nodes(rows: _Rows, limit: FloatArray, *, least: bool) -> BoolArray | None:
-    """The nodes (N,) of the smallest set found: one or two nodes, else what a cut leaves; None without any."""
+    """Return the nodes (N,) of the smallest set found: one or two nodes, else what a cut leaves; None without any."""
     n = len(limit)
     for size in (1, 2) if n <= _PAIRED_NODES else (1,):
         best = _of_size(rows, limit, size, least=least)
@@ -89,12 +90,13 @@ def _smallest_nodes(rows: _Rows, limit: FloatArray, *, least: bool) -> BoolArray
     if cut is None or not _broken(rows, limit, cut, least=least):
         return None
     orders = (np.argsort(limit, kind="stable"), np.argsort(-limit, kind="stable"), np.arange(n))
+    # What is left depends on the order of the filter; three orders cost little, and the smallest set says most.
     filtered = [_without(rows, limit, cut, order, least=least) for order in orders]
     return min(filtered, key=lambda one: int(one.sum()))
 
 
 def _of_size(rows: _Rows, limit: FloatArray, size: int, *, least: bool) -> BoolArray | None:
-    """The first set of one or two nodes that breaks the condition."""
+    """Return the first set of one or two nodes that breaks the condition."""
     n = len(limit)
     count = rows.where.sum(axis=1)
     if size == 1 or n == 1:
@@ -112,7 +114,7 @@ def _of_size(rows: _Rows, limit: FloatArray, size: int, *, least: bool) -> BoolA
 
 
 def _of_nodes(rows: _Rows, nodes: BoolArray, *, least: bool) -> BoolArray:
-    """The groups that count for a set of nodes, (G,)."""
+    """Return the groups that count for a set of nodes, (G,)."""
     touched: BoolArray = np.asarray(rows.where[:, nodes].any(axis=1))
     return touched if least else touched & ~rows.where[:, ~nodes].any(axis=1)
 
@@ -124,7 +126,7 @@ def _broken(rows: _Rows, limit: FloatArray, nodes: BoolArray, *, least: bool) ->
 
 
 def _without(rows: _Rows, limit: FloatArray, cut: BoolArray, order: IntArray, *, least: bool) -> BoolArray:
-    """The set without nodes that are not needed, taken out in this order."""
+    """Return the set without nodes that are not needed, taken out in this order."""
     nodes = cut.copy()
     for n in order[cut[order]].tolist():
         nodes[n] = False
@@ -134,9 +136,7 @@ def _without(rows: _Rows, limit: FloatArray, cut: BoolArray, order: IntArray, *,
 
 
 def _cut(rows: _Rows, limit: FloatArray, *, least: bool) -> BoolArray | None:
-    """The nodes of a minimum cut between loads and limits; None where all can flow."""
-    from ortools.graph.python import max_flow  # noqa: PLC0415 - slow to load
-
+    """Return the nodes of a minimum cut between loads and limits; None where all can flow."""
     total = math.fsum(rows.load.tolist())
     finite = np.minimum(limit, 2 * total)
     scale = _BITS - math.frexp(max(total, math.fsum(finite.tolist()), 1e-300))[1]
@@ -145,23 +145,19 @@ def _cut(rows: _Rows, limit: FloatArray, *, least: bool) -> BoolArray | None:
     g, n = rows.where.shape
     row, column = np.nonzero(rows.where)
     source, sink = g + n, g + n + 1
-    network = max_flow.SimpleMaxFlow()
     tails = np.concatenate([np.full(g, source), row, g + np.arange(n)])
     heads = np.concatenate([np.arange(g), g + column, np.full(n, sink)])
-    network.add_arcs_with_capacity(tails, heads, np.concatenate([load, np.full(len(row), 2**_BITS * 2), room]))
-    if network.solve(source, sink) != network.OPTIMAL:
+    network = FlowNetwork(tails, heads, np.concatenate([load, np.full(len(row), 2**_BITS * 2), room]))
+    if not network.solve(source, sink) or network.value >= int((room if least else load).sum()):
         return None
-    wanted = int(room.sum()) if least else int(load.sum())
-    if network.optimal_flow() >= wanted:
-        return None
-    side = np.asarray(network.get_sink_side_min_cut() if least else network.get_source_side_min_cut(), dtype=np.int64)
+    side = network.sink_side() if least else network.source_side()
     nodes = np.zeros(n, dtype=np.bool_)
     nodes[side[(side >= g) & (side < source)] - g] = True
     return nodes
 
 
 def _few_checkpoints(problem: CheckpointAllocation, fits: BoolArray, nodes: BoolArray, *, least: bool) -> HallViolator:
-    """The set with its checkpoints: of more load than room only the heaviest that are needed."""
+    """Return the set with its checkpoints: of more load than room only the heaviest that are needed."""
     if least:
         able = np.flatnonzero(fits[:, nodes].any(axis=1))
         load, asked = math.fsum(problem.load[able].tolist()), math.fsum(problem.lower[nodes].tolist())

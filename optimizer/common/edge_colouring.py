@@ -26,7 +26,7 @@ class Colouring:
         self.n_colours += 1
 
     def _free(self, node: int, most: int) -> list[int]:
-        """The lowest colours that no edge has at a node."""
+        """Return the lowest colours that no edge has at a node."""
         taken = self._at[node]
         return list(itertools.islice((c for c in range(self.n_colours) if c not in taken), most))
 
@@ -59,7 +59,7 @@ class Colouring:
             self._at[node][colour] = edge
 
     def _path(self, start: int, first: int, second: int) -> list[int]:
-        """The edges of a path from a node, of the first colour and the second in turn."""
+        """Return the edges of a path from a node, of the first colour and the second in turn."""
         path, node, colour = [], start, first
         while (edge := self._at[node].get(colour, -1)) >= 0:
             path.append(edge)
@@ -85,7 +85,7 @@ class Colouring:
 
 
 def coloured(ends: IntArray, n_colours: int, tries: int = 8) -> tuple[IntArray, int]:
-    """A colour for each edge (E,), and how many were needed: `n_colours`, and one more whenever no path helped.
+    """Return a colour for each edge (E,), and how many were needed: `n_colours`, and one more whenever no path helped.
 
     With the largest degree for `n_colours` a bipartite multigraph never needs more.
     """
@@ -97,12 +97,12 @@ def coloured(ends: IntArray, n_colours: int, tries: int = 8) -> tuple[IntArray, 
 
 
 def is_bipartite(ends: IntArray) -> bool:
-    """Whether the nodes fall into two sides so that each edge joins one with the other."""
+    """Return whether the nodes fall into two sides so that each edge joins one with the other."""
     return bool(nx.is_bipartite(nx.from_edgelist(ends.tolist())))
 
 
 def busiest(ends: IntArray, weights: FloatArray) -> tuple[float, tuple[int, ...]]:
-    """What edges of these weights, one at a time at each node, take at least in all; and the nodes that need it.
+    """Return the least time for edges of these weights, one at a time at each node, and the nodes that need it.
 
     One node takes the sum of its edges. Of 2k + 1 nodes at most k edges go on at once, so they take the sum of the
     edges among them over k; triangles and connected parts are looked at. Sums are correctly rounded.

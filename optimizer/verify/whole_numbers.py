@@ -17,7 +17,7 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.lagrangian.bound import fitting
+from optimizer.verify.checkpoint_bounds import fitting
 
 LARGEST_ROOM = 2**14  # loads are counted in at most so many units of a capacity, for a proof
 _COARSE_ROOM = 2**12  # and to look for multipliers and allocations of more than _FEW_PAIRS
@@ -27,7 +27,7 @@ _LARGEST_SUM = 2.0**46  # of the costs; multipliers may be some times larger
 
 
 def search_room(problem: CheckpointAllocation) -> int:
-    """How finely loads are counted where nothing is proven: tables as long as that are filled many times."""
+    """Return how finely loads are counted where nothing is proven: tables of that length are filled many times."""
     return LARGEST_ROOM if problem.cost.size <= _FEW_PAIRS else _COARSE_ROOM
 
 
@@ -46,18 +46,21 @@ class WholeNumbers:
     exact_loads: bool
 
     def proven(self, least: float) -> float:
-        """A lower bound of true objectives, from one of this program in its units."""
+        """Return a lower bound of true objectives, from one of this program in its units."""
         return float(math.ceil(least / self.scale)) if self.whole else least / self.scale
 
     def excluded(self, objective: float) -> float:
-        """The least value in units that no answer better than `objective` can have."""
+        """Return the least value in units that no answer better than `objective` can have."""
         return (objective - 1) * self.scale + 1 if self.whole else math.ceil(objective * self.scale)
 
 
 def whole_numbers(
     problem: CheckpointAllocation, largest_room: int = LARGEST_ROOM, *, near: bool = False
 ) -> WholeNumbers:
-    """The program in whole numbers. `near`: loads to the nearest one, to look for allocations (that proves nothing)."""
+    """Return the program in whole numbers.
+
+    `near` rounds loads to the nearest one, to look for allocations: that proves nothing.
+    """
     fits = fitting(problem).T
     true = np.where(fits, problem.cost.T, 0.0).astype(np.float64)
     largest = float(np.abs(true).max()) or 1.0

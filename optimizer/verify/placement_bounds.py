@@ -1,4 +1,4 @@
-"""What counting proves about placements, without any solver: least colours, least hosts, and that there is none.
+"""Bounds of placements that counting proves: the least colours, the least hosts, and that there is no placement.
 
 With n_k the hosts that colour k needs at least (by load, by its large instances, by its operators' instances), a host
 has at most C of the sum of n_k pairs (host, colour), so C H >= sum n_k, and of hosts in use h, C h >= sum n_k.
@@ -15,10 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
-from models.planning.placement import Placement, PlacementPlan
-from models.planning.solution import Status
+from models.planning.placement import Placement
 from optimizer.common.hall_violators import violating_rows
-from optimizer.placement.budget import Budget
 
 _ROOMIEST = 64  # hosts with most room that are looked at first
 _MOST_MATCHED = 500  # instances of an operator up to which they are matched with hosts
@@ -33,22 +31,12 @@ class Bound:
     instances: IntArray
 
 
-def infeasible_plan(infeasible_set: Bound, budget: Budget) -> PlacementPlan:
-    """The plan that says why nothing keeps the rules."""
-    return PlacementPlan(
-        status=Status.INFEASIBLE,
-        reason=infeasible_set.reason,
-        infeasible_set=infeasible_set.instances,
-        wall_s=budget.wall_s,
-        note=infeasible_set.reason,
-    )
-
-
 def colour_bound(problem: Placement) -> Bound:
-    """The least number of colours that some host has in every placement."""
+    """Return the least number of colours that some host has in every placement."""
     needed, who = hosts_of_colours(problem)
     total, on_fixed = int(needed.sum()), _fixed_colours(problem)
     counted = np.flatnonzero(problem.colours >= 0)
+    # Rounded up in whole numbers: float64 could round a bound one too high.
     shared = -(-total // problem.n_hosts)
     reason = f"{len(who)} colours need {total} pairs of host and colour on {problem.n_hosts} hosts"
     bound = Bound(shared, reason, counted)
@@ -56,7 +44,7 @@ def colour_bound(problem: Placement) -> Bound:
 
 
 def hosts_of_colours(problem: Placement) -> tuple[IntArray, IntArray]:
-    """The least number of hosts of each colour that is there, and these colours."""
+    """Return the least number of hosts of each colour that is there, and these colours."""
     counted = problem.colours >= 0
     who, colour = np.unique(problem.colours[counted], return_inverse=True)
     loads = np.zeros((len(who), problem.loads.shape[1]), dtype=np.int64)
@@ -73,7 +61,7 @@ def hosts_of_colours(problem: Placement) -> tuple[IntArray, IntArray]:
 
 
 def _fixed_colours(problem: Placement) -> Bound | None:
-    """The colours of what is fixed on one host."""
+    """Return the colours of what is fixed on one host."""
     counts = problem.colours_of_hosts(problem.fixed_hosts)
     h = int(counts.argmax())
     if not counts[h]:
@@ -84,7 +72,7 @@ def _fixed_colours(problem: Placement) -> Bound | None:
 
 
 def host_bound(problem: Placement, most_colours: int | None) -> Bound:
-    """The least number of hosts in use in a placement of at most so many colours on a host."""
+    """Return the least number of hosts in use in a placement of at most so many colours on a host."""
     found = [_by_load(problem, r) for r in range(len(problem.resources))]
     found += [_by_size(problem, r) for r in range(len(problem.resources))]
     found.append(_by_operator(problem))
@@ -98,7 +86,7 @@ def host_bound(problem: Placement, most_colours: int | None) -> Bound:
 
 
 def _by_load(problem: Placement, r: int) -> Bound:
-    """The hosts that have room for the whole load of a resource, those with fixed instances among them."""
+    """Return the hosts that have room for the whole load of a resource, those with fixed instances among them."""
     name, load = problem.resources[r], int(problem.loads[:, r].sum())
     forced = np.unique(problem.fixed_hosts[problem.fixed_hosts >= 0])
     others = np.sort(np.delete(problem.rooms[:, r], forced))[::-1]
@@ -114,7 +102,7 @@ def _by_load(problem: Placement, r: int) -> Bound:
 
 
 def _by_size(problem: Placement, r: int) -> Bound:
-    """The bound L2 of Martello and Toth in one resource, with the room of the largest host."""
+    """Return the bound L2 of Martello and Toth in one resource, with the room of the largest host."""
     room, name = int(problem.rooms[:, r].max()), problem.resources[r]
     order = np.argsort(problem.loads[:, r], kind="stable")
     sizes = problem.loads[order, r]
@@ -134,7 +122,7 @@ def _by_size(problem: Placement, r: int) -> Bound:
 
 
 def _by_operator(problem: Placement) -> Bound:
-    """The instances of one operator are on as many hosts."""
+    """Return the instances of one operator are on as many hosts."""
     operators, counts = np.unique(problem.operators, return_counts=True)
     if not len(counts):
         return Bound(0, "there is nothing to place", np.zeros(0, dtype=np.int64))
@@ -144,7 +132,7 @@ def _by_operator(problem: Placement) -> Bound:
 
 
 def impossible(problem: Placement) -> Bound | None:
-    """Why there is no placement, as far as counting shows it; the value is how many hosts would be needed, or 0.
+    """Return why there is no placement, if counting shows it; the value is the number of hosts needed, or 0.
 
     Of several reasons the one about the fewest instances. For goal "value" only what is fixed counts.
     """
@@ -210,7 +198,7 @@ class Possible:
         self.without_colours = not self.full.any()
 
     def on_roomiest(self, loads: IntArray, operators: IntArray, zones: IntArray | int) -> BoolArray:
-        """Where loads (k, R) fit into each of so many zones (k,), by a look at the hosts that have most left.
+        """Return which loads (k, R) fit into each of so many zones (k,), by a look at the hosts with most room.
 
         True is a proof; False says nothing. Operators (k,) of which some instance is fixed are not looked at.
         """
@@ -226,7 +214,7 @@ class Possible:
         return np.asarray((found >= zones) & ~fixed, dtype=np.bool_)
 
     def hosts(self, i: int) -> BoolArray:
-        """The possible hosts of instance i, (H,)."""
+        """Return the possible hosts of instance i, (H,)."""
         problem = self.problem
         if problem.fixed_hosts[i] >= 0:
             return np.asarray(np.arange(problem.n_hosts) == problem.fixed_hosts[i], dtype=np.bool_)
@@ -249,7 +237,7 @@ def _without_a_host(problem: Placement) -> list[Bound]:
 
 
 def _operators_without_zones(problem: Placement) -> list[Bound]:
-    """Operators whose instances have too few zones between them (Hall)."""
+    """Return operators whose instances have too few zones between them (Hall 1935)."""
     found = []
     possible, n_zones = Possible(problem), int(problem.zones.max()) + 1
     where = "hosts" if problem.anti_affinity == "host" else "failure domains"
@@ -277,7 +265,7 @@ def _operators_without_zones(problem: Placement) -> list[Bound]:
 
 
 def _too_many_moves(problem: Placement) -> list[Bound]:
-    """The instances that must leave hosts that have too much now, the largest first."""
+    """Return the instances that must leave hosts that have too much now, the largest first."""
     current, most = problem.current, problem.max_moves
     if current is None or most is None:
         return []

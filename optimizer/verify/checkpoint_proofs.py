@@ -5,9 +5,9 @@ Each value is at most what any assignment that keeps the constraints costs:
 - the cheapest nodes that may store each checkpoint and have room for it alone;
 - with a limit on moves, staying and the moves that save most, also at the prices of the plan;
 - of copies with anti-affinity, as many different nodes as there are copies, each at its cheapest;
-- prices of the nodes (`lagrangian.bound`), of either sign; where capacities only count, in numbers of checkpoints
-  (`flow.potential_bound`);
-- multipliers of the checkpoints, with one knapsack problem per node (`column_generation.certificate`);
+- prices of the nodes (`lagrangian_bound`), of either sign; where capacities only count, in numbers of checkpoints
+  (`potential_bound`);
+- multipliers of the checkpoints, with one knapsack problem per node (`multiplier_bound`);
 - for small problems, that nothing is found below the bound when all is tried (`better_assignment`).
 
 All is summed over all pairs, some rows at a time in float64, less what rounding may add.
@@ -25,6 +25,20 @@ from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from optimizer.common.granularity import closed_by_granularity
 from optimizer.verify.better_assignment import better_assignment, good_prices
+from optimizer.verify.checkpoint_bounds import (
+    cliques,
+    counts,
+    fits_in,
+    fits_somewhere,
+    is_clique,
+    is_count_problem,
+    lagrangian_bound,
+    move_bound,
+    potential_bound,
+    reduced_minima,
+)
+from optimizer.verify.infeasibility import why_infeasible
+from optimizer.verify.multiplier_bound import multiplier_bound
 
 _TRIED_PAIRS = 2_000
 _ROUNDING = 1e-9  # of what the cheapest nodes cost
@@ -49,17 +63,17 @@ def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, toleranc
 
     The tolerance is a share of the bound; less than a unit of all costs is no difference either.
     """
-    from optimizer.checkpoint_allocation.lagrangian.bound import fits_somewhere, reduced_minima  # noqa: PLC0415
-
     if plan.bound is None or not math.isfinite(plan.bound) or not fits_somewhere(problem):
         return None
     minima, _ = reduced_minima(problem, np.zeros(problem.n_nodes))
     slack = tolerance * abs(plan.bound)
     best: Proof | None = None
+    # Cheap proofs first: the generator computes the next one only where the last was not enough.
     for proof in _proofs(problem, plan, minima):
         if plan.bound <= proof.value + slack or _is_rounding(problem, proof.value, plan.bound, minima):
             return replace(proof, enough=True)
         best = proof if best is None or proof.value > best.value else best
+    # Trying all is exact whatever the numbers are, but only small problems allow it.
     if problem.cost.size <= _TRIED_PAIRS:
         tried = better_assignment(problem, plan.bound - slack, prices=good_prices(problem, plan.bound))
         if tried.decided and tried.best is None:
@@ -69,16 +83,12 @@ def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, toleranc
 
 
 def _is_rounding(problem: CheckpointAllocation, proven: float, bound: float, minima: FloatArray) -> bool:
-    """Whether a bound is above what is proven by a hair that no assignment can be in."""
+    """Return whether a bound is above what is proven by a hair that no assignment can be in."""
     hair = _ROUNDING * math.fsum(np.abs(minima).tolist())
     return bound - proven <= hair and closed_by_granularity(problem, proven, bound)
 
 
 def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatArray) -> Iterator[Proof]:
-    from optimizer.checkpoint_allocation.column_generation.certificate import multiplier_bound  # noqa: PLC0415
-    from optimizer.checkpoint_allocation.lagrangian.bound import lagrangian_bound  # noqa: PLC0415
-    from optimizer.checkpoint_allocation.reoptimise.move_bound import move_bound  # noqa: PLC0415
-
     yield Proof(math.fsum(minima.tolist()), "the cheapest allowed nodes")
     if problem.max_moves is not None:
         yield Proof(move_bound(problem, np.zeros(problem.n_nodes)), "the moves that save most")
@@ -96,26 +106,21 @@ def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatAr
 
 
 def _computable(problem: CheckpointAllocation, prices: FloatArray) -> bool:
-    """Whether loads and capacities at these prices stay below what float64 holds: else a cost seems infinite."""
+    """Return whether loads and capacities at these prices stay below what float64 holds: else a cost seems infinite."""
     amounts = [problem.load] if problem.capacity is None else [problem.load, problem.upper]
     dearest = float(np.abs(prices).max())
     return all(dearest * float(amount.max()) <= _LARGEST_PRICED for amount in amounts)
 
 
 def _counted(problem: CheckpointAllocation, prices: FloatArray) -> Iterator[Proof]:
-    """The bound of prices for numbers of checkpoints, where all weigh the same on a node."""
-    from optimizer.checkpoint_allocation.flow import counts, is_count_problem, potential_bound  # noqa: PLC0415
-
+    """Yield the bound of prices for numbers of checkpoints, where all weigh the same on a node."""
     if is_count_problem(problem):
         value, rounding = potential_bound(problem, counts(problem), prices * problem.weights[0])
         yield Proof(value - rounding, "the dual prices of the plan")
 
 
 def _different_nodes(problem: CheckpointAllocation, minima: FloatArray) -> float:
-    """The cheapest nodes, but of copies with pairwise anti-affinity as many different ones as there are copies."""
-    from optimizer.checkpoint_allocation.lagrangian.bound import fits_in  # noqa: PLC0415
-    from optimizer.checkpoint_allocation.lagrangian.separable import cliques, is_clique  # noqa: PLC0415
-
+    """Return the cost of the cheapest nodes; for copies with pairwise anti-affinity, of that many different ones."""
     terms = minima.copy()
     for members in cliques(problem):
         if is_clique(problem, members) and len(members) <= problem.n_nodes:
@@ -127,9 +132,7 @@ def _different_nodes(problem: CheckpointAllocation, minima: FloatArray) -> float
 
 
 def why_no_assignment(problem: CheckpointAllocation) -> str:
-    """Why nothing keeps the constraints, where sums, or trying all, prove it; else ""."""
-    from optimizer.checkpoint_allocation.infeasibility.explain import why_infeasible  # noqa: PLC0415
-
+    """Return why nothing keeps the constraints, where sums, or trying all, prove it; else ""."""
     reason = why_infeasible(problem)
     if reason is not None or problem.cost.size > _TRIED_PAIRS:
         return "" if reason is None else reason.text

@@ -12,8 +12,8 @@ from replica_cases import drawn, every_plan, problems, value
 
 from models.planning.replicas.problem import ReplicaProblem
 from models.planning.solution import Status
-from optimizer.replicas.exhaustive import exact_front
 from optimizer.replicas.optimise import most_available
+from optimizer.verify.replica_enumeration import exact_front
 
 
 def front_by_hand(problem: ReplicaProblem) -> list[tuple[float, float]]:

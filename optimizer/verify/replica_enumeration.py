@@ -50,7 +50,7 @@ def exact_front(
     deadline: float = math.inf,
     allowed: float | None = None,
 ) -> list[ExactPoint] | None:
-    """All points by rising cost, falling value; empty where no plan fits, None where the walk gave up.
+    """Return all points by rising cost, falling value; empty where no plan fits, None where the walk gave up.
 
     `known`: plans to compare with from the start. The deadline is one of time.monotonic. `allowed`: the value that is
     good enough; points before the first that has it, and after that, may be left out. With 0 only the last is sure.
@@ -87,7 +87,7 @@ class _Walk:
             self._most_cost = problem.budget + problem.slack * max(1.0, problem.n_hosts)
 
     def begin(self, known: Sequence[Instances]) -> bool:
-        """Whether all were gone through."""
+        """Return whether all were gone through."""
         if not self._fits():
             return False
         for instances in known:
@@ -95,7 +95,7 @@ class _Walk:
         return self._next(0)
 
     def _fits(self) -> bool:
-        """Not where the choices of one operator alone, or the depth of the walk, are too many."""
+        """Return False if one operator alone has too many choices, or the walk would be too deep."""
         sets = sum(math.comb(self.problem.n_hosts, k + 1) for k in range(self.problem.max_level + 1))
         return sets <= _MOST_SETS and self.problem.n_operators <= MOST_OPERATORS
 
@@ -104,6 +104,7 @@ class _Walk:
         if self.left < 0 or time.monotonic() > self._deadline:
             return False
         cost, value = self._cost(), self._chances.value(self._sets)
+        # Cost and value only rise from here, so a known plan that is no worse closes the branch.
         if self._front.beats(cost, value):
             return True
         if depth == self.problem.n_operators:
@@ -132,7 +133,7 @@ class _Walk:
         return moves is None or self._moved() <= moves
 
     def _moved(self) -> int:
-        """How many running replicas of the operators so far have left their hosts."""
+        """Return how many running replicas of the operators so far have left their hosts."""
         pairs = zip(self.problem.running, self._sets, strict=False)
         return sum(len(set(now) - set(hosts[1:])) for now, hosts in pairs if hosts)
 
@@ -144,7 +145,7 @@ class _Walk:
                 room.free[host] -= sign * room.load[operator]
 
     def _choices(self, operator: int) -> list[tuple[int, ...]]:
-        """Hosts of its instances, the primary first, of which none is like another choice."""
+        """Return the choices of hosts of an operator's instances, primary first; of choices that are alike only one."""
         problem = self.problem
         assert problem.primary_hosts is not None
         assert problem.replica_hosts is not None
@@ -167,7 +168,7 @@ class _Walk:
         return found
 
     def _keep(self, instances: Instances, cost: float, value: float) -> None:
-        """The best value of a cost, and of equal values the plan with the fewest moves."""
+        """Keep the best value of each cost, and of equal values the plan with the fewest moves."""
         kept, moves = self.best.get(cost), self.problem.moves(instances)
         if kept is None or (value, moves) < (kept[1], self._moves[cost]):
             self.best[cost] = (cost, value, instances)
@@ -255,7 +256,7 @@ class _Chances:
 
 
 def _kinds(problem: ReplicaProblem) -> list[int]:
-    """A number for each host; equal for those that differ in nothing that counts and where nothing runs yet."""
+    """Return a number for each host; equal for those that differ in nothing that counts and where nothing runs yet."""
     fixed = {*problem.primaries.tolist(), *(host for hosts in problem.running for host in hosts)}
     assert problem.primary_hosts is not None
     assert problem.replica_hosts is not None

@@ -19,7 +19,7 @@ from models.planning.placement import Placement
 
 
 class Hosts:
-    """What is left of each host while instances are placed one by one; starts with those that are fixed."""
+    """The free capacity of hosts while instances are placed one by one; fixed instances are there from the start."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class Hosts:
         self._hosts_of_operator.setdefault(operator, []).append(h)
 
     def having_colour(self, i: int) -> BoolArray:
-        """Which hosts already have the colour of instance i, (H,)."""
+        """Return which hosts already have the colour of instance i, (H,)."""
         having = np.zeros(self.problem.n_hosts, dtype=np.bool_)
         having[list(self._with_colour.get(int(self.problem.colours[i]), ()))] = True
         return having
 
     def allowed(self, i: int) -> BoolArray:
-        """Which hosts may take instance i, (H,)."""
+        """Return which hosts may take instance i, (H,)."""
         problem = self.problem
         allowed: BoolArray = self.open & (self.free >= problem.loads[i]).all(axis=1)
         taken = self._zones_of.get(int(problem.operators[i]))
@@ -74,7 +74,7 @@ class Hosts:
         return allowed
 
     def neighbour_factor(self, i: int, around: dict[int, list[int]]) -> IntArray:
-        """How many predecessors and successors of instance i each host has, (H,)."""
+        """Return how many predecessors and successors of instance i each host has, (H,)."""
         factor = np.zeros(self.problem.n_hosts, dtype=np.int64)
         for operator in around.get(int(self.problem.operators[i]), ()):
             np.add.at(factor, self._hosts_of_operator.get(operator, []), 1)
@@ -82,7 +82,7 @@ class Hosts:
 
 
 def first_fit(problem: Placement, order: IntArray | None = None, *, max_colours: int | None = None) -> IntArray:
-    """The host of each instance (n,), -1 for one that found none; `order` None is by decreasing value.
+    """Return the host of each instance (n,), -1 for one that found none; `order` None is by decreasing value.
 
     `max_colours` replaces that of the problem. Fixed instances are placed first.
     """
@@ -106,8 +106,9 @@ def best_fit(
     already: IntArray | None = None,
     deadline: float = math.inf,
 ) -> IntArray:
-    """The host of each instance (n,), -1 for one that found none; `order` None is by decreasing largest share, or value
-    for it where values are the goal.
+    """Return the host of each instance (n,), -1 for one that found none.
+
+    `order` None is by decreasing largest share, or by value per share where values are the goal.
 
     `max_colours` replaces that of the problem; only `open_hosts` (H,) take instances; those that are `already` placed
     (n,) stay, where it is None those that are fixed. After the `deadline`, of time.monotonic, nothing more is placed.
@@ -133,26 +134,26 @@ def best_fit(
 
 
 def _largest_first(problem: Placement) -> IntArray:
-    """Instances by decreasing largest share; where not all need to be placed, by value for it."""
+    """Return instances by decreasing largest share; where not all need to be placed, by value per share."""
     shares = largest_shares(problem)
     key = problem.values / np.maximum(shares, 1e-12) if problem.goal == "value" else shares
     return np.argsort(-key, kind="stable").astype(np.int64)
 
 
 def _least(rank: IntArray, left: FloatArray) -> int:
-    """The first host of least rank, and of these of least left: without sorting them all."""
+    """Return the first host of least rank, and of these of least left: without sorting them all."""
     candidates = np.flatnonzero(rank == rank.min())
     return int(candidates[left[candidates].argmin()])
 
 
 def largest_shares(problem: Placement) -> FloatArray:
-    """The largest share of any resource of a mean host that each instance takes, (n,)."""
+    """Return the largest share of any resource of a mean host that each instance takes, (n,)."""
     mean = np.maximum(problem.rooms.mean(axis=0), 1.0)
     return np.asarray((problem.loads / mean).max(axis=1), dtype=np.float64)
 
 
 def neighbours_of(problem: Placement) -> dict[int, list[int]]:
-    """Operator -> its predecessors and successors; a pair that is given twice counts once."""
+    """Return the predecessors and successors of each operator; a pair that is given twice counts once."""
     around: dict[int, set[int]] = {}
     for a, b in () if problem.neighbours is None else problem.neighbours.tolist():
         if a != b:

@@ -18,13 +18,14 @@ import numpy as np
 
 from models.checked_arrays import FloatArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.column_generation.numbers import WholeNumbers, whole_numbers
+from optimizer.verify.whole_numbers import WholeNumbers, whole_numbers
 
+LARGEST_CHECKED = 2_000_000  # J * N above which tables of all loads would take too long; no plan has multipliers there
 LARGEST_SUM = 2.0**52  # of the absolute multipliers: with the costs still below 2**53
 
 
 def column_generation_bound(problem: CheckpointAllocation, multipliers: FloatArray) -> float:
-    """The lower bound of every feasible allocation that multipliers (J,) prove; -inf when they are too large."""
+    """Return the lower bound of every feasible allocation that multipliers (J,) prove; -inf when they are too large."""
     numbers = whole_numbers(problem)
     u = np.rint(multipliers * numbers.scale)
     if not np.isfinite(u).all() or float(np.abs(u).sum()) > LARGEST_SUM:
@@ -34,7 +35,7 @@ def column_generation_bound(problem: CheckpointAllocation, multipliers: FloatArr
 
 
 def _heaviest(numbers: WholeNumbers, u: FloatArray, node: int) -> float:
-    """K of one node, in whole numbers."""
+    """Return K of one node, in whole numbers."""
     room = int(numbers.room[node])
     value, load = u - numbers.cost[node], numbers.load[node]
     can = np.flatnonzero((value > 0) & (load <= room))
@@ -42,3 +43,10 @@ def _heaviest(numbers: WholeNumbers, u: FloatArray, node: int) -> float:
     for gain, weight in zip(value[can].tolist(), load[can].tolist(), strict=True):
         np.maximum(best[weight:], best[: room + 1 - weight] + gain, out=best[weight:])
     return float(best[room])
+
+
+def multiplier_bound(problem: CheckpointAllocation, multipliers: FloatArray | None) -> float | None:
+    """Return the bound of multipliers (J,), one knapsack problem per node; None for any that cannot be used."""
+    if multipliers is None or multipliers.shape != (problem.n_checkpoints,) or problem.cost.size > LARGEST_CHECKED:
+        return None
+    return float(column_generation_bound(problem, multipliers))
