@@ -70,9 +70,9 @@ def run(
     from holdfast.run_tables import target  # noqa: PLC0415
 
     for name in result.missed:
-        verdict = result.summary["targets"][name]
-        limit, value = verdict["limit"], verdict["value"]
-        unknown = "did not end" if verdict["met"] is False else "nothing seen"
+        verdict = (result.typed_summary.targets or {})[name]
+        limit, value = verdict.limit, verdict.value
+        unknown = "did not end" if verdict.met is False else "nothing seen"
         reached = unknown if value is None else target(name, value)
         typer.echo(f"target missed: {name}: {reached}, must be at most {target(name, limit)}", err=True)
     if result.missed:
@@ -141,29 +141,30 @@ def _show(result: RunResult) -> None:
     from analysis.runs.elasticity import changes_of_hosts  # noqa: PLC0415
     from holdfast import run_tables, terminal  # noqa: PLC0415
 
-    terminal.show(run_tables.operators_table(result.summary), run_tables.latency_table(result.summary))
-    if result.summary["checkpoints"]:
-        terminal.show(*run_tables.checkpoints_said(result.summary))
-    if result.summary["migrations"]:
-        terminal.show(run_tables.migrations_table(result.summary))
-    if result.summary["rescales"]:
-        terminal.show(run_tables.rescales_table(result.summary))
-    if result.summary["elasticity"]:
-        terminal.show(run_tables.elasticity_table(result.summary))
+    summary = result.typed_summary
+    terminal.show(run_tables.operators_table(summary), run_tables.latency_table(summary))
+    if summary.checkpoints:
+        terminal.show(*run_tables.checkpoints_said(summary.checkpoints))
+    if summary.migrations:
+        terminal.show(run_tables.migrations_table(summary))
+    if summary.rescales:
+        terminal.show(run_tables.rescales_table(summary))
+    if summary.elasticity:
+        terminal.show(run_tables.elasticity_table(summary.elasticity, summary.hosts))
         changes = changes_of_hosts(result.records)
         if changes:
             terminal.show(run_tables.acquisitions_table(changes))
-    if result.summary["maintenance"]:
-        terminal.show(run_tables.maintenance_table(result.summary))
-    if result.summary["replicas"]:
-        terminal.show(run_tables.replicas_table(result.summary))
-    if result.summary["recoveries"]:
-        terminal.show(run_tables.recoveries_table(result.summary))
+    if summary.maintenance:
+        terminal.show(run_tables.maintenance_table(summary.maintenance, len(summary.replications)))
+    if summary.replicas:
+        terminal.show(run_tables.replicas_table(summary.replicas))
+    if summary.recoveries:
+        terminal.show(run_tables.recoveries_table(summary))
     held = backpressure(result.scenario, result.records)
     if any(one.places for one in held.values()):
         terminal.show(run_tables.backpressure_table(held))
-    if result.summary["targets"]:
-        terminal.show(run_tables.targets_table(result.summary))
-    if result.summary["broken"]:
-        terminal.show(run_tables.broken_line(result.summary))
-    terminal.show(run_tables.guarantee_line(result.summary))
+    if summary.targets:
+        terminal.show(run_tables.targets_table(summary.targets))
+    if summary.broken:
+        terminal.show(run_tables.broken_line(summary.broken))
+    terminal.show(run_tables.guarantee_line(summary))

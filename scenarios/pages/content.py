@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from analysis.report import text
 from analysis.report.content import Edge, Fact, KeyGroupLoad, OperatorBox, ReportContent, Topology
+from analysis.runs.run_summary import RunSummary
 from models import display
 from models.scenario.events import HostFailure, Migrate, Rescale
 from models.scenario.fault_tolerance import Detector
@@ -32,7 +31,7 @@ _LIBRARIES = ("numpy", "simpy", "scipy", "ortools", "pyspark", "pyarrow", "pydan
 
 def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> ReportContent:
     """The page of one run: what was asked, topology, latency, recoveries, guarantee, operators."""
-    scenario, summary, records = result.scenario, result.summary, result.records
+    scenario, summary, records = result.scenario, result.typed_summary, result.records
     first = records[0]
     moves = rows.migrations(summary, records)
     return ReportContent(
@@ -151,25 +150,25 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _headline(summary: Mapping[str, Any]) -> tuple[Fact, ...]:
-    latency, guarantee = summary["latency_s"], summary["guarantee"]
+def _headline(summary: RunSummary) -> tuple[Fact, ...]:
+    latency, guarantee = summary.latency_s, summary.guarantee
     facts = [
-        Fact("median latency", _seconds(latency["p50"])),
-        Fact("99 % of tuples within", _seconds(latency["p99"])),
+        Fact("median latency", _seconds(latency.p50)),
+        Fact("99 % of tuples within", _seconds(latency.p99)),
     ]
-    totals = [one["total_s"] for one in summary["recoveries"] if one["total_s"] is not None]
+    totals = [one.total_s for one in summary.recoveries if one.total_s is not None]
     if totals:
         facts.append(Fact("failure to caught up", _seconds(max(totals))))
-    if summary["recoveries"] and not totals:
+    if summary.recoveries and not totals:
         facts.append(Fact("failure to caught up", "not within the run", good=False))
-    pauses = [one["pause_s"] for one in summary["migrations"] if one["pause_s"] is not None]
+    pauses = [one.pause_s for one in summary.migrations if one.pause_s is not None]
     if pauses:
         facts.append(Fact(f"longest pause of {len(pauses):,} moves", _seconds(max(pauses))))
-    if summary["hosts"]["cost_usd"] is not None:
-        per_hour = summary["hosts"]["cost_usd"] / summary["duration_s"] * 3600
+    if summary.hosts.cost_usd is not None:
+        per_hour = summary.hosts.cost_usd / summary.duration_s * 3600
         facts.append(Fact("cost", f"{text.number(per_hour)} USD/h"))
-    if guarantee["lost"] is not None:
-        wrong = sum(value or 0 for value in guarantee.values())
+    if guarantee.lost is not None:
+        wrong = sum(value or 0 for value in guarantee.counts)
         facts.append(Fact("tuples lost or duplicated", f"{wrong:,}", good=wrong == 0))
     return tuple(facts)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from analysis.report.content import Lines
 from analysis.report.parts import Cost, CostRow
+from analysis.runs.run_summary import RunSummary
 from models.records.tables import RunRecords
 from models.scenario.scenario import Scenario
 from models.topology import layout
@@ -16,12 +14,12 @@ from models.topology import layout
 _NS, _HOUR = 1e9, 3600.0
 
 
-def cost(scenario: Scenario, summary: Mapping[str, Any], replications: int) -> Cost | None:
+def cost(scenario: Scenario, summary: RunSummary, replications: int) -> Cost | None:
     """What the hosts cost, those of one description together; None where none has a price."""
-    total = summary["hosts"]["cost_usd"]
+    total = summary.hosts.cost_usd
     if total is None:
         return None
-    used = summary["hosts"]["seconds"]
+    used = summary.hosts.seconds
     rows = []
     for name, group in scenario.hosts.items():
         seconds = sum(used[layout.host_name(name, k)] for k in range(group.count))
@@ -35,9 +33,9 @@ def cost(scenario: Scenario, summary: Mapping[str, Any], replications: int) -> C
                 None if price is None else price * seconds,
             )
         )
-    per_s = total / summary["duration_s"]
-    window_s = summary["duration_s"] - summary["warmup_s"]
-    tuples = summary["latency_s"]["count"] / replications
+    per_s = total / summary.duration_s
+    window_s = summary.duration_s - summary.warmup_s
+    tuples = summary.latency_s.count / replications
     return Cost(tuple(rows), total, per_s * _HOUR, 1e6 * per_s * window_s / tuples if tuples else None)
 
 

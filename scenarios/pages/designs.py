@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from analysis.comparison import Difference, compare
 from analysis.report.parts import Change, Curve, Design
 from analysis.report.tables import with_interval
 from analysis.runs.metrics import Metrics, metrics_of
+from analysis.runs.run_summary import RunSummary
 from analysis.statistics import mean_of
 from scenarios.pages.moves import interval
 
@@ -56,11 +56,11 @@ class DesignRuns:
 
 
 def design_runs(
-    label: str, allocation: str, protocol: str, summaries: Sequence[Mapping[str, Any]], *, failed: int = 0
+    label: str, allocation: str, protocol: str, summaries: Sequence[RunSummary], *, failed: int = 0
 ) -> DesignRuns:
     """The design of these summaries, each that of one replication with the same duration (`run --json`)."""
-    window_s = summaries[0]["duration_s"] - summaries[0]["warmup_s"] if summaries else 0.0
-    draws = tuple((one["seed"], one["replications"][0]["replication"]) for one in summaries)
+    window_s = summaries[0].duration_s - summaries[0].warmup_s if summaries else 0.0
+    draws = tuple((one.seed, one.replications[0].replication) for one in summaries)
     return DesignRuns(label, allocation, protocol, tuple(map(metrics_of, summaries)), window_s, failed, draws)
 
 

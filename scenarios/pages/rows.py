@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from analysis.report import text
 from analysis.report.content import Decision, Guarantee, Migration, OperatorRow, Recovery, ReplicaRow, TargetRow
 from analysis.runs.move_kinds import move_kinds
+from analysis.runs.run_summary import RunSummary
 from models import display
 from models.records.decisions import Action, sentence
 from models.records.decisions import decisions as made_decisions
@@ -36,19 +36,19 @@ _ABOUT: dict[str, str] = {
 }
 
 
-def migrations(summary: Mapping[str, Any], records: Sequence[RunRecords]) -> tuple[Migration, ...]:
+def migrations(summary: RunSummary, records: Sequence[RunRecords]) -> tuple[Migration, ...]:
     """What became of each move, and of what kind it was."""
     keys = ("protocol", "requested_s", "pause_s", "completion_s", "worst_s", "replayed", "replication", "cause")
     kinds = [kind for one in records for kind in move_kinds(one)]
     return tuple(
         Migration(
-            key_group=f"{one['operator']}[{one['key_group']}]",
-            origin=one["from"],
-            target=one["to"],
+            key_group=f"{one.operator}[{one.key_group}]",
+            origin=one.origin,
+            target=one.target,
             kind=kind,
-            **{key: one[key] for key in keys},
+            **{key: getattr(one, key) for key in keys},
         )
-        for one, kind in zip(summary["migrations"], kinds, strict=True)
+        for one, kind in zip(summary.migrations, kinds, strict=True)
     )
 
 
@@ -62,59 +62,59 @@ def decisions(records: Sequence[RunRecords]) -> tuple[Decision, ...]:
     return tuple(sorted(found, key=lambda one: one.action == Action.STORE))
 
 
-def recoveries(summary: Mapping[str, Any]) -> tuple[Recovery, ...]:
+def recoveries(summary: RunSummary) -> tuple[Recovery, ...]:
     """What became of the failures."""
     keys = ("host", "failed_s", "detect_s", "restore_s", "replay_s", "catch_up_s", "total_s")
     return tuple(
         Recovery(
-            **{key: one[key] for key in keys},
-            replication=one["replication"],
-            suspected=one["cause"] == "suspicion",
+            **{key: getattr(one, key) for key in keys},
+            replication=one.replication,
+            suspected=one.cause == "suspicion",
         )
-        for one in summary["recoveries"]
+        for one in summary.recoveries
     )
 
 
-def replicas(summary: Mapping[str, Any]) -> tuple[ReplicaRow, ...]:
+def replicas(summary: RunSummary) -> tuple[ReplicaRow, ...]:
     """What became of each active replica."""
-    found = (summary["replicas"] or {"each": ()})["each"]
+    found = summary.replicas.each if summary.replicas else ()
     return tuple(
         ReplicaRow(
-            f"{one['operator']}[{one['key_group']}]",
-            one["host"],
-            one["from_s"],
-            one["until_s"],
-            one["end"] or "in step at the end",
-            one["pause_s"],
-            one["replication"],
+            f"{one.operator}[{one.key_group}]",
+            one.host,
+            one.from_s,
+            one.until_s,
+            one.end or "in step at the end",
+            one.pause_s,
+            one.replication,
         )
         for one in found
     )
 
 
-def replicas_said(summary: Mapping[str, Any]) -> str:
+def replicas_said(summary: RunSummary) -> str:
     """What replicas were good for, in words."""
-    one = summary["replicas"]
+    one = summary.replicas
     if one is None:
         return ""
     times = {0: "No replica took over", 1: "One replica took over"}
-    said = times.get(one["took_over"], f"{one['took_over']:,} replicas took over")
-    if one["took_over"]:
-        said += f"; at most {text.seconds(one['pause_max_s'])} passed from a failure until the replica answered"
-    said += f". A replica was in step {text.share(one['protected_share'])} of the time."
-    broken = summary.get("broken")
-    return said + (f" Some key group or task had no live owner {text.share(broken['share'])} of it." if broken else "")
+    said = times.get(one.took_over, f"{one.took_over:,} replicas took over")
+    if one.took_over:
+        said += f"; at most {text.seconds(one.pause_max_s)} passed from a failure until the replica answered"
+    said += f". A replica was in step {text.share(one.protected_share)} of the time."
+    broken = summary.broken
+    return said + (f" Some key group or task had no live owner {text.share(broken.share)} of it." if broken else "")
 
 
-def guarantee(scenario: Scenario, summary: Mapping[str, Any]) -> Guarantee:
+def guarantee(scenario: Scenario, summary: RunSummary) -> Guarantee:
     """The delivery guarantee, and what was lost or duplicated."""
     tolerance = scenario.fault_tolerance
     guarantee = tolerance.guarantee if tolerance.method == "checkpoint" else "none"
-    counts = summary["guarantee"]
-    return Guarantee(guarantee, *(counts[key] for key in ("lost", "duplicated", "state_lost", "state_duplicated")))
+    counts = summary.guarantee
+    return Guarantee(guarantee, *counts.counts)
 
 
-def targets(summary: Mapping[str, Any]) -> tuple[TargetRow, ...]:
+def targets(summary: RunSummary) -> tuple[TargetRow, ...]:
     """What was to be reached."""
 
     def said(name: str, value: float | None) -> str:
@@ -125,25 +125,23 @@ def targets(summary: Mapping[str, Any]) -> tuple[TargetRow, ...]:
         return display.share(value) if name == "utilisation" else display.count(value)
 
     return tuple(
-        TargetRow(
-            name.removesuffix("_s").replace("_", " "), said(name, one["limit"]), said(name, one["value"]), one["met"]
-        )
-        for name, one in (summary["targets"] or {}).items()
+        TargetRow(name.removesuffix("_s").replace("_", " "), said(name, one.limit), said(name, one.value), one.met)
+        for name, one in (summary.targets or {}).items()
     )
 
 
-def operators(summary: Mapping[str, Any]) -> tuple[OperatorRow, ...]:
+def operators(summary: RunSummary) -> tuple[OperatorRow, ...]:
     """What each operator did."""
     return tuple(
         OperatorRow(
             name,
-            one["processed"],
-            one["wait_s"]["mean"],
-            one["wait_s"]["p99"],
-            one["sojourn_s"]["mean"],
-            one["sojourn_s"]["p99"],
-            one["queue_mean"],
-            one["utilisation"],
+            one.processed,
+            one.wait_s.mean,
+            one.wait_s.p99,
+            one.sojourn_s.mean,
+            one.sojourn_s.p99,
+            one.queue_mean,
+            one.utilisation,
         )
-        for name, one in summary["operators"].items()
+        for name, one in summary.operators.items()
     )

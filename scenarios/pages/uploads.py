@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from analysis.report.content import CheckpointCounts, Lines, RecordDelay, Uploads
 from analysis.runs.checkpoints import delay_series
+from analysis.runs.run_summary import HostCheckpoints, OperatorCheckpoints, RunSummary
 from models.records.tables import RunRecords
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing
@@ -15,20 +13,20 @@ from scenarios.pages.lines import interval_ns
 _MOST_HOSTS = 8  # with a line
 
 
-def uploads(scenario: Scenario, summary: Mapping[str, Any], first: RunRecords) -> Uploads | None:
+def uploads(scenario: Scenario, summary: RunSummary, first: RunRecords) -> Uploads | None:
     """Return what became of checkpoints in all replications, and delays over time in the first; None without any."""
-    given = summary["checkpoints"]
+    given = summary.checkpoints
     if given is None:
         return None
-    delayed = given["delayed"]["hosts"] if given["delayed"] else []
+    delayed = given.delayed.hosts if given.delayed else ()
     return Uploads(
-        interval_s=given["interval_s"],
-        longest_between_s=given["longest_between_s"],
-        age_mean_s=given["age_at_failure_s"]["mean"],
-        age_max_s=given["age_at_failure_s"]["max"],
-        operators=tuple(_counts(name, one) for name, one in given["operators"].items()),
-        hosts=tuple(_counts(one["host"], one) for one in given["hosts"]),
-        delayed=tuple(RecordDelay(**one) for one in delayed),
+        interval_s=given.interval_s,
+        longest_between_s=given.longest_between_s,
+        age_mean_s=given.age_at_failure_s.mean,
+        age_max_s=given.age_at_failure_s.max,
+        operators=tuple(_counts(name, one) for name, one in given.operators.items()),
+        hosts=tuple(_counts(one.host, one) for one in given.hosts),
+        delayed=tuple(RecordDelay(one.host, one.carried, one.records, one.mean_s, one.max_s) for one in delayed),
         over_time=_over_time(first),
         sharing=str(link_sharing(scenario)),
         left_out=max(0, len(delayed) - _MOST_HOSTS),
@@ -36,9 +34,9 @@ def uploads(scenario: Scenario, summary: Mapping[str, Any], first: RunRecords) -
     )
 
 
-def _counts(name: str, one: Mapping[str, Any]) -> CheckpointCounts:
-    counts = {key: one[key] for key in ("begun", "completed", "late", "skipped")}
-    return CheckpointCounts(name, **counts, longest_s=one.get("longest_between_s"))
+def _counts(name: str, one: OperatorCheckpoints | HostCheckpoints) -> CheckpointCounts:
+    counts = {key: getattr(one, key) for key in ("begun", "completed", "late", "skipped")}
+    return CheckpointCounts(name, **counts, longest_s=getattr(one, "longest_between_s", None))
 
 
 def _over_time(first: RunRecords) -> Lines | None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from closed_forms import EXPONENTIAL, LENGTHS, MILLION, REPLICATIONS, inside
 from small_jobs import queue, scenario
+from summaries import document_of as summarise
 
-from analysis.runs.summary import summarise
 from models.scenario.scenario import Scenario
 from models.steady_state.queueing import SteadyState, mg1_priority, mm1, processor_sharing_s
 from sim.engine import simulate

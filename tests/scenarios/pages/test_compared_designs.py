@@ -119,8 +119,8 @@ def test_the_tail_passes_through_the_quantiles_of_the_summary(moved: RunResult) 
 
 
 def test_designs_of_summaries_have_the_means_of_their_runs(moved: RunResult) -> None:
-    one = moved.summary
-    other = run(shift(seed=3)).summary
+    one = moved.typed_summary
+    other = run(shift(seed=3)).typed_summary
     (made,) = designs([design_runs("cpal, even", "even", "cpal", [one, other])])
     assert made.runs == 2
     for name, path in (("latency_p99_s", "latency_s.p99"), ("pause_s", "migrations.pause_s.mean")):
@@ -131,7 +131,9 @@ def test_designs_of_summaries_have_the_means_of_their_runs(moved: RunResult) -> 
     assert mean is not None
     assert high is not None
     assert low < mean < high
-    sent = [sum(summary["messages"].get(kind, {"bytes": 0})["bytes"] for kind in OVERHEAD) for summary in (one, other)]
+    sent = [
+        sum(counted.bytes for kind, counted in summary.messages.items() if kind in OVERHEAD) for summary in (one, other)
+    ]
     assert made.of("overhead_bytes_per_s").mean == pytest.approx(fmean(sent) / 28)
     assert made.latency_ccdf is not None
     assert made.latency_ccdf.at_s[-1] == pytest.approx(fmean(summary["latency_s"]["max"] for summary in (one, other)))
