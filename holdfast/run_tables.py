@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from analysis.runs.tables import checkpoints_of_operators
 from holdfast.terminal import table
 from models import display
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from analysis.runs.backpressure import Held
     from analysis.runs.run_summary import (
         Checkpoints,
         Elasticity,
         HostsInUse,
         Maintenance,
-        OperatorCheckpoints,
         Outages,
         Replicas,
         RunSummary,
-        Verdict,
     )
+    from models.table import Table
 
 
 _MOST_REPLICAS = 24  # that took over, were lost or made anew, one by one
-
-
-def operators_table(summary: RunSummary) -> Table:
-    """One row per operator: tuples, wait, time in the operator, queue, utilisation."""
-    rows = [
-        (
-            name,
-            display.count(one.processed),
-            display.duration(one.wait_s.mean),
-            display.duration(one.wait_s.p99),
-            display.duration(one.sojourn_s.p99),
-            display.number(one.queue_mean),
-            display.share(one.utilisation),
-        )
-        for name, one in summary.operators.items()
-    ]
-    return table("Operators", ("operator", "tuples", "wait mean", "wait p99", "sojourn p99", "queue", "busy"), rows)
 
 
 def latency_table(summary: RunSummary) -> Table:
@@ -51,25 +33,6 @@ def latency_table(summary: RunSummary) -> Table:
     columns = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
     title = f"Latency, source to sink ({latency.count:,} tuples)"
     return table(title, columns, [[display.duration(getattr(latency, column)) for column in columns]], text_columns=0)
-
-
-def recoveries_table(summary: RunSummary) -> Table:
-    """Phases of each recovery."""
-    keys = ("detect_s", "restore_s", "replay_s", "catch_up_s", "total_s")
-    rows = [
-        (
-            one.host + ("*" if one.cause == "suspicion" else ""),
-            one.replication,
-            display.instant(one.failed_s),
-            *(display.duration(getattr(one, key)) for key in keys),
-        )
-        for one in summary.recoveries
-    ]
-    columns = ("host", "run", "failed at", "detect", "restore", "replay", "catch up", "total")
-    title = "Recoveries"
-    if any(one.cause == "suspicion" for one in summary.recoveries):
-        title += " (* lived, was silent for too long and was fenced)"
-    return table(title, columns, rows)
 
 
 def checkpoints_said(one: Checkpoints) -> list[Table | str]:
@@ -81,8 +44,8 @@ def checkpoints_said(one: Checkpoints) -> list[Table | str]:
         f"at most {display.duration(one.longest_between_s)} without a completed one."
     ]
     if one.late or one.skipped:
-        columns = ("operator", "begun", "completed", "late", "skipped", "longest without")
-        shown.append(table("Checkpoints that could not keep up", columns, _late_checkpoints(one.operators)))
+        late = {name: own for name, own in one.operators.items() if own.late or own.skipped}
+        shown.append(replace(checkpoints_of_operators(late), title="Checkpoints that could not keep up"))
     age, delayed = one.age_at_failure_s, one.delayed
     if age.max is not None:
         shown.append(
@@ -96,38 +59,6 @@ def checkpoints_said(one: Checkpoints) -> list[Table | str]:
             f"{display.duration(delayed.mean_s)} on average, {display.duration(delayed.max_s)} at most."
         )
     return shown
-
-
-def _late_checkpoints(operators: Mapping[str, OperatorCheckpoints]) -> list[tuple[str, ...]]:
-    return [
-        (
-            name,
-            *(f"{getattr(one, key):,}" for key in ("begun", "completed", "late", "skipped")),
-            display.duration(one.longest_between_s),
-        )
-        for name, one in operators.items()
-        if one.late or one.skipped
-    ]
-
-
-def migrations_table(summary: RunSummary) -> Table:
-    """What each move of a key group took, and who asked for it where that was not always an event."""
-    by_themselves = any(one.cause != "event" for one in summary.migrations)
-    rows = [
-        (
-            f"{one.operator}[{one.key_group}]",
-            one.protocol,
-            one.target,
-            *((one.cause,) if by_themselves else ()),
-            display.duration(one.pause_s),
-            display.duration(one.completion_s),
-            display.duration(one.worst_s),
-            *(() if by_themselves else (f"{one.replayed:,}",)),
-        )
-        for one in summary.migrations
-    ]
-    named = ("cause", "pause", "complete", "worst") if by_themselves else ("pause", "complete", "worst", "replayed")
-    return table("Migrations", ("key group", "protocol", "to", *named), rows, text_columns=3 + by_themselves)
 
 
 def replicas_table(one: Replicas) -> Table:
@@ -231,28 +162,6 @@ def backpressure_table(found: Mapping[str, Held]) -> Table:
     ]
     columns = ("operator", "places", "fullest", "held back", "lag mean", "lag max")
     return table("Bounded queues", columns, rows)
-
-
-def targets_table(targets: Mapping[str, Verdict]) -> Table:
-    """What was to be reached and what came out."""
-    verdicts = {True: "met", False: "missed", None: "nothing seen"}
-    rows = [
-        (
-            name.removesuffix("_s").replace("_", " "),
-            target(name, one.limit),
-            target(name, one.value),
-            verdicts[one.met],
-        )
-        for name, one in targets.items()
-    ]
-    return table("Targets", ("target", "at most", "reached", "verdict"), rows)
-
-
-def target(name: str, value: float | None) -> str:
-    """A target or what it is held against, in its unit."""
-    if name.endswith("_s"):
-        return display.duration(value)
-    return display.share(value) if name == "utilisation" else display.count(value)
 
 
 def guarantee_line(summary: RunSummary) -> str:

@@ -10,10 +10,9 @@ from holdfast.terminal import table
 from models import display
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from analysis.comparison import Difference
     from analysis.statistics import Mean
+    from models.table import Table
     from scenarios.studies.study import Study, StudyDesign
 
 Write = Callable[[str, "Mean"], str]

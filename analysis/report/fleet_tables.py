@@ -7,10 +7,11 @@ from typing import Any
 
 from analysis.report import text
 from analysis.report.gantt import NS_PER_S
-from analysis.report.tables import Table, cut_table
+from analysis.report.tables import cut_table, text_table
 from models import display
 from models.fleet.records import FleetRecords
 from models.fleet.system import System
+from models.table import Table
 
 _MOST = 60
 _VERDICTS = ("begun", "done", "refused", "aborted")
@@ -61,8 +62,8 @@ def outages(system: System, records: Sequence[FleetRecords]) -> Table | None:
     ]
     note = f"The longest {_MOST:,} of {len(found):,}." if len(found) > _MOST else ""
     heads = ("query", "replication", "from", "lasted", "hosts of it that were down")
-    return Table(
-        "outages", "Longest times broken", heads, tuple(rows), (False, True, True, True, False), note=note, prose=4
+    return text_table(
+        "outages", "Longest times broken", heads, tuple(rows), (False, True, True, True, False), note=note, prose=(4,)
     )
 
 
@@ -86,7 +87,7 @@ def counts(summary: Mapping[str, Any]) -> Table | None:
     actions = dict.fromkeys(action for action, _ in count)
     rows = tuple((action, *(f"{count.get((action, v), 0):,}" for v in _VERDICTS)) for action in actions)
     heads = ("action", *_VERDICTS)
-    return Table("counts", "Decisions of all replications", heads, rows, (False, *(True,) * len(_VERDICTS)))
+    return text_table("counts", "Decisions of all replications", heads, rows, (False, *(True,) * len(_VERDICTS)))
 
 
 def decisions(one: FleetRecords) -> Table | None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from analysis.statistics import Mean
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -15,6 +17,11 @@ class Interval:
     mean: float | None = None
     low: float | None = None
     high: float | None = None
+
+
+def interval(given: Mean) -> Interval:
+    """Return a mean with its interval, as pages have it."""
+    return Interval(given.mean, *(given.ci95 or (None, None)))
 
 
 @dataclass(frozen=True)
@@ -64,25 +71,6 @@ class Design:
     def of(self, measure: str) -> Interval:
         """The value of a measure, empty where nothing was seen."""
         return self.values.get(measure, Interval())
-
-
-@dataclass(frozen=True)
-class MoveKind:
-    """All moves of one kind, protocol and cause; `pause` is the mean over moves, with the interval over replications.
-
-    Lengths [s] are None where no move has one. `unfinished` moves did not end before the run did.
-    """
-
-    kind: str
-    protocol: str
-    cause: str
-    moves: int
-    unfinished: int
-    pause: Interval
-    pause_p50_s: float | None
-    pause_max_s: float | None
-    completion_p50_s: float | None
-    replayed: int
 
 
 @dataclass(frozen=True)

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from analysis.report import text
-from analysis.report.content import (
-    AllocationRow,
-    Decision,
-    Guarantee,
-    Migration,
-    OperatorRow,
-    Reason,
-    Recovery,
-    ReplicaRow,
-    TargetRow,
-)
-from analysis.report.parts import Cost, Design, Interval, MoveKind
+from analysis.report.content import AllocationRow, Decision, Reason
+from analysis.report.parts import Cost, Design, Interval
+from analysis.runs.migration_kinds import MigrationGroup
+from analysis.statistics import Mean
 from models import display
+from models.table import Column, Table, columns_of
 
 MEANING = {
     "detection": "from the failure until the detector suspects the host",
@@ -51,79 +43,6 @@ _EFFORTS = {
 }
 _MOST = 60
 _MOST_FOUND = 1000  # rows of a table that can be searched
-_FEW = 12  # rows that need no search
-
-
-@dataclass(frozen=True)
-class Table:
-    """Heads, rows of cells, which columns are numbers, which row is marked; `note` says what was left out.
-
-    `prose` is the column of sentences: only its cells, and no names, may be broken into lines.
-    """
-
-    name: str
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    numbers: tuple[bool, ...]
-    marked: int | None = None
-    note: str = ""
-    prose: int | None = None
-    facet: str = ""  # what `facets` say of each row, where the table can be searched
-    facets: tuple[str, ...] = ()
-    also: tuple[int, ...] = ()  # further columns of sentences
-
-    @property
-    def searched(self) -> bool:
-        """Whether it is so long that a reader would search it."""
-        return bool(self.facet) and len(self.rows) > _FEW
-
-    @property
-    def choices(self) -> tuple[tuple[str, int], ...]:
-        """What `facets` can be, and how many rows are of it; none where they are all the same."""
-        found = {one: self.facets.count(one) for one in dict.fromkeys(self.facets)}
-        return tuple(found.items()) if len(found) > 1 else ()
-
-
-def operators(rows: Sequence[OperatorRow]) -> Table:
-    """What each operator did."""
-    heads = ("operator", "processed", "wait, mean", "wait, p99", "sojourn, mean", "sojourn, p99")
-    cells = [
-        (
-            text.plain(row.name),
-            text.number(row.processed),
-            text.seconds(row.wait_mean_s),
-            text.seconds(row.wait_p99_s),
-            text.seconds(row.sojourn_mean_s),
-            text.seconds(row.sojourn_p99_s),
-            text.number(row.queue_mean),
-            text.share(row.utilisation),
-        )
-        for row in rows
-    ]
-    return cut_table("operators", "What each operator did", (*heads, "queue, mean", "utilisation"), cells, words=1)
-
-
-def migrations(rows: Sequence[Migration]) -> Table:
-    """What each move of a key group took."""
-    words = ("key group", "kind", "protocol", "from", "to", "cause")
-    heads = (*words, "replication", "asked for at", *MOVING, "replayed tuples")
-    cells = [
-        (
-            text.plain(row.key_group),
-            row.kind or text.NONE,
-            *(text.plain(word) for word in (row.protocol, row.origin, row.target, row.cause)),
-            str(row.replication),
-            display.instant(row.requested_s),
-            text.seconds(row.pause_s),
-            text.seconds(row.completion_s),
-            text.seconds(row.worst_s),
-            f"{row.replayed:,}",
-        )
-        for row in rows
-    ]
-    facets = [text.plain(row.protocol) for row in rows]
-    return cut_table("moves", "What each move took", heads, cells, words=len(words), facet="protocol", facets=facets)
 
 
 def decisions(rows: Sequence[Decision]) -> Table:
@@ -137,25 +56,42 @@ def decisions(rows: Sequence[Decision]) -> Table:
     return cut_table("reasons-given", title, heads, cells, words=2, prose=1, facet="about", facets=facets)
 
 
-def move_kinds(rows: Sequence[MoveKind]) -> Table:
-    """Moves by kind, protocol and cause."""
-    lengths = ("pause, mean", "pause, median", "pause, longest", "completion, median", "replayed tuples")
-    cells = [
+def migration_groups(groups: Sequence[MigrationGroup]) -> Table:
+    """Return migrations by kind, protocol and cause."""
+    columns = (
+        Column("kind", number=False),
+        Column("protocol", number=False),
+        Column("cause", number=False),
+        Column("moves", display.count),
+        Column("not ended", display.count),
+        Column("pause, mean", mean_with_interval),
+        Column("pause, median", display.duration),
+        Column("pause, longest", display.duration),
+        Column("completion, median", display.duration),
+        Column("replayed tuples", display.count),
+    )
+    rows = tuple(
         (
-            row.kind or text.NONE,
-            *(text.plain(word) for word in (row.protocol, row.cause)),
-            f"{row.moves:,}",
-            f"{row.unfinished:,}",
-            with_interval(row.pause),
-            text.seconds(row.pause_p50_s),
-            text.seconds(row.pause_max_s),
-            text.seconds(row.completion_p50_s),
-            f"{row.replayed:,}",
+            one.kind or text.NONE,
+            one.protocol,
+            one.cause,
+            one.count,
+            one.unfinished,
+            one.pause,
+            one.pause_p50_s,
+            one.pause_max_s,
+            one.completion_p50_s,
+            one.replayed,
         )
-        for row in rows
-    ]
-    heads = ("kind", "protocol", "cause", "moves", "not ended", *lengths)
-    return cut_table("kinds", "Moves by kind", heads, cells, words=3)
+        for one in groups
+    )
+    return cut(Table("Moves by kind", columns, rows, "kinds"))
+
+
+def mean_with_interval(value: Mean) -> str:
+    """Return a mean time with half the width of its interval."""
+    half = None if value.ci95 is None else (value.ci95[1] - value.ci95[0]) / 2
+    return display.plus_minus(value.mean, half, display.duration)
 
 
 def designs(rows: Sequence[Design]) -> Table:
@@ -232,41 +168,6 @@ def rate_of_bytes(value: float | None) -> str:
     return text.together(display.byte_rate(value))
 
 
-def recoveries(rows: Sequence[Recovery]) -> Table:
-    """The phases of each recovery."""
-    heads = ("host", "replication", "failed at", *MEANING, "total")
-    cells = [
-        (
-            text.plain(row.host) + (" (suspected)" if row.suspected else ""),
-            str(row.replication),
-            display.instant(row.failed_s),
-            *(
-                text.seconds(value)
-                for value in (row.detect_s, row.restore_s, row.replay_s, row.catch_up_s, row.total_s)
-            ),
-        )
-        for row in rows
-    ]
-    return cut_table("recoveries", "The phases of each recovery", heads, cells, words=1)
-
-
-def replicas(rows: Sequence[ReplicaRow]) -> Table:
-    """Each active replica, and what became of it."""
-    heads = ("key group", "host", "end", "replication", "in step from", "until", "pause")
-    cells = [
-        (
-            text.plain(row.of),
-            text.plain(row.host),
-            row.end,
-            str(row.replication),
-            *(display.instant(at) for at in (row.from_s, row.until_s)),
-            "–" if row.pause_s is None else text.seconds(row.pause_s),
-        )
-        for row in rows
-    ]
-    return cut_table("replicas", "Active replicas", heads, cells, words=3)
-
-
 def allocation(rows: Sequence[AllocationRow]) -> Table:
     """What each method of checkpoint allocation reached; the one in use is marked."""
     shares = ("usable", "assisted", "highest node load [cores]")
@@ -297,26 +198,6 @@ def reasons(rows: Sequence[Reason]) -> Table:
     return cut_table("reasons", "Reasons for choices", ("choice", "chosen", "why"), cells, words=3, prose=2)
 
 
-def guarantee(given: Guarantee) -> Table:
-    """Lost and duplicated tuples."""
-    cells = [
-        ("at the sinks", text.number(given.lost), text.number(given.duplicated)),
-        (
-            "in state",
-            text.number(given.state_lost),
-            text.number(given.state_duplicated),
-        ),
-    ]
-    return cut_table("guarantee", "Tuples lost and duplicated", ("where", "lost", "duplicated"), cells, words=1)
-
-
-def targets(rows: Sequence[TargetRow]) -> Table:
-    """What was asked for, and what came out."""
-    said = {True: "met", False: "missed", None: "nothing seen"}
-    cells = [(text.plain(row.name), text.plain(row.limit), text.plain(row.value), said[row.met]) for row in rows]
-    return cut_table("targets", "What was to be reached", ("target", "at most", "reached", "verdict"), cells, words=1)
-
-
 def placement(hosts: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, list[str]]]:
     """(host, tasks) with names that are safe to show."""
     return [(text.plain(host), [text.plain(task) for task in tasks]) for host, tasks in hosts]
@@ -328,6 +209,11 @@ _SHOWN: dict[str, Callable[[float | None], str]] = {
     "overhead_share": text.share,
     "overhead_bytes_per_s": rate_of_bytes,
 }
+
+
+def cut(given: Table) -> Table:
+    """Return the table with as many rows as a page takes."""
+    return given.cut(_MOST_FOUND if given.facet else _MOST)
 
 
 def cut_table(
@@ -342,9 +228,24 @@ def cut_table(
     facet: str = "",
     facets: Sequence[str] = (),
 ) -> Table:
-    """The table with as many rows as a page takes; the first `words` columns are no numbers."""
-    most = _MOST_FOUND if facet else _MOST
-    note = f"The first {most:,} of {len(rows):,} rows." if len(rows) > most else ""
-    numbers = tuple(position >= words for position in range(len(heads)))
-    kept = tuple(rows[:most])
-    return Table(name, title, heads, kept, numbers, marked, note, prose, facet, tuple(facets[:most]))
+    """Return a table of texts with as many rows as a page takes; the first `words` columns are no numbers."""
+    columns = columns_of(heads, texts=words, prose=() if prose is None else (prose,))
+    return cut(Table(title, columns, tuple(rows), name, marked=marked, facet=facet, facets=tuple(facets)))
+
+
+def text_table(
+    name: str,
+    title: str,
+    heads: tuple[str, ...],
+    rows: Sequence[tuple[str, ...]],
+    numbers: Sequence[bool],
+    *,
+    marked: int | None = None,
+    note: str = "",
+    prose: Sequence[int] = (),
+    facet: str = "",
+    facets: Sequence[str] = (),
+) -> Table:
+    """Return a table of texts, whole; `numbers` says which columns are numbers, `prose` which are sentences."""
+    columns = columns_of(heads, numbers=numbers, prose=prose)
+    return Table(title, columns, tuple(rows), name, note, marked, facet, tuple(facets))

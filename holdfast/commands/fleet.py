@@ -10,8 +10,7 @@ import typer
 from models import display
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from models.table import Table
     from scenarios.fleet.runs import FleetResult
 
 INFEASIBLE = 3

@@ -67,7 +67,7 @@ def run(
     else:
         _show(result)
     _say_causes(result, loaded)
-    from holdfast.run_tables import target  # noqa: PLC0415
+    from analysis.runs.tables import target  # noqa: PLC0415
 
     for name in result.missed:
         verdict = (result.typed_summary.targets or {})[name]
@@ -110,14 +110,14 @@ def _command(file: str, settings: list[str], engine: Engine = "auto") -> str:
 
 
 def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *, force: bool, raw: bool) -> None:
-    from analysis.report import render_report  # noqa: PLC0415
+    from analysis.report import render_page  # noqa: PLC0415
     from scenarios.files.scenario import moved, scenario_text  # noqa: PLC0415
-    from scenarios.pages.content import run_content  # noqa: PLC0415
+    from scenarios.pages.run import run_page  # noqa: PLC0415
     from scenarios.runs.inputs import inputs_of  # noqa: PLC0415
     from scenarios.runs.store import write_run  # noqa: PLC0415
 
-    page = render_report(
-        run_content(result, inputs_of(result.scenario, loaded.folder, checkpoint_hosts={}), command=command)
+    page = render_page(
+        run_page(result, inputs_of(result.scenario, loaded.folder, checkpoint_hosts={}), command=command)
     )
     write_run(
         out,
@@ -137,16 +137,17 @@ def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *
 
 
 def _show(result: RunResult) -> None:
+    from analysis.runs import tables  # noqa: PLC0415
     from analysis.runs.backpressure import backpressure  # noqa: PLC0415
     from analysis.runs.elasticity import changes_of_hosts  # noqa: PLC0415
     from holdfast import run_tables, terminal  # noqa: PLC0415
 
     summary = result.typed_summary
-    terminal.show(run_tables.operators_table(summary), run_tables.latency_table(summary))
+    terminal.show(tables.operators_table(summary.operators).brief, run_tables.latency_table(summary))
     if summary.checkpoints:
         terminal.show(*run_tables.checkpoints_said(summary.checkpoints))
     if summary.migrations:
-        terminal.show(run_tables.migrations_table(summary))
+        terminal.show(tables.migrations_table(summary.migrations).brief)
     if summary.rescales:
         terminal.show(run_tables.rescales_table(summary))
     if summary.elasticity:
@@ -159,12 +160,12 @@ def _show(result: RunResult) -> None:
     if summary.replicas:
         terminal.show(run_tables.replicas_table(summary.replicas))
     if summary.recoveries:
-        terminal.show(run_tables.recoveries_table(summary))
+        terminal.show(tables.recoveries_table(summary.recoveries, "*").brief)
     held = backpressure(result.scenario, result.records)
     if any(one.places for one in held.values()):
         terminal.show(run_tables.backpressure_table(held))
     if summary.targets:
-        terminal.show(run_tables.targets_table(summary.targets))
+        terminal.show(tables.targets_table(summary.targets).brief)
     if summary.broken:
         terminal.show(run_tables.broken_line(summary.broken))
     terminal.show(run_tables.guarantee_line(summary))

@@ -69,6 +69,7 @@ def _command(file: Path, settings: list[str] | None, copies: int) -> str:
 
 
 def _show(found: Study, out: Path) -> None:
+    from analysis.runs.tables import recoveries_table  # noqa: PLC0415
     from holdfast import run_tables, study_tables, terminal  # noqa: PLC0415
 
     summary = found.run.typed_summary
@@ -83,7 +84,7 @@ def _show(found: Study, out: Path) -> None:
         "overhead  bytes of checkpoints and moves between hosts",
     )
     if summary.recoveries:
-        terminal.show(run_tables.recoveries_table(summary))
+        terminal.show(recoveries_table(summary.recoveries, "*").brief)
     terminal.show(
         f"(the run in full, with {found.method}) {run_tables.guarantee_line(summary)}",
         f"Report: {out / 'report.html'}",

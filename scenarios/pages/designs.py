@@ -9,12 +9,11 @@ from statistics import fmean
 import numpy as np
 
 from analysis.comparison import Difference, compare
-from analysis.report.parts import Change, Curve, Design
+from analysis.report.parts import Change, Curve, Design, interval
 from analysis.report.tables import with_interval
 from analysis.runs.metrics import Metrics, metrics_of
 from analysis.runs.run_summary import RunSummary
 from analysis.statistics import mean_of
-from scenarios.pages.moves import interval
 
 OVERHEAD = ("checkpoint", "trim", "restore", "replay", "protocol")
 """Kinds of messages that are there because of fault tolerance and of moves."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from analysis.report import fleet_figures, fleet_tables, text
-from analysis.report.content import Fact, ReportContent
-from analysis.report.page import render_page
+from analysis.report.page import Fact, Page, render_page
 from analysis.report.section import Section
 from models import display
 from models.fleet.unavailability import keeps
 from scenarios.fleet.runs import FleetResult
-from scenarios.pages.content import versions
+from scenarios.pages.run import versions
 
 _ASSUMPTIONS = (
     "P(broken) is exact and of the long run, for the placement that there was, whatever hosts were down at the moment; "
@@ -27,7 +26,7 @@ def fleet_page(result: FleetResult, *, command: str = "") -> str:
     system, summary, fleet = result.system, result.summary, result.system.fleet
     sections = (_slos(result), _queries(result), _hosts(result), _decisions(result), _cost(result))
     managed = fleet.manager is not None
-    content = ReportContent(
+    page = Page(
         title=fleet.name or "Queries on hosts that fail",
         question=f"Who is broken for how long{', and what is done about it' if managed else ''}?",
         facts=(
@@ -43,8 +42,9 @@ def fleet_page(result: FleetResult, *, command: str = "") -> str:
         versions=versions(),
         seed=fleet.seed,
         command=command,
+        sections=sections,
     )
-    return render_page(content, [one for one in sections if one is not None])
+    return render_page(page)
 
 
 def _inexact(result: FleetResult) -> tuple[str, ...]:

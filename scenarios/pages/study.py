@@ -1,15 +1,22 @@
-"""What the report of a study shows beside that of its run: methods of allocation, their reasons, and assumptions."""
+"""The page of a study: that of its run, with methods of allocation, their reasons and designs beside it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from analysis.comparison import mean_over
 from analysis.report import text
-from analysis.report.content import AllocationRow, Correlation, Fact, Reason
+from analysis.report.content import AllocationRow, Correlation, KeyGroupLoad, Reason
+from analysis.report.page import Fact, Page
+from analysis.report.run_page import question
+from analysis.report.sections import allocation_section, designs_section, load_section
 from models import display
 from models.correlation import pearson
+from models.scenario.inputs import RunInputs
 from models.scenario.workload import ProfileRate
 from optimizer.common.reasons import reasons
-from scenarios.pages.designs import DesignRuns, design_runs
+from scenarios.pages.designs import DesignRuns, design_runs, designs
+from scenarios.pages.run import run_page
 from scenarios.planning.checkpoints import PlannedAllocation
 from scenarios.planning.group_loads import GroupLoads
 from scenarios.studies.findings import ASSISTED, P99, PAUSE, RECOVERY, USABLE, differences, replications_of
@@ -22,6 +29,35 @@ _HEADLINE = (  # measure, what it is called, how it is written, whether more of 
     (PAUSE, "mean pause of a move", text.seconds, False),
     (P99, "99 % of tuples within", text.seconds, False),
 )
+
+
+def study_page(study: Study, inputs: RunInputs, *, command: str = "") -> Page:
+    """Return the page of the study: that of the run in full, with profile, methods and designs beside it."""
+    chosen = next((one for one in study.planned if one.method == study.method), study.planned[-1])
+    page = run_page(study.run, inputs, command=command)
+    profile = study.profile
+    beside = headline(study)
+    loads = [
+        KeyGroupLoad(stream, profile.rebinned(24).counts[k], profile.bin_s * 24, profile.start)
+        for k, stream in enumerate(profile.streams)
+    ]
+    compared_sections = (
+        load_section(loads, correlation(study.loads)),
+        allocation_section([allocation_row(one, study) for one in study.planned], chosen_reasons(chosen, study.loads)),
+        designs_section(designs(compared(study))),
+    )
+    topology, *others = page.sections
+    return replace(
+        page,
+        facts=(*facts(study), *(fact for fact in page.facts if fact.label != "replications")),
+        headline=beside + (page.headline[-1:] if beside else page.headline),
+        question=(
+            f"{question(study.scenario)} Who should hold the checkpoints so that the key groups of a host in trouble "
+            "have somewhere to go?"
+        ),
+        sections=[topology, *compared_sections, *others],
+        assumptions=study_assumptions(study) + page.assumptions,
+    )
 
 
 def correlation(loads: GroupLoads) -> Correlation:

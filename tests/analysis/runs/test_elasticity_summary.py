@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from pages import Parts, migration, rendered
 from small_runs import S, small_records, small_scenario
 from summaries import document_of as summarise
 
-from analysis.report import render_report
-from analysis.report.content import Decision, Lines, Migration, ReportContent
+from analysis.report.content import Decision, Lines
 from analysis.runs.elasticity import changes_of_hosts, elasticity, host_utilisation, hosts_in_use, rescales
 from models.scenario.scenario import Scenario
 
@@ -97,14 +97,12 @@ def test_the_summary_has_them_all() -> None:
 
 
 def test_the_page_shows_hosts_with_moves_and_the_decisions() -> None:
-    content = ReportContent(
-        "a run",
-        "why",
+    parts = Parts(
         hosts=Lines(at_s=[0.0, 8.0], names=("h-0", "h-1"), values=[[20.0, 90.0], [10.0, 20.0]]),  # type: ignore[arg-type]
-        migrations=(Migration("count[3]", "cpa", "h-0", "h-1", 16.0, 0.1, 0.2, 0.3, 5, cause="balance"),),
+        migrations=(migration("count", 3, ("h-0", "h-1"), 16.0, 0.1, 0.2, 0.3, cause="balance"),),
         decisions=(Decision(16.0, "count[3] is to move to h-1", "h-0 is at 91.0 % of its CPU"),),
     )
-    page = render_report(content)
+    page = rendered(parts)
     assert "How busy each host is" in page
     assert "count[3] is to move to h-1" in page
     assert "h-0 is at 91.0 % of its CPU" in page

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from small_runs import S, small_records, small_scenario
+from small_runs import S, small_records
 
+from analysis.report.sections import replicas_section, replicas_worth
 from analysis.runs.replicas import broken, replicas
-from analysis.runs.run_summary import Outages, Replicas, RunSummary
-from analysis.runs.summary import summarise
-from scenarios.pages.rows import replicas as replica_rows
-from scenarios.pages.rows import replicas_said
+from analysis.runs.run_summary import Outages, Replicas
+from analysis.runs.tables import replicas_table
 
 # operator, key group, host, why, requested, from, until, end, failed, replayed, bytes
 REPLICAS: list[tuple[object, ...]] = [
@@ -20,10 +17,6 @@ REPLICAS: list[tuple[object, ...]] = [
     (1, 0, 0, "renewed", 6 * S, 8 * S, -1, "", -1, 7, 700),
     (1, 1, 0, "renewed", 6 * S, -1, 9 * S, "called off", -1, 0, 0),
 ]
-
-
-def empty() -> RunSummary:
-    return summarise(small_scenario(), [])
 
 
 def found_in(*rows: tuple[object, ...]) -> Replicas:
@@ -45,25 +38,22 @@ def test_counts_pauses_and_time_in_step() -> None:
 def test_without_replicas_nothing_is_said() -> None:
     assert replicas([small_records()]) is None
     assert broken([small_records()]) is None
-    assert replica_rows(empty()) == ()
-    assert replicas_said(empty()) == ""
+    assert replicas_section(None) is None
 
 
 def test_the_page_says_what_replicas_were_good_for() -> None:
     found = found_in(*REPLICAS)
-    assert [one.end for one in replica_rows(replace(empty(), replicas=found))] == [
+    assert [row[2] for row in replicas_table(found.each).cells] == [
         "took over",
         "lost",
         "in step at the end",
         "called off",
     ]
-    assert replicas_said(replace(empty(), replicas=found)).startswith(
-        "One replica took over; at most 1\N{NO-BREAK SPACE}s passed"
-    )
+    assert replicas_worth(found).startswith("One replica took over; at most 1\N{NO-BREAK SPACE}s passed")
 
 
 def test_the_page_says_what_was_broken() -> None:
-    said = replicas_said(replace(empty(), replicas=found_in(*REPLICAS), broken=broken_in((0, 1, 3))))
+    said = replicas_worth(found_in(*REPLICAS), broken_in((0, 1, 3)))
     assert said.endswith("Some key group or task had no live owner 20\N{NO-BREAK SPACE}% of it.")
 
 

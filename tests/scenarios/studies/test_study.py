@@ -24,7 +24,7 @@ from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
 from scenarios.files.profiles import read_profile, write_profile
 from scenarios.files.scenario import LoadedScenario, read_scenario
-from scenarios.pages.content import study_content
+from scenarios.pages.study import study_page
 from scenarios.planning.checkpoints import METHODS
 from scenarios.planning.files import read_plan, read_problem
 from scenarios.runs.inputs import inputs_of
@@ -112,10 +112,12 @@ def test_the_page_compares_the_designs(found: Study) -> None:
     inputs = inputs_of(
         found.scenario, Path(), profiles={profiled_source(found.scenario): found.profile}, checkpoint_hosts={}
     )
-    shown = study_content(found, inputs)
-    assert [one.label for one in shown.designs] == [one.label for one in found.designs]
-    assert len(shown.allocation) == len(found.planned)
-    assert shown.decisions and shown.move_kinds
+    shown = study_page(found, inputs)
+    sections = {one.name: one for one in shown.sections if one is not None}
+    labels = [row[0] for row in sections["designs"].tables[0].rows]
+    assert labels == [f"{number} {one.label}" for number, one in enumerate(found.designs)]
+    assert len(sections["allocation"].tables[0].rows) == len(found.planned)
+    assert {"decisions", "migrations"} <= sections.keys()
     first, chosen = found.designs[0], found.design_of(found.method)
     assert chosen is not None and chosen is not first
     means = differences(found, first, chosen)[PAUSE]
@@ -162,7 +164,7 @@ def test_what_was_killed_goes_on_and_what_is_done_is_not_done_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(study_store, "render_report", killed)
+        patched.setattr(study_store, "render_page", killed)
         with pytest.raises(KeyboardInterrupt):
             written(result, tmp_path / "again")
     assert not (tmp_path / "again").exists()
@@ -315,7 +317,7 @@ def test_the_examples_can_be_studied(tmp_path: Path, name: str) -> None:
     summary = result.run.summary
     assert set(summary["guarantee"].values()) == {0}
     assert bool(summary["recoveries"]) == ("crash" in name)
-    assert bool(summary.migrations) == ("crash" not in name)
+    assert bool(summary["migrations"]) == ("crash" not in name)
 
 
 def test_what_cannot_be_studied_is_said_before_the_work_begins() -> None:

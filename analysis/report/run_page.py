@@ -1,101 +1,108 @@
-"""What a report shows of a run or a study: results turned into the plain values of `analysis.report`."""
+"""The page of a run: its question, what was asked and came out, and its sections."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
-from dataclasses import replace
+from collections.abc import Sequence
 
+from analysis.report import lines_of_records as lines
 from analysis.report import text
-from analysis.report.content import Edge, Fact, KeyGroupLoad, OperatorBox, ReportContent, Topology
+from analysis.report import values_of_records as values
+from analysis.report.assumptions import engine_assumptions, recording_assumptions
+from analysis.report.checkpoint_sections import uploads_section
+from analysis.report.migration_sections import (
+    cost_section,
+    decisions_section,
+    load_checks_section,
+    migrations_section,
+    placement_section,
+)
+from analysis.report.page import Fact, Page
+from analysis.report.section import Section
+from analysis.report.sections import (
+    Flow,
+    ccdf_section,
+    flow_section,
+    guarantee_section,
+    latency_section,
+    operators_section,
+    recovery_section,
+    replicas_section,
+    targets_section,
+    topology_section,
+)
+from analysis.runs.migration_kinds import classified
 from analysis.runs.run_summary import RunSummary
 from models import display
+from models.records.tables import RunRecords
 from models.scenario.events import HostFailure, Migrate, Rescale
 from models.scenario.fault_tolerance import Detector
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing
-from models.steady_state.flow import copies, flows
 from models.topology import layout
-from scenarios.pages import cost, lines, rows, uploads
-from scenarios.pages import moves as moves_page
-from scenarios.pages import study as study_page
-from scenarios.pages.assumptions import engine_assumptions, recording_assumptions
-from scenarios.pages.designs import designs
-from scenarios.runs.run import RunResult
-from scenarios.studies.study import Study
 
 _MOST_CRASHES = 5  # that the question names
-_LIBRARIES = ("numpy", "simpy", "scipy", "ortools", "pyspark", "pyarrow", "pydantic")
 
 
-def run_content(result: RunResult, inputs: RunInputs, *, command: str = "") -> ReportContent:
-    """The page of one run: what was asked, topology, latency, recoveries, guarantee, operators."""
-    scenario, summary, records = result.scenario, result.typed_summary, result.records
-    first = records[0]
-    moves = rows.migrations(summary, records)
-    return ReportContent(
+def run_page(scenario: Scenario, inputs: RunInputs, summary: RunSummary, records: Sequence[RunRecords]) -> Page:
+    """Return the page of a run, without versions and command."""
+    return Page(
         title=scenario.name or "A run",
-        question=_question(scenario),
+        question=question(scenario),
+        sections=run_sections(scenario, inputs, summary, records),
         facts=_facts(scenario),
         headline=_headline(summary),
-        topology=_topology(scenario, inputs),
-        latency=lines.latency(first),
-        latency_ccdfs=lines.latency_ccdfs(records),
-        throughput=lines.processed(first),
-        queue=lines.waiting(first),
-        lag=lines.lag(first),
-        filled=lines.filled(scenario, first),
-        blocked=lines.blocked(scenario, first),
-        hosts=lines.hosts(scenario, first),
-        migrations=moves,
-        move_kinds=moves_page.move_kinds(moves),
-        load_checks=moves_page.load_checks(first),
-        moved=moves_page.moved(scenario, first),
-        decisions=rows.decisions(records),
-        cost=cost.cost(scenario, summary, len(records)),
-        hosts_used=cost.hosts_used(first),
-        uploads=uploads.uploads(scenario, summary, first),
-        recoveries=rows.recoveries(summary),
-        replicas=rows.replicas(summary),
-        replicas_said=rows.replicas_said(summary),
-        guarantee=rows.guarantee(scenario, summary),
-        targets=rows.targets(summary),
-        operators=rows.operators(summary),
         assumptions=engine_assumptions(scenario) + recording_assumptions(records),
-        versions=versions(),
         seed=scenario.seed,
-        command=command,
     )
 
 
-def study_content(study: Study, inputs: RunInputs, *, command: str = "") -> ReportContent:
-    """The page of the study: that of the scenario's own method, with the profile, all methods and designs beside it."""
-    chosen = next((one for one in study.planned if one.method == study.method), study.planned[-1])
-    page = run_content(study.run, inputs, command=command)
-    profile = study.profile
-    compared = study_page.headline(study)
-    return replace(
-        page,
-        facts=(*study_page.facts(study), *(fact for fact in page.facts if fact.label != "replications")),
-        headline=compared + (page.headline[-1:] if compared else page.headline),
-        question=(
-            f"{_question(study.scenario)} Who should hold the checkpoints so that the key groups of a host in trouble "
-            "have somewhere to go?"
-        ),
-        loads=tuple(
-            KeyGroupLoad(stream, profile.rebinned(24).counts[k], profile.bin_s * 24, profile.start)
-            for k, stream in enumerate(profile.streams)
-        ),
-        correlation=study_page.correlation(study.loads),
-        allocation=tuple(study_page.allocation_row(one, study) for one in study.planned),
-        reasons=study_page.chosen_reasons(chosen, study.loads),
-        designs=designs(study_page.compared(study)),
-        assumptions=study_page.study_assumptions(study) + page.assumptions,
+def run_sections(
+    scenario: Scenario, inputs: RunInputs, summary: RunSummary, records: Sequence[RunRecords]
+) -> list[Section | None]:
+    """Return the sections in the order of the page, of which the topology is the first; None for what is not there.
+
+    Lines over time are those of the first replication.
+    """
+    first, recoveries = records[0], summary.recoveries
+    decisions, migrations = values.decisions(records), classified(summary.migrations, records)
+    operators, hosts = tuple(scenario.operators), tuple(layout.hosts(scenario))
+    tolerance = scenario.fault_tolerance
+    flow = Flow(
+        lines.processed(first),
+        lines.waiting(first),
+        lines.lag(first),
+        lines.filled(scenario, first),
+        lines.blocked(scenario, first),
     )
+    return [
+        topology_section(values.topology(scenario, inputs)),
+        latency_section(lines.latency(first), recoveries, migrations, decisions),
+        ccdf_section(lines.latency_ccdfs(records)),
+        flow_section(flow, recoveries, operators),
+        migrations_section(migrations, lines.hosts(scenario, first), recoveries, decisions, hosts),
+        load_checks_section(values.load_checks(first)),
+        placement_section(values.moved(scenario, first), operators),
+        replicas_section(summary.replicas, summary.broken),
+        uploads_section(
+            summary.checkpoints,
+            summary.network,
+            bounded=any(group.network_bytes_per_s is not None for group in scenario.hosts.values()),
+            over_time=lines.upload_delays(first),
+            recoveries=recoveries,
+            host_order=hosts,
+        ),
+        recovery_section(recoveries),
+        guarantee_section(tolerance.guarantee if tolerance.method == "checkpoint" else "none", summary.guarantee),
+        targets_section(summary.targets),
+        operators_section(summary.operators),
+        decisions_section(decisions),
+        cost_section(values.cost(scenario, summary, len(records)), values.hosts_used(first), recoveries),
+    ]
 
 
-def _question(scenario: Scenario) -> str:
+def question(scenario: Scenario) -> str:
+    """Return the question that the page of a run answers."""
     crashes = [event for event in scenario.events.values() if isinstance(event, HostFailure)]
     moves = [event for event in scenario.events.values() if isinstance(event, (Migrate, Rescale))]
     if not crashes and scenario.migrates:
@@ -173,28 +180,6 @@ def _headline(summary: RunSummary) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def _topology(scenario: Scenario, inputs: RunInputs) -> Topology:
-    rates = flows(scenario, inputs)
-    boxes = tuple(
-        OperatorBox(name, operator.kind, operator.parallelism, operator.groups if operator.keyed else None)
-        for name, operator in scenario.operators.items()
-    )
-    edges = tuple(
-        Edge(
-            upstream,
-            name,
-            partitioning,
-            rates[upstream].rate_out.mean_per_s * copies(scenario, upstream, name, inputs),
-        )
-        for name, operator in scenario.operators.items()
-        for upstream, partitioning in operator.inputs.items()
-    )
-    placed: dict[str, tuple[str, ...]] = dict.fromkeys(layout.hosts(scenario), ())
-    for task, host in layout.placement(scenario).items():
-        placed[host] += (task,)
-    return Topology(boxes, edges, placed)
-
-
 def _detector(detector: Detector) -> str:
     lost = f", {display.share(detector.loss)} of heartbeats lost" if detector.loss else ""
     late = f", {_seconds(detector.delay.mean_s)} late on average" if detector.delay else ""
@@ -203,14 +188,3 @@ def _detector(detector: Detector) -> str:
 
 def _seconds(value: float | None) -> str:
     return "none" if value is None else text.seconds(value)
-
-
-def versions() -> dict[str, str]:
-    """What the page was made with."""
-    found = {"python": platform.python_version(), "holdfast": importlib.metadata.version("holdfast")}
-    for name in _LIBRARIES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found

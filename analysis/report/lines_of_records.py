@@ -1,4 +1,4 @@
-"""The lines over time of a report: records of one replication turned into the plain values of `analysis.report`."""
+"""Lines over time, and curves of latency, from the records of replications."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from analysis.report.content import Latency, Lines
 from analysis.report.parts import Curve
 from analysis.runs.ccdf import latency_histogram, survival
+from analysis.runs.checkpoints import delay_series
 from analysis.runs.elasticity import host_utilisation
 from analysis.runs.timelines import (
     LatencyTimeline,
@@ -28,6 +29,7 @@ from models.scenario.scenario import Scenario
 _NS = 1e9
 _SECOND_NS = 1_000_000_000
 _LATENCY_POINTS, _POINTS = 1200, 200  # most of a line over time
+MOST_HOSTS = 8  # with a line of delays
 _MOST_TAILS = 6  # replications with a line each
 _WIDER = (1, 2, 5, 10, 20, 50, 100)
 
@@ -109,6 +111,14 @@ def hosts(scenario: Scenario, one: RunRecords) -> Lines | None:
         return None
     begins = np.concatenate(([0], series.at_ns[:-1]))
     return Lines(begins / _NS, series.names, 100 * series.values)
+
+
+def upload_delays(one: RunRecords) -> Lines | None:
+    """Return the mean delay [ms] of records by uploads in each interval, of the hosts with most; None without any."""
+    series = delay_series(one, interval_ns(one), MOST_HOSTS)
+    if not series.names:
+        return None
+    return Lines(series.at_ns / _NS, series.names, series.values * 1e3, one.replication)
 
 
 def _percent(line: Lines) -> Lines:
