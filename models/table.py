@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 _FEW = 12  # rows that need no search
@@ -13,12 +14,14 @@ _FEW = 12  # rows that need no search
 class Column:
     """A column: its head, how its values are written, and whether they are numbers, which stand on the right.
 
-    A column of sentences (`prose`) may be broken into lines. `brief` is the head on a terminal, which has 80 columns;
-    one without it is left out there. A `whole` column is never folded on a terminal.
+    `of` is the attribute, with dots, that `rows_of` takes the values from. A column of sentences (`prose`) may be
+    broken into lines. `brief` is the head on a terminal, which has 80 columns; one without it is left out there. A
+    `whole` column is never folded on a terminal.
     """
 
     head: str
     form: Callable[[Any], str] = str
+    of: str = ""
     number: bool = True
     prose: bool = False
     brief: str | None = None
@@ -80,6 +83,12 @@ class Table:
             return self
         note = f"The first {most:,} of {len(self.rows):,} rows."
         return replace(self, rows=self.rows[:most], facets=self.facets[:most], note=note)
+
+
+def rows_of(values: Iterable[object], columns: Sequence[Column]) -> tuple[tuple[Any, ...], ...]:
+    """Return a row for each value, with the attributes that the columns name."""
+    getters = [attrgetter(column.of) for column in columns]
+    return tuple(tuple(get(value) for get in getters) for value in values)
 
 
 def columns_of(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from analysis.fleet.fleet_summary import FleetSummary
 from analysis.report import text
 from analysis.report.gantt import NS_PER_S
 from analysis.report.tables import cut_table, text_table
@@ -14,32 +14,31 @@ from models.fleet.system import System
 from models.table import Table
 
 _MOST = 60
-_VERDICTS = ("begun", "done", "refused", "aborted")
 
 
-def queries(summary: Mapping[str, Any]) -> Table:
+def queries(summary: FleetSummary) -> Table:
     """Each query: its availability objective (SLO), what it has exactly, and what became of it."""
     heads: tuple[str, ...] = ("query", "SLO", "P(broken), mean", "P(broken), worst", "broken, simulated")
     heads += ("95 % interval", "down", "breaks", "longest", "of what is allowed")
     rows, facets = [], []
-    for one in summary["queries"]:
-        used = one["budget_used"]
+    for one in summary.queries:
+        used = one.budget_used
         rows.append(
             (
-                text.plain(one["query"]),
-                percent(one["slo"]),
-                _chance(one["exact"]),
-                _chance(one["exact_worst"]),
-                _chance(one["broken_share"]),
-                _interval(one["ci95"] if one["breaks"] else None),  # of zeros alone there is none
-                display.duration(one["broken_s"]),
-                f"{one['breaks']:,}",
-                display.duration(one["longest_s"]),
+                text.plain(one.query),
+                percent(one.slo),
+                _chance(one.exact),
+                _chance(one.exact_worst),
+                _chance(one.broken_share),
+                _interval(one.ci95 if one.breaks else None),  # of zeros alone there is none
+                display.duration(one.broken_s),
+                f"{one.breaks:,}",
+                display.duration(one.longest_s),
                 text.share(used),
             )
         )
-        facets.append("no SLO" if one["slo"] is None else "above it" if (used or 0) > 1 else "within it")
-    times = summary["replications"]
+        facets.append("no SLO" if one.slo is None else "above it" if (used or 0) > 1 else "within it")
+    times = summary.replications
     title = "Queries, worst first" + (f"; down, breaks and longest of all {times} replications" if times > 1 else "")
     return cut_table("by-query", title, heads, rows, words=1, facet="time allowed", facets=facets)
 
@@ -77,17 +76,6 @@ def _down(system: System, one: FleetRecords, query: str, at_ns: int) -> str:
     names = dict.fromkeys(host for host, down, up in one.rows["host_downtimes"] if host in there and down <= at_ns < up)
     shown = [text.plain(name) for name in names]
     return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "") if shown else text.NONE
-
-
-def counts(summary: Mapping[str, Any]) -> Table | None:
-    """How many decisions there were of each kind."""
-    if not summary["decisions"]:
-        return None
-    count = {(one["action"], one["verdict"]): one["count"] for one in summary["decisions"]}
-    actions = dict.fromkeys(action for action, _ in count)
-    rows = tuple((action, *(f"{count.get((action, v), 0):,}" for v in _VERDICTS)) for action in actions)
-    heads = ("action", *_VERDICTS)
-    return text_table("counts", "Decisions of all replications", heads, rows, (False, *(True,) * len(_VERDICTS)))
 
 
 def decisions(one: FleetRecords) -> Table | None:
@@ -150,23 +138,23 @@ def overloads(records: Sequence[FleetRecords]) -> Table | None:
     return cut_table("overloads", "Hosts that were overloaded, all replications", heads, rows, words=1)
 
 
-def cost(summary: Mapping[str, Any]) -> Table:
+def cost(summary: FleetSummary) -> Table:
     """How long hosts were in use, and what that cost; means over replications."""
-    used = summary["hosts_in_use"]
-    length_s = summary["duration_s"] - summary["warmup_s"]
-    priced = used["cost_usd"] is not None
+    used = summary.hosts_in_use
+    length_s = summary.duration_s - summary.warmup_s
+    priced = used.cost_usd is not None
     heads = ("host", "in use", "of the time", *(("cost [USD]",) if priced else ()))
     rows = [
         (
-            text.plain(one["host"]),
-            display.duration(one["used_s"]),
-            text.share(one["used_s"] / length_s),
-            *((display.money(one["cost_usd"]),) if priced else ()),
+            text.plain(one.host),
+            display.duration(one.used_s),
+            text.share(one.used_s / length_s),
+            *((display.money(one.cost_usd),) if priced else ()),
         )
-        for one in used["by_host"]
+        for one in used.by_host
     ]
-    total = ("together", display.duration(used["used_s"]), text.share(used["mean"] / max(1, len(rows))))
-    rows = [(*total, *((display.money(used["cost_usd"]),) if priced else ())), *rows]
+    total = ("together", display.duration(used.used_s), text.share(used.mean / max(1, len(rows))))
+    rows = [(*total, *((display.money(used.cost_usd),) if priced else ())), *rows]
     return cut_table("cost", "Hosts in use, mean of the replications", heads, rows, words=1, marked=0)
 
 

@@ -13,7 +13,7 @@ from analysis.report.placement import before_after
 from analysis.report.section import Section
 from analysis.runs.migration_kinds import ClassifiedMigration, grouped
 from analysis.runs.run_summary import Recovery
-from analysis.runs.tables import migrations_table
+from analysis.runs.tables import groups_table, migrations_table
 
 
 def migrations_section(
@@ -27,7 +27,7 @@ def migrations_section(
     if not given and hosts is None:
         return None
     drawn = migration_figures.pauses(given)
-    listed = [tables.migration_groups(grouped(given)), tables.cut(migrations_table(given))] if given else []
+    listed = [tables.cut(groups_table(grouped(given))), tables.cut(migrations_table(given))] if given else []
     kinds = {kind: said for kind, said in tables.KINDS.items() if any(one.kind == kind for one in given)}
     words = ""
     if given:

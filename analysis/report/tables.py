@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from analysis.report import text
 from analysis.report.content import AllocationRow, Decision, Reason
 from analysis.report.parts import Cost, Design, Interval
-from analysis.runs.migration_kinds import MigrationGroup
-from analysis.statistics import Mean
 from models import display
-from models.table import Column, Table, columns_of
+from models.table import Table, columns_of
 
 MEANING = {
     "detection": "from the failure until the detector suspects the host",
@@ -54,44 +52,6 @@ def decisions(rows: Sequence[Decision]) -> Table:
     facets = [text.plain(row.about) for row in rows]
     title = "What was decided, and why"
     return cut_table("reasons-given", title, heads, cells, words=2, prose=1, facet="about", facets=facets)
-
-
-def migration_groups(groups: Sequence[MigrationGroup]) -> Table:
-    """Return migrations by kind, protocol and cause."""
-    columns = (
-        Column("kind", number=False),
-        Column("protocol", number=False),
-        Column("cause", number=False),
-        Column("moves", display.count),
-        Column("not ended", display.count),
-        Column("pause, mean", mean_with_interval),
-        Column("pause, median", display.duration),
-        Column("pause, longest", display.duration),
-        Column("completion, median", display.duration),
-        Column("replayed tuples", display.count),
-    )
-    rows = tuple(
-        (
-            one.kind or text.NONE,
-            one.protocol,
-            one.cause,
-            one.count,
-            one.unfinished,
-            one.pause,
-            one.pause_p50_s,
-            one.pause_max_s,
-            one.completion_p50_s,
-            one.replayed,
-        )
-        for one in groups
-    )
-    return cut(Table("Moves by kind", columns, rows, "kinds"))
-
-
-def mean_with_interval(value: Mean) -> str:
-    """Return a mean time with half the width of its interval."""
-    half = None if value.ci95 is None else (value.ci95[1] - value.ci95[0]) / 2
-    return display.plus_minus(value.mean, half, display.duration)
 
 
 def designs(rows: Sequence[Design]) -> Table:

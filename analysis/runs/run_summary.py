@@ -302,6 +302,11 @@ class Replica:
     replayed: int
     bytes: int
 
+    @property
+    def partition(self) -> str:
+        """The key group with its operator, as text."""
+        return f"{self.operator}[{self.key_group}]"
+
 
 @dataclass(frozen=True)
 class Replicas:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from analysis.runs.migration_kinds import ClassifiedMigration
+from analysis.runs.migration_kinds import ClassifiedMigration, MigrationGroup
 from analysis.runs.run_summary import (
     Guarantee,
     HostCheckpoints,
@@ -16,8 +16,9 @@ from analysis.runs.run_summary import (
     UploadDelay,
     Verdict,
 )
+from analysis.statistics import Mean
 from models import display
-from models.table import Column, Table
+from models.table import Column, Table, rows_of
 
 _VERDICTS = {True: "met", False: "missed", None: "nothing seen"}
 
@@ -25,56 +26,34 @@ _VERDICTS = {True: "met", False: "missed", None: "nothing seen"}
 def operators_table(operators: Mapping[str, OperatorSummary]) -> Table:
     """Return a row for each operator: tuples, wait, time in the operator, queue, utilisation."""
     columns = (
-        Column("operator", number=False, brief="operator"),
-        Column("processed", display.count, brief="tuples"),
-        Column("wait, mean", display.duration, brief="wait mean"),
-        Column("wait, p99", display.duration, brief="wait p99"),
-        Column("sojourn, mean", display.duration),
-        Column("sojourn, p99", display.duration, brief="sojourn p99"),
-        Column("queue, mean", display.number, brief="queue"),
-        Column("utilisation", display.share, brief="busy"),
+        Column("processed", display.count, "processed", brief="tuples"),
+        Column("wait, mean", display.duration, "wait_s.mean", brief="wait mean"),
+        Column("wait, p99", display.duration, "wait_s.p99", brief="wait p99"),
+        Column("sojourn, mean", display.duration, "sojourn_s.mean"),
+        Column("sojourn, p99", display.duration, "sojourn_s.p99", brief="sojourn p99"),
+        Column("queue, mean", display.number, "queue_mean", brief="queue"),
+        Column("utilisation", display.share, "utilisation", brief="busy"),
     )
-    rows = tuple(
-        (
-            name,
-            one.processed,
-            one.wait_s.mean,
-            one.wait_s.p99,
-            one.sojourn_s.mean,
-            one.sojourn_s.p99,
-            one.queue_mean,
-            one.utilisation,
-        )
-        for name, one in operators.items()
-    )
-    return Table("What each operator did", columns, rows, "operators", brief_title="Operators")
+    named = (Column("operator", number=False, brief="operator"), *columns)
+    rows = zip(operators, rows_of(operators.values(), columns), strict=True)
+    cells = tuple((name, *row) for name, row in rows)
+    return Table("What each operator did", named, cells, "operators", brief_title="Operators")
 
 
 def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspected)") -> Table:
     """Return the phases of each recovery; `suspected` marks a host that lived and was fenced."""
     columns = (
         Column("host", number=False, brief="host"),
-        Column("replication", brief="run"),
-        Column("failed at", display.instant, brief="failed at"),
-        Column("detection", display.duration, brief="detect"),
-        Column("restoring", display.duration, brief="restore"),
-        Column("replay", display.duration, brief="replay"),
-        Column("catching up", display.duration, brief="catch up"),
-        Column("total", display.duration, brief="total"),
+        Column("replication", of="replication", brief="run"),
+        Column("failed at", display.instant, "failed_s", brief="failed at"),
+        Column("detection", display.duration, "detect_s", brief="detect"),
+        Column("restoring", display.duration, "restore_s", brief="restore"),
+        Column("replay", display.duration, "replay_s", brief="replay"),
+        Column("catching up", display.duration, "catch_up_s", brief="catch up"),
+        Column("total", display.duration, "total_s", brief="total"),
     )
-    rows = tuple(
-        (
-            one.host + (suspected if one.suspected else ""),
-            one.replication,
-            one.failed_s,
-            one.detect_s,
-            one.restore_s,
-            one.replay_s,
-            one.catch_up_s,
-            one.total_s,
-        )
-        for one in recoveries
-    )
+    names = (one.host + suspected * one.suspected for one in recoveries)
+    rows = tuple((name, *row) for name, row in zip(names, rows_of(recoveries, columns[1:]), strict=True))
     brief = "Recoveries"
     if any(one.suspected for one in recoveries):
         brief += f" ({suspected.strip()} lived, was silent for too long and was fenced)"
@@ -84,95 +63,100 @@ def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspect
 def migrations_table(migrations: Sequence[Migration]) -> Table:
     """Return what each migration of a key group took, and who asked for it where that was not always an event."""
     by_themselves = any(one.cause != "event" for one in migrations)
-    columns = (
-        Column("key group", number=False, brief="key group"),
-        Column("kind", number=False),
-        Column("protocol", number=False, brief="protocol"),
-        Column("from", number=False),
-        Column("to", number=False, brief="to"),
-        Column("cause", number=False, brief="cause" if by_themselves else None),
-        Column("replication"),
-        Column("asked for at", display.instant),
-        Column("pause", display.duration, brief="pause"),
-        Column("completion", display.duration, brief="complete"),
-        Column("worst", display.duration, brief="worst"),
-        Column("replayed tuples", _whole, brief=None if by_themselves else "replayed"),
+    columns: tuple[Column, ...] = (
+        Column("key group", of="partition", number=False, brief="key group"),
+        Column("kind", kind_text, "kind", number=False),
+        Column("protocol", of="protocol", number=False, brief="protocol"),
+        Column("from", of="origin", number=False),
+        Column("to", of="target", number=False, brief="to"),
+        Column("cause", of="cause", number=False, brief="cause" if by_themselves else None),
+        Column("replication", of="replication"),
+        Column("asked for at", display.instant, "requested_s"),
+        Column("pause", display.duration, "pause_s", brief="pause"),
+        Column("completion", display.duration, "completion_s", brief="complete"),
+        Column("worst", display.duration, "worst_s", brief="worst"),
+        Column("replayed tuples", display.count, "replayed", brief=None if by_themselves else "replayed"),
     )
-    rows = tuple(
-        (
-            one.partition,
-            (one.kind if isinstance(one, ClassifiedMigration) else "") or display.NONE,
-            one.protocol,
-            one.origin,
-            one.target,
-            one.cause,
-            one.replication,
-            one.requested_s,
-            one.pause_s,
-            one.completion_s,
-            one.worst_s,
-            one.replayed,
-        )
-        for one in migrations
-    )
+    if not all(isinstance(one, ClassifiedMigration) for one in migrations):
+        columns = tuple(column for column in columns if column.of != "kind")
     facets = tuple(one.protocol for one in migrations)
-    title = "What each move took"
-    return Table(title, columns, rows, "moves", facet="protocol", facets=facets, brief_title="Migrations")
+    return Table(
+        "What each move took",
+        columns,
+        rows_of(migrations, columns),
+        "moves",
+        facet="protocol",
+        facets=facets,
+        brief_title="Migrations",
+    )
+
+
+def groups_table(groups: Sequence[MigrationGroup]) -> Table:
+    """Return migrations by kind, protocol and cause."""
+    columns = (
+        Column("kind", kind_text, "kind", number=False),
+        Column("protocol", of="protocol", number=False),
+        Column("cause", of="cause", number=False),
+        Column("moves", display.count, "count"),
+        Column("not ended", display.count, "unfinished"),
+        Column("pause, mean", mean_with_interval, "pause"),
+        Column("pause, median", display.duration, "pause_p50_s"),
+        Column("pause, longest", display.duration, "pause_max_s"),
+        Column("completion, median", display.duration, "completion_p50_s"),
+        Column("replayed tuples", display.count, "replayed"),
+    )
+    return Table("Moves by kind", columns, rows_of(groups, columns), "kinds")
+
+
+def kind_text(kind: str) -> str:
+    """Return the kind of a migration, a dash where it is not known."""
+    return kind or display.NONE
+
+
+def mean_with_interval(value: Mean) -> str:
+    """Return a mean time with half the width of its interval."""
+    half = None if value.ci95 is None else (value.ci95[1] - value.ci95[0]) / 2
+    return display.plus_minus(value.mean, half, display.duration)
 
 
 def replicas_table(replicas: Sequence[Replica]) -> Table:
     """Return a row for each active replica."""
     columns = (
-        Column("key group", number=False),
-        Column("host", number=False),
-        Column("end", number=False),
-        Column("replication"),
-        Column("in step from", display.instant),
-        Column("until", display.instant),
-        Column("pause", display.duration),
+        Column("key group", of="partition", number=False),
+        Column("host", of="host", number=False),
+        Column("end", lambda end: end or "in step at the end", "end", number=False),
+        Column("replication", of="replication"),
+        Column("in step from", display.instant, "from_s"),
+        Column("until", display.instant, "until_s"),
+        Column("pause", display.duration, "pause_s"),
     )
-    rows = tuple(
-        (
-            f"{one.operator}[{one.key_group}]",
-            one.host,
-            one.end or "in step at the end",
-            one.replication,
-            one.from_s,
-            one.until_s,
-            one.pause_s,
-        )
-        for one in replicas
-    )
-    return Table("Active replicas", columns, rows, "replicas")
+    return Table("Active replicas", columns, rows_of(replicas, columns), "replicas")
 
 
 def checkpoints_of_operators(operators: Mapping[str, OperatorCheckpoints]) -> Table:
     """Return counts of the checkpoints of each operator."""
-    columns = (Column("operator", number=False), *_COUNTS, Column("longest without", display.duration))
-    rows = tuple(
-        (name, one.begun, one.completed, one.late, one.skipped, one.longest_between_s)
-        for name, one in operators.items()
-    )
-    return Table("Checkpoints by operator", columns, rows, "checkpoints-operator")
+    columns = (*_COUNTS, Column("longest without", display.duration, "longest_between_s"))
+    rows = zip(operators, rows_of(operators.values(), columns), strict=True)
+    named = (Column("operator", number=False), *columns)
+    return Table("Checkpoints by operator", named, tuple((name, *row) for name, row in rows), "checkpoints-operator")
 
 
 def checkpoints_of_hosts(hosts: Sequence[HostCheckpoints]) -> Table:
     """Return counts of the checkpoints that each host sent."""
-    rows = tuple((one.host, one.begun, one.completed, one.late, one.skipped) for one in hosts)
-    return Table("Checkpoints by host", (Column("host", number=False), *_COUNTS), rows, "checkpoints-host")
+    columns = (Column("host", of="host", number=False), *_COUNTS)
+    return Table("Checkpoints by host", columns, rows_of(hosts, columns), "checkpoints-host")
 
 
 def record_delays(delay: UploadDelay) -> Table:
     """Return how many records of each host uploads delayed, and by how much."""
     columns = (
-        Column("host", number=False),
-        Column("records sent", _whole),
-        Column("delayed", _whole),
-        Column("delay, mean", display.duration),
-        Column("delay, longest", display.duration),
+        Column("host", of="host", number=False),
+        Column("records sent", display.count, "carried"),
+        Column("delayed", display.count, "records"),
+        Column("delay, mean", display.duration, "mean_s"),
+        Column("delay, longest", display.duration, "max_s"),
     )
-    rows = tuple((one.host, one.carried, one.records, one.mean_s, one.max_s) for one in delay.hosts)
-    return Table("Records that uploads delayed", columns, rows, "record-delays")
+    return Table("Records that uploads delayed", columns, rows_of(delay.hosts, columns), "record-delays")
 
 
 def targets_table(targets: Mapping[str, Verdict]) -> Table:
@@ -208,8 +192,4 @@ def guarantee_table(counts: Guarantee) -> Table:
     return Table("Tuples lost and duplicated", columns, rows, "guarantee")
 
 
-def _whole(value: int) -> str:
-    return f"{value:,}"
-
-
-_COUNTS = tuple(Column(head, _whole) for head in ("begun", "completed", "late", "skipped"))
+_COUNTS = tuple(Column(head, display.count, head) for head in ("begun", "completed", "late", "skipped"))
