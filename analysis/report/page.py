@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,7 +19,6 @@ from markupsafe import Markup
 from analysis.report import text
 from analysis.report.figure import PHASES
 from analysis.report.section import Section
-from models.errors import MissingTool
 
 _TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 
@@ -59,10 +57,7 @@ class Page:
 
 
 def render_page(page: Page) -> str:
-    """Return the page as HTML: all inside, no request at view time, the same text each time.
-
-    Raises MissingTool when the plotly package has no script to put in.
-    """
+    """Return the page as HTML: all inside, no request at view time, the same text each time."""
     sections = [section for section in page.sections if section is not None]
     # Without a figure the page is small; a table that can be searched has a script of its own.
     drawn = any(section.figures for section in sections)
@@ -113,14 +108,9 @@ def _asset(name: str) -> str:
     return _script_text((_TEMPLATES / name).read_text(encoding="utf-8"))
 
 
-@lru_cache(maxsize=1)
 def _plotly() -> str:
-    # Found, not imported: the package itself is slow to load and only its script is needed.
-    spec = importlib.util.find_spec("plotly")
-    path = Path(spec.origin).parent / "package_data" / "plotly.min.js" if spec and spec.origin else None
-    if path is None or not path.is_file():
-        raise MissingTool("the figures of a report need the plotly package: pip install plotly")
-    return _script_text(path.read_text(encoding="utf-8"))
+    """Return the script of plotly with the traces that figures use; see docs/decisions/0016."""
+    return _asset("plotly-cartesian.min.js")
 
 
 def _script_text(script: str) -> str:

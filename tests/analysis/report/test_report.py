@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pages import HOSTILE, PageReader, Parts, full, operator_row, rendered
@@ -14,7 +15,9 @@ from pages import HOSTILE, PageReader, Parts, full, operator_row, rendered
 from analysis.report import page, text
 from analysis.report.content import AllocationRow, Reason
 from analysis.runs.run_summary import Guarantee
-from models.errors import MissingTool
+
+PLOTLY = "79542150855a52c567260e3137095dbe2b744e6d702a5cabe67da246942fba7a"
+TEMPLATES = Path(page.__file__).parent.parent / "templates"
 
 pytestmark = pytest.mark.usefixtures("small_script")
 
@@ -163,16 +166,19 @@ def test_nothing_on_the_page_points_elsewhere():
 def test_the_real_plotting_library_is_put_in_once(monkeypatch):
     monkeypatch.undo()
     html = rendered(full())
-    assert html.count("plotly.js v") == 1
+    assert html.count("* plotly.js (cartesian - minified) v4.1.1") == 1
     assert PageReader(html).count("script") == 21 + 3
 
 
-def test_a_missing_plotting_library_is_one_sentence(monkeypatch):
+def test_the_plotting_library_is_the_published_one_with_its_licence_and_the_traces_that_figures_use(monkeypatch):
     monkeypatch.undo()
-    page._plotly.cache_clear()
-    monkeypatch.setattr(page.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(MissingTool, match="pip install plotly"):
-        rendered(full())
+    script = (TEMPLATES / "plotly-cartesian.min.js").read_bytes()
+    # That of plotly.js-cartesian-dist-min 4.1.1 in the npm registry.
+    assert hashlib.sha256(script).hexdigest() == PLOTLY
+    assert "Permission is hereby granted" in (TEMPLATES / "plotly-LICENSE.txt").read_text()
+    traces = {trace["type"] for spec in PageReader(rendered(full())).specs().values() for trace in spec["data"]}
+    assert traces == {"scatter", "bar", "heatmap"}
+    assert all(f'moduleType:"trace",name:"{trace}"'.encode() in script for trace in traces)
 
 
 def test_the_same_content_gives_the_same_bytes():
