@@ -72,12 +72,12 @@ def quantiles(values: Ints, shares: Sequence[float]) -> list[int]:
 
 
 def count_of(times: Times) -> int:
-    """How many durations there are."""
+    """Return how many durations there are."""
     return times.count if isinstance(times, Histogram) else int(times.size)
 
 
 def seconds(value_ns: int | float) -> float:
-    """Nanoseconds as seconds."""
+    """Return nanoseconds as seconds."""
     return value_ns / NS_PER_S
 
 

@@ -38,9 +38,9 @@ from analysis.report.parts import (
     Design,
     Interval,
     LoadChecks,
-    Moved,
     PlacedGroup,
     PlacedHost,
+    PlacementChange,
 )
 from analysis.report.section import Section
 from analysis.report.sections import (
@@ -150,7 +150,7 @@ class Parts:
     recoveries: tuple[Recovery, ...] = ()
     migrations: tuple[ClassifiedMigration, ...] = ()
     load_checks: LoadChecks | None = None
-    moved: Moved | None = None
+    moved: PlacementChange | None = None
     designs: tuple[Design, ...] = ()
     latency_ccdfs: tuple[Curve, ...] = ()
     decisions: tuple[Decision, ...] = ()
@@ -264,7 +264,7 @@ def full(name: str = "count") -> Parts:
         load_checks=LoadChecks(
             at[:2], *(np.array([4, 2]), np.array([1, 2]), np.array([1, 0]), np.array([0, 1]), np.zeros(2))
         ),
-        moved=Moved(
+        moved=PlacementChange(
             (
                 PlacedHost(
                     name, (PlacedGroup(name, 0, "empty"), PlacedGroup(name, 1)), (PlacedGroup(name, 1),), 0.9, 0.4

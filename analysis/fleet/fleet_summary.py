@@ -21,7 +21,7 @@ class Running:
 
 @dataclass(frozen=True)
 class QuerySummary:
-    """What became of a query in all replications; `exact` is its P(broken) as placed, mean and worst.
+    """A query in all replications; `exact` is its P(broken) as placed, mean and worst.
 
     `budget_used` is the time broken by the time that its availability objective (SLO) allows in as long a run.
     """
@@ -42,7 +42,7 @@ class QuerySummary:
 
 @dataclass(frozen=True)
 class HostUse:
-    """For how long a host was in use, and what it cost; means over replications."""
+    """The time for which a host was in use, and its cost; means over replications."""
 
     host: str
     used_s: float
@@ -61,7 +61,7 @@ class UseOfHosts:
 
 @dataclass(frozen=True)
 class DecisionCount:
-    """How many decisions there were of an action with a verdict."""
+    """The number of decisions of an action with a verdict."""
 
     action: str
     verdict: str
@@ -70,7 +70,7 @@ class DecisionCount:
 
 @dataclass(frozen=True)
 class RefusalCount:
-    """How often an action was refused for a query's sake."""
+    """The number of times that an action was refused for a query's sake."""
 
     query: str
     action: str

@@ -1,4 +1,4 @@
-"""Which hosts are in use from when to when, and what that costs: from the decisions of a run of `holdfast fleet`."""
+"""Find from the decisions of a run of `holdfast fleet` when each host is in use, and what that costs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Stretch = tuple[int, int]  # from and to [ns]
 
 
 def used_hosts(system: System, one: FleetRecords, from_ns: int = 0) -> dict[str, list[Stretch]]:
-    """From when to when each host is in use [ns]: all but spare ones at the start, then as they come and go.
+    """Return from when to when each host is in use [ns]: all but spare ones at the start, then as they come and go.
 
     A host that is being emptied is in use until it is empty; one that is down stays in use.
     """

@@ -95,7 +95,7 @@ def _intervals(rows: Sequence[Row], first: int, from_ns: int = 0) -> Intervals:
 
 @dataclass
 class _Standing:
-    """How long a query was placed in some way, the integral of its exact P(broken), and the worst of it."""
+    """The time for which a query was placed, the integral of its exact P(broken), and the worst of it."""
 
     length_ns: float = 0.0
     broken_ns: float = 0.0

@@ -21,7 +21,7 @@ _VERDICTS = {True: "holds", False: "does not hold", None: "not tried"}
 
 
 def claims_section(claims: Sequence[ClaimRow]) -> Section | None:
-    """Every claim with the paper's value, ours and the verdict; and why where one does not hold."""
+    """Return every claim with the paper's value, ours and the verdict, and causes where one does not hold."""
     if not claims:
         return None
     tried = [row for row in claims if row.holds is not None]
@@ -47,7 +47,7 @@ def _causes(rows: list[ClaimRow]) -> Table:
 
 
 def charts_section(charts: Sequence[Chart]) -> Section | None:
-    """The curves."""
+    """Return the curves; None without any."""
     drawn_as = styles(name for one in charts for name in one.names)
     drawn = [_chart(one, drawn_as) for one in charts if one.values.size]
     return Section("curves", "Curves", "Curves", figures=tuple(drawn)) if drawn else None
@@ -110,7 +110,7 @@ def _marks(given: Chart, k: int, drawn: Style) -> Spec:
 
 
 def grids_section(grids: Sequence[Grid]) -> Section | None:
-    """What changes with the assumptions."""
+    """Return the values under other assumptions; None without any."""
     if not grids:
         return None
     tables = [

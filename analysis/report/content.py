@@ -61,7 +61,7 @@ class Correlation:
 
 @dataclass(frozen=True)
 class AllocationRow:
-    """What one method of checkpoint allocation reached; shares are in [0, 1].
+    """The result of one method of checkpoint allocation; shares are in [0, 1].
 
     `max_node_load` is in cores. `recovery_s` and `latency_p99_s` are those of a run with its plan.
     """
@@ -112,7 +112,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Decision:
-    """What control decided, when [s] and why; `about` is the kind of thing that it is about."""
+    """A decision of control with its time [s] and reason; `about` is the kind of thing that it is about."""
 
     at_s: float
     what: str

@@ -1,4 +1,4 @@
-"""A lane of marks under a figure over time: failures, moves, hosts that come and go, each in a row of its own."""
+"""Mark failures, migrations and hosts that come and go below a figure over time, each kind in its own row."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def with_marks(
     decisions: Sequence[Decision],
     replication: int,
 ) -> Figure:
-    """The figure with a lane of what happened in the replication, and a list of it for those who do not see it."""
+    """Return the figure with marks of events in the replication, and a list of them for those who do not see it."""
     marks = _marks(recoveries, migrations, decisions, replication)
     rows = [row for row in reversed(_SHAPES) if any(mark.row == row for mark in marks)]
     figure = replace(figure, events=_listed(marks), events_left=max(0, len(marks) - _MOST_LISTED))
@@ -79,7 +79,7 @@ def _marks(
     decisions: Sequence[Decision],
     replication: int,
 ) -> list[_Mark]:
-    """All of the replication, by time."""
+    """Return all events of the replication, by time."""
     found = [
         _Mark("failures", one.failed_s, f"{one.host} {'is fenced' if one.suspected else 'fails'}")
         for one in recoveries
@@ -141,7 +141,7 @@ def _gathered(marks: Sequence[_Mark]) -> list[tuple[float, str, int]]:
 
 
 def _counted(marks: Sequence[_Mark]) -> str:
-    """How many there are of each kind."""
+    """Return how many there are of each kind."""
     count = Counter(mark.row for mark in marks)
     one = {"failures": "failure", "hosts": "host that comes or goes", "assisted": "assisted move"}
     one |= {"direct": "direct move", "moves": "move"}

@@ -17,7 +17,7 @@ _MOST = 60
 
 
 def queries(summary: FleetSummary) -> Table:
-    """Each query: its availability objective (SLO), what it has exactly, and what became of it."""
+    """Return for each query its objective (SLO), its exact P(broken), and its outages."""
     heads: tuple[str, ...] = ("query", "SLO", "P(broken), mean", "P(broken), worst", "broken, simulated")
     heads += ("95 % interval", "down", "breaks", "longest", "of what is allowed")
     rows, facets = [], []
@@ -79,7 +79,7 @@ def _down(system: System, one: FleetRecords, query: str, at_ns: int) -> str:
 
 
 def decisions(one: FleetRecords) -> Table | None:
-    """What the manager decided in one replication, by time; what was begun is said where it ends."""
+    """Return the decisions of the manager in one replication, by time; what was begun is listed where it ends."""
     found = [row for row in one.rows["decisions"] if row[5] != "begun"]
     if not found:
         return None
@@ -102,7 +102,7 @@ def _way(origin: str, target: str) -> str:
 
 
 def refusals(records: Sequence[FleetRecords]) -> Table | None:
-    """What was refused, for which query, and what it would have had."""
+    """Return the refusals, each with its query and the P(broken) that this would have had."""
     found = [(one.replication, row) for one in records for row in one.rows["refusals"]]
     if not found:
         return None
@@ -121,7 +121,7 @@ def _before(action: str, before: float) -> str:
 
 
 def overloads(records: Sequence[FleetRecords]) -> Table | None:
-    """How often and how long each host was overloaded."""
+    """Return how often and how long each host was overloaded."""
     lengths: dict[str, list[int]] = {}
     for one in records:
         for host, begin, end in one.rows["overloads"]:
@@ -139,7 +139,7 @@ def overloads(records: Sequence[FleetRecords]) -> Table | None:
 
 
 def cost(summary: FleetSummary) -> Table:
-    """How long hosts were in use, and what that cost; means over replications."""
+    """Return how long hosts were in use, and what that cost; means over replications."""
     used = summary.hosts_in_use
     length_s = summary.duration_s - summary.warmup_s
     priced = used.cost_usd is not None

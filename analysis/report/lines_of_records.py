@@ -35,7 +35,7 @@ _WIDER = (1, 2, 5, 10, 20, 50, 100)
 
 
 def latency(one: RunRecords) -> Latency:
-    """Quantiles of latency, in intervals so long that something is delivered in most of them.
+    """Return quantiles of latency, in intervals so long that something is delivered in most of them.
 
     What is behind a window comes in bursts, which in intervals of a second would be dots.
     """
@@ -59,13 +59,13 @@ def latency(one: RunRecords) -> Latency:
 
 
 def _dense(line: LatencyTimeline) -> bool:
-    """Whether there are deliveries in two thirds of the intervals from the first with any to the last."""
+    """Return whether there are deliveries in two thirds of the intervals from the first with any to the last."""
     seen = np.flatnonzero(line.count)
     return not seen.size or 3 * seen.size >= 2 * (seen[-1] - seen[0] + 1)
 
 
 def latency_ccdfs(records: Sequence[RunRecords]) -> tuple[Curve, ...]:
-    """Which share of the tuples took at least how long: of all replications, and of each where there are few."""
+    """Return the share of tuples that took at least each time, of all replications, and of each if they are few."""
     each = [(f"replication {one.replication}", latency_histogram(one)) for one in records]
     parts = [("all tuples", merge(*(own for _, own in each)))]
     parts += each if 1 < len(each) <= _MOST_TAILS else []
@@ -74,38 +74,38 @@ def latency_ccdfs(records: Sequence[RunRecords]) -> tuple[Curve, ...]:
 
 
 def processed(one: RunRecords) -> Lines:
-    """Tuples per second whose service ended, for each operator."""
+    """Return the tuples per second whose service ended, for each operator."""
     length_ns = interval_ns(one)
     series = throughput(one, length_ns)
     return Lines(series.at_ns / _NS, series.names, series.values * (_NS / length_ns))
 
 
 def waiting(one: RunRecords) -> Lines:
-    """Tuples in the queues of each operator."""
+    """Return the tuples in the queues of each operator."""
     return _means(one, queues(one))
 
 
 def lag(one: RunRecords) -> Lines | None:
-    """Tuples that wait at each source; None where none ever did."""
+    """Return the tuples that wait at each source; None where none ever did."""
     series = lags(one)
     return _means(one, series) if series.values.any() else None
 
 
 def filled(scenario: Scenario, one: RunRecords) -> Lines | None:
-    """Places taken in the fullest bounded queue of each operator [%]; None where no queue is bounded."""
+    """Return the places taken in the fullest bounded queue of each operator [%]; None where no queue is bounded."""
     places = [operator.buffer for operator in scenario.operators.values()]
     return _percent(_means(one, fullest_queues(one, places))) if any(places) else None
 
 
 def blocked(scenario: Scenario, one: RunRecords) -> Lines | None:
-    """Time for which operators waited for room [%], without those that never did; None where no queue is bounded."""
+    """Return the time for which operators waited for room [%], if they ever did; None where no queue is bounded."""
     if not any(operator.buffer for operator in scenario.operators.values()):
         return None
     return _percent(_means(one, held_back(one)))
 
 
 def hosts(scenario: Scenario, one: RunRecords) -> Lines | None:
-    """CPU in use of each host [%], in the period that begins at each time; None where nobody checked."""
+    """Return the CPU in use of each host [%], in the period that begins at each time; None where nobody checked."""
     series = host_utilisation(scenario, one)
     if not series.at_ns.size:
         return None
@@ -126,17 +126,17 @@ def _percent(line: Lines) -> Lines:
 
 
 def interval_ns(one: RunRecords) -> int:
-    """The length [ns] of the intervals of most lines."""
+    """Return the length [ns] of the intervals of most lines."""
     return _interval_ns(one, _POINTS)
 
 
 def _interval_ns(one: RunRecords, points: int) -> int:
-    """Whole seconds, so long that a line gets no more points than this."""
+    """Return whole seconds, so long that a line gets no more points than this."""
     return fitting_interval(one, -(-one.duration_ns // (points * _SECOND_NS)) * _SECOND_NS)
 
 
 def _means(one: RunRecords, series: Series) -> Lines:
-    """Means of the samples in each interval."""
+    """Return means of the samples in each interval."""
     length_ns = interval_ns(one)
     interval, first = np.unique(series.at_ns // length_ns, return_index=True)
     if not interval.size:

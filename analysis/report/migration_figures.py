@@ -91,11 +91,11 @@ def _marks(
     }
 
 
-def _spread(moves: Sequence[ClassifiedMigration]) -> list[ClassifiedMigration]:
+def _spread(migrations: Sequence[ClassifiedMigration]) -> list[ClassifiedMigration]:
     """At most so many of them, evenly by rank of their pause, the shortest and the longest among them."""
-    if len(moves) <= _MOST_MARKS:
-        return list(moves)
-    ordered = sorted(moves, key=lambda one: one.pause_s or 0.0)
+    if len(migrations) <= _MOST_MARKS:
+        return list(migrations)
+    ordered = sorted(migrations, key=lambda one: one.pause_s or 0.0)
     return [ordered[k] for k in np.linspace(0, len(ordered) - 1, _MOST_MARKS).astype(int).tolist()]
 
 
@@ -122,13 +122,13 @@ def load_checks(given: LoadChecks) -> Figure | None:
         }
         for position, (name, values, colour, dash, fill) in enumerate(counts)
     ]
-    moves = [
+    asked = [
         ("assisted moves", given.assisted, "triangle-up", "var:--c3"),
         ("direct moves", given.direct, "diamond", "var:--c2"),
         ("moves off a host to be left", given.drained, "square", "var:--c5"),
     ]
-    crowded = sum(int(np.count_nonzero(count)) for _, count, _, _ in moves) > _MOST_LOOKS
-    data += [_asked(at, *one) for one in moves if np.any(one[1]) and not crowded]
+    crowded = sum(int(np.count_nonzero(count)) for _, count, _, _ in asked) > _MOST_LOOKS
+    data += [_asked(at, *one) for one in asked if np.any(one[1]) and not crowded]
     layout = {
         "xaxis": {"title": {"text": "time [s]"}, "rangemode": "tozero", "unifiedhovertitle": header("s")},
         "yaxis": {"title": {"text": "key groups"}, "rangemode": "tozero"},

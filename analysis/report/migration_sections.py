@@ -8,7 +8,7 @@ from analysis.report import event_marks, lines, migration_figures, tables, text
 from analysis.report.content import Decision, Lines
 from analysis.report.figure import Figure
 from analysis.report.heat import heat
-from analysis.report.parts import Cost, LoadChecks, Moved
+from analysis.report.parts import Cost, LoadChecks, PlacementChange
 from analysis.report.placement import before_after
 from analysis.report.section import Section
 from analysis.runs.migration_kinds import ClassifiedMigration, grouped
@@ -39,7 +39,7 @@ def migrations_section(
         words,
         figures=((drawn,) if drawn else ()) + _hosts(hosts, given, recoveries, decisions, host_order),
         tables=tuple(listed),
-        definitions={**kinds, **(tables.MOVING if given else {})},
+        definitions={**kinds, **(tables.MIGRATING if given else {})},
     )
 
 
@@ -55,7 +55,7 @@ def load_checks_section(checks: LoadChecks | None) -> Section | None:
     return Section("checks", "Checkpoints that could help", "Usable", words, figures=(drawn,))
 
 
-def placement_section(given: Moved | None, operator_order: Sequence[str] = ()) -> Section | None:
+def placement_section(given: PlacementChange | None, operator_order: Sequence[str] = ()) -> Section | None:
     """Return where key groups were before and after; None where none moved."""
     if given is None or not given.moved:
         return None
@@ -66,8 +66,8 @@ def placement_section(given: Moved | None, operator_order: Sequence[str] = ()) -
     return Section("placement", "Before and after", "Placement", words, placed=before_after(given, operator_order))
 
 
-def _busiest(given: Moved) -> str:
-    """How busy the busiest host was before and after, where that is known."""
+def _busiest(given: PlacementChange) -> str:
+    """Return in words how busy the busiest host was before and after, where that is known."""
     before = [one.load_before for one in given.hosts if one.load_before is not None]
     after = [one.load_after for one in given.hosts if one.load_after is not None]
     if not before or not after:

@@ -82,7 +82,7 @@ def run_sections(
         flow_section(flow, recoveries, operators),
         migrations_section(migrations, lines.hosts(scenario, first), recoveries, decisions, hosts),
         load_checks_section(values.load_checks(first)),
-        placement_section(values.moved(scenario, first), operators),
+        placement_section(values.placement_change(scenario, first), operators),
         replicas_section(summary.replicas, summary.broken),
         uploads_section(
             summary.checkpoints,
@@ -104,9 +104,9 @@ def run_sections(
 def question(scenario: Scenario) -> str:
     """Return the question that the page of a run answers."""
     crashes = [event for event in scenario.events.values() if isinstance(event, HostFailure)]
-    moves = [event for event in scenario.events.values() if isinstance(event, (Migrate, Rescale))]
+    migrations = [event for event in scenario.events.values() if isinstance(event, (Migrate, Rescale))]
     if not crashes and scenario.migrates:
-        protocols = dict.fromkeys(event.protocol for event in moves)
+        protocols = dict.fromkeys(event.protocol for event in migrations)
         if scenario.elasticity.policy != "none":
             return "What do key groups that move by themselves do about changing load, and what does it cost?"
         return f"What does it cost to move a key group by {', '.join(protocols)}?"

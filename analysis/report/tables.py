@@ -16,7 +16,7 @@ MEANING = {
     "replay": "until the last replayed tuple is processed or recognised as a duplicate",
     "catching up": "until every task, from those that took over down to the sinks, has caught up in turn",
 }
-MOVING = {
+MIGRATING = {
     "pause": "for how long the key group was not processed, or not answered for: the latency of the protocol",
     "completion": "from the request until the new owner goes on and the old one holds the checkpoint",
     "worst": "longest time from the arrival of a tuple of the group until it was answered, until one did not wait",
@@ -44,7 +44,7 @@ _MOST_FOUND = 1000  # rows of a table that can be searched
 
 
 def decisions(rows: Sequence[Decision]) -> Table:
-    """What control decided about moves and hosts, and why."""
+    """Return what control decided about migrations and hosts, and why."""
     cells = [
         (text.plain(row.what), text.plain(row.why), str(row.replication), display.instant(row.at_s)) for row in rows
     ]
@@ -79,7 +79,7 @@ def _beside_first(row: Design, measure: str) -> str:
 
 
 def efforts(rows: Sequence[Design]) -> Table | None:
-    """What each design moved, sent and cost; None where nothing is known of that."""
+    """Return what each design moved, sent and cost; None where nothing is known of that."""
     columns = _known(rows, _EFFORTS)
     cells = [
         (
@@ -98,7 +98,7 @@ def _known(rows: Sequence[Design], heads: Mapping[str, str]) -> dict[str, str]:
 
 
 def costs(given: Cost) -> Table:
-    """What the hosts cost, those of one description together."""
+    """Return what the hosts cost, those of one description together."""
     cells = [
         (
             text.plain(row.hosts),
@@ -117,19 +117,19 @@ def costs(given: Cost) -> Table:
 
 
 def with_interval(value: Interval) -> str:
-    """A time with half the width of its interval."""
+    """Return a time with half the width of its interval."""
     if value.mean is None or value.low is None or value.high is None:
         return text.seconds(value.mean)
     return text.together(display.plus_minus(value.mean, (value.high - value.low) / 2, display.duration))
 
 
 def rate_of_bytes(value: float | None) -> str:
-    """Bytes per second with the unit that suits them."""
+    """Return bytes per second with the unit that suits them."""
     return text.together(display.byte_rate(value))
 
 
 def allocation(rows: Sequence[AllocationRow]) -> Table:
-    """What each method of checkpoint allocation reached; the one in use is marked."""
+    """Return what each method of checkpoint allocation reached; the one in use is marked."""
     shares = ("usable", "assisted", "highest node load [cores]")
     heads = ("method", "status", "objective", "bound", "gap", *shares, "recovery, max", "p99 latency")
     cells = [
@@ -152,7 +152,7 @@ def allocation(rows: Sequence[AllocationRow]) -> Table:
 
 
 def reasons(rows: Sequence[Reason]) -> Table:
-    """Why the choices fell as they did."""
+    """Return the reasons for choices."""
     # One reason per line: the name that it begins with is then never broken at its hyphen.
     cells = [(text.plain(row.what), text.plain(row.chosen), text.plain(row.why).replace("; ", ";\n")) for row in rows]
     return cut_table("reasons", "Reasons for choices", ("choice", "chosen", "why"), cells, words=3, prose=2)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.report.content import Decision, Edge, Lines, OperatorBox, Topology
-from analysis.report.parts import Cost, CostRow, LoadChecks, Moved, PlacedGroup, PlacedHost
+from analysis.report.parts import Cost, CostRow, LoadChecks, PlacedGroup, PlacedHost, PlacementChange
 from analysis.runs.elasticity import host_utilisation
 from analysis.runs.placements import first_placement, last_placement
 from analysis.runs.run_summary import RunSummary
@@ -67,7 +67,7 @@ def load_checks(one: RunRecords) -> LoadChecks | None:
     return LoadChecks(at_s, risk, usable, assisted, direct, drained, together, one.replication)
 
 
-def moved(scenario: Scenario, one: RunRecords) -> Moved | None:
+def placement_change(scenario: Scenario, one: RunRecords) -> PlacementChange | None:
     """Return key groups by host before and after, and how busy hosts were; None where nothing moved."""
     before, after = first_placement(scenario), last_placement(scenario, one)
     changed = {who for who, host in before.items() if after[who] != host}
@@ -84,7 +84,9 @@ def moved(scenario: Scenario, one: RunRecords) -> Moved | None:
         PlacedHost(name, tuple(left), tuple(right), *loads.get(name, (None, None)))
         for name, (left, right) in rows.items()
     )
-    return Moved(hosts, tuple(dict.fromkeys(operator for operator, _ in before)), len(changed), span_s, one.replication)
+    return PlacementChange(
+        hosts, tuple(dict.fromkeys(operator for operator, _ in before)), len(changed), span_s, one.replication
+    )
 
 
 def _loads(scenario: Scenario, one: RunRecords) -> tuple[dict[str, tuple[float, float]], float | None]:

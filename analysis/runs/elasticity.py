@@ -34,12 +34,12 @@ def elasticity(records: Sequence[RunRecords]) -> Elasticity | None:
     if not checks:
         return None
     total = {name: sum(int(table[name].sum()) for table in rows) for name in names}
-    moves = total["assisted"] + total["direct"]
+    migrations = total["assisted"] + total["direct"]
     return Elasticity(
         checks=checks,
         **total,
         usable_share=total["usable"] / total["groups"] if total["groups"] else None,
-        assisted_share=total["assisted"] / moves if moves else None,
+        assisted_share=total["assisted"] / migrations if migrations else None,
     )
 
 
@@ -71,10 +71,10 @@ def rescales(records: Sequence[RunRecords]) -> tuple[Rescale, ...]:
     for one in records:
         table = one.tables["rescales"]
         for row in zip(*(table[name].tolist() for name in table), strict=True):
-            operator, at_ns, before, after, moves, completed_ns = row
+            operator, at_ns, before, after, migrations, completed_ns = row
             took_s = None if completed_ns == NEVER else seconds(completed_ns - at_ns)
             name = one.operators[operator]
-            found.append(Rescale(one.replication, name, seconds(at_ns), before, after, moves, took_s))
+            found.append(Rescale(one.replication, name, seconds(at_ns), before, after, migrations, took_s))
     return tuple(found)
 
 

@@ -108,7 +108,7 @@ def broken(records: Sequence[RunRecords]) -> Outages | None:
 
 
 def _intervals(one: RunRecords) -> list[tuple[int, int]]:
-    """When something was broken, as instants [ns] apart from each other, rising."""
+    """Return when something was broken, as disjoint intervals [ns], rising."""
     table = one.tables["outages"]
     intervals = sorted(
         (begin, one.duration_ns if end == NEVER else end)

@@ -56,7 +56,7 @@ class Latency(ReplicationLatency):
 
 @dataclass(frozen=True)
 class OperatorSummary:
-    """What one operator did; `queue_mean` is in tuples, `utilisation` a share of its servers."""
+    """The work of one operator; `queue_mean` is in tuples, `utilisation` a share of its servers."""
 
     processed: int | None
     wait_s: Durations
@@ -69,7 +69,7 @@ class OperatorSummary:
 
 @dataclass(frozen=True)
 class Recording:
-    """Whether rows or histograms were kept, and the relative error of a quantile that follows."""
+    """The detail of the records, tuples or histograms, and the relative error of their quantiles."""
 
     detail: str
     quantile_error: float
@@ -154,7 +154,7 @@ class Checkpoints:
 
 @dataclass(frozen=True)
 class Migration:
-    """What became of the migration of a key group; `pause_s` is the time for which it was not processed.
+    """The migration of a key group; `pause_s` is the time for which it was not processed.
 
     `worst_s` is the longest time from the arrival of a tuple of the group until it was answered.
     """
@@ -194,7 +194,7 @@ class Rescale:
 
 @dataclass(frozen=True)
 class Elasticity:
-    """What the adaptation manager found and did, all replications together.
+    """Counts of the adaptation manager, all replications together.
 
     `groups` counts key groups on overloaded hosts at each check, `usable` those of them whose checkpoint's host had
     room.
@@ -265,7 +265,7 @@ class Recovery:
 
     @property
     def suspected(self) -> bool:
-        """Whether the host lived, was suspected and fenced."""
+        """True if the host lived, was suspected and fenced."""
         return self.cause == "suspicion"
 
     def length_s(self, phase: str) -> float | None:
@@ -324,7 +324,7 @@ class Replicas:
 
 @dataclass(frozen=True)
 class Outages:
-    """How often and how long some key group or task had no live owner; `share` is of the whole time."""
+    """Times in which some key group or task had no live owner; `share` is of the whole time."""
 
     times: int
     total_s: float
@@ -357,7 +357,7 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Replication:
-    """What one replication came to."""
+    """Latency and guarantee of one replication."""
 
     replication: int
     latency_s: ReplicationLatency

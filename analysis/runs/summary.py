@@ -91,7 +91,7 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
 
 @dataclass(frozen=True)
 class OperatorTimes:
-    """What one operator did in one replication: waits and sojourns [ns], each or as histograms, and clipped totals.
+    """The times of one operator in one replication: waits and sojourns [ns], each or as histograms, and clipped totals.
 
     `waiting_ns` and `busy_ns` are sums over tuples of the time within the window.
     """
@@ -104,7 +104,7 @@ class OperatorTimes:
 
 
 def operator_times(one: RunRecords, index: int) -> OperatorTimes:
-    """The times of the operator with this index, by the rules of this module."""
+    """Return the times of the operator with this index, by the rules of this module."""
     low, high = one.warmup_ns, one.duration_ns
     visited = _binned_visits(one, index) if one.detail == "histograms" else _visits(one, index)
     left, dropped = one.tables["waiting"], one.tables["dropped"]
@@ -123,14 +123,14 @@ def operator_times(one: RunRecords, index: int) -> OperatorTimes:
 
 
 def _not_used(one: RunRecords, index: int) -> int:
-    """Time in service [ns] in which the operator's tuples had no core: others had it."""
+    """Return the time in service [ns] in which the operator's tuples had no core because others had it."""
     cpu = one.tables["cpu"]
     own = np.asarray(one.task_operator, np.int64)[cpu["task"]] == index
     return exact_sum(cpu["served_ns"][own]) - exact_sum(cpu["used_ns"][own])
 
 
 def _visits(one: RunRecords, index: int) -> OperatorTimes:
-    """What the operator's visits say."""
+    """Return the times of the operator from its visits."""
     low, high = one.warmup_ns, one.duration_ns
     visits = one.tables["visits"]
     own = visits["operator"] == index
@@ -148,7 +148,7 @@ def _visits(one: RunRecords, index: int) -> OperatorTimes:
 
 
 def _binned_visits(one: RunRecords, index: int) -> OperatorTimes:
-    """What the operator's visits said when they were recorded."""
+    """Return the times of the operator from histograms."""
     visits, waiting_ns = total_of(one, "waiting", index)
     return OperatorTimes(
         waits=times_of(one, "wait", index),
@@ -160,7 +160,7 @@ def _binned_visits(one: RunRecords, index: int) -> OperatorTimes:
 
 
 def clipped(begin: Ints, end: Ints, low: int, high: int) -> int:
-    """Total length [ns] of the intervals [begin, end) within [low, high)."""
+    """Return the total length [ns] of the intervals [begin, end) within [low, high)."""
     return exact_sum(np.maximum(np.minimum(end, high) - np.maximum(begin, low), 0))
 
 

@@ -21,7 +21,7 @@ _SHOWN = ("qodlu", "random", "qod", "lu", "full-half", "share")
 
 
 def claims_page(rows: Sequence[Mapping[str, Any]], replication: Results | None, command: str) -> Page:
-    """What the page shows of these rows, and of the workloads of selective replication where they were tried."""
+    """Return the page of these claims, and of the workloads of selective replication where they were tried."""
     tried = [row for row in rows if row["holds"] is not None]
     held = sum(row["holds"] for row in tried)
     return Page(
@@ -81,7 +81,7 @@ def _grid_row(name: str, tried: Sequence[Any]) -> tuple[str, ...]:
 
 
 def assumptions(found: Results) -> tuple[str, ...]:
-    """What the paper leaves open and is assumed here."""
+    """Return the assumptions about what the paper leaves open."""
     made = Templates()
     hosts = fmean(one.hosts for one in found.base)
     weights = ", ".join(display.number(weight, 6) for weight in made.weights)

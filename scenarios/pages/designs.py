@@ -65,8 +65,8 @@ def design_runs(
 
 def designs(given: Sequence[DesignRuns]) -> tuple[Design, ...]:
     """Each design with means and 95 % intervals over its runs; moves only where there are any."""
-    moved = any(one.get("migrations.count") for design in given for one in design.metrics)
-    made = [_design(design, moved) for design in given]
+    migrated = any(one.get("migrations.count") for design in given for one in design.metrics)
+    made = [_design(design, migrated) for design in given]
     return tuple(
         replace(one, changes=_changes(given[0], own)) if k else one
         for k, (one, own) in enumerate(zip(made, given, strict=True))
@@ -99,9 +99,9 @@ def _differences(first: DesignRuns, second: DesignRuns, measures: Sequence[str])
     return {name: one for name, one in zip(measures, found, strict=True) if one.difference.mean is not None}
 
 
-def _design(given: DesignRuns, moved: bool) -> Design:
+def _design(given: DesignRuns, migrated: bool) -> Design:
     columns = {name: [one.get(path) for one in given.metrics] for name, path in _PATHS.items()}
-    if not moved:
+    if not migrated:
         del columns["moves"]
     traffic = [_traffic(one, given.window_s) for one in given.metrics]
     columns["overhead_bytes_per_s"] = [rate for rate, _ in traffic]

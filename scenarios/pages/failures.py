@@ -128,7 +128,7 @@ def _parameter(name: str, value: float) -> str:
 
 
 def _figure(name: str, title: str, durations: CensoredDurations, laws: Sequence[Fit]) -> Figure:
-    """Which share is longer than each time: what was seen, and every law."""
+    """Return the share of times longer than each time: observed, and by every law."""
     at, seen = seen_survival(durations)
     chosen = np.unique(np.linspace(0, at.size - 1, min(at.size, _POINTS)).astype(int))
     at, seen = at[chosen], seen[chosen]

@@ -61,7 +61,7 @@ def study_page(study: Study, inputs: RunInputs, *, command: str = "") -> Page:
 
 
 def correlation(loads: GroupLoads) -> Correlation:
-    """How the loads of key groups move together while plans are made."""
+    """Return the correlation of the loads of key groups in the windows that plans are made from."""
     blocks: dict[str, int] = {}
     for operator in loads.operators:
         blocks[operator] = blocks.get(operator, 0) + 1
@@ -69,7 +69,7 @@ def correlation(loads: GroupLoads) -> Correlation:
 
 
 def allocation_row(one: PlannedAllocation, study: Study) -> AllocationRow:
-    """What a method reached, in its plan and in the runs of its design, where it has one."""
+    """Return what a method reached in its plan, and in the runs of its design if it has one."""
     assert one.plan.assignment is not None
     design = study.design_of(one.method)
     worth = {} if design is None else replications_of(design)
@@ -89,14 +89,14 @@ def allocation_row(one: PlannedAllocation, study: Study) -> AllocationRow:
 
 
 def facts(study: Study) -> tuple[Fact, ...]:
-    """How much is compared, and which design the rest of the page is about."""
+    """Return how much is compared, and which design the rest of the page is about."""
     other, runs = study.design_of(study.method), study.sweep.plan.scenario.replications
     shown = () if other is None else (Fact("shown in full", f"{other.label}, first run"),)
     return (Fact("compared", f"{len(study.designs)} designs, {runs} run{'s' if runs > 1 else ''} each"), *shown)
 
 
 def headline(study: Study) -> tuple[Fact, ...]:
-    """What the design that is looked at in full came to, beside the first one; nothing where they are one."""
+    """Return the results of the design of the run in full beside the first one; nothing where they are one."""
     first, other = study.designs[0], study.design_of(study.method)
     if other is None or other is first:
         return ()
@@ -138,7 +138,7 @@ def chosen_reasons(chosen: PlannedAllocation, loads: GroupLoads) -> tuple[Reason
 
 
 def study_assumptions(study: Study) -> tuple[str, ...]:
-    """How the study maps the records onto a run."""
+    """Return how the study maps the records onto a run."""
     scenario, loads = study.scenario, study.loads
     rate = scenario.workload[profiled_source(scenario)].rate
     assert isinstance(rate, ProfileRate)

@@ -1,4 +1,4 @@
-"""What the page of a sweep shows: its designs beside each other."""
+"""The page of a sweep: its designs beside each other."""
 
 from __future__ import annotations
 

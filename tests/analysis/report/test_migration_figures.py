@@ -14,7 +14,7 @@ from analysis.report.content import Decision, Latency
 from analysis.report.event_marks import with_marks
 from analysis.report.lines import latency
 from analysis.report.migration_figures import load_checks, pauses
-from analysis.report.parts import LoadChecks, Moved, PlacedGroup, PlacedHost
+from analysis.report.parts import LoadChecks, PlacedGroup, PlacedHost, PlacementChange
 from analysis.report.placement import before_after
 from analysis.runs.migration_kinds import ClassifiedMigration
 from analysis.runs.run_summary import Recovery
@@ -133,7 +133,9 @@ def test_of_very_many_key_groups_only_those_that_moved_have_a_box() -> None:
     stay = tuple(PlacedGroup("o", k) for k in range(2000))
     gone = PlacedGroup("o", 2000, "b")
     came = PlacedGroup("o", 2000, "a")
-    made = before_after(Moved((PlacedHost("a", (*stay, gone), stay), PlacedHost("b", (), (came,))), ("o",), 1))
+    made = before_after(
+        PlacementChange((PlacedHost("a", (*stay, gone), stay), PlacedHost("b", (), (came,))), ("o",), 1)
+    )
     (_, before, after), (_, _, other) = made.rows
     assert ([chip.number for chip in before.chips], before.more) == (["2000"], 2000)
     assert (after.chips, after.more) == ((), 2000)
@@ -143,7 +145,7 @@ def test_of_very_many_key_groups_only_those_that_moved_have_a_box() -> None:
 def test_hosts_beyond_the_first_sixty_are_left_out_those_without_moves_first() -> None:
     hosts = [PlacedHost(f"h{k}", (PlacedGroup("o", k),), (PlacedGroup("o", k),)) for k in range(70)]
     hosts[69] = PlacedHost("h69", (PlacedGroup("o", 69, "h0"),), ())
-    made = before_after(Moved(tuple(hosts), ("o",), 1))
+    made = before_after(PlacementChange(tuple(hosts), ("o",), 1))
     assert [name for name, _, _ in made.rows][:2] == ["h69", "h0"]
     assert len(made.rows) == 60
     assert "10 more hosts are left out." in made.note

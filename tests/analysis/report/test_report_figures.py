@@ -15,7 +15,7 @@ from analysis.report.figure import fit
 from analysis.report.heat import heat
 from analysis.report.lines import highest
 from analysis.report.lines import lines as line_figure
-from analysis.report.parts import Moved, PlacedGroup, PlacedHost
+from analysis.report.parts import PlacedGroup, PlacedHost, PlacementChange
 from analysis.report.topology import draw
 
 pytestmark = pytest.mark.usefixtures("small_script")
@@ -141,7 +141,7 @@ def test_an_operator_has_the_same_colour_in_figures_boxes_and_the_drawing():
         full(),
         topology=Topology(boxes, (), {}),
         throughput=Lines(at, ("b", "a"), np.ones((2, 60))),
-        moved=Moved((PlacedHost("h1", groups, ()),), ("b", "a"), 1),
+        moved=PlacementChange((PlacedHost("h1", groups, ()),), ("b", "a"), 1),
     )
     read = PageReader(rendered(content))
     lines = {one["name"]: one["line"]["color"] for one in read.specs()["spec-throughput"]["data"]}

@@ -92,7 +92,7 @@ def test_moves_of_a_run_are_counted_by_kind_as_the_manager_asked_for_them(moved:
 
 def test_the_page_of_a_run_has_load_checks_placement_cost_and_reasons(moved: RunResult) -> None:
     first = moved.records[0]
-    load_checks, placed = values.load_checks(first), values.moved(moved.scenario, first)
+    load_checks, placed = values.load_checks(first), values.placement_change(moved.scenario, first)
     cost = values.cost(moved.scenario, moved.typed_summary, len(moved.records))
     assert load_checks is not None
     assert placed is not None
