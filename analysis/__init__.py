@@ -1,1 +1,1 @@
-"""What it means: tables in; profiles, statistics, tables, plots and pages out."""
+"""Turn tables of records into profiles, statistics, tables, figures and pages."""

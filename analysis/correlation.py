@@ -1,4 +1,4 @@
-"""What the correlation of load series says: the matrix itself, and its summary per pair of streams."""
+"""Correlate load series: the matrix, and a summary for each pair of streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How likely a checkpoint will be usable on each host when its key group needs it.
+"""Estimate how likely a checkpoint is to be usable on each host when its key group needs it.
 
 A checkpoint is usable when its group's host is overloaded and the group would fit on the checkpoint's host. That is
 judged over futures made of measured windows: the total load goes up by a step, each key group follows along its

@@ -72,35 +72,40 @@ def quantiles(values: Ints, shares: Sequence[float]) -> list[int]:
 
 
 def count_of(times: Times) -> int:
-    """How many durations there are."""
+    """Return how many durations there are."""
     return times.count if isinstance(times, Histogram) else int(times.size)
 
 
 def seconds(value_ns: int | float) -> float:
-    """Nanoseconds as seconds."""
+    """Return nanoseconds as seconds."""
     return value_ns / NS_PER_S
 
 
-def times_s(replications: Sequence[Times], shares: dict[str, float], *, with_count: bool = False) -> dict[str, object]:
-    """Mean, `shares` (name -> q), max and ci95 [s] of durations [ns], one part for each replication, pooled.
+@dataclass(frozen=True)
+class Described:
+    """Mean, quantiles and greatest of `count` durations [s], and the 95 % interval of the mean; None without any."""
 
-    All are None when there is no value. The interval is as in `ratio_mean`.
+    mean: float | None
+    quantiles: tuple[float | None, ...]
+    max: float | None
+    count: int
+    ci95: tuple[float, float] | None
+
+
+def described(replications: Sequence[Times], shares: Sequence[float]) -> Described:
+    """Return the statistics [s] of durations [ns], one part for each replication, pooled.
+
+    The quantiles are those of the shares; the interval is as in `ratio_mean`.
     """
     pooled = _pooled(replications)
     size = count_of(pooled)
-    count = {"count": size} if with_count else {}
     if not size:
-        return dict.fromkeys(["mean", *shares, "max"]) | count | {"ci95": None}
+        return Described(None, (None,) * len(shares), None, 0, None)
     mean = ratio_mean([_sum(part) for part in replications], [count_of(part) for part in replications])
     assert mean.mean is not None  # there is a value
-    *read, greatest = _read(pooled, [*shares.values()])
-    return {
-        "mean": seconds(mean.mean),
-        **{name: seconds(value) for name, value in zip(shares, read, strict=True)},
-        "max": seconds(greatest),
-        **count,
-        "ci95": None if mean.ci95 is None else [seconds(edge) for edge in mean.ci95],
-    }
+    *read, greatest = map(seconds, _read(pooled, shares))
+    interval = None if mean.ci95 is None else (seconds(mean.ci95[0]), seconds(mean.ci95[1]))
+    return Described(seconds(mean.mean), tuple(read), greatest, size, interval)
 
 
 def _pooled(parts: Sequence[Times]) -> Times:

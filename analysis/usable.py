@@ -1,4 +1,4 @@
-"""How far checkpoints help at the level of rates: how many are usable, how many moves they assist.
+"""Evaluate checkpoints on rates alone: how many are usable, and how many migrations they assist.
 
 Every window is looked at by itself, from the same placement: steps 1 to 4 of "Adaptation manager" on the page
 "Checkpoint-assisted migration and checkpoint allocation". Nothing is carried from one window to the next.

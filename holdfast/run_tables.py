@@ -3,204 +3,141 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from analysis.runs.tables import checkpoints_of_operators
 from holdfast.terminal import table
 from models import display
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from analysis.runs.backpressure import Held
+    from analysis.runs.run_summary import (
+        Checkpoints,
+        Elasticity,
+        HostsInUse,
+        Maintenance,
+        Outages,
+        Replicas,
+        RunSummary,
+    )
+    from models.table import Table
 
 
 _MOST_REPLICAS = 24  # that took over, were lost or made anew, one by one
 
 
-def operators_table(summary: Mapping[str, Any]) -> Table:
-    """One row per operator: tuples, wait, time in the operator, queue, utilisation."""
-    rows = [
-        (
-            name,
-            display.count(one["processed"]),
-            display.duration(one["wait_s"]["mean"]),
-            display.duration(one["wait_s"]["p99"]),
-            display.duration(one["sojourn_s"]["p99"]),
-            display.number(one["queue_mean"]),
-            display.share(one["utilisation"]),
-        )
-        for name, one in summary["operators"].items()
-    ]
-    return table("Operators", ("operator", "tuples", "wait mean", "wait p99", "sojourn p99", "queue", "busy"), rows)
-
-
-def latency_table(summary: Mapping[str, Any]) -> Table:
+def latency_table(summary: RunSummary) -> Table:
     """Latency from source to sink."""
-    latency = summary["latency_s"]
+    latency = summary.latency_s
     columns = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
-    title = f"Latency, source to sink ({latency['count']:,} tuples)"
-    return table(title, columns, [[display.duration(latency[column]) for column in columns]], text_columns=0)
+    title = f"Latency, source to sink ({latency.count:,} tuples)"
+    return table(title, columns, [[display.duration(getattr(latency, column)) for column in columns]], text_columns=0)
 
 
-def recoveries_table(summary: Mapping[str, Any]) -> Table:
-    """Phases of each recovery."""
-    keys = ("detect_s", "restore_s", "replay_s", "catch_up_s", "total_s")
-    rows = [
-        (
-            one["host"] + ("*" if one["cause"] == "suspicion" else ""),
-            one["replication"],
-            display.instant(one["failed_s"]),
-            *(display.duration(one[key]) for key in keys),
-        )
-        for one in summary["recoveries"]
-    ]
-    columns = ("host", "run", "failed at", "detect", "restore", "replay", "catch up", "total")
-    title = "Recoveries"
-    if any(one["cause"] == "suspicion" for one in summary["recoveries"]):
-        title += " (* lived, was silent for too long and was fenced)"
-    return table(title, columns, rows)
-
-
-def checkpoints_said(summary: Mapping[str, Any]) -> list[Table | str]:
+def checkpoints_said(one: Checkpoints) -> list[Table | str]:
     """Return what to show of checkpoints: a line, a table of operators if some were late or skipped, and their cost."""
-    one = summary["checkpoints"]
     shown: list[Table | str] = [
-        f"Checkpoints every {display.duration(one['interval_s'])}: "
-        f"{one['begun']:,} begun, {one['completed']:,} completed, "
-        f"{one['late']:,} of them late, {one['skipped']:,} skipped because the one before was under way; "
-        f"at most {display.duration(one['longest_between_s'])} without a completed one."
+        f"Checkpoints every {display.duration(one.interval_s)}: "
+        f"{one.begun:,} begun, {one.completed:,} completed, "
+        f"{one.late:,} of them late, {one.skipped:,} skipped because the one before was under way; "
+        f"at most {display.duration(one.longest_between_s)} without a completed one."
     ]
-    if one["late"] or one["skipped"]:
-        columns = ("operator", "begun", "completed", "late", "skipped", "longest without")
-        shown.append(table("Checkpoints that could not keep up", columns, _late_checkpoints(one["operators"])))
-    age, delayed = one["age_at_failure_s"], one["delayed"]
-    if age["max"] is not None:
+    if one.late or one.skipped:
+        late = {name: own for name, own in one.operators.items() if own.late or own.skipped}
+        shown.append(replace(checkpoints_of_operators(late), title="Checkpoints that could not keep up"))
+    age, delayed = one.age_at_failure_s, one.delayed
+    if age.max is not None:
         shown.append(
-            f"State that was recovered: the checkpoint was {display.duration(age['mean'])} old on average, "
-            f"{display.duration(age['max'])} at most; what was processed since was replayed."
+            f"State that was recovered: the checkpoint was {display.duration(age.mean)} old on average, "
+            f"{display.duration(age.max)} at most; what was processed since was replayed."
         )
     if delayed is not None:
         shown.append(
-            f"Uploads delayed records: {delayed['records']:,} of the {delayed['carried']:,} that "
-            f"{display.count(len(delayed['hosts']), 'host')} sent left later, by "
-            f"{display.duration(delayed['mean_s'])} on average, {display.duration(delayed['max_s'])} at most."
+            f"Uploads delayed records: {delayed.records:,} of the {delayed.carried:,} that "
+            f"{display.count(len(delayed.hosts), 'host')} sent left later, by "
+            f"{display.duration(delayed.mean_s)} on average, {display.duration(delayed.max_s)} at most."
         )
     return shown
 
 
-def _late_checkpoints(operators: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    return [
-        (
-            name,
-            *(f"{one[key]:,}" for key in ("begun", "completed", "late", "skipped")),
-            display.duration(one["longest_between_s"]),
-        )
-        for name, one in operators.items()
-        if one["late"] or one["skipped"]
-    ]
-
-
-def migrations_table(summary: Mapping[str, Any]) -> Table:
-    """What each move of a key group took, and who asked for it where that was not always an event."""
-    by_themselves = any(one["cause"] != "event" for one in summary["migrations"])
-    rows = [
-        (
-            f"{one['operator']}[{one['key_group']}]",
-            one["protocol"],
-            one["to"],
-            *((one["cause"],) if by_themselves else ()),
-            display.duration(one["pause_s"]),
-            display.duration(one["completion_s"]),
-            display.duration(one["worst_s"]),
-            *(() if by_themselves else (f"{one['replayed']:,}",)),
-        )
-        for one in summary["migrations"]
-    ]
-    named = ("cause", "pause", "complete", "worst") if by_themselves else ("pause", "complete", "worst", "replayed")
-    return table("Migrations", ("key group", "protocol", "to", *named), rows, text_columns=3 + by_themselves)
-
-
-def replicas_table(summary: Mapping[str, Any]) -> Table:
+def replicas_table(one: Replicas) -> Table:
     """What active replicas did: those of the start in one row for each operator and host, all others one by one."""
-    one = summary["replicas"]
     still: dict[tuple[str, str], int] = {}
     rows: list[tuple[str, ...]] = []
-    for found in one["each"]:
-        if found["why"] == "start" and found["end"] is None:
-            key = (found["operator"], found["host"])
+    for found in one.each:
+        if found.why == "start" and found.end is None:
+            key = (found.operator, found.host)
             still[key] = still.get(key, 0) + 1
         else:
-            name = f"{found['operator']}[{found['key_group']}]"
-            begin, end = (display.instant(found[key]) for key in ("from_s", "until_s"))
-            pause = display.duration(found["pause_s"])
-            rows.append((name, found["host"], begin, end, found["end"] or "in step", pause))
+            name = f"{found.operator}[{found.key_group}]"
+            begin, end = (display.instant(getattr(found, key)) for key in ("from_s", "until_s"))
+            pause = display.duration(found.pause_s)
+            rows.append((name, found.host, begin, end, found.end or "in step", pause))
     none = display.NONE
     kept = [
         (f"{operator} ({count:,})", host, "0 s", none, "in step", none) for (operator, host), count in still.items()
     ]
-    title = f"Active replicas (one was in step {display.share(one['protected_share'])} of the time)"
+    title = f"Active replicas (one was in step {display.share(one.protected_share)} of the time)"
     more = [(f"{len(rows) - _MOST_REPLICAS:,} more", "", "", "", "", "")] if len(rows) > _MOST_REPLICAS else []
     columns = ("of", "host", "from", "until", "end", "pause")
     return table(title, columns, [*kept, *rows[:_MOST_REPLICAS], *more], text_columns=2)
 
 
-def broken_line(summary: Mapping[str, Any]) -> str:
+def broken_line(one: Outages) -> str:
     """Return how often and how long some key group or task had no live owner."""
-    one = summary["broken"]
-    if not one["times"]:
+    if not one.times:
         return "Outages: none, every key group and task had a live owner all the time."
     return (
-        f"Outages: {display.count(one['times'])}, {display.share(one['share'])} of the time, the longest "
-        f"{display.duration(one['longest_s'])} (some key group or task had no live owner)."
+        f"Outages: {display.count(one.times)}, {display.share(one.share)} of the time, the longest "
+        f"{display.duration(one.longest_s)} (some key group or task had no live owner)."
     )
 
 
-def rescales_table(summary: Mapping[str, Any]) -> Table:
+def rescales_table(summary: RunSummary) -> Table:
     """What each change of an operator's number of tasks took."""
     rows = [
         (
-            one["operator"],
-            display.instant(one["requested_s"]),
-            f"{one['before']}",
-            f"{one['after']}",
-            f"{one['moves']}",
-            display.duration(one["completion_s"]),
+            one.operator,
+            display.instant(one.requested_s),
+            f"{one.before}",
+            f"{one.after}",
+            f"{one.moves}",
+            display.duration(one.completion_s),
         )
-        for one in summary["rescales"]
+        for one in summary.rescales
     ]
     return table("Rescaling", ("operator", "at", "tasks before", "after", "key groups moved", "complete"), rows)
 
 
-def elasticity_table(summary: Mapping[str, Any]) -> Table:
+def elasticity_table(one: Elasticity, hosts: HostsInUse) -> Table:
     """What the adaptation manager did, and how far checkpoints were of use."""
-    one = summary["elasticity"]
-    counts = (f"{one[key]:,}" for key in ("checks", "assisted", "direct", "drained", "unplaced"))
+    counts = (f"{getattr(one, key):,}" for key in ("checks", "assisted", "direct", "drained", "unplaced"))
     row = (
         *counts,
-        display.share(one["usable_share"]),
-        display.share(one["assisted_share"]),
-        display.duration(summary["hosts"]["total_s"]),
+        display.share(one.usable_share),
+        display.share(one.assisted_share),
+        display.duration(hosts.total_s),
     )
     columns = ("checks", "assisted", "direct", "drained", "unplaced", "usable", "assisted share", "hosts in use")
     return table("Moves by themselves", columns, [row], text_columns=0)
 
 
-def maintenance_table(summary: Mapping[str, Any]) -> Table:
+def maintenance_table(one: Maintenance, replications: int) -> Table:
     """When checkpoints moved because a fresh allocation was better, and what that took."""
-    one = summary["maintenance"]
-    several = len(summary["replications"]) > 1
+    several = replications > 1
     rows = [
         (
-            *((f"{found['replication']}",) if several else ()),
-            display.instant(found["at_s"]),
-            *(display.number(found[key], 4) for key in ("current", "fresh", "left")),
-            f"{found['moved']:,}",
-            f"{found['stored']:,}",
-            display.size(found["bytes"]),
+            *((f"{found.replication}",) if several else ()),
+            display.instant(found.at_s),
+            *(display.number(getattr(found, key), 4) for key in ("current", "fresh", "left")),
+            f"{found.moved:,}",
+            f"{found.stored:,}",
+            display.size(found.bytes),
         )
-        for found in one["rounds"]
+        for found in one.rounds
     ]
-    title = f"Allocation of checkpoints ({one['moved']:,} moved in {one['comparisons']:,} comparisons)"
+    title = f"Allocation of checkpoints ({one.moved:,} moved in {one.comparisons:,} comparisons)"
     columns = ("at", "score", "fresh", "left above it", "moved", "stored", "sent")
     return table(title, (*(("run",) if several else ()), *columns), rows, text_columns=1 + several)
 
@@ -227,36 +164,14 @@ def backpressure_table(found: Mapping[str, Held]) -> Table:
     return table("Bounded queues", columns, rows)
 
 
-def targets_table(summary: Mapping[str, Any]) -> Table:
-    """What was to be reached and what came out."""
-    verdicts = {True: "met", False: "missed", None: "nothing seen"}
-    rows = [
-        (
-            name.removesuffix("_s").replace("_", " "),
-            target(name, one["limit"]),
-            target(name, one["value"]),
-            verdicts[one["met"]],
-        )
-        for name, one in summary["targets"].items()
-    ]
-    return table("Targets", ("target", "at most", "reached", "verdict"), rows)
-
-
-def target(name: str, value: float | None) -> str:
-    """A target or what it is held against, in its unit."""
-    if name.endswith("_s"):
-        return display.duration(value)
-    return display.share(value) if name == "utilisation" else display.count(value)
-
-
-def guarantee_line(summary: Mapping[str, Any]) -> str:
+def guarantee_line(summary: RunSummary) -> str:
     """What was lost or duplicated, in one sentence."""
-    counts = summary["guarantee"]
-    if counts["lost"] is None:
+    counts = summary.guarantee
+    if counts.lost is None:
         return "Loss was not counted: there is no sink, or every one follows a window or timer."
     return (
-        f"Tuples at the sinks: {counts['lost']:,} lost, {counts['duplicated']:,} duplicated; "
-        f"in state: {counts['state_lost'] or 0:,} lost, {counts['state_duplicated'] or 0:,} duplicated."
+        f"Tuples at the sinks: {counts.lost:,} lost, {counts.duplicated:,} duplicated; "
+        f"in state: {counts.state_lost or 0:,} lost, {counts.state_duplicated or 0:,} duplicated."
     )
 
 

@@ -10,10 +10,9 @@ from holdfast.terminal import table
 from models import display
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from analysis.comparison import Difference
     from analysis.statistics import Mean
+    from models.table import Table
     from scenarios.studies.study import Study, StudyDesign
 
 Write = Callable[[str, "Mean"], str]
@@ -53,7 +52,7 @@ def designs_tables(study: Study) -> list[Table]:
         ("overhead", findings.OVERHEAD, _bytes_per_s),
         ("cost", findings.COST, _money),
     ]
-    if any(one.summary["recoveries"] for design in study.designs for one in design.runs):
+    if any(one.summary.recoveries for design in study.designs for one in design.runs):
         worth.insert(2, ("recovery, max", findings.RECOVERY, _seconds))
     runs = sorted({len(design.runs) for design in study.designs})
     many = f"means of {' to '.join(map(str, runs))} run{'s' if runs != [1] else ''}"

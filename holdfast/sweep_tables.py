@@ -9,10 +9,9 @@ from holdfast.terminal import table
 from models import display
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from analysis.comparison import Difference
     from analysis.statistics import Mean
+    from models.table import Table
     from scenarios.sweeps.sweep import SweepResult
 
 _MOST_ROWS = 24

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from models.table import Table
 
 _WIDTH = 80
 _PLACES = ("--out", "--report", "--page", "--tables", "--workers")  # where it is written, and who does it
@@ -81,33 +81,42 @@ def table(
     text_columns: int = 1,
     whole_columns: int = 0,
 ) -> Table:
-    """A table whose first `text_columns` columns are text on the left and the rest numbers on the right.
+    """Return a table whose first `text_columns` columns are text on the left and the rest numbers on the right.
 
     Of text that is too wide the first `whole_columns` are not folded.
     """
+    from models.table import Column, Table  # noqa: PLC0415
+
+    made = (Column(head, number=k >= text_columns, whole=k < whole_columns) for k, head in enumerate(columns))
+    return Table(title, tuple(made), tuple(map(tuple, rows)))
+
+
+def printed(given: Table) -> Any:
+    """Return the table as rich prints it."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - only where something is shown
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Table as RichTable  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    said = Text(clean(title), no_wrap=len(clean(title)) <= _WIDTH, overflow="ignore")  # else as wide as the table
-    made = Table(title=said, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for index, column in enumerate(columns):
+    title = clean(given.title)
+    said = Text(title, no_wrap=len(title) <= _WIDTH, overflow="ignore")  # else as wide as the table
+    made = RichTable(title=said, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for column in given.columns:
         made.add_column(
-            Text(column),
-            justify="left" if index < text_columns else "right",
+            Text(column.head),
+            justify="right" if column.number else "left",
             overflow="fold",
-            no_wrap=index < whole_columns,
-            min_width=max(map(len, column.split()), default=1),  # a word of a head is never broken
+            no_wrap=column.whole,
+            min_width=max(map(len, column.head.split()), default=1),  # a word of a head is never broken
         )
-    for row in rows:
+    for row in given.cells:
         made.add_row(*(Text(clean(cell)) for cell in row))
     return made
 
 
-def show(*parts: Any) -> None:
+def show(*parts: Table | str) -> None:
     """Print tables and plain lines to stdout, 80 columns wide where it is no terminal."""
     from rich.console import Console  # noqa: PLC0415
 
     console = Console(width=None if sys.stdout.isatty() else _WIDTH, markup=False, highlight=False, emoji=False)
     for part in parts:
-        console.print(clean(part, lines=True) if isinstance(part, str) else part)
+        console.print(clean(part, lines=True) if isinstance(part, str) else printed(part))

@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from html.parser import HTMLParser
 
 import numpy as np
 
-from analysis.report import ReportContent
+from analysis.report import Fact, Page, render_page
+from analysis.report.checkpoint_sections import uploads_section
 from analysis.report.content import (
     AllocationRow,
-    CheckpointCounts,
     Correlation,
     Decision,
     Edge,
-    Fact,
-    Guarantee,
     KeyGroupLoad,
     Latency,
     Lines,
-    Migration,
     OperatorBox,
-    OperatorRow,
     Reason,
-    RecordDelay,
-    Recovery,
-    TargetRow,
     Topology,
-    Uploads,
+)
+from analysis.report.migration_sections import (
+    cost_section,
+    decisions_section,
+    load_checks_section,
+    migrations_section,
+    placement_section,
 )
 from analysis.report.parts import (
     Change,
@@ -37,11 +38,40 @@ from analysis.report.parts import (
     Design,
     Interval,
     LoadChecks,
-    Moved,
-    MoveKind,
     PlacedGroup,
     PlacedHost,
+    PlacementChange,
 )
+from analysis.report.section import Section
+from analysis.report.sections import (
+    Flow,
+    allocation_section,
+    ccdf_section,
+    designs_section,
+    flow_section,
+    guarantee_section,
+    latency_section,
+    load_section,
+    operators_section,
+    recovery_section,
+    targets_section,
+    topology_section,
+)
+from analysis.runs.migration_kinds import ClassifiedMigration
+from analysis.runs.run_summary import (
+    Checkpoints,
+    Durations,
+    Guarantee,
+    HostCheckpoints,
+    HostDelay,
+    MeanAndMax,
+    OperatorCheckpoints,
+    OperatorSummary,
+    Recovery,
+    UploadDelay,
+    Verdict,
+)
+from models.steady_state.checkpoint_traffic import LinkSharing
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -59,12 +89,131 @@ HOSTILE = [
 ]
 
 
-def full(name: str = "count") -> ReportContent:
+def recovery(
+    host: str,
+    failed_s: float,
+    *phases: float | None,
+    replication: int = 0,
+    suspected: bool = False,
+) -> Recovery:
+    """A recovery with the lengths of its phases and the total [s]."""
+    return Recovery(replication, host, failed_s, *phases, "suspicion" if suspected else "crash", 1, 0, 0)
+
+
+def migration(
+    operator: str,
+    key_group: int,
+    hosts: tuple[str, str],
+    requested_s: float,
+    *lengths: float | None,
+    protocol: str = "cpa",
+    kind: str = "",
+    cause: str = "event",
+    replayed: int = 0,
+) -> ClassifiedMigration:
+    """A migration with its pause, completion and worst time [s]."""
+    return ClassifiedMigration(
+        0, protocol, operator, key_group, *hosts, requested_s, *lengths, replayed, 0, cause, kind=kind
+    )
+
+
+def operator_row(processed: int, utilisation: float = 0.25) -> OperatorSummary:
+    waits, sojourns = (Durations(mean, None, None, None, p99, None, None) for mean, p99 in ((0.1, 0.2), (0.3, None)))
+    return OperatorSummary(processed, waits, sojourns, 0.5, None, utilisation, None)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the tests put on a page of a run, without a run."""
+
+    title: str = "t"
+    question: str = "q"
+    answer: tuple[str, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    headline: tuple[Fact, ...] = ()
+    topology: Topology | None = None
+    loads: tuple[KeyGroupLoad, ...] = ()
+    correlation: Correlation | None = None
+    allocation: tuple[AllocationRow, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    latency: Latency | None = None
+    throughput: Lines | None = None
+    queue: Lines | None = None
+    lag: Lines | None = None
+    filled: Lines | None = None
+    blocked: Lines | None = None
+    hosts: Lines | None = None
+    uploads: Checkpoints | None = None
+    delays: Lines | None = None
+    sharing: str = ""
+    bounded: bool = True
+    recoveries: tuple[Recovery, ...] = ()
+    migrations: tuple[ClassifiedMigration, ...] = ()
+    load_checks: LoadChecks | None = None
+    moved: PlacementChange | None = None
+    designs: tuple[Design, ...] = ()
+    latency_ccdfs: tuple[Curve, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    cost: Cost | None = None
+    hosts_used: Lines | None = None
+    promised: str = ""
+    guarantee: Guarantee | None = None
+    targets: Mapping[str, Verdict] | None = None
+    operators: Mapping[str, OperatorSummary] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    seed: int | None = None
+    command: str = ""
+
+    @property
+    def sections(self) -> list[Section]:
+        """The sections in the order of the page of a study."""
+        boxes = self.topology.operators if self.topology else ()
+        drawn = self.throughput.names if self.throughput else ()
+        order = tuple(dict.fromkeys((*(box.name for box in boxes), *drawn)))
+        hosts = tuple(self.topology.placement) if self.topology else ()
+        flow = Flow(self.throughput, self.queue, self.lag, self.filled, self.blocked)
+        made = (
+            topology_section(self.topology) if self.topology else None,
+            load_section(self.loads, self.correlation),
+            allocation_section(self.allocation, self.reasons),
+            designs_section(self.designs),
+            latency_section(self.latency, self.recoveries, self.migrations, self.decisions) if self.latency else None,
+            ccdf_section(self.latency_ccdfs),
+            flow_section(flow, self.recoveries, order),
+            migrations_section(self.migrations, self.hosts, self.recoveries, self.decisions, hosts),
+            load_checks_section(self.load_checks),
+            placement_section(self.moved, order),
+            uploads_section(
+                self.uploads,
+                LinkSharing("fifo", self.sharing),
+                bounded=self.bounded,
+                over_time=self.delays,
+                recoveries=self.recoveries,
+                host_order=hosts,
+            ),
+            recovery_section(self.recoveries),
+            guarantee_section(self.promised, self.guarantee) if self.guarantee else None,
+            targets_section(self.targets),
+            operators_section(self.operators),
+            decisions_section(self.decisions),
+            cost_section(self.cost, self.hosts_used, self.recoveries),
+        )
+        return [one for one in made if one is not None]
+
+
+def rendered(parts: Parts) -> str:
+    """The page of the parts as HTML."""
+    heading = {one.name: getattr(parts, one.name) for one in fields(Page)}
+    return render_page(Page(**heading))
+
+
+def full(name: str = "count") -> Parts:
     """A page with everything on it, and the name wherever one can stand."""
     at = np.arange(60.0)
     p99 = np.where((at >= 30) & (at < 35), 4.0, 0.01)
     line = Latency(at, p99 / 2, p99, p99 * 2)
-    return ReportContent(
+    return Parts(
         title=name,
         question=f"What happens to {name}?",
         facts=(Fact(name, name),),
@@ -87,31 +236,35 @@ def full(name: str = "count") -> ReportContent:
         lag=Lines(at, (name,), np.ones((1, 60))),
         filled=Lines(at, (name,), np.full((1, 60), 40.0)),
         blocked=Lines(at, (name,), np.full((1, 60), 10.0)),
-        uploads=Uploads(
+        uploads=Checkpoints(
             interval_s=10.0,
+            begun=26,
+            completed=17,
+            late=13,
+            skipped=36,
             longest_between_s=42.0,
-            age_mean_s=30.0,
-            age_max_s=40.0,
-            operators=(CheckpointCounts(name, 26, 17, 13, 36, 42.0),),
-            hosts=(CheckpointCounts(name, 20, 12, 13, 30), CheckpointCounts("b", 6, 5, 0, 6)),
-            delayed=(RecordDelay(name, 100, 50, 2.0, 4.0), RecordDelay("b", 300, 150, 4.0, 5.0)),
-            over_time=Lines(at, (name, "b"), np.vstack([at, at / 2])),
-            sharing=f"fifo ({name})",
-            bounded=True,
+            upload_s=MeanAndMax(None, None),
+            age_at_failure_s=MeanAndMax(30.0, 40.0),
+            operators={name: OperatorCheckpoints(26, 17, 13, 36, 42.0)},
+            hosts=(HostCheckpoints(name, 20, 12, 13, 30), HostCheckpoints("b", 6, 5, 0, 6)),
+            delayed=UploadDelay(
+                400, 200, 3.5, 5.0, (HostDelay(name, 100, 50, 2.0, 4.0), HostDelay("b", 300, 150, 4.0, 5.0))
+            ),
         ),
+        delays=Lines(at, (name, "b"), np.vstack([at, at / 2])),
+        sharing=name,
         recoveries=(
-            Recovery(name, 30.0, 1.0, 0.5, 0.25, 2.25, 4.0),
-            Recovery(name, 50.0, 1.0, None, None, None, None),
+            recovery(name, 30.0, 1.0, 0.5, 0.25, 2.25, 4.0),
+            recovery(name, 50.0, 1.0, None, None, None, None),
         ),
         migrations=(
-            Migration(name, name, name, "empty", 10.0, 0.5, 1.0, 0.7, 3, cause=name, kind="assisted"),
-            Migration("g", "direct", "empty", name, 20.0, None, None, None, 0, kind="direct"),
+            migration(name, 0, (name, "empty"), 10.0, 0.5, 1.0, 0.7, protocol=name, cause=name, kind="assisted"),
+            migration("g", 1, ("empty", name), 20.0, None, None, None, protocol="direct", kind="direct"),
         ),
-        move_kinds=(MoveKind("assisted", name, name, 1, 0, Interval(0.5, 0.4, 0.6), 0.5, 0.5, 1.0, 3),),
         load_checks=LoadChecks(
             at[:2], *(np.array([4, 2]), np.array([1, 2]), np.array([1, 0]), np.array([0, 1]), np.zeros(2))
         ),
-        moved=Moved(
+        moved=PlacementChange(
             (
                 PlacedHost(
                     name, (PlacedGroup(name, 0, "empty"), PlacedGroup(name, 1)), (PlacedGroup(name, 1),), 0.9, 0.4
@@ -145,9 +298,10 @@ def full(name: str = "count") -> ReportContent:
         * 8,
         cost=Cost((CostRow(name, 2, 60.0, 0.5, 0.01),), 0.01, 0.6, 0.2),
         hosts_used=Lines(np.array([0.0, 30.0, 30.0, 60.0]), ("hosts",), np.array([[2.0, 2.0, 3.0, 3.0]])),
-        guarantee=Guarantee(name, 0, 1, 2, None),
-        targets=(TargetRow(name, name, name, False), TargetRow("lost", "0", name, None)),
-        operators=(OperatorRow(name, 5, 0.1, 0.2, 0.3, None, 0.5, 0.25),),
+        promised=name,
+        guarantee=Guarantee(0, 1, 2, None),
+        targets={name: Verdict(1.0, 2.0, False), "lost": Verdict(0, None, None)},
+        operators={name: operator_row(5)},
         assumptions=(name,),
         versions={name: name},
         seed=7,
@@ -155,7 +309,7 @@ def full(name: str = "count") -> ReportContent:
     )
 
 
-class Page(HTMLParser):
+class PageReader(HTMLParser):
     """Elements by tag with their attributes, texts, and the data of script elements."""
 
     def __init__(self, html: str) -> None:

@@ -50,7 +50,7 @@ class Fit:
 
     @property
     def rejected(self) -> bool | None:
-        """Whether the law is rejected at 5 %; None where that was not asked."""
+        """True if the law is rejected at 5 %; None where that was not asked."""
         return None if self.p is None else self.p <= REJECTED
 
 
@@ -96,7 +96,7 @@ def _sample(length: FloatArray, kind: IntArray) -> _Sample:
 
 
 def verdict(noun: str, laws: Sequence[Fit]) -> str:
-    """Which of the laws are rejected, and which is best all the same."""
+    """Return in words which of the laws are rejected, and which is best all the same."""
     if not laws:
         return f"{noun}: too few were seen to their end to fit a law."
     best = f"best by AIC is {laws[0].law}"

@@ -14,7 +14,7 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Spread:
-    """How hosts differ: chi-square of failures by host over its degrees of freedom, about 1 where they are alike.
+    """Return the chi-square of failures by host over its degrees of freedom, about 1 where hosts are alike.
 
     p: how likely it is as great by chance (asymptotically; None for fewer than two hosts or one failure).
     """
@@ -41,7 +41,7 @@ def mean_interval(values: FloatArray) -> tuple[float, float] | None:
 
 
 def spread_of(failures: IntArray, exposure: FloatArray) -> Spread:
-    """Whether hosts have one rate, by Pearson's chi-square on failures beside what their up times let expect."""
+    """Test whether hosts have one rate, by Pearson's chi-square on failures against up times."""
     from scipy.special import gammaincc  # noqa: PLC0415
 
     watched = exposure > 0

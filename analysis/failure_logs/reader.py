@@ -36,7 +36,7 @@ class _Found:
 
 @dataclass
 class _Tally:
-    """What became of the records so far."""
+    """Counts of the records so far."""
 
     read: int = 0
     unwanted: int = 0

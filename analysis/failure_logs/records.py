@@ -44,7 +44,7 @@ _US = datetime.timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class LogQuestion:
-    """How records are read: `zone` is that of times without one; `causes` and `systems` keep some records alone.
+    """Options for reading records: `zone` is that of times without one; `causes` and `systems` keep some records alone.
 
     begin, end: ISO 8601, the window; None is what the records tell. n_hosts: with those that never failed, of tables
     (LANL's records say it themselves). Raises InputError.
@@ -87,7 +87,7 @@ class LogQuestion:
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """What a reader found: outages by host and time, apart from each other, and counts of all other records.
+    """The result of reading: disjoint outages by host and time, and counts of all other records.
 
     host: names; down_us, up_us as in FailureLog. `used` records made them. watched: of LANL host -> (first month,
     last month) as text; sizes: of LANL system -> nodes. causes: cause -> used records. examples: (file, why, record).
@@ -110,7 +110,7 @@ class Records:
 
 
 def kind_of(columns: Sequence[str], name: str) -> str:
-    """Which format a file with these columns has; raises InputError where it is none."""
+    """Return which format a file with these columns has; raises InputError where it is none."""
     if set(LANL_COLUMNS) <= set(columns):
         return LANL
     missing = [column for column in TABLE_COLUMNS if column not in columns]

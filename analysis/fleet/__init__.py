@@ -1,1 +1,1 @@
-"""What runs of hosts and queries that come and go come to."""
+"""Summarise runs of hosts and queries that come and go."""

@@ -1,14 +1,14 @@
-"""What runs of hosts and queries come to: shares of time, breaks, budgets, decisions; beside what is exact."""
+"""Summarise runs of hosts and queries: shares of time, breaks, budgets, decisions; beside what is exact."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from analysis.fleet.fleet_summary import DecisionCount, FleetSummary, QuerySummary, RefusalCount, Running
 from analysis.fleet.host_use import use_of_hosts
 from analysis.statistics import NS_PER_S, Mean, mean_of, ratio_mean
 from models.checked_arrays import FloatArray, IntArray
@@ -20,34 +20,34 @@ DAY_S = 86_400.0
 Intervals = IntArray  # (n, 2) begins and ends [ns]
 
 
-def fleet_summary(system: System, records: Sequence[FleetRecords]) -> dict[str, Any]:
-    """One JSON document: shares over all replications with 95 % intervals, a row for each query, worst first."""
+def fleet_summary(system: System, records: Sequence[FleetRecords]) -> FleetSummary:
+    """Return shares over all replications with 95 % intervals, a row for each query, worst first."""
     from_ns = to_ns(system.fleet.warmup_s)
     seen = [_Seen(system, one, from_ns) for one in records]
     queries = [_query(system, seen, query) for query in range(len(system.queries))]
-    order = sorted(range(len(queries)), key=lambda k: (-(queries[k]["broken_share"] or 0.0), k))
-    return {
-        "name": system.fleet.name,
-        "duration_s": system.fleet.duration_s,
-        "warmup_s": system.fleet.warmup_s,
-        "replications": len(records),
-        "hosts": len(system.hosts),
-        "method": records[0].method,
-        "running": {
-            "time_average": _document([one.time_average() for one in seen]),
-            "end_of_day": _document([one.end_of_day() for one in seen]),
-            "exact": _expected(system, seen),
-        },
-        "exact_refused": system.exact_refused,
-        "queries": [queries[k] for k in order],
-        "take_overs": sum(len(one.rows["take_overs"]) for one in records),
-        "longest_gap_s": max((row[4] for one in records for row in one.rows["take_overs"]), default=0) / NS_PER_S,
-        "host_failures": sum(len(one.rows["host_downtimes"]) for one in records),
-        "overloaded_host_s": sum(_length(_intervals(one.rows["overloads"], 1)) for one in records) / NS_PER_S,
-        "hosts_in_use": use_of_hosts(system, records),
-        "decisions": _decisions(records),
-        "refused_for": _refused(records),
-    }
+    order = sorted(range(len(queries)), key=lambda k: (-(queries[k].broken_share or 0.0), k))
+    return FleetSummary(
+        name=system.fleet.name,
+        duration_s=system.fleet.duration_s,
+        warmup_s=system.fleet.warmup_s,
+        replications=len(records),
+        hosts=len(system.hosts),
+        method=records[0].method,
+        running=Running(
+            time_average=_mean([one.time_average() for one in seen]),
+            end_of_day=_mean([one.end_of_day() for one in seen]),
+            exact=_expected(system, seen),
+        ),
+        exact_refused=system.exact_refused,
+        queries=tuple(queries[k] for k in order),
+        take_overs=sum(len(one.rows["take_overs"]) for one in records),
+        longest_gap_s=max((row[4] for one in records for row in one.rows["take_overs"]), default=0) / NS_PER_S,
+        host_failures=sum(len(one.rows["host_downtimes"]) for one in records),
+        overloaded_host_s=sum(_length(_intervals(one.rows["overloads"], 1)) for one in records) / NS_PER_S,
+        hosts_in_use=use_of_hosts(system, records),
+        decisions=_decisions(records),
+        refused_for=_refused(records),
+    )
 
 
 class _Seen:
@@ -95,7 +95,7 @@ def _intervals(rows: Sequence[Row], first: int, from_ns: int = 0) -> Intervals:
 
 @dataclass
 class _Standing:
-    """How long a query was placed in some way, the integral of its exact P(broken), and the worst of it."""
+    """The time for which a query was placed, the integral of its exact P(broken), and the worst of it."""
 
     length_ns: float = 0.0
     broken_ns: float = 0.0
@@ -124,8 +124,8 @@ def _length(intervals: Intervals) -> int:
     return int((intervals[:, 1] - intervals[:, 0]).sum())
 
 
-def _query(system: System, seen: Sequence[_Seen], query: int) -> dict[str, Any]:
-    """What became of a query over all replications; shares are of the time that it was there."""
+def _query(system: System, seen: Sequence[_Seen], query: int) -> QuerySummary:
+    """Return what became of a query over all replications; shares are of the time that it was there."""
     name, slo = system.queries[query], system.slos[query]
     none = np.zeros((0, 2), dtype=np.int64)
     present = [_length(one.present.get(name, none)) for one in seen]
@@ -135,27 +135,27 @@ def _query(system: System, seen: Sequence[_Seen], query: int) -> dict[str, Any]:
     standing = [one.standing.get(name, _Standing()) for one in seen]
     length = sum(one.length_ns for one in standing)
     allowed_s = None if slo is None else (1 - slo) * sum(present) / NS_PER_S
-    return {
-        "query": name,
-        "present_s": sum(present) / NS_PER_S,
-        "broken_s": sum(broken) / NS_PER_S,
-        "broken_share": None if share is None else share.mean,
-        "ci95": None if share is None else share.ci95,
-        "exact": sum(one.broken_ns for one in standing) / length if length else None,
-        "exact_worst": max(one.worst for one in standing) if length else None,
-        "breaks": sum(map(len, outages)),
-        "longest_s": max((int((one[:, 1] - one[:, 0]).max()) for one in outages if len(one)), default=0) / NS_PER_S,
-        "slo": slo,
-        "allowed_s": allowed_s,
-        "budget_used": None if not allowed_s else sum(broken) / NS_PER_S / allowed_s,
-    }
+    return QuerySummary(
+        query=name,
+        present_s=sum(present) / NS_PER_S,
+        broken_s=sum(broken) / NS_PER_S,
+        broken_share=None if share is None else share.mean,
+        ci95=None if share is None else share.ci95,
+        exact=sum(one.broken_ns for one in standing) / length if length else None,
+        exact_worst=max(one.worst for one in standing) if length else None,
+        breaks=sum(map(len, outages)),
+        longest_s=max((int((one[:, 1] - one[:, 0]).max()) for one in outages if len(one)), default=0) / NS_PER_S,
+        slo=slo,
+        allowed_s=allowed_s,
+        budget_used=None if not allowed_s else sum(broken) / NS_PER_S / allowed_s,
+    )
 
 
-def _document(values: Sequence[float | None]) -> dict[str, Any]:
+def _mean(values: Sequence[float | None]) -> Mean:
     known = [value for value in values if value is not None]
     found = mean_of(known) if known else Mean(None, None)
     clipped = None if found.ci95 is None else (max(0.0, found.ci95[0]), min(1.0, found.ci95[1]))
-    return {"mean": found.mean, "ci95": clipped}
+    return Mean(found.mean, clipped)
 
 
 def _expected(system: System, seen: Sequence[_Seen]) -> float | None:
@@ -169,13 +169,13 @@ def _expected(system: System, seen: Sequence[_Seen]) -> float | None:
     return 1.0 - broken / length if length else None
 
 
-def _decisions(records: Sequence[FleetRecords]) -> list[dict[str, Any]]:
-    """How many decisions there were of each action and verdict."""
+def _decisions(records: Sequence[FleetRecords]) -> tuple[DecisionCount, ...]:
+    """Return how many decisions there were of each action and verdict."""
     found = Counter((row[1], row[5]) for one in records for row in one.rows["decisions"])
-    return [{"action": a, "verdict": v, "count": n} for (a, v), n in sorted(found.items())]
+    return tuple(DecisionCount(*key, count) for key, count in sorted(found.items()))
 
 
-def _refused(records: Sequence[FleetRecords]) -> list[dict[str, Any]]:
-    """For which query's sake what was refused, and how often."""
+def _refused(records: Sequence[FleetRecords]) -> tuple[RefusalCount, ...]:
+    """Return for which query's sake what was refused, and how often."""
     found = Counter((row[3], row[1]) for one in records for row in one.rows["refusals"])
-    return [{"query": q, "action": a, "count": n} for (q, a), n in sorted(found.items(), key=lambda x: (-x[1], x[0]))]
+    return tuple(RefusalCount(*key, n) for key, n in sorted(found.items(), key=lambda one: (-one[1], one[0])))

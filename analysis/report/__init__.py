@@ -1,6 +1,5 @@
-"""The report: one self-contained HTML page about a run or a plan; see `render_report`."""
+"""Pages: a run, a sweep or a plan as one self-contained HTML text."""
 
-from analysis.report.content import ReportContent
-from analysis.report.page import render_report
+from analysis.report.page import Fact, Page, render_page
 
-__all__ = ["ReportContent", "render_report"]
+__all__ = ["Fact", "Page", "render_page"]

@@ -3,53 +3,53 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from analysis.report import text
 from analysis.report.colours import Style, styles
-from analysis.report.content import ReportContent
 from analysis.report.figure import Figure, Spec, header, plain_list, reading
-from analysis.report.parts import Chart, ClaimRow
+from analysis.report.parts import Chart, ClaimRow, Grid
 from analysis.report.section import Section
-from analysis.report.tables import Table
+from analysis.report.tables import text_table
 from models import display
+from models.table import Table
 
 _UNIT = re.compile(r"\[(.+)\]$")
 _VERDICTS = {True: "holds", False: "does not hold", None: "not tried"}
 
 
-def claims(content: ReportContent) -> Section | None:
-    """Every claim with the paper's value, ours and the verdict; and why where one does not hold."""
-    if not content.claims:
+def claims_section(claims: Sequence[ClaimRow]) -> Section | None:
+    """Return every claim with the paper's value, ours and the verdict, and causes where one does not hold."""
+    if not claims:
         return None
-    tried = [row for row in content.claims if row.holds is not None]
+    tried = [row for row in claims if row.holds is not None]
     held = sum(bool(row.holds) for row in tried)
     words = f"{held} of {len(tried)} claims that were tried hold, by tolerances that were fixed before."
-    why = [row for row in content.claims if row.cause]
-    tables = [_claims(content.claims), *([_causes(why)] if why else [])]
+    why = [row for row in claims if row.cause]
+    tables = [_claims(claims), *([_causes(why)] if why else [])]
     return Section("claims", "Claims", "Claims", words, tables=tuple(tables))
 
 
-def _claims(rows: tuple[ClaimRow, ...]) -> Table:
+def _claims(rows: Sequence[ClaimRow]) -> Table:
     cells = []
     for row in rows:
         words = (row.claim, _VERDICTS[row.holds], row.text, row.paper, row.ours or text.NONE, row.tolerance)
         cells.append(tuple(map(text.plain, words)))
     heads = ("claim", "verdict", "what it says", "paper", "here", "accepted")
-    return Table("claims", "Claims and what came out", heads, tuple(cells), (False,) * len(heads), prose=2, also=(4, 5))
+    return text_table("claims", "Claims and what came out", heads, tuple(cells), (False,) * len(heads), prose=(2, 4, 5))
 
 
 def _causes(rows: list[ClaimRow]) -> Table:
     cells = tuple((text.plain(row.claim), text.plain(row.cause)) for row in rows)
-    return Table("causes", "Why, and on what it hangs", ("claim", "why"), cells, (False, False), prose=1)
+    return text_table("causes", "Why, and on what it hangs", ("claim", "why"), cells, (False, False), prose=(1,))
 
 
-def charts(content: ReportContent) -> Section | None:
-    """The curves."""
-    drawn_as = styles(name for one in content.charts for name in one.names)
-    drawn = [_chart(one, drawn_as) for one in content.charts if one.values.size]
+def charts_section(charts: Sequence[Chart]) -> Section | None:
+    """Return the curves; None without any."""
+    drawn_as = styles(name for one in charts for name in one.names)
+    drawn = [_chart(one, drawn_as) for one in charts if one.values.size]
     return Section("curves", "Curves", "Curves", figures=tuple(drawn)) if drawn else None
 
 
@@ -109,12 +109,12 @@ def _marks(given: Chart, k: int, drawn: Style) -> Spec:
     }
 
 
-def grids(content: ReportContent) -> Section | None:
-    """What changes with the assumptions."""
-    if not content.grids:
+def grids_section(grids: Sequence[Grid]) -> Section | None:
+    """Return the values under other assumptions; None without any."""
+    if not grids:
         return None
     tables = [
-        Table(
+        text_table(
             one.name,
             one.title,
             tuple(map(text.plain, one.heads)),
@@ -122,6 +122,6 @@ def grids(content: ReportContent) -> Section | None:
             (False, *(True,) * (len(one.heads) - 1)),
             note=one.note,
         )
-        for one in content.grids
+        for one in grids
     ]
     return Section("grids", "What hangs on the assumptions", "Assumptions tried", tables=tuple(tables))

@@ -14,7 +14,7 @@ _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "cross", "star", 
 
 
 class Style(NamedTuple):
-    """How a name is drawn: the role of its colour, the dash of its line, the symbol of its marks."""
+    """The style of a name: the role of its colour, the dash of its line, the symbol of its marks."""
 
     colour: str
     dash: str
@@ -27,7 +27,7 @@ def number_of(place: int) -> int:
 
 
 def style(place: int) -> Style:
-    """How the name at that place of the order is drawn."""
+    """Return the style of the name at that place of the order."""
     again = place // COLOURS
     return Style(f"var:--c{number_of(place)}", _DASHES[again % len(_DASHES)], _SYMBOLS[(place + again) % len(_SYMBOLS)])
 

@@ -274,7 +274,7 @@ def pareto(designs: Sequence[Design], up: str, *, name: str, title: str, axis: s
 
 
 def _from_zero(values: Sequence[float | None]) -> str:
-    """Whether an axis begins at zero: not where all values are so close that they would lie on each other."""
+    """Return whether an axis begins at zero: not where all values are so close that they would lie on each other."""
     known = [value for value in values if value is not None]
     return "normal" if min(known) > _CLOSE * max(known) else "tozero"
 

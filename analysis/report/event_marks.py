@@ -1,4 +1,4 @@
-"""A lane of marks under a figure over time: failures, moves, hosts that come and go, each in a row of its own."""
+"""Mark failures, migrations and hosts that come and go below a figure over time, each kind in its own row."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from analysis.report import text
-from analysis.report.content import Decision, Migration, Recovery
+from analysis.report.content import Decision
 from analysis.report.figure import Figure, Spec, reading
+from analysis.runs.migration_kinds import ClassifiedMigration
+from analysis.runs.run_summary import Recovery
 from models.records.decisions import Action
 
 _ROW = 26  # height [px]
@@ -36,12 +38,12 @@ def with_marks(
     figure: Figure,
     *,
     recoveries: Sequence[Recovery],
-    moves: Sequence[Migration],
+    migrations: Sequence[ClassifiedMigration],
     decisions: Sequence[Decision],
     replication: int,
 ) -> Figure:
-    """The figure with a lane of what happened in the replication, and a list of it for those who do not see it."""
-    marks = _marks(recoveries, moves, decisions, replication)
+    """Return the figure with marks of events in the replication, and a list of them for those who do not see it."""
+    marks = _marks(recoveries, migrations, decisions, replication)
     rows = [row for row in reversed(_SHAPES) if any(mark.row == row for mark in marks)]
     figure = replace(figure, events=_listed(marks), events_left=max(0, len(marks) - _MOST_LISTED))
     if not set(rows) - {"failures"}:  # a line and a name say that already
@@ -72,17 +74,20 @@ def with_marks(
 
 
 def _marks(
-    recoveries: Sequence[Recovery], moves: Sequence[Migration], decisions: Sequence[Decision], replication: int
+    recoveries: Sequence[Recovery],
+    migrations: Sequence[ClassifiedMigration],
+    decisions: Sequence[Decision],
+    replication: int,
 ) -> list[_Mark]:
-    """All of the replication, by time."""
+    """Return all events of the replication, by time."""
     found = [
         _Mark("failures", one.failed_s, f"{one.host} {'is fenced' if one.suspected else 'fails'}")
         for one in recoveries
         if one.replication == replication
     ]
     found += [
-        _Mark(one.kind or "moves", one.requested_s, f"{one.key_group}: {one.origin} to {one.target}, {one.protocol}")
-        for one in moves
+        _Mark(one.kind or "moves", one.requested_s, f"{one.partition}: {one.origin} to {one.target}, {one.protocol}")
+        for one in migrations
         if one.replication == replication
     ]
     found += [
@@ -136,7 +141,7 @@ def _gathered(marks: Sequence[_Mark]) -> list[tuple[float, str, int]]:
 
 
 def _counted(marks: Sequence[_Mark]) -> str:
-    """How many there are of each kind."""
+    """Return how many there are of each kind."""
     count = Counter(mark.row for mark in marks)
     one = {"failures": "failure", "hosts": "host that comes or goes", "assisted": "assisted move"}
     one |= {"direct": "direct move", "moves": "move"}

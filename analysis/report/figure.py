@@ -50,7 +50,7 @@ def reading(axis: str, unit: str = "", values: npt.ArrayLike = ()) -> str:
 
 
 def digits_for(values: npt.ArrayLike, least: int) -> int:
-    """How many digits the greatest of the values has before the point, or `least`."""
+    """Return how many digits the greatest of the values has before the point, or `least`."""
     known = np.asarray(values, dtype=np.float64)
     known = np.abs(known[np.isfinite(known)])
     return max(least, len(f"{known.max():.0f}")) if known.size else least

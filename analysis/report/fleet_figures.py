@@ -172,7 +172,7 @@ def hosts(system: System, one: FleetRecords) -> Figure:
 
 
 def numbers(system: System, one: FleetRecords) -> Figure:
-    """How many hosts are in use, and how many primaries and replicas there are, over time."""
+    """Return the number of hosts in use, of primaries and of replicas over time."""
     unit, size = unit_of_time(one.end_ns / NS_PER_S)
     roles: dict[str, list[Stretch]] = {"primary": [], "replica": []}
     for _, _, role, _, begin, end in one.rows["instances"]:

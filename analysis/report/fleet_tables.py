@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from analysis.fleet.fleet_summary import FleetSummary
 from analysis.report import text
 from analysis.report.gantt import NS_PER_S
-from analysis.report.tables import Table, cut_table
+from analysis.report.tables import cut_table, text_table
 from models import display
 from models.fleet.records import FleetRecords
 from models.fleet.system import System
+from models.table import Table
 
 _MOST = 60
-_VERDICTS = ("begun", "done", "refused", "aborted")
 
 
-def queries(summary: Mapping[str, Any]) -> Table:
-    """Each query: its availability objective (SLO), what it has exactly, and what became of it."""
+def queries(summary: FleetSummary) -> Table:
+    """Return for each query its objective (SLO), its exact P(broken), and its outages."""
     heads: tuple[str, ...] = ("query", "SLO", "P(broken), mean", "P(broken), worst", "broken, simulated")
     heads += ("95 % interval", "down", "breaks", "longest", "of what is allowed")
     rows, facets = [], []
-    for one in summary["queries"]:
-        used = one["budget_used"]
+    for one in summary.queries:
+        used = one.budget_used
         rows.append(
             (
-                text.plain(one["query"]),
-                percent(one["slo"]),
-                _chance(one["exact"]),
-                _chance(one["exact_worst"]),
-                _chance(one["broken_share"]),
-                _interval(one["ci95"] if one["breaks"] else None),  # of zeros alone there is none
-                display.duration(one["broken_s"]),
-                f"{one['breaks']:,}",
-                display.duration(one["longest_s"]),
+                text.plain(one.query),
+                percent(one.slo),
+                _chance(one.exact),
+                _chance(one.exact_worst),
+                _chance(one.broken_share),
+                _interval(one.ci95 if one.breaks else None),  # of zeros alone there is none
+                display.duration(one.broken_s),
+                f"{one.breaks:,}",
+                display.duration(one.longest_s),
                 text.share(used),
             )
         )
-        facets.append("no SLO" if one["slo"] is None else "above it" if (used or 0) > 1 else "within it")
-    times = summary["replications"]
+        facets.append("no SLO" if one.slo is None else "above it" if (used or 0) > 1 else "within it")
+    times = summary.replications
     title = "Queries, worst first" + (f"; down, breaks and longest of all {times} replications" if times > 1 else "")
     return cut_table("by-query", title, heads, rows, words=1, facet="time allowed", facets=facets)
 
@@ -61,8 +61,8 @@ def outages(system: System, records: Sequence[FleetRecords]) -> Table | None:
     ]
     note = f"The longest {_MOST:,} of {len(found):,}." if len(found) > _MOST else ""
     heads = ("query", "replication", "from", "lasted", "hosts of it that were down")
-    return Table(
-        "outages", "Longest times broken", heads, tuple(rows), (False, True, True, True, False), note=note, prose=4
+    return text_table(
+        "outages", "Longest times broken", heads, tuple(rows), (False, True, True, True, False), note=note, prose=(4,)
     )
 
 
@@ -78,19 +78,8 @@ def _down(system: System, one: FleetRecords, query: str, at_ns: int) -> str:
     return ", ".join(shown[:8]) + (f" and {len(shown) - 8} more" if len(shown) > 8 else "") if shown else text.NONE
 
 
-def counts(summary: Mapping[str, Any]) -> Table | None:
-    """How many decisions there were of each kind."""
-    if not summary["decisions"]:
-        return None
-    count = {(one["action"], one["verdict"]): one["count"] for one in summary["decisions"]}
-    actions = dict.fromkeys(action for action, _ in count)
-    rows = tuple((action, *(f"{count.get((action, v), 0):,}" for v in _VERDICTS)) for action in actions)
-    heads = ("action", *_VERDICTS)
-    return Table("counts", "Decisions of all replications", heads, rows, (False, *(True,) * len(_VERDICTS)))
-
-
 def decisions(one: FleetRecords) -> Table | None:
-    """What the manager decided in one replication, by time; what was begun is said where it ends."""
+    """Return the decisions of the manager in one replication, by time; what was begun is listed where it ends."""
     found = [row for row in one.rows["decisions"] if row[5] != "begun"]
     if not found:
         return None
@@ -113,7 +102,7 @@ def _way(origin: str, target: str) -> str:
 
 
 def refusals(records: Sequence[FleetRecords]) -> Table | None:
-    """What was refused, for which query, and what it would have had."""
+    """Return the refusals, each with its query and the P(broken) that this would have had."""
     found = [(one.replication, row) for one in records for row in one.rows["refusals"]]
     if not found:
         return None
@@ -132,7 +121,7 @@ def _before(action: str, before: float) -> str:
 
 
 def overloads(records: Sequence[FleetRecords]) -> Table | None:
-    """How often and how long each host was overloaded."""
+    """Return how often and how long each host was overloaded."""
     lengths: dict[str, list[int]] = {}
     for one in records:
         for host, begin, end in one.rows["overloads"]:
@@ -149,23 +138,23 @@ def overloads(records: Sequence[FleetRecords]) -> Table | None:
     return cut_table("overloads", "Hosts that were overloaded, all replications", heads, rows, words=1)
 
 
-def cost(summary: Mapping[str, Any]) -> Table:
-    """How long hosts were in use, and what that cost; means over replications."""
-    used = summary["hosts_in_use"]
-    length_s = summary["duration_s"] - summary["warmup_s"]
-    priced = used["cost_usd"] is not None
+def cost(summary: FleetSummary) -> Table:
+    """Return how long hosts were in use, and what that cost; means over replications."""
+    used = summary.hosts_in_use
+    length_s = summary.duration_s - summary.warmup_s
+    priced = used.cost_usd is not None
     heads = ("host", "in use", "of the time", *(("cost [USD]",) if priced else ()))
     rows = [
         (
-            text.plain(one["host"]),
-            display.duration(one["used_s"]),
-            text.share(one["used_s"] / length_s),
-            *((display.money(one["cost_usd"]),) if priced else ()),
+            text.plain(one.host),
+            display.duration(one.used_s),
+            text.share(one.used_s / length_s),
+            *((display.money(one.cost_usd),) if priced else ()),
         )
-        for one in used["by_host"]
+        for one in used.by_host
     ]
-    total = ("together", display.duration(used["used_s"]), text.share(used["mean"] / max(1, len(rows))))
-    rows = [(*total, *((display.money(used["cost_usd"]),) if priced else ())), *rows]
+    total = ("together", display.duration(used.used_s), text.share(used.mean / max(1, len(rows))))
+    rows = [(*total, *((display.money(used.cost_usd),) if priced else ())), *rows]
     return cut_table("cost", "Hosts in use, mean of the replications", heads, rows, words=1, marked=0)
 
 

@@ -110,7 +110,7 @@ def gathered(stretches: Sequence[Stretch], end_ns: int) -> list[tuple[int, int, 
 
 
 def counted(stretches: Sequence[Stretch], end_ns: int, most: int = 600) -> tuple[IntArray, IntArray]:
-    """How many stretches there are from each instant on; of more than `most` changes the greatest of each interval."""
+    """Return the number of stretches from each instant on; of more than `most` changes each interval's greatest."""
     ends = np.array(stretches, dtype=np.int64).reshape(-1, 2)
     ends = ends[ends[:, 0] < ends[:, 1]]
     at = np.unique(np.concatenate(([0], ends.ravel())))

@@ -11,10 +11,11 @@ import numpy as np
 
 from analysis.report import text
 from analysis.report.colours import styles
-from analysis.report.content import Latency, Lines, Recovery
+from analysis.report.content import Latency, Lines
 from analysis.report.figure import Figure, Spec, header, plain_list, reading
 from analysis.report.heat import heat
 from analysis.report.scales import log_ticks
+from analysis.runs.run_summary import Recovery
 
 _MOST_ROWS = 240
 _MOST_LINES = 8  # that can be told apart

@@ -1,4 +1,4 @@
-"""The page: content in, one HTML text out that needs nothing else to be seen.
+"""A page and its HTML, one text that needs nothing else to be seen.
 
 Scripts are allowed by their digests only, so that no text that came in from outside could run even if it
 were to stand on the page unescaped; the page's policy forbids every request.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
@@ -17,25 +17,48 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from analysis.report import text
-from analysis.report.content import ReportContent
 from analysis.report.figure import PHASES
 from analysis.report.section import Section
-from analysis.report.sections import sections_of
-from models.errors import MissingTool
 
 _TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 
 
-def render_report(content: ReportContent) -> str:
-    """The page of runs as HTML; raises MissingTool when the plotly package has no script to put in."""
-    return render_page(content, sections_of(content))
+@dataclass(frozen=True)
+class Fact:
+    """A label and its value as the reader shall see it; `good` marks it (None: neither good nor bad).
 
-
-def render_page(content: ReportContent, sections: Sequence[Section]) -> str:
-    """A page of these sections as HTML: all inside, no request at view time, the same text each time.
-
-    Raises MissingTool when the plotly package has no script to put in.
+    `note` stands below, beside the mark if there is one, as in "target met".
     """
+
+    label: str
+    value: str
+    good: bool | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: what was asked, what came out, and its sections; those that are None are left out.
+
+    `question` is one sentence, and `answer` sentences that answer it; `facts` say what was asked, `headline` what came
+    out.
+    """
+
+    title: str
+    question: str
+    sections: Sequence[Section | None] = ()
+    answer: tuple[str, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    headline: tuple[Fact, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    seed: int | None = None
+    command: str = ""
+
+
+def render_page(page: Page) -> str:
+    """Return the page as HTML: all inside, no request at view time, the same text each time."""
+    sections = [section for section in page.sections if section is not None]
     # Without a figure the page is small; a table that can be searched has a script of its own.
     drawn = any(section.figures for section in sections)
     searched = any(table.searched for section in sections for table in section.tables)
@@ -45,7 +68,7 @@ def render_page(content: ReportContent, sections: Sequence[Section]) -> str:
         _environment()
         .get_template("report.html.j2")
         .render(
-            content=content,
+            content=page,
             sections=sections,
             phases=PHASES,
             style=Markup(_asset("report.css")),
@@ -64,7 +87,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"plain": text.plain, "marked": text.marked}
+    environment.filters |= {"plain": text.plain, "marked": text.marked, "cell": text.cell}
     return environment
 
 
@@ -85,14 +108,9 @@ def _asset(name: str) -> str:
     return _script_text((_TEMPLATES / name).read_text(encoding="utf-8"))
 
 
-@lru_cache(maxsize=1)
 def _plotly() -> str:
-    # Found, not imported: the package itself is slow to load and only its script is needed.
-    spec = importlib.util.find_spec("plotly")
-    path = Path(spec.origin).parent / "package_data" / "plotly.min.js" if spec and spec.origin else None
-    if path is None or not path.is_file():
-        raise MissingTool("the figures of a report need the plotly package: pip install plotly")
-    return _script_text(path.read_text(encoding="utf-8"))
+    """Return the script of plotly with the traces that figures use; see docs/decisions/0016."""
+    return _asset("plotly-cartesian.min.js")
 
 
 def _script_text(script: str) -> str:

@@ -1,4 +1,4 @@
-"""What a report says of designs, moves, placement and money, as plain values; see `content` for the whole page."""
+"""Values that pages show of designs, load checks, placement, cost and claims."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+
+from analysis.statistics import Mean
 
 
 @dataclass(frozen=True)
@@ -17,9 +19,14 @@ class Interval:
     high: float | None = None
 
 
+def interval(given: Mean) -> Interval:
+    """Return a mean with its interval, as pages have it."""
+    return Interval(given.mean, *(given.ci95 or (None, None)))
+
+
 @dataclass(frozen=True)
 class Curve:
-    """Which share of all tuples took at least each time: `share` (n,) falls from 1 as `at_s` (n,) rises.
+    """A complementary distribution function: the `share` (n,) of tuples that took at least `at_s` (n,), both sorted.
 
     `points` says that these few points are all that is known.
     """
@@ -32,7 +39,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Change:
-    """How a design differs from the first one in a measure: the mean difference with its 95 % interval.
+    """The difference of a design to the first one in a measure, with its 95 % interval.
 
     `difference` is in the unit of the measure. `relative` is the same as text: in per cent of the first mean, or in the
     unit if that mean is zero. `shown` is lower, higher, equal or unclear.
@@ -67,27 +74,8 @@ class Design:
 
 
 @dataclass(frozen=True)
-class MoveKind:
-    """All moves of one kind, protocol and cause; `pause` is the mean over moves, with the interval over replications.
-
-    Lengths [s] are None where no move has one. `unfinished` moves did not end before the run did.
-    """
-
-    kind: str
-    protocol: str
-    cause: str
-    moves: int
-    unfinished: int
-    pause: Interval
-    pause_p50_s: float | None
-    pause_max_s: float | None
-    completion_p50_s: float | None
-    replayed: int
-
-
-@dataclass(frozen=True)
 class LoadChecks:
-    """What the adaptation manager found each time it checked the load (n,), or the sums over `together` checks in one.
+    """Checks of the load by the adaptation manager (n,), each the sum of `together` ones.
 
     at_risk: key groups on overloaded hosts; usable: of them, those that fit where their checkpoint is; assisted,
     direct, drained: moves that were asked for.
@@ -124,8 +112,8 @@ class PlacedHost:
 
 
 @dataclass(frozen=True)
-class Moved:
-    """Where key groups were at the start and at the end of one replication; `span_s` is what loads are means over."""
+class PlacementChange:
+    """Key groups by host at the start and at the end of one replication; loads are means over `span_s`."""
 
     hosts: tuple[PlacedHost, ...]
     operators: tuple[str, ...]
@@ -136,7 +124,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class CostRow:
-    """What hosts of one description cost; `used_s` is the sum over them of the time in use."""
+    """The cost of hosts of one description; `used_s` is the sum over them of the time in use."""
 
     hosts: str
     count: int
@@ -147,7 +135,7 @@ class CostRow:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run cost: the mean over replications. `per_million` is for as many tuples at the sinks."""
+    """The cost of a run, the mean over replications; `per_million` is for as many tuples at the sinks."""
 
     rows: tuple[CostRow, ...]
     total: float | None
@@ -178,7 +166,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """What a paper says, what came out, and whether that is the same; `holds` is None where nobody tried."""
+    """A claim of a paper beside our value, and whether it holds; None where nobody tried."""
 
     study: str
     claim: str

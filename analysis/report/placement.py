@@ -1,4 +1,4 @@
-"""Where key groups were before and after, in words short enough for a page."""
+"""Turn placements before and after into words short enough for a page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from analysis.report import text
 from analysis.report.colours import COLOURS, number_of
-from analysis.report.parts import Moved, PlacedGroup, PlacedHost
+from analysis.report.parts import PlacedGroup, PlacedHost, PlacementChange
 
 _MOST_HOSTS, _MOST_CHIPS = 60, 2500
 
@@ -42,7 +42,7 @@ class BeforeAfter:
     note: str
 
 
-def before_after(given: Moved, order: Sequence[str] = ()) -> BeforeAfter:
+def before_after(given: PlacementChange, order: Sequence[str] = ()) -> BeforeAfter:
     """The hosts that have or had key groups, at most 60, with a box for each key group where there is room.
 
     An operator has the colour of its place in `order`, as in all figures.

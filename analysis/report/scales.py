@@ -62,7 +62,7 @@ def share_ticks(least: float, most: float | None = None) -> Spec:
 
 
 def is_wide(values: Iterable[float | None]) -> bool:
-    """Whether the values are all above zero and so far apart that a log scale is needed."""
+    """Return whether the values are all above zero and so far apart that a log scale is needed."""
     known = [value for value in values if value is not None]
     return bool(known) and min(known) > 0 and max(known) > _WIDE * min(known)
 

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from analysis.report.figure import Figure
 from analysis.report.placement import BeforeAfter
-from analysis.report.tables import Table
+from models.table import Table
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,27 @@
-"""The sections of the page, from its content: each is there only where there is something to show."""
+"""Sections of pages about runs: each is one function, and None where there is nothing to show."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from analysis.report import ccdf, designs, event_marks, figures, lines, tables, text
-from analysis.report.claims_sections import charts, claims, grids
-from analysis.report.content import ReportContent
-from analysis.report.moves_sections import cost, decisions, load_checks, migrations, placement
+from analysis.report.content import (
+    AllocationRow,
+    Correlation,
+    Decision,
+    KeyGroupLoad,
+    Latency,
+    Lines,
+    Reason,
+    Topology,
+)
 from analysis.report.parts import Curve, Design
 from analysis.report.section import Section
 from analysis.report.topology import draw
-from analysis.report.uploads import uploads
+from analysis.runs.migration_kinds import ClassifiedMigration
+from analysis.runs.run_summary import Guarantee, OperatorSummary, Outages, Recovery, Replicas, Verdict
+from analysis.runs.tables import guarantee_table, operators_table, recoveries_table, replicas_table, targets_table
 
 _SHORT = 0.15  # a recovery below this share of the run gets a figure of its own
 _MOST_HOSTS = 60
@@ -29,68 +39,41 @@ _FREE = f"{_FILLED} No task ever had to wait for a place."
 _BLOCKED = "The mean over the tasks of each operator: outputs wait for room at their receivers, and nothing is started."
 
 
-def sections_of(content: ReportContent) -> list[Section]:
-    """The sections in the order of the page."""
-    made = (
-        _topology(content),
-        _load(content),
-        _allocation(content),
-        _designs(content),
-        _latency(content),
-        _latency_ccdf(content),
-        _flow(content),
-        migrations(content),
-        load_checks(content),
-        placement(content),
-        _replicas(content),
-        uploads(content),
-        _recovery(content),
-        _guarantee(content),
-        _targets(content),
-        _operators(content),
-        decisions(content),
-        cost(content),
-        claims(content),
-        charts(content),
-        grids(content),
-    )
-    return [section for section in made if section is not None]
-
-
-def _topology(content: ReportContent) -> Section | None:
-    if content.topology is None:
-        return None
-    hosts = tables.placement(list(content.topology.placement.items()))
+def topology_section(topology: Topology) -> Section:
+    """Return the dataflow, and the tasks on each host at the start."""
+    hosts = tables.placement(list(topology.placement.items()))
     return Section(
         "topology",
         "What runs where",
         "Topology",
-        drawings=(draw(content.topology, upright=False), draw(content.topology, upright=True)),
+        drawings=(draw(topology, upright=False), draw(topology, upright=True)),
         hosts=tuple(hosts[:_MOST_HOSTS]),
         left_out=max(0, len(hosts) - _MOST_HOSTS),
     )
 
 
-def _load(content: ReportContent) -> Section | None:
-    drawn = [figures.key_group_load(load, k) for k, load in enumerate(content.loads) if load.counts.size]
-    if content.correlation is not None and content.correlation.values.size:
-        drawn.append(figures.correlation(content.correlation))
+def load_section(loads: Sequence[KeyGroupLoad], correlation: Correlation | None = None) -> Section | None:
+    """Return the loads of key groups over time and how they are correlated; None where there are none."""
+    drawn = [figures.key_group_load(load, k) for k, load in enumerate(loads) if load.counts.size]
+    if correlation is not None and correlation.values.size:
+        drawn.append(figures.correlation(correlation))
     return Section("load", "Load of the key groups", "Load", figures=tuple(drawn)) if drawn else None
 
 
-def _allocation(content: ReportContent) -> Section | None:
-    if not content.allocation and not content.reasons:
+def allocation_section(rows: Sequence[AllocationRow], reasons: Sequence[Reason] = ()) -> Section | None:
+    """Return what each method of checkpoint allocation reached, and reasons for its choices; None without any."""
+    if not rows and not reasons:
         return None
-    drawn = figures.allocation(content.allocation)
-    listed = [tables.allocation(content.allocation)] if content.allocation else []
-    listed += [tables.reasons(content.reasons)] if content.reasons else []
+    drawn = figures.allocation(rows)
+    listed = [tables.allocation(rows)] if rows else []
+    listed += [tables.reasons(reasons)] if reasons else []
     words = ""
-    if content.allocation:
+    if rows:
         words = (
             "The gap is the distance between the objective and a proven bound, relative to the bound: "
             "at 0 % no better allocation exists. A dash means that nothing is known."
         )
-        if any(row.usable is not None for row in content.allocation):
+        if any(row.usable is not None for row in rows):
             words += (
                 " Usable and assisted are reckoned from the rates alone, each window by itself and from the placement "
                 "at the start: runs, where moves last and tuples queue, come to other shares. The highest node load is "
@@ -106,51 +89,71 @@ def _allocation(content: ReportContent) -> Section | None:
     )
 
 
-def _latency(content: ReportContent) -> Section | None:
-    line = content.latency
-    if line is None or not len(line.at_s):
+def latency_section(
+    line: Latency,
+    recoveries: Sequence[Recovery] = (),
+    migrations: Sequence[ClassifiedMigration] = (),
+    decisions: Sequence[Decision] = (),
+) -> Section | None:
+    """Return latency over time with what happened below, and around the longest recovery; None without deliveries."""
+    if not len(line.at_s):
         return None
     whole = event_marks.with_marks(
-        lines.latency(line, content.recoveries),
-        recoveries=content.recoveries,
-        moves=content.migrations,
-        decisions=content.decisions,
+        lines.latency(line, recoveries),
+        recoveries=recoveries,
+        migrations=migrations,
+        decisions=decisions,
         replication=line.replication,
     )
     drawn = [whole]
-    known = [one for one in lines.same_replication(content.recoveries, line.replication) if one.ends()]
+    known = [one for one in lines.same_replication(recoveries, line.replication) if one.ends()]
     if known:
         longest = max(known, key=lambda one: one.ends()[-1][2] - one.failed_s)
         length = longest.ends()[-1][2] - longest.failed_s
         if length < _SHORT * (float(line.at_s[-1]) - float(line.at_s[0])):
-            drawn.append(lines.latency(line, content.recoveries, around=longest))
+            drawn.append(lines.latency(line, recoveries, around=longest))
     words = "Half of the tuples are faster than the median, one in a hundred is slower than the p99."
     if whole.events:
         words += " Look whether the lines rise where a mark stands below them."
     return Section("latency", "Latency from source to sink", "Latency", words, figures=tuple(drawn))
 
 
-def _flow(content: ReportContent) -> Section | None:
-    bounded, blocked = content.filled is not None, content.blocked
+@dataclass(frozen=True)
+class Flow:
+    """Lines by operator of one replication; None for those that a run does not have.
+
+    `filled` is in per cent of the places of the fullest bounded queue, `blocked` in per cent of the time.
+    """
+
+    throughput: Lines | None = None
+    queue: Lines | None = None
+    lag: Lines | None = None
+    filled: Lines | None = None
+    blocked: Lines | None = None
+
+
+def flow_section(flow: Flow, recoveries: Sequence[Recovery] = (), order: Sequence[str] = ()) -> Section | None:
+    """Return throughput and queues over time; `order` gives operators their colours. None where nothing is drawn."""
+    bounded, blocked = flow.filled is not None, flow.blocked
     never = bounded and (blocked is None or not blocked.names)
     given = (
-        (content.throughput, "throughput", "Tuples processed by each operator", "tuples per second", ""),
-        (content.queue, "queue", "Tuples that wait at each operator", "waiting tuples", ""),
-        (content.lag, "lag", "Tuples that wait at the sources", "arrived, not emitted", _LAG),
-        (content.filled, "filled", "The fullest bounded queue", "places taken [%]", _FREE if never else _FILLED),
+        (flow.throughput, "throughput", "Tuples processed by each operator", "tuples per second", ""),
+        (flow.queue, "queue", "Tuples that wait at each operator", "waiting tuples", ""),
+        (flow.lag, "lag", "Tuples that wait at the sources", "arrived, not emitted", _LAG),
+        (flow.filled, "filled", "The fullest bounded queue", "places taken [%]", _FREE if never else _FILLED),
         (blocked, "blocked", "Time in which operators were held back", "share of time [%]", _BLOCKED),
     )
     drawn = [
         lines.lines(
             line,
-            content.recoveries,
+            recoveries,
             name=name,
             title=title,
             axis=axis,
             unit=_UNITS[axis][1],
             caption=f"{lines.highest(line, _UNITS[axis][0])} {words}".strip(),
             steps=name in ("throughput", "blocked"),
-            order=content.operator_order,
+            order=order,
         )
         for line, name, title, axis, words in given
         if line is not None and len(line.at_s) and line.names
@@ -158,69 +161,75 @@ def _flow(content: ReportContent) -> Section | None:
     return Section("flow", "Throughput and queues", "Flow", figures=tuple(drawn)) if drawn else None
 
 
-def _replicas(content: ReportContent) -> Section | None:
-    if not content.replicas:
+def replicas_section(replicas: Replicas | None, broken: Outages | None = None) -> Section | None:
+    """Return what became of active replicas; None without any."""
+    if replicas is None or not replicas.each:
         return None
-    return Section(
-        "replicas",
-        "Active replicas",
-        "Replicas",
-        content.replicas_said,
-        tables=(tables.replicas(content.replicas),),
-    )
+    listed = tables.cut(replicas_table(replicas.each))
+    return Section("replicas", "Active replicas", "Replicas", replicas_worth(replicas, broken), tables=(listed,))
 
 
-def _recovery(content: ReportContent) -> Section | None:
-    if not content.recoveries:
+def replicas_worth(one: Replicas, broken: Outages | None = None) -> str:
+    """Return in words what replicas were good for."""
+    times = {0: "No replica took over", 1: "One replica took over"}
+    words = times.get(one.took_over, f"{one.took_over:,} replicas took over")
+    if one.took_over:
+        words += f"; at most {text.seconds(one.pause_max_s)} passed from a failure until the replica answered"
+    words += f". A replica was in step {text.share(one.protected_share)} of the time."
+    return words + (f" Some key group or task had no live owner {text.share(broken.share)} of it." if broken else "")
+
+
+def recovery_section(recoveries: Sequence[Recovery]) -> Section | None:
+    """Return the phases of each recovery; None without any."""
+    if not recoveries:
         return None
-    drawn = figures.phases(content.recoveries)
+    drawn = figures.phases(recoveries)
     return Section(
         "recovery",
         "Recovery",
         "Recovery",
         figures=(drawn,) if drawn else (),
-        tables=(tables.recoveries(content.recoveries),),
+        tables=(tables.cut(recoveries_table(recoveries)),),
         definitions=tables.MEANING,
     )
 
 
-def _guarantee(content: ReportContent) -> Section | None:
-    given = content.guarantee
-    if given is None:
-        return None
-    words = f"Guarantee: {text.plain(given.guarantee)}. " if given.guarantee else ""
-    counts = (given.lost, given.duplicated, given.state_lost, given.state_duplicated)
-    if None not in counts:
+def guarantee_section(promised: str, counts: Guarantee) -> Section:
+    """Return what was lost or duplicated beside the delivery guarantee that was promised."""
+    words = f"Guarantee: {text.plain(promised)}. " if promised else ""
+    if None not in counts.counts:
         words += (
             "Nothing was lost and nothing was duplicated."
-            if not any(counts)
+            if not any(counts.counts)
             else "Compared with what must follow from the tuples that the sources emitted."
         )
-    elif given.lost is None:
+    elif counts.lost is None:
         words += "Loss at sinks was not counted: there is none, or every one follows a window or a timer."
-    return Section("guarantee", "Lost and duplicated", "Guarantee", words, tables=(tables.guarantee(given),))
+    return Section("guarantee", "Lost and duplicated", "Guarantee", words, tables=(guarantee_table(counts),))
 
 
-def _targets(content: ReportContent) -> Section | None:
-    if not content.targets:
+def targets_section(targets: Mapping[str, Verdict] | None) -> Section | None:
+    """Return the targets with their verdicts; None without any."""
+    if not targets:
         return None
-    return Section("targets", "Targets", "Targets", tables=(tables.targets(content.targets),))
+    return Section("targets", "Targets", "Targets", tables=(tables.cut(targets_table(targets)),))
 
 
-def _operators(content: ReportContent) -> Section | None:
-    if not content.operators:
+def operators_section(operators: Mapping[str, OperatorSummary]) -> Section | None:
+    """Return what each operator did; None without any."""
+    if not operators:
         return None
     words = (
         "After the warm-up. Waiting excludes service; the queue is the time average of waiting tuples "
         "without those in service; utilisation is per server."
     )
-    return Section("operators", "Operators", "Operators", words, tables=(tables.operators(content.operators),))
+    return Section("operators", "Operators", "Operators", words, tables=(tables.cut(operators_table(operators)),))
 
 
-def _designs(content: ReportContent) -> Section | None:
-    if not content.designs:
+def designs_section(given: tuple[Design, ...]) -> Section | None:
+    """Return the designs of a study or sweep beside each other; None without any."""
+    if not given:
         return None
-    given = content.designs
     latency = designs.measured(given, "latency_p99_s", name="designs-latency", title="p99 latency", axis="p99 latency")
     pause = designs.measured(
         given, "pause_s", name="designs-pause", title="Pause of a move, mean of each run", axis="pause"
@@ -260,8 +269,9 @@ def _number(number: int, one: Design) -> str:
     return f"{number} {one.label if one.latency_ccdf is None else one.latency_ccdf.name}"
 
 
-def _latency_ccdf(content: ReportContent) -> Section | None:
-    drawn = ccdf.ccdf_figure(content.latency_ccdfs, whole=True)
+def ccdf_section(curves: Sequence[Curve]) -> Section | None:
+    """Return the share of tuples that took longer than each time, the first curve of all; None without any."""
+    drawn = ccdf.ccdf_figure(curves, whole=True)
     if drawn is None:
         return None
     words = (

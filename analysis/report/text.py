@@ -24,6 +24,11 @@ def plain(name: object) -> str:
     return "".join(_SHOWN_AS.get(unicodedata.category(char), char) for char in str(name))
 
 
+def cell(value: str) -> str:
+    """Return a cell of a table as a page shows it; its line feeds stay."""
+    return "\n".join(map(plain, value.split("\n")))
+
+
 def marked(sentence: object) -> Markup:
     """The text as HTML, what stands between backticks as code; everything in it is escaped first."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(plain(sentence)))))

@@ -1,1 +1,1 @@
-"""What the records of a run say: summary, latency, recoveries, migrations, checkpoints."""
+"""Summarise the records of a run: latency, recoveries, migrations, checkpoints."""

@@ -1,4 +1,4 @@
-"""How full bounded queues were, who was held back by them, and how far sources were behind."""
+"""Summarise bounded queues: how full they were, whom they held back, and how far sources were behind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Held:
 
 
 def backpressure(scenario: Scenario, records: Sequence[RunRecords]) -> dict[str, Held]:
-    """What bounded queues did: for the operators that have one, or were held back, or had a lag; in file order."""
+    """Return what bounded queues did, for operators that have one, were held back or had a lag; in file order."""
     places = {name: operator.buffer for name, operator in scenario.operators.items()}
     full = _by_name(records, [fullest_queues(one, list(places.values())) for one in records])
     held = _by_name(records, [held_back(one) for one in records])

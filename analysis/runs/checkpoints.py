@@ -14,6 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from analysis.runs.run_summary import (
+    Checkpoints,
+    HostCheckpoints,
+    HostDelay,
+    MeanAndMax,
+    OperatorCheckpoints,
+    UploadDelay,
+)
 from analysis.runs.timelines import Series
 from analysis.statistics import NS_PER_S, seconds
 from models.records.tables import NEVER, RunRecords
@@ -23,7 +31,7 @@ from models.steady_state.checkpoint_traffic import due_every_ns, due_offsets_ns
 Rows = dict[str, np.ndarray]
 
 
-def checkpoints(scenario: Scenario, records: Sequence[RunRecords]) -> dict[str, object] | None:
+def checkpoints(scenario: Scenario, records: Sequence[RunRecords]) -> Checkpoints | None:
     """Return counts, the longest time without a completed checkpoint, ages at failures and delays; None without any.
 
     `longest_between_s` is the longest time between two completed checkpoints of one partition, where begin and end of
@@ -38,16 +46,16 @@ def checkpoints(scenario: Scenario, records: Sequence[RunRecords]) -> dict[str, 
     ages = [age for one in records for age in _ages_ns(scenario, one)]
     longest = [one.longest_ns for one in kept if one.longest_ns is not None]
     saved = [name for name, operator in scenario.operators.items() if operator.kind not in ("source", "sink")]
-    return {
-        "interval_s": scenario.fault_tolerance.interval_s,
+    return Checkpoints(
+        interval_s=scenario.fault_tolerance.interval_s,
         **_counts([one.rows for one in kept]),
-        "longest_between_s": seconds(max(longest)) if longest else None,
-        "upload_s": _mean_and_max(uploads.tolist()),
-        "age_at_failure_s": _mean_and_max(ages),
-        "operators": {name: _of_operator(name, records, kept) for name in saved},
-        "hosts": _by_host(records, kept),
-        "delayed": upload_delays(records),
-    }
+        longest_between_s=seconds(max(longest)) if longest else None,
+        upload_s=_mean_and_max(uploads.tolist()),
+        age_at_failure_s=_mean_and_max(ages),
+        operators={name: _of_operator(name, records, kept) for name in saved},
+        hosts=_by_host(records, kept),
+        delayed=upload_delays(records),
+    )
 
 
 @dataclass(frozen=True)
@@ -141,22 +149,22 @@ def _counts(rows: Sequence[Rows]) -> dict[str, int]:
     return {"begun": sum(own["completed"].size for own in rows), **sums}
 
 
-def _of_operator(name: str, records: Sequence[RunRecords], kept: Sequence[_KeptUp]) -> dict[str, object]:
+def _of_operator(name: str, records: Sequence[RunRecords], kept: Sequence[_KeptUp]) -> OperatorCheckpoints:
     found = [(one.operators.index(name), own) for one, own in zip(records, kept, strict=True)]
     longest = [own.longest_by_operator[index] for index, own in found]
     counts = _counts([_chosen(own.rows, own.rows["operator"] == index) for index, own in found])
-    return {**counts, "longest_between_s": seconds(max(longest)) if longest else None}
+    return OperatorCheckpoints(**counts, longest_between_s=seconds(max(longest)) if longest else None)
 
 
-def _by_host(records: Sequence[RunRecords], kept: Sequence[_KeptUp]) -> list[dict[str, object]]:
+def _by_host(records: Sequence[RunRecords], kept: Sequence[_KeptUp]) -> tuple[HostCheckpoints, ...]:
     """Return counts of each host that sent checkpoints."""
     names = records[0].hosts if records else ()
     found = []
     for host, name in enumerate(names):
         counts = _counts([_chosen(own.rows, own.rows["owner"] == host) for own in kept])
         if counts["begun"]:
-            found.append({"host": name, **counts})
-    return found
+            found.append(HostCheckpoints(name, **counts))
+    return tuple(found)
 
 
 def _chosen(rows: Rows, which: np.ndarray) -> Rows:
@@ -198,7 +206,7 @@ def _saves(table: Any, taken: str, stored: str, checkpoint_host: str) -> list[tu
     return [((operator, group), *rest) for operator, group, *rest in zip(*columns, strict=True)]
 
 
-def upload_delays(records: Sequence[RunRecords]) -> dict[str, object] | None:
+def upload_delays(records: Sequence[RunRecords]) -> UploadDelay | None:
     """Return how many records left a link later because of checkpoints, and by how much; None if none did.
 
     `carried` counts all records that left these links; means are over those that were delayed.
@@ -216,23 +224,20 @@ def upload_delays(records: Sequence[RunRecords]) -> dict[str, object] | None:
         return None
     carried, delayed, delay_ns, longest_ns = np.array([*totals.values()]).T
     whole = np.array([carried.sum(), delayed.sum(), delay_ns.sum(), longest_ns.max()])
-    return {**_delay(whole), "hosts": [{"host": host, **_delay(one)} for host, one in totals.items()]}
+    hosts = tuple(HostDelay(host, *_delay(one)) for host, one in totals.items())
+    return UploadDelay(*_delay(whole), hosts=hosts)
 
 
-def _delay(numbers: np.ndarray) -> dict[str, object]:
+def _delay(numbers: np.ndarray) -> tuple[int, int, float, float]:
+    """Return carried and delayed records, and mean and longest delay [s]."""
     carried, delayed, delay_ns, longest_ns = numbers.tolist()
-    return {
-        "carried": carried,
-        "records": delayed,
-        "mean_s": delay_ns / delayed / NS_PER_S,
-        "max_s": seconds(longest_ns),
-    }
+    return carried, delayed, delay_ns / delayed / NS_PER_S, seconds(longest_ns)
 
 
-def _mean_and_max(times_ns: Sequence[int]) -> dict[str, float | None]:
+def _mean_and_max(times_ns: Sequence[int]) -> MeanAndMax:
     if not times_ns:
-        return {"mean": None, "max": None}
-    return {"mean": sum(times_ns) / len(times_ns) / NS_PER_S, "max": seconds(max(times_ns))}
+        return MeanAndMax(None, None)
+    return MeanAndMax(sum(times_ns) / len(times_ns) / NS_PER_S, seconds(max(times_ns)))
 
 
 def delay_series(one: RunRecords, interval_ns: int, most: int) -> Series:

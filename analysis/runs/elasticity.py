@@ -1,4 +1,4 @@
-"""What became of load and hosts where key groups move by themselves: from the rows of statistics and decisions."""
+"""Load and hosts in use where key groups migrate by themselves, from the rows of statistics and decisions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from analysis.runs.run_summary import Elasticity, HostsInUse, Maintenance, MaintenanceRound, Rescale
 from analysis.runs.timelines import Series
 from analysis.statistics import seconds
 from models import display
@@ -20,8 +21,8 @@ from models.units import cost_of
 _NS = 1e9
 
 
-def elasticity(records: Sequence[RunRecords]) -> dict[str, object] | None:
-    """What the adaptation manager did, all replications together; None where nobody checked.
+def elasticity(records: Sequence[RunRecords]) -> Elasticity | None:
+    """Return what the adaptation manager did, all replications together; None where nobody checked.
 
     `usable_share`: of the key groups on overloaded hosts, how many would have fitted on the host that holds their
     checkpoint, over all checks; `assisted_share`: of the moves off overloaded hosts, how many went there. Both None
@@ -33,17 +34,17 @@ def elasticity(records: Sequence[RunRecords]) -> dict[str, object] | None:
     if not checks:
         return None
     total = {name: sum(int(table[name].sum()) for table in rows) for name in names}
-    moves = total["assisted"] + total["direct"]
-    return {
-        "checks": checks,
+    migrations = total["assisted"] + total["direct"]
+    return Elasticity(
+        checks=checks,
         **total,
-        "usable_share": total["usable"] / total["groups"] if total["groups"] else None,
-        "assisted_share": total["assisted"] / moves if moves else None,
-    }
+        usable_share=total["usable"] / total["groups"] if total["groups"] else None,
+        assisted_share=total["assisted"] / migrations if migrations else None,
+    )
 
 
-def maintenance(records: Sequence[RunRecords]) -> dict[str, object] | None:
-    """How often the allocation of checkpoints was compared with a fresh one, and what moved; None where it never was.
+def maintenance(records: Sequence[RunRecords]) -> Maintenance | None:
+    """Return how often the allocation of checkpoints was compared with a fresh one; None where it never was.
 
     `comparisons`, `moved`, `stored` and `bytes` are of all replications; `rounds` are those in which any moved.
     """
@@ -51,42 +52,34 @@ def maintenance(records: Sequence[RunRecords]) -> dict[str, object] | None:
     if not rows:
         return None
     total = {name: sum(int(row[name]) for _, row in rows) for name in ("moved", "stored", "bytes")}
-    rounds = [
-        {"replication": replication, "at_s": seconds(row["at_ns"])}
-        | {name: row[name] for name in ("current", "fresh", "left", "moved", "stored", "bytes")}
+    names = ("current", "fresh", "left", "moved", "stored", "bytes")
+    rounds = tuple(
+        MaintenanceRound(replication, seconds(row["at_ns"]), *(row[name] for name in names))
         for replication, row in rows
         if row["moved"]
-    ]
-    return {"comparisons": len(rows), **total, "rounds": rounds}
+    )
+    return Maintenance(comparisons=len(rows), **total, rounds=rounds)
 
 
 def _rows(table: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
     return [dict(zip(table, row, strict=True)) for row in zip(*(table[name].tolist() for name in table), strict=True)]
 
 
-def rescales(records: Sequence[RunRecords]) -> list[dict[str, object]]:
-    """One entry for each change of an operator's number of tasks; `completion_s` is a length, None without an end."""
+def rescales(records: Sequence[RunRecords]) -> tuple[Rescale, ...]:
+    """Return one entry for each change of an operator's number of tasks."""
     found = []
     for one in records:
         table = one.tables["rescales"]
         for row in zip(*(table[name].tolist() for name in table), strict=True):
-            operator, at_ns, before, after, moves, completed_ns = row
-            found.append(
-                {
-                    "replication": one.replication,
-                    "operator": one.operators[operator],
-                    "requested_s": seconds(at_ns),
-                    "before": before,
-                    "after": after,
-                    "moves": moves,
-                    "completion_s": None if completed_ns == NEVER else seconds(completed_ns - at_ns),
-                }
-            )
-    return found
+            operator, at_ns, before, after, migrations, completed_ns = row
+            took_s = None if completed_ns == NEVER else seconds(completed_ns - at_ns)
+            name = one.operators[operator]
+            found.append(Rescale(one.replication, name, seconds(at_ns), before, after, migrations, took_s))
+    return tuple(found)
 
 
-def hosts_in_use(scenario: Scenario, records: Sequence[RunRecords]) -> dict[str, object]:
-    """Seconds for which hosts were in use, the mean of the replications, by host and in all; and what they cost.
+def hosts_in_use(scenario: Scenario, records: Sequence[RunRecords]) -> HostsInUse:
+    """Return the seconds for which hosts were in use, means over the replications, and what they cost.
 
     `cost_usd` is None where no host has a price.
     """
@@ -97,11 +90,8 @@ def hosts_in_use(scenario: Scenario, records: Sequence[RunRecords]) -> dict[str,
             used[one.hosts[host]] += float(until - since) / _NS / len(records)
     prices = {name: group.price_per_s for name, group in layout.hosts(scenario).items()}
     cost = cost_of((price, used[name]) for name, price in prices.items() if price is not None)
-    return {
-        "seconds": used,
-        "total_s": math.fsum(used.values()),
-        "cost_usd": cost if any(price is not None for price in prices.values()) else None,
-    }
+    priced = any(price is not None for price in prices.values())
+    return HostsInUse(used, math.fsum(used.values()), cost if priced else None)
 
 
 def host_utilisation(scenario: Scenario, one: RunRecords) -> Series:

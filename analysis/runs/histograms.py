@@ -1,4 +1,4 @@
-"""What the histograms of one replication say: bins, exact sums, and counts by interval in place of rows.
+"""Read the histograms of one replication: bins, exact sums, and counts by interval in place of rows.
 
 See `models.records.tables.HISTOGRAM_TABLES`. Sums are Python integers: exact, whatever the order. Quantiles are those
 of `models.records.histogram`, off by at most 1/256.
@@ -47,7 +47,7 @@ def exact_total(rows: _Table) -> int:
 
 
 def intervals_of(one: RunRecords, interval_ns: int) -> int:
-    """How many intervals of histograms make one of this length; raises ValueError where they do not add up."""
+    """Return how many intervals of histograms make one of this length; raises ValueError where they do not add up."""
     length = bucket_ns(one.duration_ns)
     if interval_ns % length:
         raise ValueError(f"a run recorded as histograms has intervals of multiples of {length} ns, not {interval_ns}")

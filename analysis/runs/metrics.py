@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, TypeVar
 
+from analysis.documents import to_document
+from analysis.runs.run_summary import (
+    PHASES,
+    Elasticity,
+    Maintenance,
+    Migration,
+    Outages,
+    Recovery,
+    Replicas,
+    RunSummary,
+)
 from analysis.runs.summary import summarise
 from models.scenario.scenario import Scenario
 
 Metrics = dict[str, float | None]
+T = TypeVar("T")
 
 _LEFT_OUT = ("scenario", "seed", "duration_s", "warmup_s", "recording", "kernel", "replications", "targets")
-_RECOVERY = ("detect_s", "restore_s", "replay_s", "catch_up_s", "total_s")
 FREE_SECTIONS = ("messages.", "checkpoints.delayed.", "checkpoints.hosts.")
-_SECTIONS = {  # what a summary has of these where something happened
-    "broken": ("times", "total_s", "longest_s", "share"),
-    "elasticity": (
-        "checks", "overloaded", "groups", "usable", "assisted", "direct", "drained", "unplaced", "usable_share",
-        "assisted_share",
-    ),
-    "maintenance": ("comparisons", "moved", "stored", "bytes"),
-    "replicas": (
-        "groups", "took_over", "lost", "renewed", "pause_mean_s", "pause_max_s", "protected_share",
-    ),
-}  # fmt: skip
 
 
-def metrics_of(summary: Mapping[str, Any]) -> Metrics:
-    """Dotted name -> number, or None where nothing was seen, of the summary of one replication.
+def metrics_of(summary: RunSummary) -> Metrics:
+    """Return dotted name -> number, or None where nothing was seen, of the summary of one replication.
 
-    Numbers keep the path that they have in the summary. Of recoveries and migrations there are the number (`count`), of
-    each length mean and greatest, and how many did not end (`unfinished`); of targets how many were missed.
+    Numbers keep the path that they have in the document. Of recoveries and migrations there are the number (`count`),
+    of each length mean and greatest, and how many did not end (`unfinished`); of targets how many were missed.
     """
-    plain = {name: value for name, value in summary.items() if name not in ("recoveries", "migrations")}
-    found = dict(_numbers(plain, ""))
-    found |= _of_entries("recoveries", summary["recoveries"], _RECOVERY, "total_s")
-    found |= _of_entries("migrations", summary["migrations"], ("pause_s", "completion_s"), "completion_s")
-    if summary["targets"] is not None:
-        found["targets.missed"] = float(sum(not one["met"] for one in summary["targets"].values()))
+    found = dict(_numbers(to_document(replace(summary, recoveries=(), migrations=())), ""))
+    lengths = {f"{name}_s": [one.length_s(name) for one in summary.recoveries] for name in (*PHASES, "total")}
+    found |= _of_entries("recoveries", lengths, "total_s")
+    pauses, completions = ([getattr(one, name) for one in summary.migrations] for name in ("pause_s", "completion_s"))
+    found |= _of_entries("migrations", {"pause_s": pauses, "completion_s": completions}, "completion_s")
+    if summary.targets is not None:
+        found["targets.missed"] = float(sum(not one.met for one in summary.targets.values()))
     return found
 
 
@@ -47,10 +48,21 @@ def possible_metrics(scenario: Scenario) -> list[str]:
 
     Of sections in `FREE_SECTIONS` the names depend on what happens.
     """
-    summary = summarise(scenario, [])
-    entry: Mapping[str, float] = defaultdict(float)
-    happened = {name: dict.fromkeys(keys, 0.0) for name, keys in _SECTIONS.items()}
-    return list(metrics_of({**summary, **happened, "recoveries": [entry], "migrations": [entry]}))
+    happened = replace(
+        summarise(scenario, []),
+        broken=_of_zeros(Outages),
+        elasticity=_of_zeros(Elasticity),
+        maintenance=replace(_of_zeros(Maintenance), rounds=()),
+        replicas=replace(_of_zeros(Replicas), each=()),
+        recoveries=(_of_zeros(Recovery),),
+        migrations=(_of_zeros(Migration),),
+    )
+    return list(metrics_of(happened))
+
+
+def _of_zeros(kind: type[T]) -> T:
+    """Return a section all of whose numbers are 0; only the names of its fields count."""
+    return kind(**{one.name: 0 for one in fields(kind)})  # type: ignore[arg-type]
 
 
 def _numbers(value: Mapping[str, Any], path: str) -> list[tuple[str, float | None]]:
@@ -66,12 +78,13 @@ def _numbers(value: Mapping[str, Any], path: str) -> list[tuple[str, float | Non
     return found
 
 
-def _of_entries(name: str, entries: Sequence[Mapping[str, Any]], lengths: Sequence[str], last: str) -> Metrics:
-    found: Metrics = {f"{name}.count": float(len(entries))}
-    if entries:
-        found[f"{name}.unfinished"] = float(sum(entry[last] is None for entry in entries))
-    for length in lengths:
-        values = [entry[length] for entry in entries if entry[length] is not None]
+def _of_entries(name: str, lengths: Mapping[str, Sequence[float | None]], last: str) -> Metrics:
+    """Return the metrics of entries with these lengths [s]; an entry without the last one did not end."""
+    found: Metrics = {f"{name}.count": float(len(lengths[last]))}
+    if lengths[last]:
+        found[f"{name}.unfinished"] = float(sum(length is None for length in lengths[last]))
+    for length, given in lengths.items():
+        values = [value for value in given if value is not None]
         if values:
             found[f"{name}.{length}.mean"] = sum(values) / len(values)
             found[f"{name}.{length}.max"] = max(values)

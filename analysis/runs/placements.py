@@ -1,4 +1,4 @@
-"""Where the key groups of a run were at its start and at its end, from the scenario and the rows of moves."""
+"""Place the key groups of a run at its start and at its end, from the scenario and the rows of migrations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of active replicas, and for how long something was broken, from the rows of a run."""
+"""Active replicas and outages of a run, from its rows."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from analysis.runs.run_summary import Outages, Replica, Replicas
 from analysis.statistics import seconds
 from models.records.tables import NEVER, RunRecords
 
 START, TOOK_OVER = "start", "took over"
 
 
-def replicas(records: Sequence[RunRecords]) -> dict[str, object] | None:
-    """Counts, pauses and one entry for each replica; None where nothing has one.
+def replicas(records: Sequence[RunRecords]) -> Replicas | None:
+    """Return counts, pauses and one entry for each replica; None where nothing has one.
 
     `pause_s` of a replica that took over: from the failure of its owner's host until it answered in its place.
     `protected_share` is the part of the time of all key groups and tasks that have a replica at the start in which one
@@ -23,38 +24,38 @@ def replicas(records: Sequence[RunRecords]) -> dict[str, object] | None:
     rows = [row for one in records for row in _rows(one)]
     if not rows:
         return None
-    pauses = [float(row["pause_s"]) for row in rows if row["pause_s"] is not None]
+    pauses = [row.pause_s for row in rows if row.pause_s is not None]
     whole = sum(one.duration_ns * int((one.tables["replicas"]["why"] == START).sum()) for one in records)
-    return {
-        "groups": sum(row["why"] == START for row in rows) // len(records),
-        "took_over": sum(row["end"] == TOOK_OVER for row in rows),
-        "lost": sum(row["end"] == "lost" for row in rows),
-        "renewed": sum(row["why"] != START and row["from_s"] is not None for row in rows),
-        "pause_mean_s": sum(pauses) / len(pauses) if pauses else None,
-        "pause_max_s": max(pauses, default=None),
-        "protected_share": sum(map(_in_step_ns, records)) / whole if whole else None,
-        "each": rows,
-    }
+    return Replicas(
+        groups=sum(row.why == START for row in rows) // len(records),
+        took_over=sum(row.end == TOOK_OVER for row in rows),
+        lost=sum(row.end == "lost" for row in rows),
+        renewed=sum(row.why != START and row.from_s is not None for row in rows),
+        pause_mean_s=sum(pauses) / len(pauses) if pauses else None,
+        pause_max_s=max(pauses, default=None),
+        protected_share=sum(map(_in_step_ns, records)) / whole if whole else None,
+        each=tuple(rows),
+    )
 
 
-def _rows(one: RunRecords) -> list[dict[str, Any]]:
+def _rows(one: RunRecords) -> list[Replica]:
     table = one.tables["replicas"]
     found = zip(*(table[name].tolist() for name in table), strict=True)
     return [
-        {
-            "replication": one.replication,
-            "operator": one.operators[row["operator"]],
-            "key_group": row["key_group"],
-            "host": one.hosts[row["host"]],
-            "why": row["why"],
-            "requested_s": seconds(row["requested_ns"]),
-            "from_s": _instant(row["from_ns"]),
-            "until_s": _instant(row["until_ns"]),
-            "end": row["end"] or None,
-            "pause_s": _pause_s(row),
-            "replayed": row["replayed"],
-            "bytes": row["bytes"],
-        }
+        Replica(
+            replication=one.replication,
+            operator=one.operators[row["operator"]],
+            key_group=row["key_group"],
+            host=one.hosts[row["host"]],
+            why=row["why"],
+            requested_s=seconds(row["requested_ns"]),
+            from_s=_instant(row["from_ns"]),
+            until_s=_instant(row["until_ns"]),
+            end=row["end"] or None,
+            pause_s=_pause_s(row),
+            replayed=row["replayed"],
+            bytes=row["bytes"],
+        )
         for row in (dict(zip(table, values, strict=True)) for values in found)
     ]
 
@@ -87,8 +88,8 @@ def _in_step_ns(one: RunRecords) -> int:
     return total
 
 
-def broken(records: Sequence[RunRecords]) -> dict[str, object] | None:
-    """How long some key group or task had no live owner; None where no host failed.
+def broken(records: Sequence[RunRecords]) -> Outages | None:
+    """Return for how long some key group or task had no live owner; None where no host failed.
 
     From the failure of a host until what was on it is restored, or taken over, by somebody who lives: that something
     is broken is not detected at once. Times in which several are broken count once. `share` is of the whole time of all
@@ -98,16 +99,16 @@ def broken(records: Sequence[RunRecords]) -> dict[str, object] | None:
         return None
     intervals = [_intervals(one) for one in records]
     total_ns = sum(end - begin for own in intervals for begin, end in own)
-    return {
-        "times": sum(map(len, intervals)),
-        "total_s": seconds(total_ns),
-        "longest_s": seconds(max((end - begin for own in intervals for begin, end in own), default=0)),
-        "share": total_ns / sum(one.duration_ns for one in records),
-    }
+    return Outages(
+        times=sum(map(len, intervals)),
+        total_s=seconds(total_ns),
+        longest_s=seconds(max((end - begin for own in intervals for begin, end in own), default=0)),
+        share=total_ns / sum(one.duration_ns for one in records),
+    )
 
 
 def _intervals(one: RunRecords) -> list[tuple[int, int]]:
-    """When something was broken, as instants [ns] apart from each other, rising."""
+    """Return when something was broken, as disjoint intervals [ns], rising."""
     table = one.tables["outages"]
     intervals = sorted(
         (begin, one.duration_ns if end == NEVER else end)

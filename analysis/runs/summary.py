@@ -1,4 +1,4 @@
-"""The summary of a run: the agreed `run --json` form, from the records of its replications.
+"""Summarise a run from the records of its replications.
 
 Which rows count, for a window [warm-up, duration):
 - wait, sojourn, processed: tuples that entered the queue in the window and whose service began (for wait)
@@ -19,8 +19,7 @@ was not seen is None, never NaN.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -30,20 +29,29 @@ from analysis.runs.histograms import latencies_of, times_of, total_of
 from analysis.runs.migrations import migrations
 from analysis.runs.recoveries import recoveries
 from analysis.runs.replicas import broken, replicas
-from analysis.statistics import Times, count_of, mean_of, times_s
+from analysis.runs.run_summary import (
+    Durations,
+    Guarantee,
+    KernelUsed,
+    Latency,
+    Messages,
+    OperatorSummary,
+    Recording,
+    Replication,
+    RunSummary,
+    Verdict,
+)
+from analysis.statistics import Times, count_of, described, mean_of
 from models.records.histogram import QUANTILE_ERROR, Ints, exact_sum
 from models.records.tables import NEVER, RunRecords
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing
 
-WAIT_SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
-LATENCY_SHARES = {**WAIT_SHARES, "p999": 0.999}
-
-Summary = dict[str, Any]
+_SHARES = (0.5, 0.9, 0.95, 0.99)
 
 
-def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> Summary:
-    """The summary as plain dicts, lists, numbers and None, ready for JSON; None for what was not seen.
+def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
+    """Return the summary of all replications; a section is None where nothing was seen.
 
     Raises ValueError when the replications do not have the same operators.
     """
@@ -51,43 +59,39 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> Summary:
     if any(one.operators != records[0].operators for one in records):
         raise ValueError("replications of one scenario have the same operators")
     latencies = [_latencies(one) for one in records]
-    summary: Summary = {
-        "scenario": scenario.name,
-        "seed": scenario.seed,
-        "duration_s": scenario.duration_s,
-        "warmup_s": scenario.warmup_s,
-        "operators": {name: _operator(scenario, name, records) for name in names},
-        "latency_s": times_s(latencies, LATENCY_SHARES, with_count=True),
-        "recording": _recording(records),
-        "kernel": _kernel(records),
-        "network": asdict(link_sharing(scenario)),
-        "checkpoints": checkpoints(scenario, records),
-        "migrations": migrations(records),
-        "rescales": rescales(records),
-        "elasticity": elasticity(records),
-        "maintenance": maintenance(records),
-        "hosts": hosts_in_use(scenario, records),
-        "recoveries": recoveries(records),
-        "replicas": replicas(records),
-        "broken": broken(records),
-        "messages": _messages(records),
-        "guarantee": _guarantee(scenario, records),
-        "replications": [
-            {
-                "replication": one.replication,
-                "latency_s": _without_interval(times_s([own], LATENCY_SHARES, with_count=True)),
-                "guarantee": _guarantee(scenario, [one]),
-            }
+    summary = RunSummary(
+        scenario=scenario.name,
+        seed=scenario.seed,
+        duration_s=scenario.duration_s,
+        warmup_s=scenario.warmup_s,
+        operators={name: _operator(scenario, name, records) for name in names},
+        latency_s=_latency(latencies),
+        recording=_recording(records),
+        kernel=_kernel(records),
+        network=link_sharing(scenario),
+        checkpoints=checkpoints(scenario, records),
+        migrations=migrations(records),
+        rescales=rescales(records),
+        elasticity=elasticity(records),
+        maintenance=maintenance(records),
+        hosts=hosts_in_use(scenario, records),
+        recoveries=recoveries(records),
+        replicas=replicas(records),
+        broken=broken(records),
+        messages=_messages(records),
+        guarantee=_guarantee(scenario, records),
+        replications=tuple(
+            Replication(one.replication, _latency([own]).without_interval(), _guarantee(scenario, [one]))
             for one, own in zip(records, latencies, strict=True)
-        ],
-    }
-    summary["targets"] = verdicts(scenario, summary)
-    return summary
+        ),
+        targets=None,
+    )
+    return replace(summary, targets=verdicts(scenario, summary))
 
 
 @dataclass(frozen=True)
 class OperatorTimes:
-    """What one operator did in one replication: waits and sojourns [ns], each or as histograms, and clipped totals.
+    """The times of one operator in one replication: waits and sojourns [ns], each or as histograms, and clipped totals.
 
     `waiting_ns` and `busy_ns` are sums over tuples of the time within the window.
     """
@@ -100,7 +104,7 @@ class OperatorTimes:
 
 
 def operator_times(one: RunRecords, index: int) -> OperatorTimes:
-    """The times of the operator with this index, by the rules of this module."""
+    """Return the times of the operator with this index, by the rules of this module."""
     low, high = one.warmup_ns, one.duration_ns
     visited = _binned_visits(one, index) if one.detail == "histograms" else _visits(one, index)
     left, dropped = one.tables["waiting"], one.tables["dropped"]
@@ -119,14 +123,14 @@ def operator_times(one: RunRecords, index: int) -> OperatorTimes:
 
 
 def _not_used(one: RunRecords, index: int) -> int:
-    """Time in service [ns] in which the operator's tuples had no core: others had it."""
+    """Return the time in service [ns] in which the operator's tuples had no core because others had it."""
     cpu = one.tables["cpu"]
     own = np.asarray(one.task_operator, np.int64)[cpu["task"]] == index
     return exact_sum(cpu["served_ns"][own]) - exact_sum(cpu["used_ns"][own])
 
 
 def _visits(one: RunRecords, index: int) -> OperatorTimes:
-    """What the operator's visits say."""
+    """Return the times of the operator from its visits."""
     low, high = one.warmup_ns, one.duration_ns
     visits = one.tables["visits"]
     own = visits["operator"] == index
@@ -144,7 +148,7 @@ def _visits(one: RunRecords, index: int) -> OperatorTimes:
 
 
 def _binned_visits(one: RunRecords, index: int) -> OperatorTimes:
-    """What the operator's visits said when they were recorded."""
+    """Return the times of the operator from histograms."""
     visits, waiting_ns = total_of(one, "waiting", index)
     return OperatorTimes(
         waits=times_of(one, "wait", index),
@@ -156,11 +160,11 @@ def _binned_visits(one: RunRecords, index: int) -> OperatorTimes:
 
 
 def clipped(begin: Ints, end: Ints, low: int, high: int) -> int:
-    """Total length [ns] of the intervals [begin, end) within [low, high)."""
+    """Return the total length [ns] of the intervals [begin, end) within [low, high)."""
     return exact_sum(np.maximum(np.minimum(end, high) - np.maximum(begin, low), 0))
 
 
-def _operator(scenario: Scenario, name: str, records: Sequence[RunRecords]) -> dict[str, object]:
+def _operator(scenario: Scenario, name: str, records: Sequence[RunRecords]) -> OperatorSummary:
     found = [one for one in records if name in one.operators]
     times = [operator_times(one, one.operators.index(name)) for one in found]
     # A source or sink that never queues has no queue and no server to speak of.
@@ -169,15 +173,27 @@ def _operator(scenario: Scenario, name: str, records: Sequence[RunRecords]) -> d
     queue = mean_of([t.waiting_ns / window for t, window in zip(times, windows, strict=True) if serves and window > 0])
     capacity = [one.servers[one.operators.index(name)] * window for one, window in zip(found, windows, strict=True)]
     busy = mean_of([t.busy_ns / room for t, room in zip(times, capacity, strict=True) if serves and room > 0])
-    return {
-        "processed": sum(count_of(t.sojourns) for t in times) if found else None,
-        "wait_s": times_s([t.waits for t in times], WAIT_SHARES),
-        "sojourn_s": times_s([t.sojourns for t in times], WAIT_SHARES),
-        "queue_mean": queue.mean,
-        "queue_mean_ci95": _pair(queue.ci95),
-        "utilisation": busy.mean,
-        "utilisation_ci95": _pair(busy.ci95),
-    }
+    return OperatorSummary(
+        sum(count_of(t.sojourns) for t in times) if found else None,
+        _durations([t.waits for t in times]),
+        _durations([t.sojourns for t in times]),
+        queue.mean,
+        queue.ci95,
+        busy.mean,
+        busy.ci95,
+    )
+
+
+def _durations(parts: Sequence[Times]) -> Durations:
+    found = described(parts, _SHARES)
+    p50, p90, p95, p99 = found.quantiles
+    return Durations(found.mean, p50, p90, p95, p99, found.max, found.ci95)
+
+
+def _latency(parts: Sequence[Times]) -> Latency:
+    found = described(parts, (*_SHARES, 0.999))
+    p50, p90, p95, p99, p999 = found.quantiles
+    return Latency(found.mean, p50, p90, p95, p99, p999, found.max, found.count, found.ci95)
 
 
 def _latencies(one: RunRecords) -> Times:
@@ -188,49 +204,46 @@ def _latencies(one: RunRecords) -> Times:
     return np.asarray((delivered - created)[counts], dtype=np.int64)
 
 
-def _recording(records: Sequence[RunRecords]) -> dict[str, object] | None:
-    """What was kept of the tuples, and how far off a quantile can be; None without records."""
+def _recording(records: Sequence[RunRecords]) -> Recording | None:
+    """Return what was kept of the tuples, and how far off a quantile can be; None without records."""
     if not records:
         return None
     binned = any(one.detail == "histograms" for one in records)
-    return {"detail": "histograms" if binned else "tuples", "quantile_error": QUANTILE_ERROR if binned else 0.0}
+    return Recording("histograms" if binned else "tuples", QUANTILE_ERROR if binned else 0.0)
 
 
-def _kernel(records: Sequence[RunRecords]) -> dict[str, str] | None:
-    """What did the steps of the tuples, the scan or the event loop, and why; None where that is not known."""
+def _kernel(records: Sequence[RunRecords]) -> KernelUsed | None:
+    """Return what did the steps of the tuples, the scan or the event loop, and why; None where that is not known."""
     kernel = records[0].kernel if records else None
-    return {"name": kernel.name, "why": kernel.why} if kernel else None
+    return KernelUsed(kernel.name, kernel.why) if kernel else None
 
 
-def _messages(records: Sequence[RunRecords]) -> dict[str, dict[str, int]]:
-    totals: dict[str, dict[str, int]] = {}
+def _messages(records: Sequence[RunRecords]) -> dict[str, Messages]:
+    totals: dict[str, np.ndarray] = {}
     for one in records:
         rows = one.tables["messages"]
         counts = rows["second_ns"] >= one.warmup_ns
         for kind in np.unique(rows["kind"]).tolist():
             own = counts & (rows["kind"] == kind)
-            total = totals.setdefault(kind, {"count": 0, "bytes": 0})
-            total["count"] += int(rows["count"][own].sum())
-            total["bytes"] += int(rows["bytes"][own].sum())
-    return dict(sorted(totals.items()))
+            total = totals.setdefault(kind, np.zeros(2, np.int64))
+            total += [rows["count"][own].sum(), rows["bytes"][own].sum()]
+    return {kind: Messages(*total.tolist()) for kind, total in sorted(totals.items())}
 
 
-def _guarantee(scenario: Scenario, records: Sequence[RunRecords]) -> dict[str, int | None]:
-    """Lost and duplicated at the sinks, and in the state of the other operators; None without a ledger."""
-    totals: dict[str, int | None] = {
-        f"{prefix}{what}": None for prefix in ("", "state_") for what in ("lost", "duplicated")
-    }
+def _guarantee(scenario: Scenario, records: Sequence[RunRecords]) -> Guarantee:
+    """Return what was lost and duplicated at the sinks, and in the state of other operators; None without a ledger."""
+    totals: dict[str, int | None] = {one.name: None for one in fields(Guarantee)}
     for one in records:
         rows = one.tables["ledger"]
         for position, index in enumerate(rows["operator"].tolist()):
             prefix = "" if scenario.operators[one.operators[index]].kind == "sink" else "state_"
             for what in ("lost", "duplicated"):
                 totals[prefix + what] = (totals[prefix + what] or 0) + int(rows[what][position])
-    return totals
+    return Guarantee(**totals)
 
 
-def verdicts(scenario: Scenario, summary: Summary) -> dict[str, dict[str, object]] | None:
-    """Target name -> limit, value and whether it is met (None: nothing was seen); None without targets.
+def verdicts(scenario: Scenario, summary: RunSummary) -> dict[str, Verdict] | None:
+    """Return a verdict for the name of each target; None without targets.
 
     Every target is a highest value; `recovery_s` is that of the slowest recovery, and one that did not end
     before the run did misses it.
@@ -245,31 +258,24 @@ def verdicts(scenario: Scenario, summary: Summary) -> dict[str, dict[str, object
     }
 
 
-def _verdict(name: str, limit: float, summary: Summary) -> dict[str, object]:
+def _verdict(name: str, limit: float, summary: RunSummary) -> Verdict:
     value, unfinished = _reached(name, summary)
     nothing_failed = name == "recovery_s" and value is None
     met = False if unfinished else True if nothing_failed else None if value is None else value <= limit
-    return {"limit": limit, "value": value, "met": met}
+    return Verdict(limit, value, met)
 
 
-def _reached(name: str, summary: Summary) -> tuple[float | None, bool]:
-    """The value that a target is held against, and whether something it needs did not end."""
+def _reached(name: str, summary: RunSummary) -> tuple[float | None, bool]:
+    """Return the value that a target is held against, and whether something it needs did not end."""
     if name.startswith("latency_"):
-        return summary["latency_s"][name.removeprefix("latency_").removesuffix("_s")], False
+        return getattr(summary.latency_s, name.removeprefix("latency_").removesuffix("_s")), False
     if name == "lost":
-        return summary["guarantee"]["lost"], False
+        return summary.guarantee.lost, False
     if name == "utilisation":
-        values = [one["utilisation"] for one in summary["operators"].values()]
-        return max((value for value in values if value is not None), default=None), False
+        values = [one.utilisation for one in summary.operators.values() if one.utilisation is not None]
+        return max(values, default=None), False
     if name == "recovery_s":
-        totals = [one["total_s"] for one in summary["recoveries"]]
-        return (None, True) if None in totals else (max(totals, default=None), False)
+        totals = [one.total_s for one in summary.recoveries]
+        ended = [total for total in totals if total is not None]
+        return (None, True) if None in totals else (max(ended, default=None), False)
     raise KeyError(name)
-
-
-def _without_interval(times: dict[str, object]) -> dict[str, object]:
-    return {name: value for name, value in times.items() if name != "ci95"}
-
-
-def _pair(interval: tuple[float, float] | None) -> list[float] | None:
-    return None if interval is None else list(interval)

@@ -257,7 +257,7 @@ def _owners(one: RunRecords, by: str) -> tuple[tuple[str, ...], Ints]:
 
 
 def _growth(task: np.ndarray, host: np.ndarray, at_ns: Ints, total: Ints) -> Ints:
-    """What each row's total gained since the row before of that task on that host; a reset starts at 0."""
+    """Return what each row's total gained since the row before of that task on that host; a reset starts at 0."""
     order = np.lexsort((at_ns, host, task))
     same = np.zeros(order.size, bool)
     same[1:] = (task[order][1:] == task[order][:-1]) & (host[order][1:] == host[order][:-1])

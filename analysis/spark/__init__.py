@@ -1,1 +1,1 @@
-"""What needs Spark, and with it Java: imports nothing heavy before it is called."""
+"""Read traces with Spark, which needs Java; nothing heavy is imported before it is called."""

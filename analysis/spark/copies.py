@@ -41,7 +41,7 @@ def in_copies(copies: int, groups: int, column: str, by: Sequence[str], counts: 
 
 
 def in_copies_here(counted: pa.Table, copies: int, groups: int, column: str, counts: Sequence[str]) -> pa.Table:
-    """What the step does, of a table in this process, before rows of the same cell are summed."""
+    """Return what the step does to a table in this process, before rows of the same cell are summed."""
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import compute as pc  # noqa: PLC0415
 
@@ -54,7 +54,7 @@ def in_copies_here(counted: pa.Table, copies: int, groups: int, column: str, cou
 
 
 def _numbered(crc32: np.ndarray, copies: int, groups: int, column: str) -> pa.Table:
-    """How often each CRC-32 is in each key group, over all copies; the k-th has salt k."""
+    """Return how often each CRC-32 is in each key group, over all copies; the k-th has salt k."""
     import pyarrow as pa  # noqa: PLC0415
 
     if len(crc32) * min(copies, groups) > MOST_CELLS:

@@ -1,4 +1,4 @@
-"""What is counted of marked rows, in two ways that say the same: on Spark, or here, where the rows are few.
+"""Count marked rows, on Spark or, where they are few, in this process; both give the same counts.
 
 A marked row has its status, key, key group (with copies the CRC-32 of the key), bin, minutes in the air, whether it is
 of each stream, how many rows it stands for, and why it is bad.
@@ -34,7 +34,7 @@ TopKeys = tuple[tuple[str, int], ...]
 
 
 class Counts(Protocol):
-    """What can be asked of marked rows."""
+    """The counts that can be asked of marked rows."""
 
     def cells(self) -> pa.Table:
         """Rows per status, key group and bin, of them those of each stream, and minutes in the air.

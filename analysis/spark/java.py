@@ -103,7 +103,7 @@ def _from_wheel() -> Java | None:
 
 
 def _places() -> Iterator[Path]:
-    """Where the wrapper may be written: the user's cache directory, else a temporary one, made only then."""
+    """Return where the wrapper may be written: the user's cache directory, else a temporary one, made only then."""
     cache, home = os.environ.get("XDG_CACHE_HOME", ""), os.environ.get("HOME", "")
     if Path(cache).is_absolute():
         yield Path(cache)

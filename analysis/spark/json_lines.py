@@ -1,4 +1,4 @@
-"""What a file of JSON lines holds, by its first lines: one object in each, fields of objects within by dotted path."""
+"""Infer the fields of a file of JSON lines from its first lines; fields of inner objects have dotted paths."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _kind(kinds: Counter[str]) -> str:
 
 
 def _in_objects(name: str, kinds: Mapping[str, str]) -> bool:
-    """Whether all that the field is part of are objects."""
+    """Return whether all that the field is part of are objects."""
     parts = name.split(".")
     return all(kinds[".".join(parts[:count])] == _NESTED for count in range(1, len(parts)))
 

@@ -1,4 +1,4 @@
-"""What is asked of a trace: which columns, which rows, which streams, how many key groups, how long a bin."""
+"""A question to a trace: columns, rows, streams, number of key groups, length of a bin."""
 
 from __future__ import annotations
 

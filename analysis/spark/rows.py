@@ -208,7 +208,7 @@ def _article(kind: str) -> str:
 
 
 def _converted(column: Any, source: DataType, target: DataType) -> tuple[Column, Column]:
-    """Whether the source has a value, and that value in the target type: null where it does not fit."""
+    """Return whether the source has a value, and that value in the target type: null where it does not fit."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     have, want = source.simpleString(), target.simpleString()

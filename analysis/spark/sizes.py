@@ -1,4 +1,4 @@
-"""How Spark is set up for an input of some size: much that helps with large data costs a small file more.
+"""Choose Spark's settings by the size of the input: what helps with large data slows a small file down.
 
 No setting changes a result.
 """

@@ -47,7 +47,7 @@ class Source:
 
     @property
     def is_json(self) -> bool:
-        """Whether each line is a JSON object."""
+        """True if each line is a JSON object."""
         return self.suffix in JSON
 
     @property
@@ -57,7 +57,7 @@ class Source:
 
 
 def open_sources(files: Iterable[str | Path], suffixes: Sequence[str] = SUFFIXES) -> tuple[Source, ...]:
-    """What the files are, which end in one of the suffixes. Raises InputError with a fault for each that is no use."""
+    """Return the kind of the files by their suffixes. Raises InputError with a fault for each that is no use."""
     paths = [Path(name) for name in files]
     if not paths:
         raise InputError.at("ingest.files", NO_VALUE, "must name at least one file")

@@ -32,7 +32,7 @@ def condition(frame: DataFrame, sql: str, path: str) -> Column:
 
 
 def first_line(error: Any) -> str:
-    """What Spark says was wrong, in one line without its own advice."""
+    """Return Spark's message in one line, without its own advice."""
     text = " ".join(str(error).strip().split("\n", 1)[0].split())
     text = text.split("] ", 1)[1] if text.startswith("[") and "] " in text else text
     return text.split(" SQLSTATE:", 1)[0].rstrip(". ")

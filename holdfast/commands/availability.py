@@ -13,8 +13,7 @@ from models import display
 from models.reliability.times import downtime_s
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from models.table import Table
     from scenarios.reliability.availability import Answer, Figure
     from scenarios.reliability.importance import Element, Importance, Replica
 

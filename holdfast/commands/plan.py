@@ -16,9 +16,8 @@ from holdfast.plan_lines import listed, plan_lines
 from models import display
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
+    from models.table import Table
     from optimizer.common.reasons import Reason
 
 app = typer.Typer(no_args_is_help=True, help="Find the best plan for a problem file.")

@@ -19,10 +19,9 @@ from models import display
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
-
     from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
     from models.queries.loads import OperatorTable
+    from models.table import Table
     from optimizer.replicas.optimise import FrontPoint
     from scenarios.queries.files import LoadedQueries
 

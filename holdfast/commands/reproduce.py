@@ -53,9 +53,9 @@ def reproduce(
 
 
 def _write(path: Path, outcome: Outcome, command: str, force: bool) -> None:
-    from analysis.report import render_report  # noqa: PLC0415
+    from analysis.report import render_page  # noqa: PLC0415
     from scenarios.files.write_once import write_text  # noqa: PLC0415
-    from scenarios.pages.claims import claims_content  # noqa: PLC0415
+    from scenarios.pages.claims import claims_page  # noqa: PLC0415
 
-    content = claims_content(outcome.rows, outcome.results.get("selective-replication"), command)
-    write_text(path, render_report(content), force=force)
+    page = claims_page(outcome.rows, outcome.results.get("selective-replication"), command)
+    write_text(path, render_page(page), force=force)

@@ -67,12 +67,12 @@ def run(
     else:
         _show(result)
     _say_causes(result, loaded)
-    from holdfast.run_tables import target  # noqa: PLC0415
+    from analysis.runs.tables import target  # noqa: PLC0415
 
     for name in result.missed:
-        verdict = result.summary["targets"][name]
-        limit, value = verdict["limit"], verdict["value"]
-        unknown = "did not end" if verdict["met"] is False else "nothing seen"
+        verdict = (result.typed_summary.targets or {})[name]
+        limit, value = verdict.limit, verdict.value
+        unknown = "did not end" if verdict.met is False else "nothing seen"
         reached = unknown if value is None else target(name, value)
         typer.echo(f"target missed: {name}: {reached}, must be at most {target(name, limit)}", err=True)
     if result.missed:
@@ -110,14 +110,14 @@ def _command(file: str, settings: list[str], engine: Engine = "auto") -> str:
 
 
 def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *, force: bool, raw: bool) -> None:
-    from analysis.report import render_report  # noqa: PLC0415
+    from analysis.report import render_page  # noqa: PLC0415
     from scenarios.files.scenario import moved, scenario_text  # noqa: PLC0415
-    from scenarios.pages.content import run_content  # noqa: PLC0415
+    from scenarios.pages.run import run_page  # noqa: PLC0415
     from scenarios.runs.inputs import inputs_of  # noqa: PLC0415
     from scenarios.runs.store import write_run  # noqa: PLC0415
 
-    page = render_report(
-        run_content(result, inputs_of(result.scenario, loaded.folder, checkpoint_hosts={}), command=command)
+    page = render_page(
+        run_page(result, inputs_of(result.scenario, loaded.folder, checkpoint_hosts={}), command=command)
     )
     write_run(
         out,
@@ -137,33 +137,35 @@ def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *
 
 
 def _show(result: RunResult) -> None:
+    from analysis.runs import tables  # noqa: PLC0415
     from analysis.runs.backpressure import backpressure  # noqa: PLC0415
     from analysis.runs.elasticity import changes_of_hosts  # noqa: PLC0415
     from holdfast import run_tables, terminal  # noqa: PLC0415
 
-    terminal.show(run_tables.operators_table(result.summary), run_tables.latency_table(result.summary))
-    if result.summary["checkpoints"]:
-        terminal.show(*run_tables.checkpoints_said(result.summary))
-    if result.summary["migrations"]:
-        terminal.show(run_tables.migrations_table(result.summary))
-    if result.summary["rescales"]:
-        terminal.show(run_tables.rescales_table(result.summary))
-    if result.summary["elasticity"]:
-        terminal.show(run_tables.elasticity_table(result.summary))
+    summary = result.typed_summary
+    terminal.show(tables.operators_table(summary.operators).brief, run_tables.latency_table(summary))
+    if summary.checkpoints:
+        terminal.show(*run_tables.checkpoints_said(summary.checkpoints))
+    if summary.migrations:
+        terminal.show(tables.migrations_table(summary.migrations).brief)
+    if summary.rescales:
+        terminal.show(run_tables.rescales_table(summary))
+    if summary.elasticity:
+        terminal.show(run_tables.elasticity_table(summary.elasticity, summary.hosts))
         changes = changes_of_hosts(result.records)
         if changes:
             terminal.show(run_tables.acquisitions_table(changes))
-    if result.summary["maintenance"]:
-        terminal.show(run_tables.maintenance_table(result.summary))
-    if result.summary["replicas"]:
-        terminal.show(run_tables.replicas_table(result.summary))
-    if result.summary["recoveries"]:
-        terminal.show(run_tables.recoveries_table(result.summary))
+    if summary.maintenance:
+        terminal.show(run_tables.maintenance_table(summary.maintenance, len(summary.replications)))
+    if summary.replicas:
+        terminal.show(run_tables.replicas_table(summary.replicas))
+    if summary.recoveries:
+        terminal.show(tables.recoveries_table(summary.recoveries, "*").brief)
     held = backpressure(result.scenario, result.records)
     if any(one.places for one in held.values()):
         terminal.show(run_tables.backpressure_table(held))
-    if result.summary["targets"]:
-        terminal.show(run_tables.targets_table(result.summary))
-    if result.summary["broken"]:
-        terminal.show(run_tables.broken_line(result.summary))
-    terminal.show(run_tables.guarantee_line(result.summary))
+    if summary.targets:
+        terminal.show(tables.targets_table(summary.targets).brief)
+    if summary.broken:
+        terminal.show(run_tables.broken_line(summary.broken))
+    terminal.show(run_tables.guarantee_line(summary))

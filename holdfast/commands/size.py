@@ -11,10 +11,9 @@ from models import display
 from models.reliability.times import downtime_s
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from models.planning.sizing.answer import CurvePoint, EvaluatedPlan, PlanFigures
     from models.planning.sizing.problem import SizingProblem, SystemPlan
+    from models.table import Table
     from scenarios.planning.sizing import SizingAnswer
 
 _NEGLIGIBLE = 1e-3  # share of the time down below which a cause is left out

@@ -69,9 +69,10 @@ def _command(file: Path, settings: list[str] | None, copies: int) -> str:
 
 
 def _show(found: Study, out: Path) -> None:
+    from analysis.runs.tables import recoveries_table  # noqa: PLC0415
     from holdfast import run_tables, study_tables, terminal  # noqa: PLC0415
 
-    summary = found.run.summary
+    summary = found.run.typed_summary
     terminal.show(study_tables.plans_table(found), *study_tables.designs_tables(found))
     gains = study_tables.gains_table(found)
     if gains is not None:
@@ -82,8 +83,8 @@ def _show(found: Study, out: Path) -> None:
         "assisted  of the moves off overloaded hosts, those to the host of the checkpoint\n"
         "overhead  bytes of checkpoints and moves between hosts",
     )
-    if summary["recoveries"]:
-        terminal.show(run_tables.recoveries_table(summary))
+    if summary.recoveries:
+        terminal.show(recoveries_table(summary.recoveries, "*").brief)
     terminal.show(
         f"(the run in full, with {found.method}) {run_tables.guarantee_line(summary)}",
         f"Report: {out / 'report.html'}",

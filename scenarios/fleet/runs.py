@@ -7,9 +7,12 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from analysis.documents import to_document
+from analysis.fleet.fleet_summary import FleetSummary
 from analysis.fleet.summary import fleet_summary
 from models import display
 from models.errors import InputError, header_hint, named, raise_if_any
@@ -63,8 +66,21 @@ class FleetResult:
 
     system: System
     records: tuple[FleetRecords, ...]
-    summary: dict[str, Any]
+    typed_summary: FleetSummary | None
     unkept: tuple[Unkept, ...] = ()
+
+    @property
+    def found(self) -> FleetSummary:
+        """The summary of a file whose availability objectives can be met; raises ValueError for another."""
+        if self.typed_summary is None:
+            raise ValueError("nothing was run: an availability objective cannot be met at the start")
+        return self.typed_summary
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The summary as the document that `fleet --json` prints; empty where nothing was run."""
+        document: dict[str, Any] = {} if self.typed_summary is None else to_document(self.typed_summary)
+        return document
 
 
 def read_fleet(path: Path | str) -> tuple[Fleet, Downtimes | None]:
@@ -143,11 +159,11 @@ def run_fleet(
     if fleet.is_static:
         unkept = tuple(_not_kept(system))
         if unkept:
-            return FleetResult(system, (), {}, unkept)
+            return FleetResult(system, (), None, unkept)
     records = _replications(fleet, system, log, method, workers, on_progress or (lambda _: None))
     unkept = tuple(_refused_at_start(system, records[0]))
     if unkept:
-        return FleetResult(system, (), {}, unkept)
+        return FleetResult(system, (), None, unkept)
     return FleetResult(system, tuple(records), fleet_summary(system, records))
 
 

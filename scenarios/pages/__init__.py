@@ -1,1 +1,1 @@
-"""What the report pages show: results turned into the plain values of `analysis.report`."""
+"""Pages of results: each gathers what it shows and picks its sections."""

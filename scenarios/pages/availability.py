@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 from analysis.report import text
 from analysis.report.colours import style
-from analysis.report.content import Fact, ReportContent
 from analysis.report.figure import Figure as Drawing
 from analysis.report.figure import Spec
-from analysis.report.page import render_page
+from analysis.report.page import Fact, Page, render_page
 from analysis.report.scales import share_ticks
 from analysis.report.section import Section
-from analysis.report.tables import Table
+from analysis.report.tables import text_table
 from models import display
 from models.reliability.times import downtime_s
-from scenarios.pages.content import versions
+from models.table import Table
+from scenarios.pages.run import versions
 from scenarios.reliability.availability import Answer, Figure, Line, weakest
 from scenarios.reliability.importance import Importance
 
@@ -33,7 +33,7 @@ def availability_page(found: Answer, importance: Sequence[Importance] = (), *, c
     description, last = found.description, found.lines[-1]
     sections = [_queries(found), _settings(found), _alone(found), *_importance(importance)]
     sampled = any(one.estimate is not None for line in found.lines for one in (*line.queries, line.mean))
-    content = ReportContent(
+    page = Page(
         title=description.name or "Availability",
         question="How often is each query broken because hosts are down?",
         facts=(
@@ -49,8 +49,9 @@ def availability_page(found: Answer, importance: Sequence[Importance] = (), *, c
         ),
         versions=versions(),
         command=command,
+        sections=sections,
     )
-    return render_page(content, sections)
+    return render_page(page)
 
 
 def _headline(found: Answer, last: Line) -> tuple[Fact, ...]:
@@ -169,7 +170,7 @@ def _by_query(found: Answer) -> Table:
     title = "Share of time broken, by query"
     numbers = (False, *(True,) * (len(lines) + 1), False)
     note = _left(len(rows), _MOST_FOUND)
-    return Table(
+    return text_table(
         "queries", title, heads, tuple(rows[:_MOST_FOUND]), numbers, note=note, facet="target", facets=tuple(facets)
     )
 
@@ -181,13 +182,15 @@ def _settings(found: Answer) -> Section:
     )
     heads = ("setting", "mean query", "known to be in", "a month", "at least one broken", "known to be in", "method")
     numbers = (False, *(True,) * 5, False)
-    made = [Table("settings", "All queries, by setting", heads, rows, numbers, note=_left(len(found.lines), _MOST))]
+    made = [
+        text_table("settings", "All queries, by setting", heads, rows, numbers, note=_left(len(found.lines), _MOST))
+    ]
     lines = [line for line in found.lines if line.short][:_MOST]
     if lines:
         shares = list(lines[0].short)
         fewer = tuple((line.label, *(f"{chance(one)}{_open(one)}" for one in line.short.values())) for line in lines)
         said = ("setting", *(f"fewer than {display.share(share, 6)} run" for share in shares))
-        made.append(Table("fewer", "How likely it is that fewer queries run", said, fewer, (False, *(True,) * 3)))
+        made.append(text_table("fewer", "How likely it is that fewer queries run", said, fewer, (False, *(True,) * 3)))
     return Section("settings", "All queries together", "Settings", tables=tuple(made))
 
 
@@ -212,7 +215,7 @@ def _alone(found: Answer) -> Section:
     )
     heads = ("host or domain", "kind", "breaks", "queries")
     note = _left(len(alone), _MOST_FOUND)
-    made = Table("alone", "Single points of failure", heads, rows, (False, False, True, False), note=note)
+    made = text_table("alone", "Single points of failure", heads, rows, (False, False, True, False), note=note)
     return Section("alone", "What one failure breaks", "One failure", words, tables=(made,) if rows else ())
 
 
@@ -227,9 +230,9 @@ def _importance(found: Sequence[Importance]) -> list[Section]:
     )
     note = f"{last.left_out} operators were not tried. " * bool(last.left_out) + _left(len(last.replicas), _MOST_FOUND)
     tables = (
-        Table("elements", f"Importance (Birnbaum), {last.label}", ("host or domain", "decides with"), elements,
+        text_table("elements", f"Importance (Birnbaum), {last.label}", ("host or domain", "decides with"), elements,
               (False, True), note=_left(len(last.elements), _MOST_FOUND), facet="host", facets=("",) * len(elements)),
-        Table("replicas", f"One more replica, {last.label}", ("operator", "on host", "mean share gains"), replicas,
+        text_table("replicas", f"One more replica, {last.label}", ("operator", "on host", "mean share gains"), replicas,
               (False, False, True), note=note.strip(), facet="operator", facets=tuple(row[0] for row in replicas)),
     )  # fmt: skip
     words = (

@@ -8,28 +8,31 @@ from typing import Any
 
 import numpy as np
 
-from analysis.report.content import Fact, ReportContent
+from analysis.report.claims_sections import charts_section, claims_section, grids_section
+from analysis.report.page import Fact, Page
 from analysis.report.parts import Chart, ClaimRow, Grid
 from models import display
 from models.queries.description import Templates
-from scenarios.pages.content import versions
+from scenarios.pages.run import versions
 from scenarios.studies.reproduce.query_workloads import CHANCES, RUNS
 from scenarios.studies.reproduce.selective_replication import FIGURE_4, Results, curves, figure_5, verdicts
 
 _SHOWN = ("qodlu", "random", "qod", "lu", "full-half", "share")
 
 
-def claims_content(rows: Sequence[Mapping[str, Any]], replication: Results | None, command: str) -> ReportContent:
-    """What the page shows of these rows, and of the workloads of selective replication where they were tried."""
+def claims_page(rows: Sequence[Mapping[str, Any]], replication: Results | None, command: str) -> Page:
+    """Return the page of these claims, and of the workloads of selective replication where they were tried."""
     tried = [row for row in rows if row["holds"] is not None]
     held = sum(row["holds"] for row in tried)
-    return ReportContent(
+    return Page(
         "Claims of papers",
         "What papers report, tried again: each claim beside what came out here.",
         facts=(Fact("claims tried", f"{len(tried)} of {len(rows)}"), Fact("hold", str(held))),
-        claims=tuple(_row(row) for row in tried),
-        charts=() if replication is None else charts(replication),
-        grids=() if replication is None or not replication.variants else (sensitivity(replication),),
+        sections=[
+            claims_section([_row(row) for row in tried]),
+            None if replication is None else charts_section(charts(replication)),
+            grids_section([sensitivity(replication)]) if replication is not None and replication.variants else None,
+        ],
         assumptions=() if replication is None else assumptions(replication),
         versions=versions(),
         command=command,
@@ -78,7 +81,7 @@ def _grid_row(name: str, tried: Sequence[Any]) -> tuple[str, ...]:
 
 
 def assumptions(found: Results) -> tuple[str, ...]:
-    """What the paper leaves open and is assumed here."""
+    """Return the assumptions about what the paper leaves open."""
     made = Templates()
     hosts = fmean(one.hosts for one in found.base)
     weights = ", ".join(display.number(weight, 6) for weight in made.weights)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
 from analysis.comparison import Difference, compare
-from analysis.report.parts import Change, Curve, Design
+from analysis.report.parts import Change, Curve, Design, interval
 from analysis.report.tables import with_interval
 from analysis.runs.metrics import Metrics, metrics_of
+from analysis.runs.run_summary import RunSummary
 from analysis.statistics import mean_of
-from scenarios.pages.moves import interval
 
 OVERHEAD = ("checkpoint", "trim", "restore", "replay", "protocol")
 """Kinds of messages that are there because of fault tolerance and of moves."""
@@ -56,18 +55,18 @@ class DesignRuns:
 
 
 def design_runs(
-    label: str, allocation: str, protocol: str, summaries: Sequence[Mapping[str, Any]], *, failed: int = 0
+    label: str, allocation: str, protocol: str, summaries: Sequence[RunSummary], *, failed: int = 0
 ) -> DesignRuns:
     """The design of these summaries, each that of one replication with the same duration (`run --json`)."""
-    window_s = summaries[0]["duration_s"] - summaries[0]["warmup_s"] if summaries else 0.0
-    draws = tuple((one["seed"], one["replications"][0]["replication"]) for one in summaries)
+    window_s = summaries[0].duration_s - summaries[0].warmup_s if summaries else 0.0
+    draws = tuple((one.seed, one.replications[0].replication) for one in summaries)
     return DesignRuns(label, allocation, protocol, tuple(map(metrics_of, summaries)), window_s, failed, draws)
 
 
 def designs(given: Sequence[DesignRuns]) -> tuple[Design, ...]:
     """Each design with means and 95 % intervals over its runs; moves only where there are any."""
-    moved = any(one.get("migrations.count") for design in given for one in design.metrics)
-    made = [_design(design, moved) for design in given]
+    migrated = any(one.get("migrations.count") for design in given for one in design.metrics)
+    made = [_design(design, migrated) for design in given]
     return tuple(
         replace(one, changes=_changes(given[0], own)) if k else one
         for k, (one, own) in enumerate(zip(made, given, strict=True))
@@ -100,9 +99,9 @@ def _differences(first: DesignRuns, second: DesignRuns, measures: Sequence[str])
     return {name: one for name, one in zip(measures, found, strict=True) if one.difference.mean is not None}
 
 
-def _design(given: DesignRuns, moved: bool) -> Design:
+def _design(given: DesignRuns, migrated: bool) -> Design:
     columns = {name: [one.get(path) for one in given.metrics] for name, path in _PATHS.items()}
-    if not moved:
+    if not migrated:
         del columns["moves"]
     traffic = [_traffic(one, given.window_s) for one in given.metrics]
     columns["overhead_bytes_per_s"] = [rate for rate, _ in traffic]

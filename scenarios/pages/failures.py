@@ -8,16 +8,16 @@ import numpy as np
 
 from analysis.failure_logs.lifetimes import LAWS, Fit, seen_survival, survival_of, verdict
 from analysis.report.colours import styles
-from analysis.report.content import Fact, ReportContent
 from analysis.report.figure import SHARE, Figure, Spec, header, plain_list
-from analysis.report.page import render_page
+from analysis.report.page import Fact, Page, render_page
 from analysis.report.scales import long_time_ticks
 from analysis.report.section import Section
-from analysis.report.tables import Table
+from analysis.report.tables import text_table
 from analysis.report.text import plain
 from models import display
 from models.reliability.failure_log import CensoredDurations
-from scenarios.pages.content import versions
+from models.table import Table
+from scenarios.pages.run import versions
 from scenarios.reliability.failure_logs import FailureAnswer, document
 
 _POINTS = 300
@@ -46,7 +46,7 @@ def failures_page(found: FailureAnswer, *, command: str = "") -> str:
         Section("hosts", "Hosts", "Hosts", words=hosts_differ(found), tables=(_hosts(found),)),
     ]
     low, high = found.mttf_interval_s
-    content = ReportContent(
+    page = Page(
         title=f"Failures in {', '.join(found.files)}",
         question="How often do hosts fail, how long are they down, and by which laws?",
         facts=(
@@ -73,8 +73,9 @@ def failures_page(found: FailureAnswer, *, command: str = "") -> str:
         assumptions=_ASSUMPTIONS,
         versions=versions(),
         command=command,
+        sections=[section for section in sections if section.figures or section.tables],
     )
-    return render_page(content, [section for section in sections if section.figures or section.tables])
+    return render_page(page)
 
 
 def hosts_differ(found: FailureAnswer) -> str:
@@ -118,7 +119,7 @@ def _laws(name: str, title: str, words: str, durations: CensoredDurations, laws:
         )
         for fit in laws
     )
-    table = Table(f"{name}-laws", f"Laws of {title.lower()}", heads, rows, (False, False, *(True,) * 5), marked=0)
+    table = text_table(f"{name}-laws", f"Laws of {title.lower()}", heads, rows, (False, False, *(True,) * 5), marked=0)
     return Section(name, title, title, words=words, figures=(_figure(name, title, durations, laws),), tables=(table,))
 
 
@@ -127,7 +128,7 @@ def _parameter(name: str, value: float) -> str:
 
 
 def _figure(name: str, title: str, durations: CensoredDurations, laws: Sequence[Fit]) -> Figure:
-    """Which share is longer than each time: what was seen, and every law."""
+    """Return the share of times longer than each time: observed, and by every law."""
     at, seen = seen_survival(durations)
     chosen = np.unique(np.linspace(0, at.size - 1, min(at.size, _POINTS)).astype(int))
     at, seen = at[chosen], seen[chosen]
@@ -178,7 +179,7 @@ def _hosts(found: FailureAnswer) -> Table:
     note = f"The first {_MOST_HOSTS:,} of {len(order):,} rows." if len(order) > _MOST_HOSTS else ""
     heads = ("host", "failures", "down", "up")
     facets = tuple("failed" if int(log.failures_of[host]) else "never failed" for host in order[:_MOST_HOSTS])
-    return Table(
+    return text_table(
         "hosts-down", "Hosts, those that were down longest first", heads, rows, (False, True, True, True),
         note=note, facet="host", facets=facets,
     )  # fmt: skip

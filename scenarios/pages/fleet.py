@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from analysis.fleet.fleet_summary import QuerySummary
+from analysis.fleet.tables import decisions_table
 from analysis.report import fleet_figures, fleet_tables, text
-from analysis.report.content import Fact, ReportContent
-from analysis.report.page import render_page
+from analysis.report.page import Fact, Page, render_page
 from analysis.report.section import Section
 from models import display
 from models.fleet.unavailability import keeps
 from scenarios.fleet.runs import FleetResult
-from scenarios.pages.content import versions
+from scenarios.pages.run import versions
 
 _ASSUMPTIONS = (
     "P(broken) is exact and of the long run, for the placement that there was, whatever hosts were down at the moment; "
@@ -24,18 +25,18 @@ _ASSUMPTIONS = (
 
 def fleet_page(result: FleetResult, *, command: str = "") -> str:
     """The page as HTML; figures over time are those of the first replication."""
-    system, summary, fleet = result.system, result.summary, result.system.fleet
+    system, summary, fleet = result.system, result.found, result.system.fleet
     sections = (_slos(result), _queries(result), _hosts(result), _decisions(result), _cost(result))
     managed = fleet.manager is not None
-    content = ReportContent(
+    page = Page(
         title=fleet.name or "Queries on hosts that fail",
         question=f"Who is broken for how long{', and what is done about it' if managed else ''}?",
         facts=(
-            Fact("replications", f"{summary['replications']} of {display.duration(summary['duration_s'])}"),
+            Fact("replications", f"{summary.replications} of {display.duration(summary.duration_s)}"),
             Fact("hosts", f"{len(system.hosts):,}"),
             Fact("operators", f"{len(system.operators):,}"),
             Fact("queries", f"{len(system.queries):,}"),
-            *((Fact("counted from", display.duration(summary["warmup_s"])),) if summary["warmup_s"] else ()),
+            *((Fact("counted from", display.duration(summary.warmup_s)),) if summary.warmup_s else ()),
             *((Fact("spare room is for", fleet.manager.spare),) if fleet.manager is not None else ()),
         ),
         headline=_headline(result),
@@ -43,55 +44,56 @@ def fleet_page(result: FleetResult, *, command: str = "") -> str:
         versions=versions(),
         seed=fleet.seed,
         command=command,
+        sections=sections,
     )
-    return render_page(content, [one for one in sections if one is not None])
+    return render_page(page)
 
 
 def _inexact(result: FleetResult) -> tuple[str, ...]:
-    why = result.summary["exact_refused"]
+    why = result.found.exact_refused
     return (f"No exact figures stand beside the simulated ones: {why}.",) if why else ()
 
 
 def _headline(result: FleetResult) -> tuple[Fact, ...]:
-    summary = result.summary
+    summary = result.found
     found = [_running(result)]
-    slos = [one for one in summary["queries"] if one["slo"] is not None]
+    slos = [one for one in summary.queries if one.slo is not None]
     if slos:
-        kept = sum(one["exact_worst"] is None or keeps(one["slo"], one["exact_worst"]) for one in slos)
+        kept = sum(one.exact_worst is None or keeps(one.slo, one.exact_worst) for one in slos)
         whole = kept == len(slos)
         found.append(Fact("SLOs", f"{kept} of {len(slos)}", good=whole, note="kept by every placement"))
-    worst = summary["queries"][0]
-    longest = f"{text.clip(worst['query'], 24)}, at most {display.duration(worst['longest_s'])}"
-    found.append(Fact("worst query, broken", text.share(worst["broken_share"]), note=longest))
-    refused = sum(one["count"] for one in summary["refused_for"])
-    moves = sum(one["count"] for one in summary["decisions"] if (one["action"], one["verdict"]) == ("move", "done"))
+    worst = summary.queries[0]
+    longest = f"{text.clip(worst.query, 24)}, at most {display.duration(worst.longest_s)}"
+    found.append(Fact("worst query, broken", text.share(worst.broken_share), note=longest))
+    refused = sum(one.count for one in summary.refused_for)
+    moves = sum(one.count for one in summary.decisions if (one.action, one.verdict) == ("move", "done"))
     if result.system.fleet.manager is not None:
         found.append(Fact("moves", f"{moves:,}", note=f"{display.count(refused, 'change')} refused"))
-        found.append(Fact("overloaded", display.duration(summary["overloaded_host_s"]), note="hosts, all replications"))
-    used = summary["hosts_in_use"]
-    cost = "" if used["cost_usd"] is None else f", {display.money(used['cost_usd'])} USD"
-    found.append(Fact("hosts in use", text.number(used["mean"]), note=f"on average{cost}"))
+        found.append(Fact("overloaded", display.duration(summary.overloaded_host_s), note="hosts, all replications"))
+    used = summary.hosts_in_use
+    cost = "" if used.cost_usd is None else f", {display.money(used.cost_usd)} USD"
+    found.append(Fact("hosts in use", text.number(used.mean), note=f"on average{cost}"))
     return tuple(found)
 
 
 def _running(result: FleetResult) -> Fact:
     """The share of queries that run, with as many digits as it takes to see what is missing."""
-    mean = result.summary["running"]["time_average"]
-    if mean["mean"] is None:
+    mean = result.found.running.time_average
+    if mean.mean is None:
         return Fact("queries that run", text.NONE)
-    ends = mean["ci95"]
+    ends = mean.ci95
     note = "" if ends is None else f"95 %: {display.between(ends[0], ends[1], display.share, 4)}"
-    return Fact("queries that run", display.share(mean["mean"], 4), note=note)
+    return Fact("queries that run", display.share(mean.mean, 4), note=note)
 
 
 def _order(result: FleetResult) -> list[str]:
     """Queries by how near they come to their objectives, then by how often they are broken."""
 
-    def used(one: dict[str, float | None]) -> tuple[float, float]:
-        slo, worst = one["slo"], one["exact_worst"] or 0.0
+    def used(one: QuerySummary) -> tuple[float, float]:
+        slo, worst = one.slo, one.exact_worst or 0.0
         return (-worst / (1 - slo) if slo is not None and slo < 1 else 0.0, -worst)
 
-    return [one["query"] for one in sorted(result.summary["queries"], key=used)]
+    return [one.query for one in sorted(result.found.queries, key=used)]
 
 
 def _slos(result: FleetResult) -> Section:
@@ -106,7 +108,7 @@ def _slos(result: FleetResult) -> Section:
         "SLOs",
         words,
         figures=() if drawn is None else (drawn,),
-        tables=(fleet_tables.queries(result.summary),),
+        tables=(fleet_tables.queries(result.found),),
     )
 
 
@@ -145,7 +147,7 @@ def _of_first(result: FleetResult) -> str:
 
 def _decisions(result: FleetResult) -> Section | None:
     found = (
-        fleet_tables.counts(result.summary),
+        decisions_table(result.found) if result.found.decisions else None,
         fleet_tables.refusals(result.records),
         fleet_tables.decisions(result.records[0]),
     )
@@ -157,8 +159,8 @@ def _decisions(result: FleetResult) -> Section | None:
 
 
 def _cost(result: FleetResult) -> Section | None:
-    priced = result.summary["hosts_in_use"]["cost_usd"] is not None
+    priced = result.found.hosts_in_use.cost_usd is not None
     if not priced and result.system.fleet.manager is None:
         return None  # all hosts for all of the time
     words = "" if priced else "The file gives hosts no price: what they are in use for is counted instead."
-    return Section("cost", "What it costs", "Cost", words, tables=(fleet_tables.cost(result.summary),))
+    return Section("cost", "What it costs", "Cost", words, tables=(fleet_tables.cost(result.found),))

@@ -9,17 +9,17 @@ import numpy as np
 
 from analysis.report import text
 from analysis.report.colours import style
-from analysis.report.content import Fact, ReportContent
 from analysis.report.figure import SHARE, Figure, Spec, reading
-from analysis.report.page import render_page
+from analysis.report.page import Fact, Page, render_page
 from analysis.report.scales import share_ticks
 from analysis.report.section import Section
-from analysis.report.tables import Table
+from analysis.report.tables import text_table
 from models import display
 from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
 from models.reliability.times import downtime_s
+from models.table import Table
 from optimizer.replicas.optimise import FrontPoint
-from scenarios.pages.content import versions
+from scenarios.pages.run import versions
 from scenarios.queries.replicas import OPTIMISED, OVER, best_of, by_worth, count_of, worth_of
 
 _MOST_FOUND, _MOST_CHANCES = 1000, 4
@@ -53,7 +53,7 @@ def plans_page(
             Section("queries", "What queries have", "Queries", tables=(_queries(best, problem, queries, chances),)),
             Section("hosts", "Where instances go", "Hosts", tables=(_hosts(best, problem, names),)),
         ]
-    content = ReportContent(
+    page = Page(
         title=title or "Replicas",
         question=_QUESTION,
         facts=_facts(problem, chances),
@@ -61,8 +61,9 @@ def plans_page(
         assumptions=(*_ASSUMPTIONS, *((best.note,) if best.note else ())),
         versions=versions(),
         command=command,
+        sections=[one for one in sections if one.figures or one.tables],
     )
-    return render_page(content, [one for one in sections if one.figures or one.tables])
+    return render_page(page)
 
 
 def front_page(
@@ -76,7 +77,7 @@ def front_page(
     """The page of a front as HTML: what each budget buys, and what no plan of it can be below."""
     chances = problem.down.max(axis=1).tolist()
     first, last = found[0].plan, found[-1].plan
-    content = ReportContent(
+    page = Page(
         title=title or "Replicas",
         question="What do replicas cost, and what do they buy?",
         facts=_facts(problem, chances),
@@ -89,8 +90,9 @@ def front_page(
         assumptions=(*_ASSUMPTIONS, *((last.note,) if last.note else ())),
         versions=versions(),
         command=command,
+        sections=[_front(found, problem, over)],
     )
-    return render_page(content, [_front(found, problem, over)])
+    return render_page(page)
 
 
 def _facts(problem: ReplicaProblem, chances: Sequence[float]) -> tuple[Fact, ...]:
@@ -166,7 +168,7 @@ def _compared(found: Mapping[str, ReplicaPlan], problem: ReplicaProblem, chances
     heads = ("importance", *(f"broken, p = {display.number(p, 6)}" for p in chances))
     heads = (*heads, f"worst query, p = {display.number(chances[0], 6)}", "operators", "CPUs", "found no host")
     best = next(k for k, (name, _) in enumerate(known) if name == best_of(found))
-    table = Table("plans", "Plans", heads, tuple(rows), (False, *(True,) * (len(heads) - 1)), marked=best)
+    table = text_table("plans", "Plans", heads, tuple(rows), (False, *(True,) * (len(heads) - 1)), marked=best)
     drawn = (_marks(known, problem, chances),) if len(known) > 1 else ()
     return Section("plans", "Ways to choose", "Plans", figures=drawn, tables=(table,))
 
@@ -235,7 +237,7 @@ def _operators(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str])
     numbers = (False, True, True, True, True, False, False)
     title = "Operators, those whose replicas are worth most first"
     note = "" if len(order) <= _MOST_FOUND else f"The first {_MOST_FOUND:,} of {len(order):,} rows."
-    return Table("operators", title, heads, rows, numbers, note=note, facet="operators", facets=facets)
+    return text_table("operators", title, heads, rows, numbers, note=note, facet="operators", facets=facets)
 
 
 def _queries(plan: ReplicaPlan, problem: ReplicaProblem, queries: Sequence[str], chances: Sequence[float]) -> Table:
@@ -256,7 +258,7 @@ def _queries(plan: ReplicaPlan, problem: ReplicaProblem, queries: Sequence[str],
     heads = (*heads, f"a month, p = {display.number(chances[0], 6)}", "operators with replicas", "weight")
     note = "" if len(order) <= _MOST_FOUND else f"The first {_MOST_FOUND:,} of {len(order):,} rows."
     numbers = (False, *(True,) * (len(heads) - 1))
-    return Table(
+    return text_table(
         "queries", "Queries, worst first", heads, rows, numbers, note=note, facet="query", facets=("",) * len(rows)
     )
 
@@ -285,14 +287,14 @@ def _hosts(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str]) -> 
     idle = problem.n_hosts - len(used)
     note = f"{idle} hosts have nothing." if idle else ""
     facets = tuple("takes replicas" if host in replicas else "primaries alone" for host in used[:_MOST_FOUND])
-    return Table(
+    return text_table(
         "hosts",
         "Hosts",
         heads,
         rows,
         (False, True, True, False, False),
         note=note,
-        prose=4,
+        prose=(4,),
         facet="host",
         facets=facets,
     )
@@ -350,7 +352,7 @@ def _front(found: Sequence[FrontPoint], problem: ReplicaProblem, over: str = OVE
     heads = ("CPUs", "replicas", broken, "no plan is below", "gap", "a month", "operators with replicas", "status")
     caption = "Each mark is a plan; what lies between the lines is neither found nor excluded."
     drawn = Figure("front", "What replicas cost, and buy", caption, data, layout, 420)
-    table = Table("front", "Plans of the front", heads, rows, (*(True,) * 7, False))
+    table = text_table("front", "Plans of the front", heads, rows, (*(True,) * 7, False))
     return Section("front", "What replicas cost, and buy", "Front", figures=(drawn,), tables=(table,))
 
 

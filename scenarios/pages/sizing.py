@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from analysis.report.colours import style
-from analysis.report.content import Fact, ReportContent
 from analysis.report.figure import Figure, Spec, reading
-from analysis.report.page import render_page
+from analysis.report.page import Fact, Page, render_page
 from analysis.report.scales import share_ticks
 from analysis.report.section import Section
-from analysis.report.tables import Table
+from analysis.report.tables import text_table
 from analysis.report.text import NONE, plain
 from models import display
 from models.planning.sizing.answer import CurvePoint, EvaluatedPlan
 from models.planning.sizing.problem import SizingProblem, SystemPlan
 from models.planning.solution import Status
 from models.reliability.times import downtime_s
-from scenarios.pages.content import versions
+from models.table import Table
+from scenarios.pages.run import versions
 from scenarios.planning.sizing import (
     SizingAnswer,
     amount,
@@ -63,7 +63,7 @@ def sizing_page(found: SizingAnswer, *, command: str = "") -> str:
         Section("curve", "What an availability costs", "Curve", figures=_curves(found)),
         Section("cheaper", *_proof(found), tables=_tables(found)),
     ]
-    content = ReportContent(
+    page = Page(
         title=problem.description.name or "Sizing",
         question="Which is the cheapest system that meets its targets?",
         facts=(
@@ -76,8 +76,9 @@ def sizing_page(found: SizingAnswer, *, command: str = "") -> str:
         assumptions=(*_ASSUMPTIONS, *units, *found.notes),
         versions=versions(),
         command=command,
+        sections=[one for one in sections if one.figures or one.tables],
     )
-    return render_page(content, [one for one in sections if one.figures or one.tables])
+    return render_page(page)
 
 
 def _proof(found: SizingAnswer) -> tuple[str, str]:
@@ -137,9 +138,10 @@ def _plan(found: SizingAnswer) -> tuple[Table, ...]:
     asked = "" if problem.description.target.recovery_s is None else f"Target: {recovery_target(problem)}."
     heads = ("cause", "meaning", "share of the time", "a month")
     return (
-        Table("down", "Time down", heads, (*down, total), (False, False, True, True), marked=len(down), prose=1),
-        Table("recovery", "Recovery with all hosts up before", ("loss", "recovery", "figure", "time"),
-              tuple(recovery), (False, False, False, True), note=asked, prose=1),
+        text_table("down", "Time down", heads, (*down, total), (False, False, True, True), marked=len(down),
+                   prose=(1,)),
+        text_table("recovery", "Recovery with all hosts up before", ("loss", "recovery", "figure", "time"),
+                   tuple(recovery), (False, False, False, True), note=asked, prose=(1,)),
     )  # fmt: skip
 
 
@@ -251,5 +253,5 @@ def _table(found: SizingAnswer, name: str, title: str, evaluated: Sequence[Evalu
         if len(evaluated) > _MOST_ROWS
         else ""
     )
-    return Table(name, title, heads, rows, (False, False, False, True, True, True, True), note=note.strip(), prose=2,
-                 facet="verdict", facets=tuple(one.verdict.value for one in evaluated[:_MOST_ROWS]))  # fmt: skip
+    return text_table(name, title, heads, rows, (False, False, False, True, True, True, True), note=note.strip(),
+                      prose=(2,), facet="verdict", facets=tuple(row[1] for row in rows))  # fmt: skip

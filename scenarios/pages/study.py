@@ -1,15 +1,22 @@
-"""What the report of a study shows beside that of its run: methods of allocation, their reasons, and assumptions."""
+"""The page of a study: that of its run, with methods of allocation, their reasons and designs beside it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from analysis.comparison import mean_over
 from analysis.report import text
-from analysis.report.content import AllocationRow, Correlation, Fact, Reason
+from analysis.report.content import AllocationRow, Correlation, KeyGroupLoad, Reason
+from analysis.report.page import Fact, Page
+from analysis.report.run_page import question
+from analysis.report.sections import allocation_section, designs_section, load_section
 from models import display
 from models.correlation import pearson
+from models.scenario.inputs import RunInputs
 from models.scenario.workload import ProfileRate
 from optimizer.common.reasons import reasons
-from scenarios.pages.designs import DesignRuns, design_runs
+from scenarios.pages.designs import DesignRuns, design_runs, designs
+from scenarios.pages.run import run_page
 from scenarios.planning.checkpoints import PlannedAllocation
 from scenarios.planning.group_loads import GroupLoads
 from scenarios.studies.findings import ASSISTED, P99, PAUSE, RECOVERY, USABLE, differences, replications_of
@@ -24,8 +31,37 @@ _HEADLINE = (  # measure, what it is called, how it is written, whether more of 
 )
 
 
+def study_page(study: Study, inputs: RunInputs, *, command: str = "") -> Page:
+    """Return the page of the study: that of the run in full, with profile, methods and designs beside it."""
+    chosen = next((one for one in study.planned if one.method == study.method), study.planned[-1])
+    page = run_page(study.run, inputs, command=command)
+    profile = study.profile
+    beside = headline(study)
+    loads = [
+        KeyGroupLoad(stream, profile.rebinned(24).counts[k], profile.bin_s * 24, profile.start)
+        for k, stream in enumerate(profile.streams)
+    ]
+    compared_sections = (
+        load_section(loads, correlation(study.loads)),
+        allocation_section([allocation_row(one, study) for one in study.planned], chosen_reasons(chosen, study.loads)),
+        designs_section(designs(compared(study))),
+    )
+    topology, *others = page.sections
+    return replace(
+        page,
+        facts=(*facts(study), *(fact for fact in page.facts if fact.label != "replications")),
+        headline=beside + (page.headline[-1:] if beside else page.headline),
+        question=(
+            f"{question(study.scenario)} Who should hold the checkpoints so that the key groups of a host in trouble "
+            "have somewhere to go?"
+        ),
+        sections=[topology, *compared_sections, *others],
+        assumptions=study_assumptions(study) + page.assumptions,
+    )
+
+
 def correlation(loads: GroupLoads) -> Correlation:
-    """How the loads of key groups move together while plans are made."""
+    """Return the correlation of the loads of key groups in the windows that plans are made from."""
     blocks: dict[str, int] = {}
     for operator in loads.operators:
         blocks[operator] = blocks.get(operator, 0) + 1
@@ -33,7 +69,7 @@ def correlation(loads: GroupLoads) -> Correlation:
 
 
 def allocation_row(one: PlannedAllocation, study: Study) -> AllocationRow:
-    """What a method reached, in its plan and in the runs of its design, where it has one."""
+    """Return what a method reached in its plan, and in the runs of its design if it has one."""
     assert one.plan.assignment is not None
     design = study.design_of(one.method)
     worth = {} if design is None else replications_of(design)
@@ -53,14 +89,14 @@ def allocation_row(one: PlannedAllocation, study: Study) -> AllocationRow:
 
 
 def facts(study: Study) -> tuple[Fact, ...]:
-    """How much is compared, and which design the rest of the page is about."""
+    """Return how much is compared, and which design the rest of the page is about."""
     other, runs = study.design_of(study.method), study.sweep.plan.scenario.replications
     shown = () if other is None else (Fact("shown in full", f"{other.label}, first run"),)
     return (Fact("compared", f"{len(study.designs)} designs, {runs} run{'s' if runs > 1 else ''} each"), *shown)
 
 
 def headline(study: Study) -> tuple[Fact, ...]:
-    """What the design that is looked at in full came to, beside the first one; nothing where they are one."""
+    """Return the results of the design of the run in full beside the first one; nothing where they are one."""
     first, other = study.designs[0], study.design_of(study.method)
     if other is None or other is first:
         return ()
@@ -102,7 +138,7 @@ def chosen_reasons(chosen: PlannedAllocation, loads: GroupLoads) -> tuple[Reason
 
 
 def study_assumptions(study: Study) -> tuple[str, ...]:
-    """How the study maps the records onto a run."""
+    """Return how the study maps the records onto a run."""
     scenario, loads = study.scenario, study.loads
     rate = scenario.workload[profiled_source(scenario)].rate
     assert isinstance(rate, ProfileRate)

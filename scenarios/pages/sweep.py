@@ -1,25 +1,25 @@
-"""What the page of a sweep shows: its designs beside each other."""
+"""The page of a sweep: its designs beside each other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from analysis.report import render_report
-from analysis.report.content import Fact, ReportContent
+from analysis.report.page import Fact, Page, render_page
+from analysis.report.sections import designs_section
 from models.errors import InputError
 from models.scenario.scenario import Scenario
 from scenarios.files.write_once import write_text
-from scenarios.pages.content import versions
 from scenarios.pages.designs import DesignRuns, designs
+from scenarios.pages.run import versions
 from scenarios.sweeps.answer import sweep_answer
 from scenarios.sweeps.sweep import SweepResult
 
 REPORT = "report.html"
 
 
-def sweep_content(result: SweepResult, *, command: str = "") -> ReportContent:
-    """The page of a sweep: every design with the intervals over its replications."""
+def sweep_page(result: SweepResult, *, command: str = "") -> Page:
+    """Return the page of a sweep: every design with the intervals over its replications."""
     plan = result.plan
     given = runs_of_designs(result)
     facts = [
@@ -30,13 +30,13 @@ def sweep_content(result: SweepResult, *, command: str = "") -> ReportContent:
     headline = []
     if result.failed:
         headline = [Fact("runs that failed", f"{len(result.failed)} of {len(result.rows)}", False, "see the table")]
-    return ReportContent(
+    return Page(
         answer=sweep_answer(given),
         title=plan.scenario.name or "A sweep",
         question=f"Which of {len(plan.points)} designs does best, and what does it cost?",
         facts=tuple(facts),
         headline=tuple(headline),
-        designs=designs(given),
+        sections=[designs_section(designs(given))],
         versions=versions(),
         seed=plan.scenario.seed,
         command=command,
@@ -46,7 +46,7 @@ def sweep_content(result: SweepResult, *, command: str = "") -> ReportContent:
 def write_page(result: SweepResult, *, command: str) -> Path:
     """The page beside the runs of the sweep; one of an earlier attempt is replaced."""
     page = result.directory / REPORT
-    text = render_report(sweep_content(result, command=command))
+    text = render_page(sweep_page(result, command=command))
     write_text(page, text, force=True)
     return page
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from analysis.documents import to_document
 from analysis.runs.metrics import Metrics, metrics_of
+from analysis.runs.run_summary import RunSummary
 from analysis.runs.summary import summarise
 from models.engine import Engine, engine_of
 from models.records.tables import RunRecords
@@ -19,14 +22,20 @@ from scenarios.runs.inputs import checked
 
 @dataclass(frozen=True)
 class RunResult:
-    """What came out of all replications: rows of each, and the summary in the agreed form.
+    """The rows of all replications, and their summary.
 
     The scenario has the failures of a log that it names as events, and the replicas of a plan as entries.
     """
 
     scenario: Scenario
-    summary: Mapping[str, Any]
+    typed_summary: RunSummary
     records: tuple[RunRecords, ...]
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The summary as the document that `run --json` prints."""
+        document: dict[str, Any] = to_document(self.typed_summary)
+        return document
 
     @property
     def metrics(self) -> dict[int, Metrics]:
@@ -36,8 +45,7 @@ class RunResult:
     @property
     def missed(self) -> tuple[str, ...]:
         """Names of the targets that were missed, or could not be judged because nothing was seen."""
-        verdicts = self.summary.get("targets") or {}
-        return tuple(name for name, verdict in verdicts.items() if not verdict["met"])
+        return tuple(name for name, verdict in (self.typed_summary.targets or {}).items() if not verdict.met)
 
 
 def run(

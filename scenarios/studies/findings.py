@@ -7,6 +7,7 @@ from typing import Any
 
 from analysis.comparison import Difference, Replications, compare
 from analysis.runs.metrics import Metrics, metrics_of
+from analysis.runs.run_summary import RunSummary
 from scenarios.files.profiles import profile_summary
 from scenarios.pages.designs import OVERHEAD as OVERHEAD_KINDS
 from scenarios.planning.files import plan_to_dict
@@ -53,14 +54,14 @@ def replications_of(design: StudyDesign) -> Replications:
     return {one.replication: metrics_of(one.summary) | _own(one.summary) for one in design.runs}
 
 
-def _own(summary: Mapping[str, Any]) -> Metrics:
-    messages = summary["messages"]
-    more = sum(messages[kind]["bytes"] for kind in OVERHEAD_KINDS if kind in messages)
-    sent = more + messages.get(_TUPLES, {"bytes": 0})["bytes"]
-    worst = [one["worst_s"] for one in summary["migrations"] if one["worst_s"] is not None]
+def _own(summary: RunSummary) -> Metrics:
+    messages = summary.messages
+    more = sum(messages[kind].bytes for kind in OVERHEAD_KINDS if kind in messages)
+    sent = more + (messages[_TUPLES].bytes if _TUPLES in messages else 0)
+    worst = [one.worst_s for one in summary.migrations if one.worst_s is not None]
     return {
-        MOVES: float(len(summary["migrations"])),
-        OVERHEAD: more / (summary["duration_s"] - summary["warmup_s"]),
+        MOVES: float(len(summary.migrations)),
+        OVERHEAD: more / (summary.duration_s - summary.warmup_s),
         NETWORK: more / sent if sent else None,
         WORST: sum(worst) / len(worst) if worst else None,
     }

@@ -6,10 +6,10 @@ import json
 import shutil
 from pathlib import Path
 
-from analysis.report import render_report
+from analysis.report import render_page
 from scenarios.files.new_directory import check_place, new_directory
 from scenarios.files.scenario import LoadedScenario, moved, scenario_text
-from scenarios.pages.content import study_content
+from scenarios.pages.study import study_page
 from scenarios.planning.files import plan_to_dict, problem_to_dict
 from scenarios.runs.inputs import inputs_of
 from scenarios.runs.store import write_run
@@ -40,7 +40,7 @@ def write_study(directory: Path | str, study: Study, *, force: bool, command: st
     place = study.sweep.directory.parent
     profiles = {profiled_source(study.scenario): study.profile}
     inputs = inputs_of(study.scenario, place, profiles=profiles, checkpoint_hosts={})
-    page = render_report(study_content(study, inputs, command=command))
+    page = render_page(study_page(study, inputs, command=command))
     with new_directory(target, force=force, ours=is_study) as folder:
         for kept in (PROFILE, SWEEP):
             shutil.copytree(place / kept, folder / kept)

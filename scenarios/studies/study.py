@@ -10,6 +10,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from analysis.documents import from_document
+from analysis.runs.run_summary import RunSummary
 from models.errors import InputError, raise_if_any
 from models.records.profile import Profile
 from models.scenario.design import DesignPoint, number_of_points
@@ -40,10 +42,10 @@ ProgressCallback = Callable[[str, float | None], None]
 
 @dataclass(frozen=True)
 class DesignRun:
-    """One run of a design; `summary` is what `run --json` prints of it."""
+    """One run of a design."""
 
     replication: int
-    summary: Mapping[str, Any]
+    summary: RunSummary
 
 
 @dataclass(frozen=True)
@@ -196,7 +198,7 @@ def _design(result: SweepResult, point: DesignPoint) -> StudyDesign:
     allocation = point.settings.get(ALLOCATION, scenario.fault_tolerance.allocation)
     protocol = point.settings.get(PROTOCOL, scenario.elasticity.protocol)
     rows = [row for row in result.rows if row.point == point.number and row.status == OK]
-    runs = tuple(DesignRun(row.replication, json.loads(row.summary)) for row in rows)
+    runs = tuple(DesignRun(row.replication, from_document(RunSummary, json.loads(row.summary))) for row in rows)
     label = ", ".join(_setting_text(path, value) for path, value in point.settings.items())
     return StudyDesign(label, _allocation_text(allocation), str(protocol), runs, point.number, point.settings)
 

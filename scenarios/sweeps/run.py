@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from analysis.documents import to_document
 from analysis.runs.metrics import metrics_of
 from analysis.runs.summary import summarise
 from models import display
@@ -66,7 +67,7 @@ class Runs:
             self._enter("summary")
             summary = summarise(scenario, [records])
             metrics = metrics_of(summary)
-            text = json.dumps(summary, ensure_ascii=False, allow_nan=False) if whole else ""
+            text = json.dumps(to_document(summary), ensure_ascii=False, allow_nan=False) if whole else ""
         except InputError as error:
             message = "; ".join(map(str, error.faults))
             return {"status": "error", "stage": self._stage, "message": message, "metrics": {}}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.statistics import mean_of, quantiles, ratio_mean, student_t95, times_s
+from analysis.statistics import Described, described, mean_of, quantiles, ratio_mean, student_t95
 
 FIXED = settings(derandomize=True, deadline=None, max_examples=100)
 
@@ -71,15 +71,10 @@ def test_quantiles_agree_with_numpy_where_the_share_is_an_exact_float(values, sh
 
 
 def test_times_are_pooled_in_seconds():
-    found = times_s([np.array([10**9, 3 * 10**9]), np.array([2 * 10**9])], {"p50": 0.5}, with_count=True)
-    assert {name: found[name] for name in ("mean", "p50", "max", "count")} == {
-        "mean": 2.0,
-        "p50": 2.0,
-        "max": 3.0,
-        "count": 3,
-    }
+    found = described([np.array([10**9, 3 * 10**9]), np.array([2 * 10**9])], [0.5])
+    assert (found.mean, found.quantiles, found.max, found.count) == (2.0, (2.0,), 3.0, 3)
 
 
 def test_times_of_nothing_are_none():
-    assert times_s([], {"p50": 0.5}) == {"mean": None, "p50": None, "max": None, "ci95": None}
-    assert times_s([np.empty(0, np.int64)], {}, with_count=True)["count"] == 0
+    assert described([], [0.5]) == Described(None, (None,), None, 0, None)
+    assert described([np.empty(0, np.int64)], []).count == 0

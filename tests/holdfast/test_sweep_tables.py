@@ -13,6 +13,7 @@ from rich.console import Console
 from analysis.comparison import Difference, compare
 from analysis.statistics import Mean
 from holdfast.sweep_tables import comparison_table, sweep_line, with_interval
+from holdfast.terminal import printed
 from scenarios.sweeps.designs import Comparison, Design
 
 
@@ -43,7 +44,7 @@ def test_names_of_metrics_are_in_one_piece() -> None:
     one, other = ({k: {name: value + k / 7} for k in range(3)} for value in (1.2345, 1.3456))
     out = io.StringIO()
     found = compare(one, other, same_numbers=True, metrics=[name])
-    Console(file=out, width=80).print(comparison_table(found))
+    Console(file=out, width=80).print(printed(comparison_table(found)))
     assert name in out.getvalue()
     assert max(map(len, out.getvalue().splitlines())) <= 80
 

@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from small_jobs import NS, build, idle, plain_plane_of, random_joins, random_windows, scenario, simulate
+from summaries import document_of as summarise
 from test_planes import on_both
 
-from analysis.runs.summary import summarise
 from models.scenario.scenario import Scenario
 from sim.draws import source_id
 from sim.kernel.event_loop.plane import CompiledPlane

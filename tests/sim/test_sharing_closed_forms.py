@@ -11,8 +11,8 @@ import pytest
 from closed_forms import EXPONENTIAL, LENGTHS, MILLION, REPLICATIONS, inside
 from queueing_formulas import mg1_priority, mm1
 from small_jobs import queue, scenario
+from summaries import document_of as summarise
 
-from analysis.runs.summary import summarise
 from models.scenario.scenario import Scenario
 from models.steady_state.queueing import SteadyState, processor_sharing_s
 from sim.engine import simulate

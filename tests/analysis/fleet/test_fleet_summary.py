@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from fleet_systems import static_system
 
+from analysis.documents import to_document
 from analysis.fleet.summary import fleet_summary
 from models.fleet.records import TABLES, FleetRecords
 
@@ -19,7 +20,7 @@ def test_shares_breaks_and_budgets_of_rows_by_hand() -> None:
     rows["outages"] = [("q", DAY, 3 * DAY), ("q", 9 * DAY, 9 * DAY + DAY // 2), ("r", 5 * DAY, 7 * DAY)]
     rows["standing"] = [("q", 0, 6 * DAY, 0.1), ("q", 6 * DAY, 10 * DAY, 0.2), ("r", 4 * DAY, 8 * DAY, 0.5)]
     rows["refusals"] = [(DAY, "move", "o0", "q", 0.1, 0.3, 0.25)]
-    found = fleet_summary(system, [FleetRecords(0, 10 * DAY, "events", rows)])
+    found = to_document(fleet_summary(system, [FleetRecords(0, 10 * DAY, "events", rows)]))
     worst, other = found["queries"]
     assert (worst["query"], worst["broken_share"], worst["breaks"], worst["longest_s"]) == ("r", 0.5, 1, 2 * 86_400)
     assert (other["broken_s"], other["present_s"], other["breaks"]) == (1.5 * 86_400, 8 * 86_400, 2)

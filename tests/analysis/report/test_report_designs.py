@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from pages import Parts
 
-from analysis.report import ReportContent
 from analysis.report.ccdf import ccdf_figure, reached
 from analysis.report.designs import front, measured, pareto, recoveries
 from analysis.report.parts import Change, Curve, Design, Interval
 from analysis.report.scales import is_wide, rate_unit, share_ticks, time_unit
-from analysis.report.sections import sections_of
 from analysis.report.tables import designs as table
 from analysis.report.tables import efforts, with_interval
 
@@ -74,9 +73,7 @@ def test_designs_in_the_same_place_are_one_spot_that_says_so() -> None:
 def test_a_design_has_the_colour_of_its_number_also_where_another_has_no_tail() -> None:
     curve = Curve("c", np.array([0.1, 1.0]), np.array([0.5, 0.01]))
     given = (design("a", 1.0, 1000.0), replace(design("c", 2.0, 500.0), latency_ccdf=curve))
-    (drawn,) = [
-        one for one in sections_of(ReportContent("t", "q", designs=given))[0].figures if one.name == "designs-tail"
-    ]
+    (drawn,) = [one for one in Parts(designs=given).sections[0].figures if one.name == "designs-tail"]
     assert [(one["name"], one["line"]["color"]) for one in drawn.data] == [("1 c", "var:--c2")]
 
 

@@ -7,17 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pages import Page, full
+from pages import PageReader, Parts, full, recovery, rendered
 
-from analysis.report import ReportContent, render_report
 from analysis.report.colours import style, styles
-from analysis.report.content import Edge, Latency, Lines, OperatorBox, Recovery, Topology
+from analysis.report.content import Edge, Latency, Lines, OperatorBox, Topology
 from analysis.report.figure import fit
 from analysis.report.heat import heat
 from analysis.report.lines import highest
 from analysis.report.lines import lines as line_figure
-from analysis.report.parts import Moved, PlacedGroup, PlacedHost
-from analysis.report.sections import sections_of
+from analysis.report.parts import PlacedGroup, PlacedHost, PlacementChange
 from analysis.report.topology import draw
 
 pytestmark = pytest.mark.usefixtures("small_script")
@@ -26,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("small_script")
 def test_phases_are_shaded_in_order_and_for_the_replication_of_the_line():
     content = full()
     other = replace(content.recoveries[0], replication=3, failed_s=10.0)
-    spec = Page(render_report(replace(content, recoveries=(*content.recoveries, other)))).specs()["spec-latency"]
+    spec = PageReader(rendered(replace(content, recoveries=(*content.recoveries, other)))).specs()["spec-latency"]
     rectangles = [(one["x0"], one["x1"]) for one in spec["layout"]["shapes"] if one["type"] == "rect"]
     assert rectangles == [(30.0, 31.0), (31.0, 31.5), (31.5, 31.75), (31.75, 34.0), (50.0, 51.0)]
 
@@ -35,14 +33,14 @@ def latency_caption(p99, recoveries, at=None):
     """The caption of the figure over all time, in words."""
     values = np.asarray(p99, dtype=float)
     line = Latency(np.arange(float(values.size)) if at is None else at, values, values, values)
-    read = Page(render_report(ReportContent("t", "q", latency=line, recoveries=recoveries)))
+    read = PageReader(rendered(Parts(latency=line, recoveries=recoveries)))
     return next(word for word in read.words if word.startswith(("Quantiles", "Nothing")))
 
 
 def test_the_caption_of_latency_compares_the_recovery_with_the_time_before_it():
     p99 = np.full(60, 0.01)
     p99[[32, 40]] = 4.0, 9.0  # within the recovery of 30 .. 34 s, and after it
-    ended = Recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0)
+    ended = recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0)
     never = "During the recovery the p99 reaches 4\u00a0s; before the failure it was at most 10\u00a0ms"
     later = "afterwards it was in 3.85\u00a0% of the intervals above that"  # one of 26
     assert latency_caption(p99, (ended,)).endswith(f"in replication 0. {never}; {later}.")
@@ -55,7 +53,7 @@ def test_the_caption_of_latency_compares_the_recovery_with_the_time_before_it():
 def test_a_recovery_that_did_not_end_lasts_to_the_end_of_the_run():
     p99 = np.full(60, 0.01)
     p99[[32, 59]] = 4.0, 9.0
-    ended, open_ = Recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0), Recovery("a", 50.0, 1.0, None, None, None, None)
+    ended, open_ = recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0), recovery("a", 50.0, 1.0, None, None, None, None)
     both = latency_caption(p99, (ended, open_))
     assert (
         "During the 2 recoveries the p99 reaches 9\u00a0s; before the first failure it was at most 10\u00a0ms" in both
@@ -65,14 +63,14 @@ def test_a_recovery_that_did_not_end_lasts_to_the_end_of_the_run():
 def test_the_caption_of_latency_says_when_nothing_came_during_the_recovery_or_before_it():
     p99 = np.full(60, 0.01)
     p99[30:34] = np.nan
-    ended = Recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0)
+    ended = recovery("a", 30.0, 1.0, 0.5, 0.25, 2.25, 4.0)
     assert latency_caption(p99, (ended,)).endswith("Nothing was delivered during the recovery.")
     early = replace(ended, failed_s=0.5)
     assert latency_caption(p99, (early,)).endswith("During the recovery the p99 reaches 10\u00a0ms.")
 
 
 def test_the_upright_drawing_is_scaled_to_four_fifths_at_most_and_its_letters_are_legible():
-    html = render_report(full())
+    html = rendered(full())
     assert ".topology.upright { display: none; min-width: calc(.8 * var(--width)); }" in html
     rules = re.findall(r"\.(?:box|edge)[^{}]*\{[^}]*font-size: ([\d.]+)px", html)
     assert len(rules) == 3
@@ -89,7 +87,7 @@ def test_three_operators_beside_each_other_fit_on_a_phone():
 def test_gaps_stay_gaps():
     content = full()
     p99 = np.full(60, np.nan)
-    read = Page(render_report(replace(content, latency=Latency(np.arange(60.0), p99, p99, p99))))
+    read = PageReader(rendered(replace(content, latency=Latency(np.arange(60.0), p99, p99, p99))))
     assert "Nothing was delivered." in " ".join(read.words)
     assert set(read.specs()["spec-latency"]["data"][0]["y"]) == {None}
 
@@ -125,7 +123,7 @@ def test_a_line_has_its_name_even_alone_and_the_same_colour_in_all_figures():
         filled=Lines(at, ("b",), np.ones((1, 60))),
         blocked=Lines(at, ("a", "c"), np.ones((2, 60))),
     )
-    specs = Page(render_report(content)).specs()
+    specs = PageReader(rendered(content)).specs()
     colours = {
         (one["name"], one["line"]["color"])
         for name in ("throughput", "filled", "blocked")
@@ -143,9 +141,9 @@ def test_an_operator_has_the_same_colour_in_figures_boxes_and_the_drawing():
         full(),
         topology=Topology(boxes, (), {}),
         throughput=Lines(at, ("b", "a"), np.ones((2, 60))),
-        moved=Moved((PlacedHost("h1", groups, ()),), ("b", "a"), 1),
+        moved=PlacementChange((PlacedHost("h1", groups, ()),), ("b", "a"), 1),
     )
-    read = Page(render_report(content))
+    read = PageReader(rendered(content))
     lines = {one["name"]: one["line"]["color"] for one in read.specs()["spec-throughput"]["data"]}
     assert lines == {"a": "var:--c2", "b": "var:--c3"}
     classes = [attributes.get("class", "") for _, attributes in read.tags]
@@ -165,7 +163,7 @@ def test_how_busy_hosts_are_is_a_heat_map_of_bounded_height(hosts):
     names = tuple(f"host-{k}" for k in range(hosts))
     content = replace(full(), hosts=Lines(at, names, busy), topology=Topology((), (), dict.fromkeys(names, ())))
     figure = next(
-        one for section in sections_of(content) for one in section.figures if one.title == "How busy each host is"
+        one for section in content.sections for one in section.figures if one.title == "How busy each host is"
     )
     (trace, *marks) = figure.data
     rows = min(hosts, 200)
@@ -187,7 +185,7 @@ def test_more_operators_than_lines_can_tell_apart_are_a_heat_map():
     many = tuple(f"o{k}" for k in range(9))
     values = np.arange(27.0).reshape(9, 3)
     drawn = {"name": "n", "title": "t", "axis": "a", "unit": "tuples", "caption": "", "steps": False}
-    figure = line_figure(Lines(at, many, values), [Recovery("h", 1.0, 1.0, None, None, None, None)], **drawn)
+    figure = line_figure(Lines(at, many, values), [recovery("h", 1.0, 1.0, None, None, None, None)], **drawn)
     assert [one["type"] for one in figure.data] == ["heatmap"]
     assert [one["x0"] for one in figure.layout["shapes"]] == [1.0]  # where the host fails
     few = line_figure(Lines(at, many[:8], values[:8]), [], **drawn)
@@ -209,7 +207,7 @@ def test_a_heat_map_of_values_far_apart_has_a_log_scale_and_shows_the_values_the
 
 
 def test_every_hover_text_is_written_and_says_a_unit_a_share_or_a_count():
-    for name, spec in Page(render_report(full())).specs().items():
+    for name, spec in PageReader(rendered(full())).specs().items():
         for trace in spec["data"]:
             said = trace.get("hovertemplate", "")
             has_unit = re.search(
@@ -220,10 +218,10 @@ def test_every_hover_text_is_written_and_says_a_unit_a_share_or_a_count():
 
 def test_bounded_queues_that_held_nobody_back_say_so_and_have_no_empty_figure():
     content = replace(full(), blocked=Lines(np.arange(60.0), (), np.empty((0, 60))))
-    html = render_report(content)
-    assert "spec-blocked" not in Page(html).specs()
+    html = rendered(content)
+    assert "spec-blocked" not in PageReader(html).specs()
     assert "No task ever had to wait for a place." in html
-    assert "No task ever had to wait for a place." not in render_report(full())
+    assert "No task ever had to wait for a place." not in rendered(full())
 
 
 @pytest.mark.parametrize(
@@ -233,7 +231,7 @@ def test_bounded_queues_that_held_nobody_back_say_so_and_have_no_empty_figure():
 def test_a_log_scale_of_few_decades_has_ticks_between_them(low, high, shown, not_shown):
     at = np.arange(10.0)
     line = Latency(at, np.full(10, low), np.full(10, high), np.full(10, high))
-    axis = Page(render_report(replace(full(), latency=line))).specs()["spec-latency"]["layout"]["yaxis"]
+    axis = PageReader(rendered(replace(full(), latency=line))).specs()["spec-latency"]["layout"]["yaxis"]
     ticks = dict(zip(axis["ticktext"], axis["tickvals"], strict=True))
     assert set(shown) <= set(ticks)
     assert not set(not_shown) & set(ticks)
@@ -248,7 +246,7 @@ def test_a_cycle_in_the_dataflow_is_drawn():
         (OperatorBox("a", "map", 1), OperatorBox("b", "map", 1)),
         (Edge("a", "b", "key"), Edge("b", "a", "key")),
     )
-    read = Page(render_report(ReportContent("t", "q", topology=loop)))
+    read = PageReader(rendered(Parts(topology=loop)))
     assert sum(attributes.get("class") == "edge" for _, attributes in read.tags) == 4  # level and upright
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from pages import Page, full
+from pages import PageReader, Parts, full, rendered
 
-from analysis.report import ReportContent, render_report
-from analysis.report.content import CheckpointCounts, Uploads
+from analysis.runs.run_summary import Checkpoints, HostDelay, MeanAndMax, OperatorCheckpoints, UploadDelay
 
 pytestmark = pytest.mark.usefixtures("small_script")
 
 
-def words(given: Uploads) -> str:
-    return " ".join(Page(render_report(ReportContent("t", "q", uploads=given))).words)
+def words(given: Checkpoints, *, bounded: bool = True) -> str:
+    parts = Parts(uploads=given, delays=full().delays, sharing="fifo", bounded=bounded)
+    return " ".join(PageReader(rendered(parts)).words)
 
 
-def of_full() -> Uploads:
+def of_full() -> Checkpoints:
     given = full().uploads
     assert given is not None
     return given
@@ -34,15 +34,25 @@ def test_the_section_says_what_was_late_skipped_old_and_delayed() -> None:
 
 
 def test_checkpoints_that_kept_up_are_said_to_have_kept_up() -> None:
-    fine = (CheckpointCounts("sum", 26, 26, 0, 0, 10.0),)
-    given = replace(of_full(), operators=fine, delayed=(), over_time=None, age_mean_s=None, age_max_s=None)
+    fine = {"sum": OperatorCheckpoints(26, 26, 0, 0, 10.0)}
+    given = replace(
+        of_full(),
+        completed=26,
+        late=0,
+        skipped=0,
+        operators=fine,
+        delayed=None,
+        age_at_failure_s=MeanAndMax(None, None),
+    )
     said = words(given)
     assert "All 26 kept up: none was late, none was skipped. Uploads delayed no records." in said
     assert "They could not" not in said
     assert "old on average" not in said
-    assert "No link has a bandwidth" in words(replace(given, bounded=False))
+    assert "No link has a bandwidth" in words(given, bounded=False)
 
 
 def test_the_figure_says_that_it_leaves_hosts_out() -> None:
     assert "Only the hosts" not in words(of_full())
-    assert "Only the hosts whose uploads delayed records most." in words(replace(of_full(), left_out=3))
+    many = tuple(HostDelay(f"h{k}", 2, 1, 1.0, 1.0) for k in range(11))
+    given = replace(of_full(), delayed=UploadDelay(22, 11, 1.0, 1.0, many))
+    assert "Only the hosts whose uploads delayed records most." in words(given)

@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from analysis.documents import to_document
 from analysis.runs.checkpoints import checkpoints, delay_series
 from analysis.runs.metrics import metrics_of
+from analysis.runs.run_summary import Checkpoints, HostCheckpoints, MeanAndMax, OperatorCheckpoints
 from analysis.runs.summary import summarise
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
+from models.steady_state.checkpoint_traffic import LinkSharing
 from sim.engine import simulate
 
 
@@ -46,25 +49,25 @@ def made(duration: str = "3.5 s", crashes: dict[str, str] | None = None, **chang
     )
 
 
-def found(scenario: Scenario, checkpoint_host: str = "third-0") -> dict[str, Any]:
+def found(scenario: Scenario, checkpoint_host: str = "third-0") -> Checkpoints:
     records = simulate(scenario, RunInputs(checkpoint_hosts={("sum", 0): checkpoint_host}))
     made = checkpoints(scenario, [records])
     assert made is not None
     return made
 
 
-def counts(one: dict[str, Any]) -> tuple[int, ...]:
-    return tuple(one[name] for name in ("begun", "completed", "late", "skipped"))
+def counts(one: Checkpoints | OperatorCheckpoints) -> tuple[int, ...]:
+    return tuple(getattr(one, name) for name in ("begun", "completed", "late", "skipped"))
 
 
 def test_a_checkpoint_that_takes_longer_than_the_interval_is_late_and_the_next_one_is_skipped() -> None:
     # Taken at 1 s, stored at 2.03 s; the one due at 2 s is skipped; that of 3 s is on its way at the end.
     one = found(made())
-    assert counts(one) == counts(one["operators"]["sum"]) == (2, 1, 1, 1)
-    assert one["hosts"] == [{"host": "far-0", "begun": 2, "completed": 1, "late": 1, "skipped": 1}]
-    assert one["upload_s"] == {"mean": pytest.approx(1.03), "max": pytest.approx(1.03)}
-    assert one["longest_between_s"] == pytest.approx(2.03)
-    assert one["age_at_failure_s"] == {"mean": None, "max": None}
+    assert counts(one) == counts(one.operators["sum"]) == (2, 1, 1, 1)
+    assert one.hosts == (HostCheckpoints("far-0", 2, 1, 1, 1),)
+    assert (one.upload_s.mean, one.upload_s.max) == (pytest.approx(1.03), pytest.approx(1.03))
+    assert one.longest_between_s == pytest.approx(2.03)
+    assert one.age_at_failure_s == MeanAndMax(None, None)
 
 
 def test_the_end_of_the_run_counts_as_the_end_of_a_time_without_a_checkpoint() -> None:
@@ -73,13 +76,13 @@ def test_the_end_of_the_run_counts_as_the_end_of_a_time_without_a_checkpoint() -
     alone = replace(records, tables={**records.tables, "checkpoints": first})
     one = checkpoints(made("4.9 s"), [alone])
     assert one is not None
-    assert one["longest_between_s"] == pytest.approx(4.9 - 2.03)
+    assert one.longest_between_s == pytest.approx(4.9 - 2.03)
 
 
 def test_delays_of_records_are_those_of_the_links() -> None:
     # By 969 and 989 ms; the tuple between them is not delayed.
     delay = {"carried": 3, "records": 2, "mean_s": pytest.approx(0.979), "max_s": pytest.approx(0.989)}
-    assert found(made())["delayed"] == {**delay, "hosts": [{"host": "far-0", **delay}]}
+    assert to_document(found(made()).delayed) == {**delay, "hosts": [{"host": "far-0", **delay}]}
 
 
 def test_replications_are_pooled() -> None:
@@ -88,8 +91,8 @@ def test_replications_are_pooled() -> None:
     twice = checkpoints(scenario, [records, records])
     assert twice is not None
     assert counts(twice) == (4, 2, 2, 2)
-    assert (twice["delayed"]["records"], twice["delayed"]["max_s"]) == (4, pytest.approx(0.989))  # type: ignore[index]
-    assert twice["longest_between_s"] == pytest.approx(2.03)
+    assert (twice.delayed.records, twice.delayed.max_s) == (4, pytest.approx(0.989))  # type: ignore[union-attr]
+    assert twice.longest_between_s == pytest.approx(2.03)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +106,7 @@ def test_replications_are_pooled() -> None:
 def test_the_age_at_a_failure_is_that_of_the_newest_checkpoint_that_is_left(
     crashes: dict[str, str], age_s: float
 ) -> None:
-    assert found(made(crashes=crashes))["age_at_failure_s"]["max"] == pytest.approx(age_s)
+    assert found(made(crashes=crashes)).age_at_failure_s.max == pytest.approx(age_s)
 
 
 def test_what_was_under_way_when_its_owner_died_is_not_skipped_from_then_on() -> None:
@@ -114,7 +117,7 @@ def test_what_was_under_way_when_its_owner_died_is_not_skipped_from_then_on() ->
 
 def test_without_checkpoints_nothing_is_said() -> None:
     scenario = made(fault_tolerance={"method": "none"})
-    assert summarise(scenario, [simulate(scenario)])["checkpoints"] is None
+    assert summarise(scenario, [simulate(scenario)]).checkpoints is None
 
 
 def test_the_summary_says_how_links_are_shared_and_sweeps_can_compare_all_of_it() -> None:
@@ -122,7 +125,7 @@ def test_the_summary_says_how_links_are_shared_and_sweeps_can_compare_all_of_it(
     records = simulate(scenario, RunInputs(checkpoint_hosts={("sum", 0): "third-0"}))
     summary = summarise(scenario, [records])
     why = "far-0 has a bandwidth and sends both records and checkpoints"
-    assert summary["network"] == {"sharing": "fair", "why": why}
+    assert summary.network == LinkSharing("fair", why)
     metrics = metrics_of(summary)
     assert metrics["checkpoints.skipped"] == metrics["checkpoints.operators.sum.skipped"] == 1
     assert metrics["checkpoints.delayed.max_s"] == pytest.approx(0.01)
@@ -151,5 +154,5 @@ def test_every_checkpoint_that_is_due_is_begun_or_skipped_where_nothing_fails(se
     offsets = [k * interval_ns // (groups + 1) if staggered else 0 for k in range(groups)]  # the sink comes last
     due = sum(len(range(interval_ns + offset, 4_900_000_000, interval_ns)) for offset in offsets)
     assert one is not None
-    assert one["begun"] + one["skipped"] == due
-    assert one["skipped"] > 0
+    assert one.begun + one.skipped == due
+    assert one.skipped > 0

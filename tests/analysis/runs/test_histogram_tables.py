@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from summaries import document_of as summarise
 
 from analysis.runs.histograms import times_of
-from analysis.runs.summary import operator_times, summarise
+from analysis.runs.summary import operator_times
 from analysis.runs.timelines import busy, fitting_interval, latency_bins, latency_timeline, queues, throughput
-from analysis.statistics import times_s
+from analysis.statistics import described
 from models.records.histogram import histogram
 from models.records.tables import table
 
@@ -141,7 +142,7 @@ def test_an_interval_that_the_records_do_not_have_is_refused_and_the_next_one_fi
 
 def test_rows_of_one_replication_and_histograms_of_another_are_pooled():
     values = np.arange(1000, 2000)
-    pooled = times_s([values, histogram(values + 10)], {"p50": 0.5})
-    exact = times_s([values, values + 10], {"p50": 0.5})
-    assert (pooled["mean"], pooled["max"], pooled["ci95"]) == (exact["mean"], exact["max"], exact["ci95"])
-    assert pooled["p50"] == pytest.approx(exact["p50"], rel=1 / 256)
+    pooled = described([values, histogram(values + 10)], [0.5])
+    exact = described([values, values + 10], [0.5])
+    assert (pooled.mean, pooled.max, pooled.ci95) == (exact.mean, exact.max, exact.ci95)
+    assert pooled.quantiles == pytest.approx(exact.quantiles, rel=1 / 256)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from small_runs import small_records, small_scenario
@@ -10,6 +11,7 @@ from small_runs import small_records, small_scenario
 from analysis.runs.elasticity import elasticity, maintenance
 from analysis.runs.metrics import FREE_SECTIONS, metrics_of, possible_metrics
 from analysis.runs.replicas import broken
+from analysis.runs.run_summary import Migration, Verdict
 from analysis.runs.summary import summarise
 from models.records.tables import RunRecords
 from scenarios.files.library import resolve
@@ -37,12 +39,11 @@ def test_numbers_keep_their_path_and_what_was_not_seen_is_none() -> None:
 
 def test_recoveries_and_moves_are_counted_and_those_without_end_apart() -> None:
     summary = summarise(small_scenario(), [small_records()])
-    summary["migrations"] = [
-        {"pause_s": 1.0, "completion_s": 2.0},
-        {"pause_s": 3.0, "completion_s": None},
-    ]
-    summary["targets"] = {"lost": {"met": False}, "recovery_s": {"met": None}, "latency_p99_s": {"met": True}}
-    found = metrics_of(summary)
+    ended = Migration(0, "cpa", "count", 0, "a", "b", 1.0, 1.0, 2.0, None, 0, 0, "event")
+    migrations = (ended, replace(ended, pause_s=3.0, completion_s=None))
+    met = {"lost": False, "recovery_s": None, "latency_p99_s": True}
+    targets = {name: Verdict(1.0, 1.0, one) for name, one in met.items()}
+    found = metrics_of(replace(summary, migrations=migrations, targets=targets))
     assert found["migrations.count"] == 2.0
     assert found["migrations.unfinished"] == 1.0
     assert (found["migrations.pause_s.mean"], found["migrations.pause_s.max"]) == (2.0, 3.0)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from small_runs import S, small_records
 
+from analysis.report.sections import replicas_section, replicas_worth
 from analysis.runs.replicas import broken, replicas
-from scenarios.pages.rows import replicas as replica_rows
-from scenarios.pages.rows import replicas_said
+from analysis.runs.run_summary import Outages, Replicas
+from analysis.runs.tables import replicas_table
 
 # operator, key group, host, why, requested, from, until, end, failed, replayed, bytes
 REPLICAS: list[tuple[object, ...]] = [
@@ -20,7 +19,7 @@ REPLICAS: list[tuple[object, ...]] = [
 ]
 
 
-def found_in(*rows: tuple[object, ...]) -> dict[str, Any]:
+def found_in(*rows: tuple[object, ...]) -> Replicas:
     died = [(0, 4 * S, 5 * S, -1, 1, -1, "crash")]
     found = replicas([small_records(replicas=list(rows), failures=died, outages=[(1, 0, 4 * S, 5 * S)])])
     assert found is not None
@@ -29,37 +28,36 @@ def found_in(*rows: tuple[object, ...]) -> dict[str, Any]:
 
 def test_counts_pauses_and_time_in_step() -> None:
     found = found_in(*REPLICAS)
-    assert [found[key] for key in ("groups", "took_over", "lost", "renewed")] == [2, 1, 1, 1]
-    assert (found["pause_mean_s"], found["pause_max_s"]) == (1.0, 1.0)
-    assert found["protected_share"] == pytest.approx((4 + 4 + 2) / (2 * 10))
-    assert [one["pause_s"] for one in found["each"]] == [1.0, None, None, None]
-    assert [one["end"] for one in found["each"]] == ["took over", "lost", None, "called off"]
+    assert [getattr(found, key) for key in ("groups", "took_over", "lost", "renewed")] == [2, 1, 1, 1]
+    assert (found.pause_mean_s, found.pause_max_s) == (1.0, 1.0)
+    assert found.protected_share == pytest.approx((4 + 4 + 2) / (2 * 10))
+    assert [one.pause_s for one in found.each] == [1.0, None, None, None]
+    assert [one.end for one in found.each] == ["took over", "lost", None, "called off"]
 
 
 def test_without_replicas_nothing_is_said() -> None:
     assert replicas([small_records()]) is None
     assert broken([small_records()]) is None
-    assert replica_rows({"replicas": None}) == ()
-    assert replicas_said({"replicas": None}) == ""
+    assert replicas_section(None) is None
 
 
 def test_the_page_says_what_replicas_were_good_for() -> None:
     found = found_in(*REPLICAS)
-    assert [one.end for one in replica_rows({"replicas": found})] == [
+    assert [row[2] for row in replicas_table(found.each).cells] == [
         "took over",
         "lost",
         "in step at the end",
         "called off",
     ]
-    assert replicas_said({"replicas": found}).startswith("One replica took over; at most 1\N{NO-BREAK SPACE}s passed")
+    assert replicas_worth(found).startswith("One replica took over; at most 1\N{NO-BREAK SPACE}s passed")
 
 
 def test_the_page_says_what_was_broken() -> None:
-    said = replicas_said({"replicas": found_in(*REPLICAS), "broken": broken_in((0, 1, 3))})
+    said = replicas_worth(found_in(*REPLICAS), broken_in((0, 1, 3)))
     assert said.endswith("Some key group or task had no live owner 20\N{NO-BREAK SPACE}% of it.")
 
 
-def broken_in(*outages: tuple[int, int, int]) -> dict[str, Any]:
+def broken_in(*outages: tuple[int, int, int]) -> Outages:
     """With (key group, from, until) [s] in which it had nobody; -1 for the end of the run."""
     rows = [(1, group, begin * S, end * S if end >= 0 else -1) for group, begin, end in outages]
     found = broken([small_records(failures=[(0, 1 * S, 1 * S, -1, 2, -1, "crash")], outages=rows)])
@@ -69,15 +67,15 @@ def broken_in(*outages: tuple[int, int, int]) -> dict[str, Any]:
 
 def test_times_that_overlap_are_broken_once() -> None:
     found = broken_in((0, 1, 3), (1, 1, 2), (2, 2, 4), (3, 6, 7))
-    assert found == {"times": 2, "total_s": 4.0, "longest_s": 3.0, "share": pytest.approx(0.4)}
+    assert found == Outages(2, 4.0, 3.0, pytest.approx(0.4))
 
 
 def test_what_nobody_takes_is_broken_to_the_end() -> None:
-    assert broken_in((0, 7, -1), (0, 2, 3))["total_s"] == 4.0
+    assert broken_in((0, 7, -1), (0, 2, 3)).total_s == 4.0
 
 
 def test_a_failure_that_breaks_nothing_is_no_broken_time() -> None:
-    assert broken_in() == {"times": 0, "total_s": 0.0, "longest_s": 0.0, "share": 0.0}
+    assert broken_in() == Outages(0, 0.0, 0.0, 0.0)
 
 
 def test_a_replica_protects_until_the_first_of_the_two_hosts_dies() -> None:
@@ -91,4 +89,4 @@ def test_a_replica_protects_until_the_first_of_the_two_hosts_dies() -> None:
     ):
         found = replicas([small_records(replicas=standing, failures=failures, outages=outages)])
         assert found is not None
-        assert found["protected_share"] == pytest.approx(share)
+        assert found.protected_share == pytest.approx(share)

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from summaries import document_of as summarise
 
-from analysis.runs.summary import operator_times, summarise
+from analysis.runs.summary import operator_times
 from analysis.statistics import student_t95
 
 S = 10**9

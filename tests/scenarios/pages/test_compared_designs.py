@@ -10,24 +10,25 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from pages import Page
+from pages import PageReader
 from rich.console import Console
 from runs_inside import inside
 
-from analysis.report import page, render_report
-from analysis.report.parts import Change
-from analysis.report.sections import sections_of
+from analysis.report import lines_of_records, page, render_page
+from analysis.report import values_of_records as values
+from analysis.report.parts import Change, interval
 from analysis.runs.metrics import metrics_of
+from analysis.runs.migration_kinds import classified, grouped
 from holdfast.sweep_tables import sweep_tables
+from holdfast.terminal import printed
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
 from scenarios.files.library import resolve
 from scenarios.files.scenario import LoadedScenario, read_scenario
-from scenarios.pages.content import run_content
 from scenarios.pages.designs import OVERHEAD, design_runs, designs
-from scenarios.pages.moves import interval
-from scenarios.pages.sweep import sweep_content, write_page
+from scenarios.pages.run import run_page
+from scenarios.pages.sweep import runs_of_designs, sweep_page, write_page
 from scenarios.runs.run import RunResult, run
 from scenarios.sweeps.summary import differences
 from scenarios.sweeps.sweep import SweepResult, sweep
@@ -77,39 +78,47 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> SweepResult:
 
 
 def test_moves_of_a_run_are_counted_by_kind_as_the_manager_asked_for_them(moved: RunResult) -> None:
-    shown = run_content(moved, RunInputs())
+    migrations = classified(moved.typed_summary.migrations, moved.records)
     counted: dict[str, int] = {}
-    for row in shown.move_kinds:
+    for row in grouped(migrations):
         assert row.cause == "balance"
-        counted[row.kind] = counted.get(row.kind, 0) + row.moves
+        counted[row.kind] = counted.get(row.kind, 0) + row.count
     asked = moved.summary["elasticity"]
     assert counted == {kind: asked[kind] for kind in ("assisted", "direct") if asked[kind]}
-    assert sum(counted.values()) == len(shown.migrations) > 0
+    assert sum(counted.values()) == len(migrations) > 0
     # By the rules of the manager: what is assisted goes by the protocol that was asked for, the rest directly.
-    assert all((one.protocol == "cpal") == (one.kind == "assisted") for one in shown.migrations)
+    assert all((one.protocol == "cpal") == (one.kind == "assisted") for one in migrations)
 
 
 def test_the_page_of_a_run_has_load_checks_placement_cost_and_reasons(moved: RunResult) -> None:
-    shown = run_content(moved, RunInputs())
-    assert shown.load_checks is not None
-    assert shown.moved is not None
-    assert shown.cost is not None
-    assert int(shown.load_checks.at_risk.sum()) > 0
-    assert sum(len(host.before) for host in shown.moved.hosts) == 8
-    assert sum(len(host.after) for host in shown.moved.hosts) == 8
-    went = {(g.operator, g.key_group, h.name, g.other) for h in shown.moved.hosts for g in h.before if g.other}
-    came = {(g.operator, g.key_group, g.other, h.name) for h in shown.moved.hosts for g in h.after if g.other}
+    first = moved.records[0]
+    load_checks, placed = values.load_checks(first), values.placement_change(moved.scenario, first)
+    cost = values.cost(moved.scenario, moved.typed_summary, len(moved.records))
+    assert load_checks is not None
+    assert placed is not None
+    assert cost is not None
+    assert int(load_checks.at_risk.sum()) > 0
+    assert sum(len(host.before) for host in placed.hosts) == 8
+    assert sum(len(host.after) for host in placed.hosts) == 8
+    went = {(g.operator, g.key_group, h.name, g.other) for h in placed.hosts for g in h.before if g.other}
+    came = {(g.operator, g.key_group, g.other, h.name) for h in placed.hosts for g in h.after if g.other}
     assert went == came
-    assert len(went) == shown.moved.moved
-    assert shown.cost.total == pytest.approx((0.1 + 3 * 0.2) * 30 / 3600)
-    assert sum(row.cost or 0.0 for row in shown.cost.rows) == pytest.approx(shown.cost.total)
-    assert shown.hosts_used is None  # none came and none went
-    assert {one.about for one in shown.decisions} >= {"moves"}
-    assert [curve.name for curve in shown.latency_ccdfs] == ["all tuples", "replication 0", "replication 1"]
+    assert len(went) == placed.moved
+    assert cost.total == pytest.approx((0.1 + 3 * 0.2) * 30 / 3600)
+    assert sum(row.cost or 0.0 for row in cost.rows) == pytest.approx(cost.total)
+    assert values.hosts_used(first) is None  # none came and none went
+    assert {one.about for one in values.decisions(moved.records)} >= {"moves"}
+    shown = {one.name for one in run_page(moved, RunInputs()).sections if one is not None}
+    assert shown >= {"checks", "placement", "cost", "decisions", "migrations", "tail"}
+    assert [curve.name for curve in lines_of_records.latency_ccdfs(moved.records)] == [
+        "all tuples",
+        "replication 0",
+        "replication 1",
+    ]
 
 
 def test_the_tail_passes_through_the_quantiles_of_the_summary(moved: RunResult) -> None:
-    curve = run_content(moved, RunInputs()).latency_ccdfs[0]
+    curve = lines_of_records.latency_ccdfs(moved.records)[0]
     latency = moved.summary["latency_s"]
     assert curve.at_s[-1] == latency["max"]
     for name, share in (("p50", 0.5), ("p99", 0.01)):
@@ -119,8 +128,8 @@ def test_the_tail_passes_through_the_quantiles_of_the_summary(moved: RunResult) 
 
 
 def test_designs_of_summaries_have_the_means_of_their_runs(moved: RunResult) -> None:
-    one = moved.summary
-    other = run(shift(seed=3)).summary
+    one = moved.typed_summary
+    other = run(shift(seed=3)).typed_summary
     (made,) = designs([design_runs("cpal, even", "even", "cpal", [one, other])])
     assert made.runs == 2
     for name, path in (("latency_p99_s", "latency_s.p99"), ("pause_s", "migrations.pause_s.mean")):
@@ -131,16 +140,18 @@ def test_designs_of_summaries_have_the_means_of_their_runs(moved: RunResult) -> 
     assert mean is not None
     assert high is not None
     assert low < mean < high
-    sent = [sum(summary["messages"].get(kind, {"bytes": 0})["bytes"] for kind in OVERHEAD) for summary in (one, other)]
+    sent = [
+        sum(counted.bytes for kind, counted in summary.messages.items() if kind in OVERHEAD) for summary in (one, other)
+    ]
     assert made.of("overhead_bytes_per_s").mean == pytest.approx(fmean(sent) / 28)
     assert made.latency_ccdf is not None
-    assert made.latency_ccdf.at_s[-1] == pytest.approx(fmean(summary["latency_s"]["max"] for summary in (one, other)))
+    assert made.latency_ccdf.at_s[-1] == pytest.approx(fmean(summary.latency_s.max or 0.0 for summary in (one, other)))
 
 
 def test_designs_are_compared_run_by_run_where_the_random_numbers_are_the_same(swept: SweepResult) -> None:
-    shown = sweep_content(swept)
-    assert shown.designs[0].changes == {}
-    for number, one in enumerate(shown.designs[1:], 1):
+    shown = designs(runs_of_designs(swept))
+    assert shown[0].changes == {}
+    for number, one in enumerate(shown[1:], 1):
         (expected,) = differences(swept, number, ["latency_s.p99"])
         assert expected.paired
         assert one.changes["latency_p99_s"] == Change(interval(expected.difference), expected.per_cent, expected.shown)
@@ -148,7 +159,7 @@ def test_designs_are_compared_run_by_run_where_the_random_numbers_are_the_same(s
 
 def verdicts_of_the_chart(html: str, figure: str, designs: int) -> list[str]:
     """Return the verdict that the chart shows of each design but the first, by its colour in the legend."""
-    spec = next(text for given, text in Page(html).scripts if given.get("id") == f"spec-{figure}")
+    spec = next(text for given, text in PageReader(html).scripts if given.get("id") == f"spec-{figure}")
     shown = {int(label.split()[0]): one["name"].split()[0] for one in json.loads(spec)["data"] for label in one["y"]}
     return [shown[number] for number in range(1, designs)]
 
@@ -162,7 +173,7 @@ def verdicts_of_the_table(html: str, head: str) -> list[str]:
 
 def verdicts_of_the_terminal(result: SweepResult, metric: str) -> list[str]:
     out = io.StringIO()
-    Console(file=out, width=200).print(*sweep_tables(result, [metric]))
+    Console(file=out, width=200).print(*map(printed, sweep_tables(result, [metric])))
     return [line.split()[-1] for line in out.getvalue().splitlines() if line.strip()[:1] in set("123456789")]
 
 
@@ -177,7 +188,7 @@ def test_chart_table_and_terminal_state_the_same_verdicts(
     swept: SweepResult, metric: str, figure: str, head: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page, "_plotly", lambda: "/* plotly */")
-    html = render_report(sweep_content(swept))
+    html = render_page(sweep_page(swept))
     known = [differences(swept, number, [metric])[0].shown for number in range(1, len(swept.plan.points))]
     assert verdicts_of_the_chart(html, figure, len(swept.plan.points)) == known
     assert verdicts_of_the_table(html, head) == known
@@ -187,7 +198,7 @@ def test_chart_table_and_terminal_state_the_same_verdicts(
 
 def test_the_statistic_is_explained_once(swept: SweepResult, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "_plotly", lambda: "/* plotly */")
-    html = render_report(sweep_content(swept))
+    html = render_page(sweep_page(swept))
     assert html.count("excludes zero") == html.count("Each interval is for one comparison") == 1
 
 
@@ -198,7 +209,7 @@ def test_phases_of_recoveries_have_the_sums_of_the_summaries(tmp_path: Path) -> 
     loaded = read_scenario(resolve(Path("tiny-sweep")), ["duration=30 s", "replications=2", SHORT])
     with inside():
         result = sweep(loaded, tmp_path / "sweep", summaries=True)
-    (figure,) = [one for one in sections_of(sweep_content(result))[0].figures if one.name == "designs-recovery"]
+    (figure,) = [one for one in sweep_page(result).sections[0].figures if one.name == "designs-recovery"]
     unit = {"time since the failure [s]": 1.0, "time since the failure [ms]": 1e-3}
     size = unit[figure.layout["xaxis"]["title"]["text"]]
     for number in range(len(result.plan.points)):
@@ -218,16 +229,16 @@ def test_a_design_without_runs_is_shown_as_failed() -> None:
 
 def test_a_sweep_has_a_page_with_its_designs(swept: SweepResult, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "_plotly", lambda: "/* plotly */")
-    shown = sweep_content(swept)
-    labels = [one.label for one in shown.designs]
+    shown = designs(runs_of_designs(swept))
+    labels = [one.label for one in shown]
     assert labels[0] == "protocol direct, allocation even"
-    assert [one.protocol for one in shown.designs] == ["direct", "direct", "cpal", "cpal"]
-    assert [one.allocation for one in shown.designs] == ["even", "baseline"] * 2
-    assert all(one.runs == 2 for one in shown.designs)
+    assert [one.protocol for one in shown] == ["direct", "direct", "cpal", "cpal"]
+    assert [one.allocation for one in shown] == ["even", "baseline"] * 2
+    assert all(one.runs == 2 for one in shown)
     written = write_page(swept, command="holdfast sweep x --out y")
     assert written == swept.directory / "report.html"
     html = written.read_text(encoding="utf-8")
-    assert html == render_report(sweep_content(swept, command="holdfast sweep x --out y"))
+    assert html == render_page(sweep_page(swept, command="holdfast sweep x --out y"))
     assert "What overhead buys in latency" in html
     assert write_page(swept, command="z") == written
     assert [one.name for one in swept.directory.iterdir() if one.name.startswith(".")] == []

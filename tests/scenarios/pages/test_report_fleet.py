@@ -54,17 +54,17 @@ def test_a_host_is_in_use_from_being_acquired_until_it_is_empty() -> None:
     found = used_hosts(system(), records(decisions=rows))
     assert found == {"a": [(0, 10 * DAY)], "b": [(0, 3 * DAY), (6 * DAY, 10 * DAY)], "c": [(DAY, 10 * DAY)]}
     used = use_of_hosts(system(), [records(decisions=rows)])
-    assert used["mean"] == pytest.approx((10 + 7 + 9) / 10)
-    assert [row["cost_usd"] for row in used["by_host"]] == pytest.approx([240.0, 2 * 7 * 24, 9 * 24])
-    assert used["cost_usd"] == pytest.approx(240 + 336 + 216)
+    assert used.mean == pytest.approx((10 + 7 + 9) / 10)
+    assert [row.cost_usd for row in used.by_host] == pytest.approx([240.0, 2 * 7 * 24, 9 * 24])
+    assert used.cost_usd == pytest.approx(240 + 336 + 216)
 
 
 def test_use_counts_after_the_warm_up_and_hosts_without_a_price_have_no_cost() -> None:
     late = system(warmup="5 d", price="0 USD/h", hosts=["a", "b"])
     used = use_of_hosts(late, [records(decisions=[decided(7 * DAY, "release", "b")])])
-    assert [row["used_s"] for row in used["by_host"]] == [5 * 86_400.0, 2 * 86_400.0]
+    assert [row.used_s for row in used.by_host] == [5 * 86_400.0, 2 * 86_400.0]
     bare = system_of(late.fleet.model_copy(update={"price_per_s": None}))
-    assert use_of_hosts(bare, [records()])["cost_usd"] is None
+    assert use_of_hosts(bare, [records()]).cost_usd is None
 
 
 def test_many_stretches_are_drawn_together_and_none_is_lost() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from analysis.report.content import ReportContent
+from analysis.report import lines_of_records as lines
+from analysis.report.page import Page
 from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
-from scenarios.pages import lines
-from scenarios.pages.content import run_content
+from scenarios.pages.run import run_page
 from scenarios.runs.run import RunResult, run
 
 S = 10**9
@@ -33,9 +33,9 @@ def made(**changes: Any) -> Scenario:
     return Scenario.model_validate(raw | changes, context={"units": True}, by_alias=True, by_name=False)
 
 
-def page(scenario: Scenario) -> tuple[ReportContent, RunResult]:
+def page(scenario: Scenario) -> tuple[Page, RunResult]:
     result = run(scenario)
-    return run_content(result, RunInputs()), result
+    return run_page(result, RunInputs()), result
 
 
 def deliveries(make: Any, seconds: list[int]) -> RunRecords:
@@ -59,29 +59,33 @@ def test_a_run_without_deliveries_has_a_line_without_values(make: Any) -> None:
 @pytest.mark.parametrize("detail", ["tuples", "histograms"])
 def test_bounded_queues_show_lag_places_and_who_was_held_back(detail: str) -> None:
     load = {"steps": [{"at": "5 s", "share": 0.8}, {"at": "10 s", "share": 0.0}]}
-    shown, _ = page(made(q={"buffer": 5}, hosts={"h": {"load": load}}, recording={"detail": detail}))
-    assert shown.lag is not None
-    assert shown.filled is not None
-    assert shown.blocked is not None
-    assert (shown.lag.names, shown.filled.names, shown.blocked.names) == (("src",), ("q",), ("src",))
-    slow = (shown.filled.at_s > 6) & (shown.filled.at_s < 10)
-    assert (shown.filled.values[0][slow] == 100).all()
-    assert 550 < shown.lag.values.max() < 1300  # 5 s x (300 - 0.2 x 500) tuples/s, less the random walk
-    assert shown.blocked.values.max() <= 100
+    shown, result = page(made(q={"buffer": 5}, hosts={"h": {"load": load}}, recording={"detail": detail}))
+    first = result.records[0]
+    lag, filled, blocked = lines.lag(first), lines.filled(result.scenario, first), lines.blocked(result.scenario, first)
+    assert lag is not None
+    assert filled is not None
+    assert blocked is not None
+    assert (lag.names, filled.names, blocked.names) == (("src",), ("q",), ("src",))
+    slow = (filled.at_s > 6) & (filled.at_s < 10)
+    assert (filled.values[0][slow] == 100).all()
+    assert 550 < lag.values.max() < 1300  # 5 s x (300 - 0.2 x 500) tuples/s, less the random walk
+    assert blocked.values.max() <= 100
     assert any(fact.value == "q 5" for fact in shown.facts)
     assert any("finds no place" in said for said in shown.assumptions)
 
 
 def test_without_bounds_and_lag_there_is_no_such_figure_and_no_word_of_what_the_scenario_does_not_have() -> None:
     shown, _ = page(made())
-    assert shown.lag is shown.filled is shown.blocked is None
-    assert shown.targets == ()
+    sections = {one.name: one for one in shown.sections if one is not None}
+    assert {one.name for one in sections["flow"].figures}.isdisjoint({"lag", "filled", "blocked"})
+    assert "targets" not in sections
     assert not any(word in said for said in shown.assumptions for word in ("snapshot", "dead", "place", "watermark"))
     assert "detector" not in {fact.label for fact in shown.facts}
 
 
 def test_targets_stand_on_the_page_with_their_units() -> None:
     shown, result = page(made(targets={"latency_p99": "1 ms", "lost": 0, "utilisation": 0.9}))
-    found = {one.name: (one.limit, one.met) for one in shown.targets}
-    assert found == {"latency p99": ("1\u00a0ms", False), "lost": ("0", True), "utilisation": ("90 %", True)}
+    (found,) = (one.tables[0] for one in shown.sections if one is not None and one.name == "targets")
+    told = {row[0]: (row[1], row[3]) for row in found.cells}
+    assert told == {"latency p99": ("1 ms", "missed"), "lost": ("0", "met"), "utilisation": ("90 %", "met")}
     assert set(result.missed) == {"latency_p99_s"}

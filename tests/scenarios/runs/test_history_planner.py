@@ -154,7 +154,7 @@ def test_any_number_of_workers_gives_the_same_rows() -> None:
 def test_a_sweep_can_vary_it_and_has_what_moved_as_metrics() -> None:
     raw = job({"every": "4 s"}, sweep={"fault_tolerance.maintenance.theta": [0.0, 1000.0]})
     made = scenario_from(raw)
-    metrics = metrics_of(run(made).summary)
+    metrics = metrics_of(run(made).typed_summary)
     assert metrics["maintenance.comparisons"] == 2
     assert metrics["maintenance.bytes"] > 0  # type: ignore[operator]
 

@@ -14,6 +14,7 @@ import pytest
 from profiled import GROUPS, raw_scenario, scenario, small_profile
 from runs_inside import inside
 
+from analysis.documents import to_document
 from analysis.report import text
 from holdfast.study_tables import designs_tables, gains_table
 from models.correlation import pearson
@@ -23,7 +24,7 @@ from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
 from scenarios.files.profiles import read_profile, write_profile
 from scenarios.files.scenario import LoadedScenario, read_scenario
-from scenarios.pages.content import study_content
+from scenarios.pages.study import study_page
 from scenarios.planning.checkpoints import METHODS
 from scenarios.planning.files import read_plan, read_problem
 from scenarios.runs.inputs import inputs_of
@@ -79,17 +80,17 @@ def test_every_design_has_a_summary_of_each_of_its_runs(found: Study) -> None:
     ]
     for design in found.designs:
         assert [one.replication for one in design.runs] == [0, 1]
-        used = {move["protocol"] for one in design.runs for move in one.summary["migrations"]}
+        used = {move.protocol for one in design.runs for move in one.summary.migrations}
         assert used <= {"direct", design.protocol}
         for one in design.runs:
-            assert set(one.summary["guarantee"].values()) == {0}
-    assert any(one.summary["migrations"] for design in found.designs for one in design.runs)
+            assert set(one.summary.guarantee.counts) == {0}
+    assert any(one.summary.migrations for design in found.designs for one in design.runs)
 
 
 def test_the_run_in_full_is_that_of_the_design_of_the_file(found: Study) -> None:
     summary = json.loads(json.dumps(found.run.summary))
     same = [one for one in found.designs if (one.allocation, one.protocol) == ("exact", "cpal")]
-    assert summary == same[0].runs[0].summary
+    assert summary == to_document(same[0].runs[0].summary)
     assert found.design_of("exact") is same[0]
     assert found.design_of("baseline") is None
 
@@ -98,7 +99,7 @@ def test_findings_are_the_means_of_the_runs_and_differences_are_taken_in_pairs(f
     document = findings(found)
     direct, cpal = found.designs[2:]
     for design, entry in zip(found.designs, document["designs"], strict=True):
-        moves = [len(one.summary["migrations"]) for one in design.runs]
+        moves = [len(one.summary.migrations) for one in design.runs]
         assert entry["measures"][MOVES]["mean"] == sum(moves) / 2
     one = differences(found, direct, cpal)[PAUSE]
     pauses = [[replications_of(design)[run][PAUSE] for run in (0, 1)] for design in (direct, cpal)]
@@ -111,10 +112,12 @@ def test_the_page_compares_the_designs(found: Study) -> None:
     inputs = inputs_of(
         found.scenario, Path(), profiles={profiled_source(found.scenario): found.profile}, checkpoint_hosts={}
     )
-    shown = study_content(found, inputs)
-    assert [one.label for one in shown.designs] == [one.label for one in found.designs]
-    assert len(shown.allocation) == len(found.planned)
-    assert shown.decisions and shown.move_kinds
+    shown = study_page(found, inputs)
+    sections = {one.name: one for one in shown.sections if one is not None}
+    labels = [row[0] for row in sections["designs"].tables[0].rows]
+    assert labels == [f"{number} {one.label}" for number, one in enumerate(found.designs)]
+    assert len(sections["allocation"].tables[0].rows) == len(found.planned)
+    assert {"decisions", "migrations"} <= sections.keys()
     first, chosen = found.designs[0], found.design_of(found.method)
     assert chosen is not None and chosen is not first
     means = differences(found, first, chosen)[PAUSE]
@@ -161,7 +164,7 @@ def test_what_was_killed_goes_on_and_what_is_done_is_not_done_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(study_store, "render_report", killed)
+        patched.setattr(study_store, "render_page", killed)
         with pytest.raises(KeyboardInterrupt):
             written(result, tmp_path / "again")
     assert not (tmp_path / "again").exists()
@@ -258,7 +261,7 @@ def test_without_a_sweep_every_method_is_a_design_and_a_crash_stays(tmp_path: Pa
     hostile = scenario(name="</script><script>alert(1)</script>")
     result = made_in(tmp_path / "out", hostile)
     assert [one.allocation for one in result.designs] == list(METHODS)
-    assert all(len(one.runs[0].summary["recoveries"]) == 1 for one in result.designs)
+    assert all(len(one.runs[0].summary.recoveries) == 1 for one in result.designs)
     page = (written(result, tmp_path / "out") / "report.html").read_text()
     assert "<script>alert(1)" not in page
 

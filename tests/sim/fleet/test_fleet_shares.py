@@ -59,13 +59,13 @@ def test_the_end_of_a_day_is_its_worst_moment() -> None:
     from models.reliability.times import end_of_day  # noqa: PLC0415
 
     system = static_system(n_queries=4, seed=5, duration="1000 d", times={"mttf": "9 d", "day": "1 d"})
-    running = fleet_summary(system, [simulate_fleet(system, run) for run in range(_RUNS)])["running"]
+    running = fleet_summary(system, [simulate_fleet(system, run) for run in range(_RUNS)]).running
     queries = Queries(len(system.hosts), system.placed, system.needs)
     exact = unavailability(queries, equal_hosts(end_of_day(9.0, 1.0), len(system.hosts))).low[0].mean()
-    low, high = running["end_of_day"]["ci95"]
+    low, high = running.end_of_day.ci95
     wide = _T / float(student.ppf(0.975, _RUNS - 1)) * (high - low) / 2
-    assert abs(1 - exact - running["end_of_day"]["mean"]) <= wide < 0.2 * exact
-    assert running["end_of_day"]["mean"] < running["time_average"]["mean"] - wide
+    assert abs(1 - exact - running.end_of_day.mean) <= wide < 0.2 * exact
+    assert running.end_of_day.mean < running.time_average.mean - wide
 
 
 def test_crews_matter_in_the_simulation_as_in_the_chain() -> None:

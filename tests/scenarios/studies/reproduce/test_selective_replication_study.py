@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from analysis.report import page as page_module
-from analysis.report import render_report
-from scenarios.pages.claims import claims_content, sensitivity
+from analysis.report import render_page
+from scenarios.pages.claims import charts, claims_page, sensitivity
 from scenarios.studies.reproduce.claims import claims
 from scenarios.studies.reproduce.query_workloads import (
     ALL,
@@ -177,11 +177,10 @@ def test_the_page_has_the_claims_the_curves_and_what_they_hang_on(one: Tried, mo
         | {"tolerance": "1", "holds": found.holds, "cause": found.cause}
         for claim, found in findings_of(results).items()
     ]
-    content = claims_content(rows, results, "holdfast reproduce")
-    assert [chart.name for chart in content.charts] == ["figure-4", "figure-5"]
-    four = content.charts[0]
+    four, five = charts(results)
+    assert (four.name, five.name) == ("figure-4", "figure-5")
     assert four.x.tolist() == [0.0, *(100 * p for p in CHANCES)]
     assert four.values[four.names.index("QOD*LU, 50 %"), 4] == pytest.approx(100 * one.points["product", HALF].exact[3])
-    page = render_report(content)
+    page = render_page(claims_page(rows, results, "holdfast reproduce"))
     for words in ("figure-figure-4", "figure-figure-5", "low utilisation, 50 %", "does not hold", "coloured"):
         assert words in page

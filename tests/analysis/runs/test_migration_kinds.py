@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_runs import S, small_records
 
-from analysis.runs.move_kinds import move_kinds
+from analysis.runs.migration_kinds import migration_kinds
 from models.records.tables import RunRecords
 
 
@@ -19,7 +19,7 @@ def move(group: int, origin: int, target: int, at: int, completed: int = -1) -> 
 
 
 def kinds(**tables: list[tuple[object, ...]]) -> list[str]:
-    return move_kinds(small_records(**tables))
+    return migration_kinds(small_records(**tables))
 
 
 def test_a_move_to_the_checkpoint_host_is_assisted_and_one_to_another_host_is_not() -> None:
@@ -94,5 +94,5 @@ def test_kinds_equal_a_replay_of_all_that_happened(seed: int) -> None:
         moves.append(move(int(draw.integers(4)), 1 - target, target, begin, at.pop() if draw.random() < 0.7 else -1))
     failures = [(int(draw.integers(2)), at.pop(), -1, -1, 0, -1, "crash") for _ in range(4)]
     one = small_records(checkpoints=checkpoints, migrations=moves, failures=failures)
-    assert move_kinds(one) == replayed(one)
-    assert set(move_kinds(one)) == {"assisted", "direct"}
+    assert migration_kinds(one) == replayed(one)
+    assert set(migration_kinds(one)) == {"assisted", "direct"}

@@ -1,4 +1,4 @@
-"""The lines over time of a report: records of one replication turned into the plain values of `analysis.report`."""
+"""Lines over time, and curves of latency, from the records of replications."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from analysis.report.content import Latency, Lines
 from analysis.report.parts import Curve
 from analysis.runs.ccdf import latency_histogram, survival
+from analysis.runs.checkpoints import delay_series
 from analysis.runs.elasticity import host_utilisation
 from analysis.runs.timelines import (
     LatencyTimeline,
@@ -28,12 +29,13 @@ from models.scenario.scenario import Scenario
 _NS = 1e9
 _SECOND_NS = 1_000_000_000
 _LATENCY_POINTS, _POINTS = 1200, 200  # most of a line over time
+MOST_HOSTS = 8  # with a line of delays
 _MOST_TAILS = 6  # replications with a line each
 _WIDER = (1, 2, 5, 10, 20, 50, 100)
 
 
 def latency(one: RunRecords) -> Latency:
-    """Quantiles of latency, in intervals so long that something is delivered in most of them.
+    """Return quantiles of latency, in intervals so long that something is delivered in most of them.
 
     What is behind a window comes in bursts, which in intervals of a second would be dots.
     """
@@ -57,13 +59,13 @@ def latency(one: RunRecords) -> Latency:
 
 
 def _dense(line: LatencyTimeline) -> bool:
-    """Whether there are deliveries in two thirds of the intervals from the first with any to the last."""
+    """Return whether there are deliveries in two thirds of the intervals from the first with any to the last."""
     seen = np.flatnonzero(line.count)
     return not seen.size or 3 * seen.size >= 2 * (seen[-1] - seen[0] + 1)
 
 
 def latency_ccdfs(records: Sequence[RunRecords]) -> tuple[Curve, ...]:
-    """Which share of the tuples took at least how long: of all replications, and of each where there are few."""
+    """Return the share of tuples that took at least each time, of all replications, and of each if they are few."""
     each = [(f"replication {one.replication}", latency_histogram(one)) for one in records]
     parts = [("all tuples", merge(*(own for _, own in each)))]
     parts += each if 1 < len(each) <= _MOST_TAILS else []
@@ -72,38 +74,38 @@ def latency_ccdfs(records: Sequence[RunRecords]) -> tuple[Curve, ...]:
 
 
 def processed(one: RunRecords) -> Lines:
-    """Tuples per second whose service ended, for each operator."""
+    """Return the tuples per second whose service ended, for each operator."""
     length_ns = interval_ns(one)
     series = throughput(one, length_ns)
     return Lines(series.at_ns / _NS, series.names, series.values * (_NS / length_ns))
 
 
 def waiting(one: RunRecords) -> Lines:
-    """Tuples in the queues of each operator."""
+    """Return the tuples in the queues of each operator."""
     return _means(one, queues(one))
 
 
 def lag(one: RunRecords) -> Lines | None:
-    """Tuples that wait at each source; None where none ever did."""
+    """Return the tuples that wait at each source; None where none ever did."""
     series = lags(one)
     return _means(one, series) if series.values.any() else None
 
 
 def filled(scenario: Scenario, one: RunRecords) -> Lines | None:
-    """Places taken in the fullest bounded queue of each operator [%]; None where no queue is bounded."""
+    """Return the places taken in the fullest bounded queue of each operator [%]; None where no queue is bounded."""
     places = [operator.buffer for operator in scenario.operators.values()]
     return _percent(_means(one, fullest_queues(one, places))) if any(places) else None
 
 
 def blocked(scenario: Scenario, one: RunRecords) -> Lines | None:
-    """Time for which operators waited for room [%], without those that never did; None where no queue is bounded."""
+    """Return the time for which operators waited for room [%], if they ever did; None where no queue is bounded."""
     if not any(operator.buffer for operator in scenario.operators.values()):
         return None
     return _percent(_means(one, held_back(one)))
 
 
 def hosts(scenario: Scenario, one: RunRecords) -> Lines | None:
-    """CPU in use of each host [%], in the period that begins at each time; None where nobody checked."""
+    """Return the CPU in use of each host [%], in the period that begins at each time; None where nobody checked."""
     series = host_utilisation(scenario, one)
     if not series.at_ns.size:
         return None
@@ -111,22 +113,30 @@ def hosts(scenario: Scenario, one: RunRecords) -> Lines | None:
     return Lines(begins / _NS, series.names, 100 * series.values)
 
 
+def upload_delays(one: RunRecords) -> Lines | None:
+    """Return the mean delay [ms] of records by uploads in each interval, of the hosts with most; None without any."""
+    series = delay_series(one, interval_ns(one), MOST_HOSTS)
+    if not series.names:
+        return None
+    return Lines(series.at_ns / _NS, series.names, series.values * 1e3, one.replication)
+
+
 def _percent(line: Lines) -> Lines:
     return Lines(line.at_s, line.names, 100 * line.values, line.replication)
 
 
 def interval_ns(one: RunRecords) -> int:
-    """The length [ns] of the intervals of most lines."""
+    """Return the length [ns] of the intervals of most lines."""
     return _interval_ns(one, _POINTS)
 
 
 def _interval_ns(one: RunRecords, points: int) -> int:
-    """Whole seconds, so long that a line gets no more points than this."""
+    """Return whole seconds, so long that a line gets no more points than this."""
     return fitting_interval(one, -(-one.duration_ns // (points * _SECOND_NS)) * _SECOND_NS)
 
 
 def _means(one: RunRecords, series: Series) -> Lines:
-    """Means of the samples in each interval."""
+    """Return means of the samples in each interval."""
     length_ns = interval_ns(one)
     interval, first = np.unique(series.at_ns // length_ns, return_index=True)
     if not interval.size:

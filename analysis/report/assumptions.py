@@ -1,4 +1,4 @@
-"""What a report says that the engine takes for granted, of what its scenario has."""
+"""State the assumptions of the engine that matter for a scenario."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from models.scenario.scenario import Scenario
 
 
 def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
-    """What the engine takes for granted, of what this scenario has."""
+    """Return the assumptions of the engine about what this scenario has."""
     served, alone = list(scenario.operators.values()), "Tuples are served first come first served and"
     kinds = {group.cpu for group in scenario.hosts.values()}
     found = [
@@ -48,7 +48,7 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
 
 
 def recording_assumptions(records: Sequence[RunRecords]) -> tuple[str, ...]:
-    """What of the numbers is not exact."""
+    """Return which numbers are not exact."""
     if all(one.detail == "tuples" for one in records):
         return ()
     return (

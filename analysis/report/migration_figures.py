@@ -1,4 +1,4 @@
-"""Figures of moves: how long each stopped its key group, and which checkpoints would have helped."""
+"""Figures of migrations: how long each stopped its key group, and which checkpoints would have helped."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.report import text
-from analysis.report.content import Migration
 from analysis.report.figure import Figure, Spec, header, plain_list
 from analysis.report.parts import LoadChecks
 from analysis.report.scales import is_wide, log_ticks, time_unit
+from analysis.runs.migration_kinds import ClassifiedMigration
 
 _MOST_MARKS = 500  # of one protocol and kind
 _SPREAD = 30  # marks of a row that may lie beside each other
@@ -19,9 +19,9 @@ _MOST_LOOKS = 60  # with moves; more marks would hide the areas
 _KINDS = {"assisted": ("triangle-up", "var:--c3"), "direct": ("diamond", "var:--c2"), "": ("circle", "var:--c1")}
 
 
-def pauses(moves: Sequence[Migration]) -> Figure | None:
+def pauses(migrations: Sequence[ClassifiedMigration]) -> Figure | None:
     """One mark for each move at its pause, by protocol; None where no move has one."""
-    ended = [one for one in moves if one.pause_s is not None]
+    ended = [one for one in migrations if one.pause_s is not None]
     if not ended:
         return None
     lengths = [one.pause_s for one in ended]
@@ -30,7 +30,7 @@ def pauses(moves: Sequence[Migration]) -> Figure | None:
     drawn, left = [], 0
     protocols = list(dict.fromkeys(one.protocol for one in ended))
     for kind, (symbol, colour) in _KINDS.items():
-        marks: list[tuple[float, Migration]] = []
+        marks: list[tuple[float, ClassifiedMigration]] = []
         for row, protocol in enumerate(protocols):
             own = [one for one in ended if one.kind == kind and one.protocol == protocol]
             chosen = _spread(own)
@@ -43,7 +43,7 @@ def pauses(moves: Sequence[Migration]) -> Figure | None:
     longest = max(ended, key=lambda one: one.pause_s or 0.0)
     caption = (
         f"Each mark is a move. The longest pause, {text.seconds(longest.pause_s)}, is that of "
-        f"{text.plain(longest.key_group)} by {text.plain(longest.protocol)}."
+        f"{text.plain(longest.partition)} by {text.plain(longest.protocol)}."
     )
     caption += f" {left:,} marks between others are left out." if left else ""
     rows = {
@@ -71,7 +71,9 @@ def _heights(row: int, count: int) -> list[float]:
     return [round(row + 0.6 * ((k * _GOLDEN) % 1.0 - 0.5), 3) for k in range(count)]
 
 
-def _marks(marks: Sequence[tuple[float, Migration]], kind: str, symbol: str, colour: str, size: float) -> Spec:
+def _marks(
+    marks: Sequence[tuple[float, ClassifiedMigration]], kind: str, symbol: str, colour: str, size: float
+) -> Spec:
     return {
         "type": "scatter",
         "mode": "markers",
@@ -79,7 +81,7 @@ def _marks(marks: Sequence[tuple[float, Migration]], kind: str, symbol: str, col
         "x": plain_list(np.array([one.pause_s for _, one in marks], dtype=np.float64) / size),
         "y": [height for height, _ in marks],
         "text": [
-            f"{text.label(one.key_group, 24)}: {text.label(one.origin, 20)} to {text.label(one.target, 20)}, "
+            f"{text.label(one.partition, 24)}: {text.label(one.origin, 20)} to {text.label(one.target, 20)}, "
             f"{text.seconds(one.pause_s)}"
             for _, one in marks
         ],
@@ -89,11 +91,11 @@ def _marks(marks: Sequence[tuple[float, Migration]], kind: str, symbol: str, col
     }
 
 
-def _spread(moves: Sequence[Migration]) -> list[Migration]:
+def _spread(migrations: Sequence[ClassifiedMigration]) -> list[ClassifiedMigration]:
     """At most so many of them, evenly by rank of their pause, the shortest and the longest among them."""
-    if len(moves) <= _MOST_MARKS:
-        return list(moves)
-    ordered = sorted(moves, key=lambda one: one.pause_s or 0.0)
+    if len(migrations) <= _MOST_MARKS:
+        return list(migrations)
+    ordered = sorted(migrations, key=lambda one: one.pause_s or 0.0)
     return [ordered[k] for k in np.linspace(0, len(ordered) - 1, _MOST_MARKS).astype(int).tolist()]
 
 
@@ -120,13 +122,13 @@ def load_checks(given: LoadChecks) -> Figure | None:
         }
         for position, (name, values, colour, dash, fill) in enumerate(counts)
     ]
-    moves = [
+    asked = [
         ("assisted moves", given.assisted, "triangle-up", "var:--c3"),
         ("direct moves", given.direct, "diamond", "var:--c2"),
         ("moves off a host to be left", given.drained, "square", "var:--c5"),
     ]
-    crowded = sum(int(np.count_nonzero(count)) for _, count, _, _ in moves) > _MOST_LOOKS
-    data += [_asked(at, *one) for one in moves if np.any(one[1]) and not crowded]
+    crowded = sum(int(np.count_nonzero(count)) for _, count, _, _ in asked) > _MOST_LOOKS
+    data += [_asked(at, *one) for one in asked if np.any(one[1]) and not crowded]
     layout = {
         "xaxis": {"title": {"text": "time [s]"}, "rangemode": "tozero", "unifiedhovertitle": header("s")},
         "yaxis": {"title": {"text": "key groups"}, "rangemode": "tozero"},

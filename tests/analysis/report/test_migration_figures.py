@@ -8,33 +8,36 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pages import Page, full
+from pages import PageReader, Parts, full, migration, recovery, rendered
 
-from analysis.report import ReportContent, render_report
-from analysis.report.content import Decision, Latency, Migration, Recovery
+from analysis.report.content import Decision, Latency
 from analysis.report.event_marks import with_marks
 from analysis.report.lines import latency
-from analysis.report.moves_figures import load_checks, pauses
-from analysis.report.parts import LoadChecks, Moved, PlacedGroup, PlacedHost
+from analysis.report.migration_figures import load_checks, pauses
+from analysis.report.parts import LoadChecks, PlacedGroup, PlacedHost, PlacementChange
 from analysis.report.placement import before_after
+from analysis.runs.migration_kinds import ClassifiedMigration
+from analysis.runs.run_summary import Recovery
 
 pytestmark = pytest.mark.usefixtures("small_script")
 
 LINE = Latency(np.arange(60.0), *(np.full(60, value) for value in (0.01, 0.02, 0.03)))
 
 
-def move(k: int, at_s: float = 1.0, kind: str = "assisted", **changes: object) -> Migration:
-    made = Migration(f"g[{k}]", "cpal", "a", "b", at_s, 0.001 * (k + 1), 0.1, 0.2, 0, kind=kind)
+def move(k: int, at_s: float = 1.0, kind: str = "assisted", **changes: object) -> ClassifiedMigration:
+    made = migration("g", k, ("a", "b"), at_s, 0.001 * (k + 1), 0.1, 0.2, protocol="cpal", kind=kind)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
-def marked(moves: list[Migration], recoveries: tuple[Recovery, ...] = (), decisions: tuple[Decision, ...] = ()):
+def marked(
+    moves: list[ClassifiedMigration], recoveries: tuple[Recovery, ...] = (), decisions: tuple[Decision, ...] = ()
+):
     figure = latency(LINE, recoveries)
-    return with_marks(figure, recoveries=recoveries, moves=moves, decisions=decisions, replication=0)
+    return with_marks(figure, recoveries=recoveries, migrations=moves, decisions=decisions, replication=0)
 
 
 def test_each_kind_of_mark_has_a_row_and_the_caption_counts_them() -> None:
-    failed = (Recovery("h", 30.0, 1.0, 1.0, 1.0, 1.0, 4.0),)
+    failed = (recovery("h", 30.0, 1.0, 1.0, 1.0, 1.0, 4.0),)
     came = (
         Decision(5.0, "x is acquired", "why", action="acquire"),
         Decision(6.0, "x stays overloaded", "why", action="balance"),
@@ -54,7 +57,7 @@ def test_each_kind_of_mark_has_a_row_and_the_caption_counts_them() -> None:
 
 
 def test_failures_alone_need_no_lane_but_are_listed() -> None:
-    figure = marked([], (Recovery("h", 30.0, 1.0, 1.0, 1.0, 1.0, 4.0, suspected=True),))
+    figure = marked([], (recovery("h", 30.0, 1.0, 1.0, 1.0, 1.0, 4.0, suspected=True),))
     assert "yaxis2" not in figure.layout
     assert [what for _, what in figure.events] == ["h is fenced"]
 
@@ -118,7 +121,7 @@ def test_usable_checkpoints_are_counted_in_words() -> None:
 
 
 def test_key_groups_that_moved_say_where_they_went_and_where_they_came_from() -> None:
-    html = render_report(full())
+    html = rendered(full())
     assert 'title="count[0] went to empty"' in html
     assert 'title="count[0] came from count"' in html
     assert "1 key group is not where it was at the start." in html
@@ -130,7 +133,9 @@ def test_of_very_many_key_groups_only_those_that_moved_have_a_box() -> None:
     stay = tuple(PlacedGroup("o", k) for k in range(2000))
     gone = PlacedGroup("o", 2000, "b")
     came = PlacedGroup("o", 2000, "a")
-    made = before_after(Moved((PlacedHost("a", (*stay, gone), stay), PlacedHost("b", (), (came,))), ("o",), 1))
+    made = before_after(
+        PlacementChange((PlacedHost("a", (*stay, gone), stay), PlacedHost("b", (), (came,))), ("o",), 1)
+    )
     (_, before, after), (_, _, other) = made.rows
     assert ([chip.number for chip in before.chips], before.more) == (["2000"], 2000)
     assert (after.chips, after.more) == ((), 2000)
@@ -140,21 +145,19 @@ def test_of_very_many_key_groups_only_those_that_moved_have_a_box() -> None:
 def test_hosts_beyond_the_first_sixty_are_left_out_those_without_moves_first() -> None:
     hosts = [PlacedHost(f"h{k}", (PlacedGroup("o", k),), (PlacedGroup("o", k),)) for k in range(70)]
     hosts[69] = PlacedHost("h69", (PlacedGroup("o", 69, "h0"),), ())
-    made = before_after(Moved(tuple(hosts), ("o",), 1))
+    made = before_after(PlacementChange(tuple(hosts), ("o",), 1))
     assert [name for name, _, _ in made.rows][:2] == ["h69", "h0"]
     assert len(made.rows) == 60
     assert "10 more hosts are left out." in made.note
 
 
-def decisions(count: int) -> ReportContent:
+def decisions(count: int) -> Parts:
     about = ("moves", "hosts")
-    return ReportContent(
-        "t", "q", decisions=tuple(Decision(float(k), f"d{k}", f"why {k}", about=about[k % 2]) for k in range(count))
-    )
+    return Parts(decisions=tuple(Decision(float(k), f"d{k}", f"why {k}", about=about[k % 2]) for k in range(count)))
 
 
 def test_a_long_table_can_be_searched_and_says_what_it_leaves_out() -> None:
-    read = Page(render_report(decisions(1500)))
+    read = PageReader(rendered(decisions(1500)))
     assert any("data-search" in attributes for _, attributes in read.tags)
     fields = [attributes for tag, attributes in read.tags if tag in ("input", "select", "button")]
     assert {one["aria-controls"] for one in fields} == {"table-reasons-given"}
@@ -166,23 +169,23 @@ def test_a_long_table_can_be_searched_and_says_what_it_leaves_out() -> None:
 
 
 def test_a_search_needs_no_plotting_library_and_is_allowed_by_its_digest() -> None:
-    html = render_report(decisions(20))
+    html = rendered(decisions(20))
     assert "plotly" not in html
-    assert Page(html).count("script") == 1
-    read = Page(html)
+    assert PageReader(html).count("script") == 1
+    read = PageReader(html)
     policy = next(attributes["content"] for _, attributes in read.tags if "http-equiv" in attributes)
     digest = base64.b64encode(hashlib.sha256(read.scripts[0][1].encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}';" in policy
 
 
 def test_a_short_table_has_no_search_and_no_script() -> None:
-    html = render_report(decisions(12))
-    assert Page(html).count("script") == 0
+    html = rendered(decisions(12))
+    assert PageReader(html).count("script") == 0
     assert "data-search" not in html
 
 
 def test_without_a_script_all_rows_are_there_and_no_tool_is() -> None:
-    read = Page(render_report(decisions(20)))
+    read = PageReader(rendered(decisions(20)))
     tools = [attributes for tag, attributes in read.tags if attributes.get("class") in ("tools", "more")]
     assert len(tools) == 2
     assert all("hidden" in attributes for attributes in tools)

@@ -1,0 +1,190 @@
+"""The page of a run: its question, what was asked and came out, and its sections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.report import lines_of_records as lines
+from analysis.report import text
+from analysis.report import values_of_records as values
+from analysis.report.assumptions import engine_assumptions, recording_assumptions
+from analysis.report.checkpoint_sections import uploads_section
+from analysis.report.migration_sections import (
+    cost_section,
+    decisions_section,
+    load_checks_section,
+    migrations_section,
+    placement_section,
+)
+from analysis.report.page import Fact, Page
+from analysis.report.section import Section
+from analysis.report.sections import (
+    Flow,
+    ccdf_section,
+    flow_section,
+    guarantee_section,
+    latency_section,
+    operators_section,
+    recovery_section,
+    replicas_section,
+    targets_section,
+    topology_section,
+)
+from analysis.runs.migration_kinds import classified
+from analysis.runs.run_summary import RunSummary
+from models import display
+from models.records.tables import RunRecords
+from models.scenario.events import HostFailure, Migrate, Rescale
+from models.scenario.fault_tolerance import Detector
+from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
+from models.steady_state.checkpoint_traffic import link_sharing
+from models.topology import layout
+
+_MOST_CRASHES = 5  # that the question names
+
+
+def run_page(scenario: Scenario, inputs: RunInputs, summary: RunSummary, records: Sequence[RunRecords]) -> Page:
+    """Return the page of a run, without versions and command."""
+    return Page(
+        title=scenario.name or "A run",
+        question=question(scenario),
+        sections=run_sections(scenario, inputs, summary, records),
+        facts=_facts(scenario),
+        headline=_headline(summary),
+        assumptions=engine_assumptions(scenario) + recording_assumptions(records),
+        seed=scenario.seed,
+    )
+
+
+def run_sections(
+    scenario: Scenario, inputs: RunInputs, summary: RunSummary, records: Sequence[RunRecords]
+) -> list[Section | None]:
+    """Return the sections in the order of the page, of which the topology is the first; None for what is not there.
+
+    Lines over time are those of the first replication.
+    """
+    first, recoveries = records[0], summary.recoveries
+    decisions, migrations = values.decisions(records), classified(summary.migrations, records)
+    operators, hosts = tuple(scenario.operators), tuple(layout.hosts(scenario))
+    tolerance = scenario.fault_tolerance
+    flow = Flow(
+        lines.processed(first),
+        lines.waiting(first),
+        lines.lag(first),
+        lines.filled(scenario, first),
+        lines.blocked(scenario, first),
+    )
+    return [
+        topology_section(values.topology(scenario, inputs)),
+        latency_section(lines.latency(first), recoveries, migrations, decisions),
+        ccdf_section(lines.latency_ccdfs(records)),
+        flow_section(flow, recoveries, operators),
+        migrations_section(migrations, lines.hosts(scenario, first), recoveries, decisions, hosts),
+        load_checks_section(values.load_checks(first)),
+        placement_section(values.placement_change(scenario, first), operators),
+        replicas_section(summary.replicas, summary.broken),
+        uploads_section(
+            summary.checkpoints,
+            summary.network,
+            bounded=any(group.network_bytes_per_s is not None for group in scenario.hosts.values()),
+            over_time=lines.upload_delays(first),
+            recoveries=recoveries,
+            host_order=hosts,
+        ),
+        recovery_section(recoveries),
+        guarantee_section(tolerance.guarantee if tolerance.method == "checkpoint" else "none", summary.guarantee),
+        targets_section(summary.targets),
+        operators_section(summary.operators),
+        decisions_section(decisions),
+        cost_section(values.cost(scenario, summary, len(records)), values.hosts_used(first), recoveries),
+    ]
+
+
+def question(scenario: Scenario) -> str:
+    """Return the question that the page of a run answers."""
+    crashes = [event for event in scenario.events.values() if isinstance(event, HostFailure)]
+    migrations = [event for event in scenario.events.values() if isinstance(event, (Migrate, Rescale))]
+    if not crashes and scenario.migrates:
+        protocols = dict.fromkeys(event.protocol for event in migrations)
+        if scenario.elasticity.policy != "none":
+            return "What do key groups that move by themselves do about changing load, and what does it cost?"
+        return f"What does it cost to move a key group by {', '.join(protocols)}?"
+    if not crashes:
+        return "How long do tuples take, and how busy is each operator?"
+    if len(crashes) > _MOST_CRASHES:
+        return f"What happens if hosts die ({len(crashes):,} failures)?"
+    hosts = ", ".join(f"{event.host} at {display.instant(event.at_s, 6)}" for event in crashes)
+    return f"What happens if a host dies ({hosts})?"
+
+
+def _facts(scenario: Scenario) -> tuple[Fact, ...]:
+    tolerance, warmup = scenario.fault_tolerance, scenario.warmup_s
+    hosts = layout.hosts(scenario)
+    facts = [
+        Fact(
+            "simulated time",
+            display.duration(scenario.duration_s, 6) + (f", warm-up {display.duration(warmup, 6)}" if warmup else ""),
+        ),
+        Fact("replications", str(scenario.replications)),
+        Fact("hosts", ", ".join(f"{group.count} {name}" for name, group in scenario.hosts.items())),
+        Fact("operators", str(len(scenario.operators))),
+    ]
+    if any(group.network_bytes_per_s is not None for group in hosts.values()):
+        facts.append(Fact("links", str(link_sharing(scenario))))
+    if scenario.may_fail:
+        facts.append(Fact("detector", _detector(scenario.detector)))
+    bounds = [f"{name} {operator.buffer}" for name, operator in scenario.operators.items() if operator.buffer]
+    if bounds:
+        facts.append(Fact("places per queue", ", ".join(bounds)))
+    if tolerance.method == "checkpoint":
+        facts.append(
+            Fact(
+                "checkpoints",
+                f"{tolerance.kind}, every {display.duration(tolerance.interval_s, 6)}, {tolerance.guarantee}",
+            )
+        )
+        kept = tolerance.maintenance
+        if kept is not None:
+            times = f"from {display.instant(kept.begin_s)} on every {display.duration(kept.every_s)}"
+            text = f"{kept.method}, {times}, theta {display.exact(kept.theta)}"
+            facts.append(Fact("maintenance of the allocation", text))
+    else:
+        facts.append(Fact("fault tolerance", tolerance.method))
+    if any(group.price_per_s for group in hosts.values()):
+        per_hour = sum((group.price_per_s or 0.0) * 3600 for group in hosts.values())
+        facts.append(Fact("price of the cluster", f"{display.money(per_hour)} USD/h"))
+    return tuple(facts)
+
+
+def _headline(summary: RunSummary) -> tuple[Fact, ...]:
+    latency, guarantee = summary.latency_s, summary.guarantee
+    facts = [
+        Fact("median latency", _seconds(latency.p50)),
+        Fact("99 % of tuples within", _seconds(latency.p99)),
+    ]
+    totals = [one.total_s for one in summary.recoveries if one.total_s is not None]
+    if totals:
+        facts.append(Fact("failure to caught up", _seconds(max(totals))))
+    if summary.recoveries and not totals:
+        facts.append(Fact("failure to caught up", "not within the run", good=False))
+    pauses = [one.pause_s for one in summary.migrations if one.pause_s is not None]
+    if pauses:
+        facts.append(Fact(f"longest pause of {len(pauses):,} moves", _seconds(max(pauses))))
+    if summary.hosts.cost_usd is not None:
+        per_hour = summary.hosts.cost_usd / summary.duration_s * 3600
+        facts.append(Fact("cost", f"{text.number(per_hour)} USD/h"))
+    if guarantee.lost is not None:
+        wrong = sum(value or 0 for value in guarantee.counts)
+        facts.append(Fact("tuples lost or duplicated", f"{wrong:,}", good=wrong == 0))
+    return tuple(facts)
+
+
+def _detector(detector: Detector) -> str:
+    lost = f", {display.share(detector.loss)} of heartbeats lost" if detector.loss else ""
+    late = f", {_seconds(detector.delay.mean_s)} late on average" if detector.delay else ""
+    return f"silent for {display.duration(detector.timeout_s, 6)}{lost}{late}"
+
+
+def _seconds(value: float | None) -> str:
+    return "none" if value is None else text.seconds(value)

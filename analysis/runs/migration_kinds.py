@@ -1,0 +1,118 @@
+"""Classify migrations as assisted or direct, and group them by kind, protocol and cause.
+
+A migration is assisted if its target held the key group's checkpoint when it was asked for.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from analysis.runs.run_summary import Migration
+from analysis.statistics import Mean, ratio_mean
+from models.records.tables import NEVER, RunRecords
+
+ASSISTED, DIRECT = "assisted", "direct"
+_REMOTE = -1
+
+
+@dataclass(frozen=True)
+class ClassifiedMigration(Migration):
+    """A migration with its kind: assisted, direct, or empty where that is not known."""
+
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class MigrationGroup:
+    """All migrations of one kind, protocol and cause; `pause` is the mean over them, with its interval.
+
+    Lengths [s] are None where none has one. `unfinished` ones did not end before the run did.
+    """
+
+    kind: str
+    protocol: str
+    cause: str
+    count: int
+    unfinished: int
+    pause: Mean
+    pause_p50_s: float | None
+    pause_max_s: float | None
+    completion_p50_s: float | None
+    replayed: int
+
+
+def classified(migrations: Sequence[Migration], records: Sequence[RunRecords]) -> tuple[ClassifiedMigration, ...]:
+    """Return the migrations of a summary, each with its kind."""
+    kinds = (kind for one in records for kind in migration_kinds(one))
+    return tuple(ClassifiedMigration(**vars(one), kind=kind) for one, kind in zip(migrations, kinds, strict=True))
+
+
+def grouped(migrations: Sequence[ClassifiedMigration]) -> tuple[MigrationGroup, ...]:
+    """Return the groups by kind, protocol and cause, the most frequent first."""
+    found: dict[tuple[str, str, str], list[ClassifiedMigration]] = {}
+    for one in migrations:
+        found.setdefault((one.kind, one.protocol, one.cause), []).append(one)
+    groups = [_group(who, own) for who, own in found.items()]
+    return tuple(sorted(groups, key=lambda one: (-one.count, one.kind, one.protocol, one.cause)))
+
+
+def _group(who: tuple[str, str, str], own: Sequence[ClassifiedMigration]) -> MigrationGroup:
+    pauses = [one.pause_s for one in own if one.pause_s is not None]
+    completions = [one.completion_s for one in own if one.completion_s is not None]
+    each: dict[int, list[float]] = {}
+    for one in own:
+        if one.pause_s is not None:
+            each.setdefault(one.replication, []).append(one.pause_s)
+    return MigrationGroup(
+        *who,
+        count=len(own),
+        unfinished=sum(one.completion_s is None for one in own),
+        pause=ratio_mean([sum(part) for part in each.values()], [len(part) for part in each.values()]),
+        pause_p50_s=median(pauses) if pauses else None,
+        pause_max_s=max(pauses, default=None),
+        completion_p50_s=median(completions) if completions else None,
+        replayed=sum(one.replayed for one in own),
+    )
+
+
+_Held = Mapping[tuple[int, int], list[tuple[int, int]]]
+
+
+def migration_kinds(one: RunRecords) -> list[str]:
+    """Return ASSISTED or DIRECT for each row of `migrations`, whatever the protocol was.
+
+    A checkpoint is at a host from the instant at which it is stored there; after a move that was completed it is where
+    the key group came from; it is lost with its host. Every host can have the one in the remote store. It is the state
+    just before the request that counts.
+    """
+    table = one.tables["migrations"]
+    rows = zip(*(table[name].tolist() for name in ("operator", "key_group", "target", "requested_ns")), strict=True)
+    held = _held(one)
+    failures = [*zip(*(one.tables["failures"][name].tolist() for name in ("host", "failed_ns")), strict=True)]
+    found = []
+    for operator, group, target, at_ns in rows:
+        known = held.get((operator, group), [])
+        before = bisect_left(known, (at_ns, _REMOTE)) - 1
+        since_ns, checkpoint_host = known[before] if before >= 0 else (NEVER, None)
+        lost = any(host == checkpoint_host and since_ns < failed_ns < at_ns for host, failed_ns in failures)
+        found.append(ASSISTED if checkpoint_host in (target, _REMOTE) and not lost else DIRECT)
+    return found
+
+
+def _held(one: RunRecords) -> _Held:
+    """(operator, key group) -> instants [ns], rising, and who holds the checkpoint from then on."""
+    found: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    stored, moved = one.tables["checkpoints"], one.tables["migrations"]
+    remote = bool((stored["checkpoint_host"] == _REMOTE).any())
+    for names, table in ((("stored_ns", "checkpoint_host"), stored), (("completed_ns", "origin"), moved)):
+        if remote and table is moved:
+            continue  # the store keeps it
+        for operator, group, at_ns, host in zip(
+            *(table[name].tolist() for name in ("operator", "key_group", *names)), strict=True
+        ):
+            if at_ns != NEVER:
+                found.setdefault((operator, group), []).append((at_ns, host))
+    return {who: sorted(rows) for who, rows in found.items()}

@@ -1,0 +1,401 @@
+"""The summary of a run as values; `analysis.documents.to_document` makes of them what `run --json` prints.
+
+Order and names of fields are those of the document. Times are in seconds, intervals are (low, high) with 95 %. None
+stands for what was not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated
+
+from models.steady_state.checkpoint_traffic import LinkSharing
+
+Interval = tuple[float, float]
+PHASES = ("detect", "restore", "replay", "catch_up")
+
+
+@dataclass(frozen=True)
+class Durations:
+    """Mean, quantiles and greatest of durations [s]; the interval is that of the mean over replications."""
+
+    mean: float | None
+    p50: float | None
+    p90: float | None
+    p95: float | None
+    p99: float | None
+    max: float | None
+    ci95: Interval | None
+
+
+@dataclass(frozen=True)
+class ReplicationLatency:
+    """Latency [s] of the `count` tuples of one replication that were created after the warm-up."""
+
+    mean: float | None
+    p50: float | None
+    p90: float | None
+    p95: float | None
+    p99: float | None
+    p999: float | None
+    max: float | None
+    count: int
+
+
+@dataclass(frozen=True)
+class Latency(ReplicationLatency):
+    """Latency [s] of all replications, with the interval of the mean."""
+
+    ci95: Interval | None
+
+    def without_interval(self) -> ReplicationLatency:
+        """Return the same without the interval, which one replication does not have."""
+        return ReplicationLatency(*(getattr(self, one.name) for one in fields(ReplicationLatency)))
+
+
+@dataclass(frozen=True)
+class OperatorSummary:
+    """The work of one operator; `queue_mean` is in tuples, `utilisation` a share of its servers."""
+
+    processed: int | None
+    wait_s: Durations
+    sojourn_s: Durations
+    queue_mean: float | None
+    queue_mean_ci95: Interval | None
+    utilisation: float | None
+    utilisation_ci95: Interval | None
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The detail of the records, tuples or histograms, and the relative error of their quantiles."""
+
+    detail: str
+    quantile_error: float
+
+
+@dataclass(frozen=True)
+class KernelUsed:
+    """The kernel that executed the tuples, and why that one."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class OperatorCheckpoints:
+    """Checkpoints of an operator, late ones among the completed; the longest time without one of a partition."""
+
+    begun: int
+    completed: int
+    late: int
+    skipped: int
+    longest_between_s: float | None
+
+
+@dataclass(frozen=True)
+class HostCheckpoints:
+    """Checkpoints that a host sent."""
+
+    host: str
+    begun: int
+    completed: int
+    late: int
+    skipped: int
+
+
+@dataclass(frozen=True)
+class MeanAndMax:
+    """Mean and greatest of some times [s]."""
+
+    mean: float | None
+    max: float | None
+
+
+@dataclass(frozen=True)
+class HostDelay:
+    """Of the records that left the link of a host (`carried`), those that uploads delayed, and by how much."""
+
+    host: str
+    carried: int
+    records: int
+    mean_s: float
+    max_s: float
+
+
+@dataclass(frozen=True)
+class UploadDelay:
+    """The same for all links on which uploads delayed anything."""
+
+    carried: int
+    records: int
+    mean_s: float
+    max_s: float
+    hosts: tuple[HostDelay, ...]
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Counts, the longest time without a completed checkpoint, ages at failures and delays of records."""
+
+    interval_s: float
+    begun: int
+    completed: int
+    late: int
+    skipped: int
+    longest_between_s: float | None
+    upload_s: MeanAndMax
+    age_at_failure_s: MeanAndMax
+    operators: Mapping[str, OperatorCheckpoints]
+    hosts: tuple[HostCheckpoints, ...]
+    delayed: UploadDelay | None
+
+
+@dataclass(frozen=True)
+class Migration:
+    """The migration of a key group; `pause_s` is the time for which it was not processed.
+
+    `worst_s` is the longest time from the arrival of a tuple of the group until it was answered.
+    """
+
+    replication: int
+    protocol: str
+    operator: str
+    key_group: int
+    origin: Annotated[str, "from"]
+    target: Annotated[str, "to"]
+    requested_s: float
+    pause_s: float | None
+    completion_s: float | None
+    worst_s: float | None
+    replayed: int
+    bytes: int
+    cause: str
+
+    @property
+    def partition(self) -> str:
+        """The key group with its operator, as text."""
+        return f"{self.operator}[{self.key_group}]"
+
+
+@dataclass(frozen=True)
+class Rescale:
+    """A change of an operator's number of tasks, and how many key groups it moved."""
+
+    replication: int
+    operator: str
+    requested_s: float
+    before: int
+    after: int
+    moves: int
+    completion_s: float | None
+
+
+@dataclass(frozen=True)
+class Elasticity:
+    """Counts of the adaptation manager, all replications together.
+
+    `groups` counts key groups on overloaded hosts at each check, `usable` those of them whose checkpoint's host had
+    room.
+    """
+
+    checks: int
+    overloaded: int
+    groups: int
+    usable: int
+    assisted: int
+    direct: int
+    drained: int
+    unplaced: int
+    usable_share: float | None
+    assisted_share: float | None
+
+
+@dataclass(frozen=True)
+class MaintenanceRound:
+    """A comparison of the allocation of checkpoints with a fresh one that moved some."""
+
+    replication: int
+    at_s: float
+    current: float
+    fresh: float
+    left: float
+    moved: int
+    stored: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """All comparisons of the allocation of checkpoints with a fresh one."""
+
+    comparisons: int
+    moved: int
+    stored: int
+    bytes: int
+    rounds: tuple[MaintenanceRound, ...]
+
+
+@dataclass(frozen=True)
+class HostsInUse:
+    """Seconds for which each host was in use, the mean of the replications; no cost without prices."""
+
+    seconds: Mapping[str, float]
+    total_s: float
+    cost_usd: float | None
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """The phases [s] of the recovery from one failure of a host; None for what did not end."""
+
+    replication: int
+    host: str
+    failed_s: float
+    detect_s: float | None
+    restore_s: float | None
+    replay_s: float | None
+    catch_up_s: float | None
+    total_s: float | None
+    cause: str
+    key_groups: int
+    replayed: int
+    bytes: int
+
+    @property
+    def suspected(self) -> bool:
+        """True if the host lived, was suspected and fenced."""
+        return self.cause == "suspicion"
+
+    def length_s(self, phase: str) -> float | None:
+        """The length of one of `PHASES`."""
+        length: float | None = getattr(self, f"{phase}_s")
+        return length
+
+    def ends(self) -> tuple[tuple[str, float, float], ...]:
+        """(phase, begin, end) [s] of the phases that ended."""
+        begin, found = self.failed_s, []
+        for phase in PHASES:
+            length = self.length_s(phase)
+            if length is None:
+                break
+            found.append((phase, begin, begin + length))
+            begin += length
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One active replica: when it was in step with its owner, and the pause if it took over."""
+
+    replication: int
+    operator: str
+    key_group: int
+    host: str
+    why: str
+    requested_s: float
+    from_s: float | None
+    until_s: float | None
+    end: str | None
+    pause_s: float | None
+    replayed: int
+    bytes: int
+
+    @property
+    def partition(self) -> str:
+        """The key group with its operator, as text."""
+        return f"{self.operator}[{self.key_group}]"
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """Counts and pauses of active replicas; `protected_share` is of the time of all that have one at the start."""
+
+    groups: int
+    took_over: int
+    lost: int
+    renewed: int
+    pause_mean_s: float | None
+    pause_max_s: float | None
+    protected_share: float | None
+    each: tuple[Replica, ...]
+
+
+@dataclass(frozen=True)
+class Outages:
+    """Times in which some key group or task had no live owner; `share` is of the whole time."""
+
+    times: int
+    total_s: float
+    longest_s: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Messages of one kind between hosts after the warm-up."""
+
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """Tuples lost and duplicated at the sinks, and in the state of the other operators; None if not counted."""
+
+    lost: int | None
+    duplicated: int | None
+    state_lost: int | None
+    state_duplicated: int | None
+
+    @property
+    def counts(self) -> tuple[int | None, ...]:
+        """All four."""
+        return self.lost, self.duplicated, self.state_lost, self.state_duplicated
+
+
+@dataclass(frozen=True)
+class Replication:
+    """Latency and guarantee of one replication."""
+
+    replication: int
+    latency_s: ReplicationLatency
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A target's limit, the value that is held against it, and whether it is met (None: nothing was seen)."""
+
+    limit: float
+    value: float | None
+    met: bool | None
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """All replications of a run; a section is None where the scenario has nothing of that."""
+
+    scenario: str
+    seed: int
+    duration_s: float
+    warmup_s: float
+    operators: Mapping[str, OperatorSummary]
+    latency_s: Latency
+    recording: Recording | None
+    kernel: KernelUsed | None
+    network: LinkSharing
+    checkpoints: Checkpoints | None
+    migrations: tuple[Migration, ...]
+    rescales: tuple[Rescale, ...]
+    elasticity: Elasticity | None
+    maintenance: Maintenance | None
+    hosts: HostsInUse
+    recoveries: tuple[Recovery, ...]
+    replicas: Replicas | None
+    broken: Outages | None
+    messages: Mapping[str, Messages]
+    guarantee: Guarantee
+    replications: tuple[Replication, ...]
+    targets: Mapping[str, Verdict] | None

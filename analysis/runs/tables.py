@@ -1,0 +1,195 @@
+"""Tables of the summary of a run; the terminal shows their brief form, pages the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from analysis.runs.migration_kinds import ClassifiedMigration, MigrationGroup
+from analysis.runs.run_summary import (
+    Guarantee,
+    HostCheckpoints,
+    Migration,
+    OperatorCheckpoints,
+    OperatorSummary,
+    Recovery,
+    Replica,
+    UploadDelay,
+    Verdict,
+)
+from analysis.statistics import Mean
+from models import display
+from models.table import Column, Table, rows_of
+
+_VERDICTS = {True: "met", False: "missed", None: "nothing seen"}
+
+
+def operators_table(operators: Mapping[str, OperatorSummary]) -> Table:
+    """Return a row for each operator: tuples, wait, time in the operator, queue, utilisation."""
+    columns = (
+        Column("processed", display.count, "processed", brief="tuples"),
+        Column("wait, mean", display.duration, "wait_s.mean", brief="wait mean"),
+        Column("wait, p99", display.duration, "wait_s.p99", brief="wait p99"),
+        Column("sojourn, mean", display.duration, "sojourn_s.mean"),
+        Column("sojourn, p99", display.duration, "sojourn_s.p99", brief="sojourn p99"),
+        Column("queue, mean", display.number, "queue_mean", brief="queue"),
+        Column("utilisation", display.share, "utilisation", brief="busy"),
+    )
+    named = (Column("operator", number=False, brief="operator"), *columns)
+    rows = zip(operators, rows_of(operators.values(), columns), strict=True)
+    cells = tuple((name, *row) for name, row in rows)
+    return Table("What each operator did", named, cells, "operators", brief_title="Operators")
+
+
+def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspected)") -> Table:
+    """Return the phases of each recovery; `suspected` marks a host that lived and was fenced."""
+    columns = (
+        Column("host", number=False, brief="host"),
+        Column("replication", of="replication", brief="run"),
+        Column("failed at", display.instant, "failed_s", brief="failed at"),
+        Column("detection", display.duration, "detect_s", brief="detect"),
+        Column("restoring", display.duration, "restore_s", brief="restore"),
+        Column("replay", display.duration, "replay_s", brief="replay"),
+        Column("catching up", display.duration, "catch_up_s", brief="catch up"),
+        Column("total", display.duration, "total_s", brief="total"),
+    )
+    names = (one.host + suspected * one.suspected for one in recoveries)
+    rows = tuple((name, *row) for name, row in zip(names, rows_of(recoveries, columns[1:]), strict=True))
+    brief = "Recoveries"
+    if any(one.suspected for one in recoveries):
+        brief += f" ({suspected.strip()} lived, was silent for too long and was fenced)"
+    return Table("The phases of each recovery", columns, rows, "recoveries", brief_title=brief)
+
+
+def migrations_table(migrations: Sequence[Migration]) -> Table:
+    """Return what each migration of a key group took, and who asked for it where that was not always an event."""
+    by_themselves = any(one.cause != "event" for one in migrations)
+    columns: tuple[Column, ...] = (
+        Column("key group", of="partition", number=False, brief="key group"),
+        Column("kind", kind_text, "kind", number=False),
+        Column("protocol", of="protocol", number=False, brief="protocol"),
+        Column("from", of="origin", number=False),
+        Column("to", of="target", number=False, brief="to"),
+        Column("cause", of="cause", number=False, brief="cause" if by_themselves else None),
+        Column("replication", of="replication"),
+        Column("asked for at", display.instant, "requested_s"),
+        Column("pause", display.duration, "pause_s", brief="pause"),
+        Column("completion", display.duration, "completion_s", brief="complete"),
+        Column("worst", display.duration, "worst_s", brief="worst"),
+        Column("replayed tuples", display.count, "replayed", brief=None if by_themselves else "replayed"),
+    )
+    if not all(isinstance(one, ClassifiedMigration) for one in migrations):
+        columns = tuple(column for column in columns if column.of != "kind")
+    facets = tuple(one.protocol for one in migrations)
+    return Table(
+        "What each move took",
+        columns,
+        rows_of(migrations, columns),
+        "moves",
+        facet="protocol",
+        facets=facets,
+        brief_title="Migrations",
+    )
+
+
+def groups_table(groups: Sequence[MigrationGroup]) -> Table:
+    """Return migrations by kind, protocol and cause."""
+    columns = (
+        Column("kind", kind_text, "kind", number=False),
+        Column("protocol", of="protocol", number=False),
+        Column("cause", of="cause", number=False),
+        Column("moves", display.count, "count"),
+        Column("not ended", display.count, "unfinished"),
+        Column("pause, mean", mean_with_interval, "pause"),
+        Column("pause, median", display.duration, "pause_p50_s"),
+        Column("pause, longest", display.duration, "pause_max_s"),
+        Column("completion, median", display.duration, "completion_p50_s"),
+        Column("replayed tuples", display.count, "replayed"),
+    )
+    return Table("Moves by kind", columns, rows_of(groups, columns), "kinds")
+
+
+def kind_text(kind: str) -> str:
+    """Return the kind of a migration, a dash where it is not known."""
+    return kind or display.NONE
+
+
+def mean_with_interval(value: Mean) -> str:
+    """Return a mean time with half the width of its interval."""
+    half = None if value.ci95 is None else (value.ci95[1] - value.ci95[0]) / 2
+    return display.plus_minus(value.mean, half, display.duration)
+
+
+def replicas_table(replicas: Sequence[Replica]) -> Table:
+    """Return a row for each active replica."""
+    columns = (
+        Column("key group", of="partition", number=False),
+        Column("host", of="host", number=False),
+        Column("end", lambda end: end or "in step at the end", "end", number=False),
+        Column("replication", of="replication"),
+        Column("in step from", display.instant, "from_s"),
+        Column("until", display.instant, "until_s"),
+        Column("pause", display.duration, "pause_s"),
+    )
+    return Table("Active replicas", columns, rows_of(replicas, columns), "replicas")
+
+
+def checkpoints_of_operators(operators: Mapping[str, OperatorCheckpoints]) -> Table:
+    """Return counts of the checkpoints of each operator."""
+    columns = (*_COUNTS, Column("longest without", display.duration, "longest_between_s"))
+    rows = zip(operators, rows_of(operators.values(), columns), strict=True)
+    named = (Column("operator", number=False), *columns)
+    return Table("Checkpoints by operator", named, tuple((name, *row) for name, row in rows), "checkpoints-operator")
+
+
+def checkpoints_of_hosts(hosts: Sequence[HostCheckpoints]) -> Table:
+    """Return counts of the checkpoints that each host sent."""
+    columns = (Column("host", of="host", number=False), *_COUNTS)
+    return Table("Checkpoints by host", columns, rows_of(hosts, columns), "checkpoints-host")
+
+
+def record_delays(delay: UploadDelay) -> Table:
+    """Return how many records of each host uploads delayed, and by how much."""
+    columns = (
+        Column("host", of="host", number=False),
+        Column("records sent", display.count, "carried"),
+        Column("delayed", display.count, "records"),
+        Column("delay, mean", display.duration, "mean_s"),
+        Column("delay, longest", display.duration, "max_s"),
+    )
+    return Table("Records that uploads delayed", columns, rows_of(delay.hosts, columns), "record-delays")
+
+
+def targets_table(targets: Mapping[str, Verdict]) -> Table:
+    """Return what was to be reached and what came out."""
+    heads = ("target", "at most", "reached", "verdict")
+    columns = tuple(Column(head, number=k > 0, brief=head) for k, head in enumerate(heads))
+    rows = tuple(
+        (
+            name.removesuffix("_s").replace("_", " "),
+            target(name, one.limit),
+            target(name, one.value),
+            _VERDICTS[one.met],
+        )
+        for name, one in targets.items()
+    )
+    return Table("What was to be reached", columns, rows, "targets", brief_title="Targets")
+
+
+def target(name: str, value: float | None) -> str:
+    """Return a target, or the value that it is held against, in its unit."""
+    if name.endswith("_s"):
+        return display.duration(value)
+    return display.share(value) if name == "utilisation" else display.count(value)
+
+
+def guarantee_table(counts: Guarantee) -> Table:
+    """Return the tuples lost and duplicated at the sinks and in state."""
+    columns = (Column("where", number=False), Column("lost", display.number), Column("duplicated", display.number))
+    rows = (
+        ("at the sinks", counts.lost, counts.duplicated),
+        ("in state", counts.state_lost, counts.state_duplicated),
+    )
+    return Table("Tuples lost and duplicated", columns, rows, "guarantee")
+
+
+_COUNTS = tuple(Column(head, display.count, head) for head in ("begun", "completed", "late", "skipped"))
