@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import tempfile
 import types
 from collections.abc import Callable, Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -14,6 +16,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+import holdfast
 from holdfast.file_kinds import KINDS, described
 from models import display, units
 from models.scenario.file_keys import dimension_of, entry_of, fields_of, models_in, options, tag_of_model
@@ -29,7 +32,7 @@ _KINDS = {int: "whole number", float: "number", str: "text", bool: "true or fals
 def pages() -> dict[str, str]:
     """File name -> text of every reference page."""
     keys = {f"{kind}.md": keys_page(kind) for kind in KINDS}
-    return keys | {"cli.md": cli_page(), "records.md": records_page()}
+    return keys | {"api.md": api_page(), "cli.md": cli_page(), "records.md": records_page()}
 
 
 def keys_page(kind: str) -> str:
@@ -180,6 +183,100 @@ def _toml(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
     return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def api_page() -> str:
+    """Every public name with its signature, the first paragraph of its docstring, and its example."""
+    parts = ["# The Python API\n", _WRITTEN, _API]
+    for title, names in _API_SECTIONS.items():
+        parts.append(f"## {title}\n")
+        parts += [_name_text(name) for name in names]
+    return "\n".join(parts)
+
+
+_API = """\
+`import holdfast` is light: a name is loaded when it is first used. All examples run in the tests, in a directory that
+contains `examples`. Descriptions (such as `Scenario`) and plans are frozen values in SI units, with the unit at the end
+of a field's name.
+"""
+_API_SECTIONS = {
+    "Scenarios": (
+        "Scenario",
+        "LoadedScenario",
+        "read_scenario",
+        "scenario_from",
+        "scenario_with",
+        "scenario_text",
+        "write_scenario",
+        "warnings",
+        "not_simulated",
+        "expected_load",
+        "estimate",
+    ),
+    "Runs": ("run", "RunResult"),
+    "Sweeps and comparisons": ("sweep", "SweepResult", "read_sweep", "read_design", "compare_designs"),
+    "Checkpoint allocation": (
+        "CheckpointAllocation",
+        "read_problem",
+        "plan_checkpoints",
+        "CheckpointPlan",
+        "Status",
+        "verify_checkpoints",
+    ),
+    "Availability": ("read_availability", "availability"),
+    "Traces and profiles": ("ingest", "Profile", "read_profile", "write_profile"),
+    "Errors and version": ("InputError", "InputFault", "MissingTool", "__version__"),
+}
+
+
+def examples_of(name: str) -> str:
+    """The example of a public name: the end of its docstring, else of the docstring of its module.
+
+    A class of a file's keys has it in its module, since its own docstring is part of the file's JSON schema.
+    """
+    found = getattr(holdfast, name)
+    texts = [inspect.getdoc(found)] if inspect.isclass(found) or inspect.isfunction(found) else []
+    home = found.__module__ if texts else "holdfast._version"
+    texts.append(inspect.getdoc(importlib.import_module(home)))
+    starts = [text[text.index(">>>") :] for text in texts if text and ">>>" in text]
+    return starts[0] if starts else ""
+
+
+def _name_text(name: str) -> str:
+    found = getattr(holdfast, name)
+    said = "The version, as text." if isinstance(found, str) else (inspect.getdoc(found) or "").split("\n\n")[0]
+    parts = [f"### `{name}`\n"]
+    if signature := _signature(name, found):
+        parts.append(f"    {signature.replace(chr(10), chr(10) + '    ')}\n")
+    parts.append(re.sub(r"\s+", " ", said).strip() + "\n")
+    parts.append(f"```python\n{examples_of(name)}\n```\n")
+    return "\n".join(parts)
+
+
+def _signature(name: str, found: Any) -> str:
+    """How it is called; empty for what is never called: texts, enumerations, and what only files make."""
+    if not callable(found) or (inspect.isclass(found) and issubclass(found, Enum | BaseModel | RuntimeError)):
+        return ""
+    parameters = inspect.signature(found).parameters.values()
+    shown = [_parameter(one) for one in parameters]
+    first = [k for k, one in enumerate(parameters) if one.kind is one.KEYWORD_ONLY][:1]
+    if first:
+        shown.insert(first[0], "*")
+    line = f"{name}({', '.join(shown)})"
+    return line if len(line) <= _WIDTH else f"{name}(\n    " + ",\n    ".join(shown) + ",\n)"
+
+
+_WIDTH = 110
+
+
+def _parameter(one: inspect.Parameter) -> str:
+    text = ("*" if one.kind is one.VAR_POSITIONAL else "") + one.name
+    if one.annotation is not one.empty:
+        text += f": {one.annotation}"
+    if one.default is one.empty:
+        return text
+    plain = one.default is None or isinstance(one.default, str | int | float | tuple)
+    return f"{text} = {one.default!r}" if plain else f"{text} = ..."
 
 
 def cli_page() -> str:

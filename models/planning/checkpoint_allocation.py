@@ -45,6 +45,11 @@ class CheckpointAllocation:
     taken in float64.
 
     Raises InputError with every fault found.
+
+    >>> from holdfast import CheckpointAllocation
+    >>> problem = CheckpointAllocation(cost=[[1, 2], [1, 3]], load=[2, 2], capacity=[3, 3])  # one checkpoint on a node
+    >>> problem.n_checkpoints, problem.n_nodes
+    (2, 2)
     """
 
     cost: FloatArray
@@ -202,6 +207,11 @@ class CheckpointPlan(Solution):
     """An answer: node of each checkpoint (J,), -1 = nowhere; None when there is no answer.
 
     `violations` lists in words the constraints it breaks: a plan that breaks one is never called feasible.
+
+    >>> from holdfast import CheckpointAllocation, plan_checkpoints
+    >>> plan = plan_checkpoints(CheckpointAllocation(cost=[[1, 2], [1, 3]], load=[2, 2], capacity=[3, 3]))
+    >>> plan.assignment.tolist(), plan.objective, plan.bound, plan.gap
+    ([1, 0], 3.0, 3.0, 0.0)
     """
 
     assignment: IntArray | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import holdfast
 from holdfast import reference
 from holdfast.file_kinds import KINDS, described
 from models.records.tables import TABLES
@@ -28,6 +29,17 @@ def test_every_key_and_every_record_is_on_its_page() -> None:
     for kind in KINDS:
         assert all(f"| `{key}` |" in pages[f"{kind}.md"] for key in fields_of(described(kind))), kind
     assert all(f"### `{name}.parquet`" in pages["records.md"] for name in (*TABLES, *DERIVED))
+
+
+def test_every_public_name_is_on_the_page_of_the_api_with_an_example() -> None:
+    page = reference.api_page()
+    assert re.findall(r"^### `(\w+)`$", page, re.MULTILINE) == sorted(
+        holdfast.__all__, key=lambda name: page.index(f"### `{name}`\n")
+    )
+    missing = [name for name in holdfast.__all__ if ">>>" not in reference.examples_of(name)]
+    assert missing == []
+    unused = [name for name in holdfast.__all__ if name not in reference.examples_of(name)]
+    assert unused == ["Scenario"]  # made by the functions of its module, never by its name
 
 
 def rows_of(page: str) -> dict[str, list[list[str]]]:
