@@ -63,7 +63,7 @@ def _put(action: str, file: str, text: str) -> None:
 
 
 def _not_printed(shown: str, printed: str) -> list[str]:
-    """Return the lines of a transcript that do not follow each other in what was printed; `...` skips lines, and so do rules."""
+    """Return the lines of a transcript that were not printed, in order; `...` skips lines, and rules of tables."""
     lines = iter([" ".join(line.split()) for line in printed.splitlines()])
     asked = [" ".join(line.split()) for line in shown.splitlines()]
     return [line for line in asked if line.strip("─") not in ("", "...") and line not in lines]

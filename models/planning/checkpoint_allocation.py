@@ -7,8 +7,8 @@ Checkpoint j (0 .. J-1) goes to one node n (0 .. N-1) at cost c[j, n] and puts l
                capacity_min[n] <= sum_j l[j, n] x[j, n] <= capacity[n]
                at most max_moves checkpoints leave their current node
 
-Source: Madsen and Zhou, CIKM 2015, section on checkpoint allocation (docs/explanation/checkpoint-allocation.md). Several copies of
-one checkpoint are several rows, pairwise in `anti_affinity`.
+Source: Madsen and Zhou, CIKM 2015, section on checkpoint allocation (docs/explanation/checkpoint-allocation.md).
+Several copies of one checkpoint are several rows, pairwise in `anti_affinity`.
 """
 
 from __future__ import annotations
