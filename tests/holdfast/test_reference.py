@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,8 @@ def test_every_public_name_is_on_the_page_of_the_api_with_an_example() -> None:
     )
     missing = [name for name in holdfast.__all__ if ">>>" not in reference.examples_of(name)]
     assert missing == []
-    unused = [name for name in holdfast.__all__ if name not in reference.examples_of(name)]
-    assert unused == ["Scenario"]  # made by the functions of its module, never by its name
+    functions = [name for name in holdfast.__all__ if inspect.isfunction(getattr(holdfast, name))]
+    assert [name for name in functions if f"{name}(" not in reference.examples_of(name)] == []
 
 
 def rows_of(page: str) -> dict[str, list[list[str]]]:
@@ -81,7 +82,7 @@ def test_the_page_of_records_says_what_raw_adds_and_speaks_of_names() -> None:
 def test_every_row_of_a_table_has_a_meaning() -> None:
     for name, text in reference.pages().items():
         rows = [line for line in text.splitlines() if line.startswith("| `")]
-        assert rows
+        assert rows or name == "api.md"  # which has sections
         assert [line for line in rows if line.endswith("|  |")] == [], name
 
 
