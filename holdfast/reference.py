@@ -1,4 +1,4 @@
-"""The reference pages, written from the code: `python -m holdfast.reference` writes docs/reference again."""
+"""The generated reference pages: `python -m holdfast.reference` writes them to docs/reference."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _KINDS = {int: "whole number", float: "number", str: "text", bool: "true or fals
 
 
 def pages() -> dict[str, str]:
-    """File name -> text of every reference page."""
+    """Return file name -> text of every generated page."""
     keys = {f"{kind}.md": keys_page(kind) for kind in KINDS}
     return keys | {"api.md": api_page(), "cli.md": cli_page(), "records.md": records_page()}
 
 
 def keys_page(kind: str) -> str:
-    """Every key of files of a kind with type, unit, default and meaning, section by section; of fleets its tables."""
+    """Return every key of a kind of file with type, unit, default and meaning; for fleets also the tables."""
     text = _keys_page(kind)
     return text if kind != "fleet" else f"{text}\n{_tables_of_fleet()}"
 
@@ -96,13 +96,13 @@ def _keys_page(kind: str) -> str:
 
 
 def _map_entry(annotation: Any) -> Any:
-    """The type of the entries of a map, where a value may be one, else of a list."""
+    """Return the type of the entries of a map if a value may be one, else of a list."""
     maps = [option for option in options(annotation) if _is_map(option)]
     return entry_of(maps[0] if maps else annotation)
 
 
 def _one_of_rates(title: str, model: type[BaseModel]) -> str:
-    """The title of a kind of rate, which is told by its first key."""
+    """Return the title of a kind of rate, which its first key identifies."""
     return f"{title} = {{ {next(iter(fields_of(model)))} = ... }}"
 
 
@@ -186,7 +186,7 @@ def _toml(value: object) -> str:
 
 
 def api_page() -> str:
-    """Every public name with its signature, the first paragraph of its docstring, and its example."""
+    """Return every public name with its signature, the first paragraph of its docstring, and its example."""
     parts = ["# The Python API\n", _WRITTEN, _API]
     for title, names in _API_SECTIONS.items():
         parts.append(f"## {title}\n")
@@ -230,7 +230,7 @@ _API_SECTIONS = {
 
 
 def examples_of(name: str) -> str:
-    """The example of a public name: the end of its docstring, else of the docstring of its module.
+    """Return the example of a public name: the end of its docstring, else of the docstring of its module.
 
     A class of a file's keys has it in its module, since its own docstring is part of the file's JSON schema.
     """
@@ -254,16 +254,18 @@ def _name_text(name: str) -> str:
 
 
 def _signature(name: str, found: Any) -> str:
-    """How it is called; empty for what is never called: texts, enumerations, and what only files make."""
+    """Return how it is called; empty for texts, enumerations, and classes that only files make."""
     if not callable(found) or (inspect.isclass(found) and issubclass(found, Enum | BaseModel | RuntimeError)):
         return ""
-    parameters = inspect.signature(found).parameters.values()
+    signature = inspect.signature(found)
+    parameters = signature.parameters.values()
     shown = [_parameter(one) for one in parameters]
     first = [k for k, one in enumerate(parameters) if one.kind is one.KEYWORD_ONLY][:1]
     if first:
         shown.insert(first[0], "*")
-    line = f"{name}({', '.join(shown)})"
-    return line if len(line) <= _WIDTH else f"{name}(\n    " + ",\n    ".join(shown) + ",\n)"
+    end = ")" if inspect.isclass(found) else f") -> {signature.return_annotation}"
+    line = f"{name}({', '.join(shown)}{end}"
+    return line if len(line) <= _WIDTH else f"{name}(\n    " + ",\n    ".join(shown) + f",\n{end}"
 
 
 _WIDTH = 110
@@ -280,7 +282,7 @@ def _parameter(one: inspect.Parameter) -> str:
 
 
 def cli_page() -> str:
-    """Every command with its arguments and options."""
+    """Return every command with its arguments and options."""
     from holdfast.cli import COMMANDS, command_names  # noqa: PLC0415
 
     parts = ["# The command line\n", _WRITTEN, _EXIT_CODES]
@@ -293,7 +295,7 @@ def cli_page() -> str:
 
 
 def _functions(name: str) -> list[tuple[str, Callable[..., Any]]]:
-    """The functions behind a command: one, or one for each command below it."""
+    """Return the functions behind a command: one, or one for each command below it."""
     from holdfast.cli import command_object  # noqa: PLC0415
 
     found = command_object(name)
@@ -331,7 +333,7 @@ def _command_text(title: str, function: Callable[..., Any], *, heading: bool) ->
 
 
 def _option_name(name: str, kind: Any, info: Any) -> str:
-    """How the parameter is written: `FILE`, `--json`, `--seed N`."""
+    """Return how the parameter is written: `FILE`, `--json`, `--seed N`."""
     # With Annotated, typer keeps the first name that an option is given as its default.
     given = [info.default] if isinstance(info.default, str) else []
     given += list(getattr(info, "param_decls", None) or [])
@@ -351,7 +353,7 @@ def _option_default(value: object) -> str:
 
 
 def records_page() -> str:
-    """Every Parquet file of a run's directory with its columns, types, units and meanings, read out of the files."""
+    """Return every Parquet file of a run with its columns, types, units and meanings, read from empty files."""
     from scenarios.runs.store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run  # noqa: PLC0415
 
     interval_s = inspect.signature(write_run).parameters["interval_ns"].default / 1e9
@@ -385,7 +387,7 @@ _PARQUET_TYPES = {"double": "float64", "string": "text"}
 
 
 def _schemas_of_a_run() -> dict[str, Any]:
-    """Table -> Arrow schema, of runs in which nothing happened: what is written is the definition."""
+    """Return table -> Arrow schema, from runs in which nothing happened: the written files are the definition."""
     import pyarrow.parquet as pq  # noqa: PLC0415  slow to load
 
     from models.records.tables import HISTOGRAM_TABLES, TABLES, RunRecords, table  # noqa: PLC0415

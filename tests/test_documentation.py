@@ -1,8 +1,8 @@
 """Commands and code blocks of the documents are executed, so that they cannot drift from the code.
 
-All but the first command of the README within this process, with the runs of sweeps: a process for each would begin by
-importing everything again, and those with Spark would start a Java machine. `test_cli`, `test_packaging` and
-`test_sweep` ask what a process adds.
+Lines shown below a command are compared with what it prints. Commands run within this process, with the runs of sweeps:
+a process for each would begin by importing everything again, and those with Spark would start a Java machine. Only the
+first command of the README has a process of its own; `test_cli`, `test_packaging` and `test_sweep` test the rest.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ELSEWHERE = {".venv/bin/holdfast reproduce --quick --workers 2": "tests/scenari
 
 
 def _with(language: str) -> list[object]:
-    """Documents that have a block in the language."""
+    """Return the documents that have a block in the language."""
     found = []
     for document in DOCUMENTS:
         texts = [text for kind, text in _BLOCK.findall(document.read_text()) if kind == language]
@@ -71,7 +71,7 @@ def _not_printed(shown: str, printed: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A directory that looks like a checkout to a command that is typed in it, and may be written to."""
+    """Return a directory that looks like a checkout to a command, and may be written to."""
     for name in ("examples", "scenarios"):
         (tmp_path / name).symlink_to(ROOT / name)
     return tmp_path
@@ -79,7 +79,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def inside(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """That directory as the working directory, and Spark, for what needs it, running."""
+    """Make that directory the working directory, and start Spark for documents that need it."""
     if request.node.get_closest_marker("spark"):
         request.getfixturevalue("spark")
     monkeypatch.chdir(folder)
@@ -88,7 +88,7 @@ def inside(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.Mon
 
 
 def _exit_code(words: list[str]) -> object:
-    """What the command leaves with."""
+    """Return the exit code of the command."""
     with pytest.raises(SystemExit) as left:
         cli.main(words)
     return left.value.code
