@@ -23,7 +23,7 @@ from models.scenario.file_keys import dimension_of, entry_of, fields_of, models_
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 _WRITTEN = "This page is written by `python -m holdfast.reference`; change the code, not the page.\n"
-WRITTEN_BY_HAND = frozenset({"glossary.md", "report.md", "simulator.md"})
+WRITTEN_BY_HAND = frozenset({"data-plane.md", "glossary.md", "report.md", "simulator.md"})
 """Pages beside the generated ones, which `write` leaves alone."""
 _WHOLE = "The file"
 _KINDS = {int: "whole number", float: "number", str: "text", bool: "true or false"}
