@@ -26,7 +26,8 @@ DOCUMENTS = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", *(ROOT / "docs
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"(Save this as|Append this to) `([\w.-]+)`.*:$")
 """The line before a block that the reader puts into a file."""
-_LINK = re.compile(r"\]\(([^)#:]+)\)")
+_LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]+))?\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _HOLDFAST = Path(sys.executable).parent / "holdfast"
 _ELSEWHERE = {".venv/bin/holdfast reproduce --quick --workers 2": "tests/scenarios/studies/reproduce/test_reproduce.py"}
 """Commands that take long, and where they are executed and looked at closely."""
@@ -140,9 +141,18 @@ def test_code_in_documents_works(document: Path, inside: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_in_documents_lead_somewhere(document: Path) -> None:
-    links = _LINK.findall(document.read_text())
-    missing = [link for link in links if not (document.parent / link).exists()]
+    missing = []
+    for path, anchor in _LINK.findall(_BLOCK.sub("", document.read_text())):
+        target = document.parent / path if path else document
+        if not target.exists() or (anchor and anchor not in _anchors(target)):
+            missing.append((path, anchor))
     assert missing == []
+
+
+def _anchors(document: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = _HEADING.findall(_BLOCK.sub("", document.read_text()))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 _SPARK = re.compile(r"^analysis\.spark\.")
