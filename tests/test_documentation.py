@@ -35,7 +35,7 @@ _ELSEWHERE = {".venv/bin/holdfast reproduce --quick --workers 2": "tests/scenari
 
 def _with(language: str) -> list[object]:
     """Return the documents that have a block in the language."""
-    found = []
+    found: list[object] = []
     for document in DOCUMENTS:
         texts = [text for kind, text in _BLOCK.findall(document.read_text()) if kind == language]
         if texts and document.name != "api.md":  # whose examples are those of docstrings
