@@ -1,12 +1,14 @@
-"""The reference pages, written from the code: `python -m holdfast.reference` writes docs/reference again."""
+"""The generated reference pages: `python -m holdfast.reference` writes them to docs/reference."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import tempfile
 import types
 from collections.abc import Callable, Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -14,24 +16,27 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+import holdfast
 from holdfast.file_kinds import KINDS, described
 from models import display, units
 from models.scenario.file_keys import dimension_of, entry_of, fields_of, models_in, options, tag_of_model
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 _WRITTEN = "This page is written by `python -m holdfast.reference`; change the code, not the page.\n"
+WRITTEN_BY_HAND = frozenset({"data-plane.md", "glossary.md", "report.md", "simulator.md"})
+"""Pages beside the generated ones, which `write` leaves alone."""
 _WHOLE = "The file"
 _KINDS = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 
 
 def pages() -> dict[str, str]:
-    """File name -> text of every reference page."""
+    """Return file name -> text of every generated page."""
     keys = {f"{kind}.md": keys_page(kind) for kind in KINDS}
-    return keys | {"cli.md": cli_page(), "records.md": records_page()}
+    return keys | {"api.md": api_page(), "cli.md": cli_page(), "records.md": records_page()}
 
 
 def keys_page(kind: str) -> str:
-    """Every key of files of a kind with type, unit, default and meaning, section by section; of fleets its tables."""
+    """Return every key of a kind of file with type, unit, default and meaning; for fleets also the tables."""
     text = _keys_page(kind)
     return text if kind != "fleet" else f"{text}\n{_tables_of_fleet()}"
 
@@ -91,13 +96,13 @@ def _keys_page(kind: str) -> str:
 
 
 def _map_entry(annotation: Any) -> Any:
-    """The type of the entries of a map, where a value may be one, else of a list."""
+    """Return the type of the entries of a map if a value may be one, else of a list."""
     maps = [option for option in options(annotation) if _is_map(option)]
     return entry_of(maps[0] if maps else annotation)
 
 
 def _one_of_rates(title: str, model: type[BaseModel]) -> str:
-    """The title of a kind of rate, which is told by its first key."""
+    """Return the title of a kind of rate, which its first key identifies."""
     return f"{title} = {{ {next(iter(fields_of(model)))} = ... }}"
 
 
@@ -180,8 +185,104 @@ def _toml(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
+def api_page() -> str:
+    """Return every public name with its signature, the first paragraph of its docstring, and its example."""
+    parts = ["# The Python API\n", _WRITTEN, _API]
+    for title, names in _API_SECTIONS.items():
+        parts.append(f"## {title}\n")
+        parts += [_name_text(name) for name in names]
+    return "\n".join(parts)
+
+
+_API = """\
+`import holdfast` is light: a name is loaded when it is first used. All examples run in the tests, in a directory that
+contains `examples`. Descriptions (such as `Scenario`) and plans are frozen values in SI units, with the unit at the end
+of a field's name.
+"""
+_API_SECTIONS = {
+    "Scenarios": (
+        "Scenario",
+        "LoadedScenario",
+        "read_scenario",
+        "scenario_from",
+        "scenario_with",
+        "scenario_text",
+        "write_scenario",
+        "warnings",
+        "not_simulated",
+        "expected_load",
+        "estimate",
+    ),
+    "Runs": ("run", "RunResult"),
+    "Sweeps and comparisons": ("sweep", "SweepResult", "read_sweep", "read_design", "compare_designs"),
+    "Checkpoint allocation": (
+        "CheckpointAllocation",
+        "read_problem",
+        "plan_checkpoints",
+        "CheckpointPlan",
+        "Status",
+        "verify_checkpoints",
+    ),
+    "Availability": ("read_availability", "availability"),
+    "Traces and profiles": ("ingest", "Profile", "read_profile", "write_profile"),
+    "Errors and version": ("InputError", "InputFault", "MissingTool", "__version__"),
+}
+
+
+def examples_of(name: str) -> str:
+    """Return the example of a public name: the end of its docstring, else of the docstring of its module.
+
+    A class of a file's keys has it in its module, since its own docstring is part of the file's JSON schema.
+    """
+    found = getattr(holdfast, name)
+    texts = [inspect.getdoc(found)] if inspect.isclass(found) or inspect.isfunction(found) else []
+    home = found.__module__ if texts else "holdfast._version"
+    texts.append(inspect.getdoc(importlib.import_module(home)))
+    starts = [text[text.index(">>>") :] for text in texts if text and ">>>" in text]
+    return starts[0] if starts else ""
+
+
+def _name_text(name: str) -> str:
+    found = getattr(holdfast, name)
+    said = "The version, as text." if isinstance(found, str) else (inspect.getdoc(found) or "").split("\n\n")[0]
+    parts = [f"### `{name}`\n"]
+    if signature := _signature(name, found):
+        parts.append(f"    {signature.replace(chr(10), chr(10) + '    ')}\n")
+    parts.append(re.sub(r"\s+", " ", said).strip() + "\n")
+    parts.append(f"```python\n{examples_of(name)}\n```\n")
+    return "\n".join(parts)
+
+
+def _signature(name: str, found: Any) -> str:
+    """Return how it is called; empty for texts, enumerations, and classes that only files make."""
+    if not callable(found) or (inspect.isclass(found) and issubclass(found, Enum | BaseModel | RuntimeError)):
+        return ""
+    signature = inspect.signature(found)
+    parameters = signature.parameters.values()
+    shown = [_parameter(one) for one in parameters]
+    first = [k for k, one in enumerate(parameters) if one.kind is one.KEYWORD_ONLY][:1]
+    if first:
+        shown.insert(first[0], "*")
+    end = ")" if inspect.isclass(found) else f") -> {signature.return_annotation}"
+    line = f"{name}({', '.join(shown)}{end}"
+    return line if len(line) <= _WIDTH else f"{name}(\n    " + ",\n    ".join(shown) + f",\n{end}"
+
+
+_WIDTH = 110
+
+
+def _parameter(one: inspect.Parameter) -> str:
+    text = ("*" if one.kind is one.VAR_POSITIONAL else "") + one.name
+    if one.annotation is not one.empty:
+        text += f": {one.annotation}"
+    if one.default is one.empty:
+        return text
+    plain = one.default is None or isinstance(one.default, str | int | float | tuple)
+    return f"{text} = {one.default!r}" if plain else f"{text} = ..."
+
+
 def cli_page() -> str:
-    """Every command with its arguments and options."""
+    """Return every command with its arguments and options."""
     from holdfast.cli import COMMANDS, command_names  # noqa: PLC0415
 
     parts = ["# The command line\n", _WRITTEN, _EXIT_CODES]
@@ -194,7 +295,7 @@ def cli_page() -> str:
 
 
 def _functions(name: str) -> list[tuple[str, Callable[..., Any]]]:
-    """The functions behind a command: one, or one for each command below it."""
+    """Return the functions behind a command: one, or one for each command below it."""
     from holdfast.cli import command_object  # noqa: PLC0415
 
     found = command_object(name)
@@ -232,7 +333,7 @@ def _command_text(title: str, function: Callable[..., Any], *, heading: bool) ->
 
 
 def _option_name(name: str, kind: Any, info: Any) -> str:
-    """How the parameter is written: `FILE`, `--json`, `--seed N`."""
+    """Return how the parameter is written: `FILE`, `--json`, `--seed N`."""
     # With Annotated, typer keeps the first name that an option is given as its default.
     given = [info.default] if isinstance(info.default, str) else []
     given += list(getattr(info, "param_decls", None) or [])
@@ -252,7 +353,7 @@ def _option_default(value: object) -> str:
 
 
 def records_page() -> str:
-    """Every Parquet file of a run's directory with its columns, types, units and meanings, read out of the files."""
+    """Return every Parquet file of a run with its columns, types, units and meanings, read from empty files."""
     from scenarios.runs.store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run  # noqa: PLC0415
 
     interval_s = inspect.signature(write_run).parameters["interval_ns"].default / 1e9
@@ -286,7 +387,7 @@ _PARQUET_TYPES = {"double": "float64", "string": "text"}
 
 
 def _schemas_of_a_run() -> dict[str, Any]:
-    """Table -> Arrow schema, of runs in which nothing happened: what is written is the definition."""
+    """Return table -> Arrow schema, from runs in which nothing happened: the written files are the definition."""
     import pyarrow.parquet as pq  # noqa: PLC0415  slow to load
 
     from models.records.tables import HISTOGRAM_TABLES, TABLES, RunRecords, table  # noqa: PLC0415

@@ -1,7 +1,7 @@
 """Quantities as people read them: the one place where a number becomes text for a terminal, a message or a page.
 
 What a file says and what a file is read from is `models.units`; values in JSON and tables on disk are exact numbers and
-never come through here. The rules, which `docs/glossary.md` repeats for readers:
+never come through here. The rules, which `docs/reference/glossary.md` repeats for readers:
 
 - thousands are set apart by commas, everywhere: 7,760,807;
 - three significant digits unless asked for more, and always all digits before the point: 20,345, 12.3, 0.0123;

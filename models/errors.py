@@ -37,7 +37,12 @@ class LazyHint:
 
 @dataclass(frozen=True)
 class InputFault:
-    """One fault of the user's input: where, the value, the rule that it breaks, and a hint."""
+    """One fault of the user's input: where, the value, the rule that it breaks, and a hint.
+
+    >>> from holdfast import InputFault
+    >>> str(InputFault("hosts.worker.cores", 0, "must be at least 1", hint="as in cores = 2"))
+    'hosts.worker.cores = 0: must be at least 1 (as in cores = 2)'
+    """
 
     path: str
     value: object
@@ -54,6 +59,13 @@ class InputError(ValueError):
     """The user's input cannot be used: carries all faults found, at least one, and shows the first.
 
     The command line exits 2.
+
+    >>> from holdfast import InputError, read_scenario
+    >>> try:
+    ...     read_scenario("examples/two-hosts.toml", ["duration=0 s"])
+    ... except InputError as error:
+    ...     print([(fault.path, fault.rule) for fault in error.faults])
+    [('duration', 'must be longer than zero')]
     """
 
     def __init__(self, *faults: InputFault) -> None:
@@ -75,7 +87,15 @@ class InputError(ValueError):
 
 
 class MissingTool(RuntimeError):
-    """Something outside Python is missing (Java, a browser); the message says in one sentence what to do."""
+    """Something outside Python is missing (Java, a browser); the message says in one sentence what to do.
+
+    >>> from holdfast import MissingTool
+    >>> try:
+    ...     raise MissingTool("Java is missing: install a JDK 17 or 21")  # as `ingest` does without Java
+    ... except MissingTool as missing:
+    ...     print(missing)
+    Java is missing: install a JDK 17 or 21
+    """
 
 
 class WorkerLost(RuntimeError):

@@ -10,7 +10,7 @@ message without latency) follow the usual order within an instant.
 `Plane` is what every plane does. Each further interface adds the verbs for one purpose, and `DataPlane` is all of them
 together; `sim.kernel.choice` says which run needs which. The event loop (`sim.kernel.event_loop`) and the plain plane
 (`sim.plain`), its specification, do everything; the scan (`sim.kernel.scan`) is a `Plane`. All give equal rows
-(docs/simulator.md).
+(docs/reference/simulator.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Commands and code blocks of the documents are executed, so that they cannot drift from the code.
 
-All but the first command of the README within this process, with the runs of sweeps: a process for each would begin by
-importing everything again, and those with Spark would start a Java machine. `test_cli`, `test_packaging` and
-`test_sweep` ask what a process adds.
+Lines shown below a command are compared with what it prints. Commands run within this process, with the runs of sweeps:
+a process for each would begin by importing everything again, and those with Spark would start a Java machine. Only the
+first command of the README has a process of its own; `test_cli`, `test_packaging` and `test_sweep` test the rest.
 """
 
 from __future__ import annotations
@@ -24,25 +24,55 @@ from holdfast import cli
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", *(ROOT / "docs").rglob("*.md")])
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\]\(([^)#:]+)\)")
+_FILE = re.compile(r"(Save this as|Append this to) `([\w.-]+)`.*:$")
+"""The line before a block that the reader puts into a file."""
+_LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]+))?\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 _HOLDFAST = Path(sys.executable).parent / "holdfast"
 _ELSEWHERE = {".venv/bin/holdfast reproduce --quick --workers 2": "tests/scenarios/studies/reproduce/test_reproduce.py"}
 """Commands that take long, and where they are executed and looked at closely."""
 
 
-def _blocks(language: str) -> list[object]:
-    found = []
+def _with(language: str) -> list[object]:
+    """Return the documents that have a block in the language."""
+    found: list[object] = []
     for document in DOCUMENTS:
         texts = [text for kind, text in _BLOCK.findall(document.read_text()) if kind == language]
-        if texts:
+        if texts and document.name != "api.md":  # whose examples are those of docstrings
             marks = [pytest.mark.spark] if any(re.search(r"\bingest\b", text) for text in texts) else []
-            found.append(pytest.param(texts, id=str(document.relative_to(ROOT)), marks=marks))
+            found.append(pytest.param(document, id=str(document.relative_to(ROOT)), marks=marks))
     return found
+
+
+def _steps(document: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield what a reader does, in order: ("write" or "append", file, text), or ("type", command, what it prints)."""
+    text = document.read_text()
+    for block in _BLOCK.finditer(text):
+        before = text[: block.start()].rstrip().splitlines()
+        if file := _FILE.match(before[-1]) if before else None:
+            yield "write" if file[1].startswith("Save") else "append", file[2], block[2]
+        elif block[1] == "console":
+            for part in re.split(r"^\$ ", block[2], flags=re.MULTILINE)[1:]:
+                command, _, shown = part.partition("\n")
+                yield "type", command, shown
+
+
+def _put(action: str, file: str, text: str) -> None:
+    """Write or append to a file of the working directory."""
+    with Path(file).open("w" if action == "write" else "a", encoding="utf-8") as opened:
+        opened.write(text)
+
+
+def _not_printed(shown: str, printed: str) -> list[str]:
+    """Return the lines of a transcript that were not printed, in order; `...` skips lines, and rules of tables."""
+    lines = iter([" ".join(line.split()) for line in printed.splitlines()])
+    asked = [" ".join(line.split()) for line in shown.splitlines()]
+    return [line for line in asked if line.strip("─") not in ("", "...") and line not in lines]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A directory that looks like a checkout to a command that is typed in it, and may be written to."""
+    """Return a directory that looks like a checkout to a command, and may be written to."""
     for name in ("examples", "scenarios"):
         (tmp_path / name).symlink_to(ROOT / name)
     return tmp_path
@@ -50,7 +80,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def inside(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """That directory as the working directory, and Spark, for what needs it, running."""
+    """Make that directory the working directory, and start Spark for documents that need it."""
     if request.node.get_closest_marker("spark"):
         request.getfixturevalue("spark")
     monkeypatch.chdir(folder)
@@ -59,7 +89,7 @@ def inside(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.Mon
 
 
 def _exit_code(words: list[str]) -> object:
-    """What the command leaves with."""
+    """Return the exit code of the command."""
     with pytest.raises(SystemExit) as left:
         cli.main(words)
     return left.value.code
@@ -70,22 +100,37 @@ def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, check=False)
 
 
-@pytest.mark.parametrize("texts", _blocks("console"))
-def test_commands_in_documents_work(texts: list[str], inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    commands = [line[2:] for text in texts for line in text.splitlines() if line.startswith("$ ")]
-    assert commands
-    for command in commands:
-        if command in _ELSEWHERE:
-            assert command in (ROOT / _ELSEWHERE[command]).read_text()
+@pytest.mark.parametrize("document", _with("console"))
+def test_commands_in_documents_print_what_is_shown(
+    document: Path, inside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for action, name, text in _steps(document):
+        if action != "type":
+            _put(action, name, text)
             continue
-        words = shlex.split(command)
-        assert words[0] == ".venv/bin/holdfast", f"only our own command can be checked: {command}"
+        if name in _ELSEWHERE:
+            assert name in (ROOT / _ELSEWHERE[name]).read_text()
+            continue
+        words = shlex.split(name)
+        assert words[0] == ".venv/bin/holdfast", f"only our own command can be checked: {name}"
         code, said = _exit_code(words[1:]), capsys.readouterr()
-        assert code == 0, f"{command}\n{said.out}\n{said.err}"
+        assert code == 0, f"{name}\n{said.out}\n{said.err}"
+        assert _not_printed(text, said.out + said.err) == [], f"{name}\n{said.out}\n{said.err}"
 
 
-@pytest.mark.parametrize("texts", _blocks("python"))
-def test_code_in_documents_works(texts: list[str], inside: Path) -> None:
+def test_a_transcript_is_compared_line_by_line() -> None:
+    printed = "one   two\nthree\nfour\n"
+    assert _not_printed("one two\n...\nfour\n", printed) == []
+    assert _not_printed("one\n", printed) == ["one"]
+    assert _not_printed("four\nthree\n", printed) == ["three"]
+
+
+@pytest.mark.parametrize("document", _with("python"))
+def test_code_in_documents_works(document: Path, inside: Path) -> None:
+    for action, name, text in _steps(document):
+        if action != "type":
+            _put(action, name, text)
+    texts = [text for kind, text in _BLOCK.findall(document.read_text()) if kind == "python"]
     for text in texts:
         if ">>>" in text:
             example = doctest.DocTestParser().get_doctest(text, {}, "document", None, 0)
@@ -96,16 +141,29 @@ def test_code_in_documents_works(texts: list[str], inside: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_in_documents_lead_somewhere(document: Path) -> None:
-    links = _LINK.findall(document.read_text())
-    missing = [link for link in links if not (document.parent / link).exists()]
+    missing = []
+    for path, anchor in _LINK.findall(_BLOCK.sub("", document.read_text())):
+        target = document.parent / path if path else document
+        if not target.exists() or (anchor and anchor not in _anchors(target)):
+            missing.append((path, anchor))
     assert missing == []
 
 
-def test_docstrings_with_examples_are_true() -> None:
+def _anchors(document: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = _HEADING.findall(_BLOCK.sub("", document.read_text()))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+_SPARK = re.compile(r"^analysis\.spark\.")
+
+
+@pytest.mark.parametrize("spark", [False, pytest.param(True, marks=pytest.mark.spark)])
+def test_docstrings_with_examples_are_true(spark: bool, folder: Path) -> None:
     code = (
         "import doctest, sys, importlib\n"
         "modules = [importlib.import_module(name) for name in sys.argv[1:]]\n"
-        "sys.exit(any(doctest.testmod(m, optionflags=doctest.ELLIPSIS).failed for m in modules))"
+        "sys.exit(sum(doctest.testmod(m, optionflags=doctest.ELLIPSIS).failed for m in modules) > 0)"
     )
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -113,8 +171,13 @@ def test_docstrings_with_examples_are_true() -> None:
         for path in sorted((ROOT / package).rglob("*.py"))
         if ">>>" in path.read_text()
     ]
-    assert modules
-    done = subprocess.run([sys.executable, "-c", code, *modules], capture_output=True, text=True, check=False)
+    asked = [name.removesuffix(".__init__") for name in modules if bool(_SPARK.match(name)) is spark]
+    assert asked
+    done = subprocess.run(
+        [sys.executable, "-c", code, *asked],
+        cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "1"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
 
 

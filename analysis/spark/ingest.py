@@ -81,6 +81,15 @@ def ingest(
     ingest stops. Rows without a key are dropped and counted. Spark is set up for the size of the files unless
     `sizing` says how; that changes no result. `on_progress` hears what is going on, and of what share of it is done,
     or None. Raises InputError with every fault found, MissingTool without Java.
+
+    >>> from pathlib import Path
+    >>> from holdfast import ingest
+    >>> rows = ["at,user", "2026-01-01T00:00:00Z,ann", "2026-01-01T00:01:00Z,bob", "2026-01-01T00:02:00Z,ann"]
+    >>> _ = Path("requests.csv").write_text("\\n".join(rows))
+    >>> profile, bad_rows = ingest(
+    ...     ["requests.csv"], key="user", time="at", key_groups=2, bin_s=60.0, schema="at TIMESTAMP, user STRING")
+    >>> profile.top_keys, bad_rows.num_rows
+    ((('ann', 2), ('bob', 1)), 0)
     """
     question = Question(key, time, where, dict(streams or {}), key_groups, bin_s, max_bad_share, copies, weight)
     columns = None if schema is None else parse_schema(schema)

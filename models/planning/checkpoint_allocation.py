@@ -7,8 +7,8 @@ Checkpoint j (0 .. J-1) goes to one node n (0 .. N-1) at cost c[j, n] and puts l
                capacity_min[n] <= sum_j l[j, n] x[j, n] <= capacity[n]
                at most max_moves checkpoints leave their current node
 
-Source: Madsen and Zhou, CIKM 2015, section on checkpoint allocation (docs/optimizer-checkpoints.md). Several copies of
-one checkpoint are several rows, pairwise in `anti_affinity`.
+Source: Madsen and Zhou, CIKM 2015, section on checkpoint allocation (docs/explanation/checkpoint-allocation.md).
+Several copies of one checkpoint are several rows, pairwise in `anti_affinity`.
 """
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ class CheckpointAllocation:
     taken in float64.
 
     Raises InputError with every fault found.
+
+    >>> from holdfast import CheckpointAllocation
+    >>> problem = CheckpointAllocation(cost=[[1, 2], [1, 3]], load=[2, 2], capacity=[3, 3])  # one checkpoint on a node
+    >>> problem.n_checkpoints, problem.n_nodes
+    (2, 2)
     """
 
     cost: FloatArray
@@ -204,6 +209,11 @@ class CheckpointPlan(Solution):
     """An answer: node of each checkpoint (J,), -1 = nowhere; None when there is no answer.
 
     `violations` lists in words the constraints it breaks: a plan that breaks one is never called feasible.
+
+    >>> from holdfast import CheckpointAllocation, plan_checkpoints
+    >>> plan = plan_checkpoints(CheckpointAllocation(cost=[[1, 2], [1, 3]], load=[2, 2], capacity=[3, 3]))
+    >>> plan.assignment.tolist(), plan.objective, plan.bound, plan.gap
+    ([1, 0], 3.0, 3.0, 0.0)
     """
 
     assignment: IntArray | None = None

@@ -16,6 +16,12 @@ class Status(StrEnum):
     `optimal`: feasible, and the proven bound equals the objective up to `OPTIMAL_GAP`. `feasible`: keeps
     every constraint. `infeasible`: proven that nothing keeps every constraint. `unknown`: neither; there
     may still be an answer that breaks a constraint and names it.
+
+    >>> from holdfast import Status
+    >>> [str(status) for status in Status]
+    ['optimal', 'feasible', 'infeasible', 'unknown']
+    >>> Status.OPTIMAL == "optimal"
+    True
     """
 
     OPTIMAL = "optimal"

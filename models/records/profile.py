@@ -37,6 +37,19 @@ class Profile:
     outside a window) + rows_quarantined. top_keys: (key, rows), most frequent first; keys: how many there
     are, or None where not known. minutes_in_air: total and mean per row that has it, or None. Raises
     InputError with every fault found.
+
+    >>> import numpy as np
+    >>> from holdfast import Profile
+    >>> counts = np.array([[[3, 1, 0, 2], [1, 1, 4, 2]]])  # one stream, two key groups, four minutes
+    >>> profile = Profile(
+    ...     sources=("requests.csv",), key="user", time="at", where=None, key_groups=2, bin_s=60.0,
+    ...     start="2026-01-01T00:00:00Z", streams=("all",), counts=counts, selectivity={"all": 1.0},
+    ...     correlation=np.corrcoef(counts[0]).round(12),
+    ...     totals={"rows_read": 14, "rows_kept": 14, "rows_dropped": 0, "rows_quarantined": 0})
+    >>> profile.rates["all"]["peak_rows_per_bin"]
+    4
+    >>> profile.rebinned(2).counts.tolist()  # two minutes a bin
+    [[[4, 2], [2, 6]]]
     """
 
     sources: tuple[str, ...]

@@ -34,6 +34,13 @@ def scenario_from(raw: object, *, from_file: bool = True) -> Scenario:
 
     With `from_file` quantities must carry units; without it bare numbers are in SI units. Raises InputError
     with every fault: shapes, references, consistency, and sweep values that do not make a valid scenario.
+
+    >>> from holdfast import scenario_from
+    >>> scenario = scenario_from({
+    ...     "duration": "1 min", "workload": {"a": {"rate": "5 /s"}}, "hosts": {"worker": {}},
+    ...     "operators": {"a": {"kind": "source"}, "b": {"kind": "sink", "inputs": {"a": "shuffle"}}}})
+    >>> scenario.duration_s
+    60.0
     """
     scenario = _checked(raw, from_file=from_file)
     raise_if_any(_sweep_faults(scenario))
@@ -193,6 +200,11 @@ def scenario_with(scenario: Scenario | Mapping[str, Any], changes: Mapping[str, 
     """Return the scenario with other values at dotted paths such as "fault_tolerance.interval".
 
     Values are as in a file. Raises InputError for paths that no scenario has and for values that do not fit.
+
+    >>> from holdfast import read_scenario, scenario_with
+    >>> scenario = read_scenario("examples/two-hosts.toml").scenario
+    >>> scenario_with(scenario, {"fault_tolerance.interval": "1 s"}).fault_tolerance.interval_s
+    1.0
     """
     raw = raw_of(scenario) if isinstance(scenario, Scenario) else scenario
     tables, faults = _changed(raw, changes)

@@ -1,4 +1,12 @@
-"""The scenario: a description, and what can be asked of it."""
+"""The scenario: a description, and what can be asked of it.
+
+>>> from holdfast import read_scenario
+>>> scenario = read_scenario("examples/two-hosts.toml").scenario
+>>> scenario.fault_tolerance.interval_s, scenario.operators["count"].key_groups
+(5.0, 8)
+>>> sorted(scenario.graph().edges)
+[('count', 'out'), ('orders', 'count')]
+"""
 
 from __future__ import annotations
 

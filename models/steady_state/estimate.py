@@ -72,7 +72,13 @@ def estimate(
     shares: Mapping[str, float] | None = None,
     engine: Engine = "auto",
 ) -> Estimate:
-    """Return the estimated size of a run of a valid scenario, with recorded rates by source and shares by stream."""
+    """Return the estimated size of a run of a valid scenario, with recorded rates by source and shares by stream.
+
+    >>> from holdfast import estimate, read_scenario
+    >>> size = estimate(read_scenario("examples/two-hosts.toml").scenario)
+    >>> size.tuples, size.steps
+    (12000.0, 36000.0)
+    """
     inputs = RunInputs(rates=rate_series or {}, shares=shares or {})
     rates = flows(scenario, inputs)
     over = scenario.duration_s * scenario.replications

@@ -63,7 +63,13 @@ class Load:
 
 
 def expected_load(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> Load:
-    """Return the load of operators, tasks, hosts and links by tuples alone; assumes a valid scenario."""
+    """Return the load of operators, tasks, hosts and links by tuples alone; assumes a valid scenario.
+
+    >>> from holdfast import expected_load, read_scenario
+    >>> load = expected_load(read_scenario("examples/two-hosts.toml").scenario)
+    >>> load.operators["count"].utilisation.round(2).tolist()  # of each task
+    [0.2, 0.2]
+    """
     rates = flows(scenario, inputs)
     shares = task_shares(scenario, rates, inputs)
     placed, hosts = layout.placement(scenario), layout.hosts(scenario)

@@ -76,6 +76,11 @@ def solve(
     on one. `hint` is an assignment (J,) or a
     former plan to start from (`exact` only). The time limit [s] is a last resort
     of `exact`; the note says when it struck. Raises InputError for a bad argument.
+
+    >>> from holdfast import plan_checkpoints, read_problem
+    >>> plan = plan_checkpoints(read_problem("examples/checkpoints.json"))
+    >>> str(plan.status), plan.objective, plan.assignment.tolist()
+    ('optimal', 0.9, [1, 2, 0, 3, 2])
     """
     began = time.perf_counter()
     start = _checked(problem, method, time_limit_s, seed, workers, hint)

@@ -44,6 +44,12 @@ def verify_checkpoints(
     """Return the verdict on a plan: assignment against every constraint, status and bound against the objective.
 
     `gap` and `node_loads` (N,) are what a file claims beside objective and bound; None claims nothing.
+
+    >>> from holdfast import plan_checkpoints, read_problem, verify_checkpoints
+    >>> problem = read_problem("examples/checkpoints.json")
+    >>> verdict = verify_checkpoints(problem, plan_checkpoints(problem))
+    >>> verdict.ok, verdict.checked[0]
+    (True, 'every constraint')
     """
     found: list[Violation] = []
     objective = None

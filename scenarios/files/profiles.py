@@ -50,6 +50,17 @@ def write_profile(
     """Write the profile and the bad rows (raw, why, file); the directory appears whole or not at all.
 
     Raises InputError where something is there already; `force` replaces a profile, and nothing else.
+
+    >>> import numpy as np
+    >>> from holdfast import Profile, write_profile
+    >>> counts = np.array([[[3, 1, 0, 2], [1, 1, 4, 2]]])  # one stream, two key groups, four minutes
+    >>> profile = Profile(
+    ...     sources=("requests.csv",), key="user", time="at", where=None, key_groups=2, bin_s=60.0,
+    ...     start="2026-01-01T00:00:00Z", streams=("all",), counts=counts, selectivity={"all": 1.0},
+    ...     correlation=np.corrcoef(counts[0]).round(12),
+    ...     totals={"rows_read": 14, "rows_kept": 14, "rows_dropped": 0, "rows_quarantined": 0})
+    >>> sorted(path.name for path in write_profile(profile, "my-profile", force=True).iterdir())
+    ['correlation.parquet', 'profile.json', 'quarantine.parquet', 'series.parquet']
     """
     path = Path(directory)
     _refuse_link(path)
@@ -70,7 +81,20 @@ def check_target(directory: Path | str, *, force: bool = False) -> None:
 
 
 def read_profile(directory: Path | str) -> Profile:
-    """The profile in the directory. Raises InputError where a file is missing or broken."""
+    """The profile in the directory. Raises InputError where a file is missing or broken.
+
+    >>> import numpy as np
+    >>> from holdfast import Profile, read_profile, write_profile
+    >>> counts = np.array([[[3, 1, 0, 2], [1, 1, 4, 2]]])  # one stream, two key groups, four minutes
+    >>> profile = Profile(
+    ...     sources=("requests.csv",), key="user", time="at", where=None, key_groups=2, bin_s=60.0,
+    ...     start="2026-01-01T00:00:00Z", streams=("all",), counts=counts, selectivity={"all": 1.0},
+    ...     correlation=np.corrcoef(counts[0]).round(12),
+    ...     totals={"rows_read": 14, "rows_kept": 14, "rows_dropped": 0, "rows_quarantined": 0})
+    >>> folder = write_profile(profile, "requests-profile", force=True)
+    >>> read_profile(folder).load("all").round(3).tolist()  # rows/s, (key groups, bins)
+    [[0.05, 0.017, 0.0, 0.033], [0.017, 0.017, 0.067, 0.033]]
+    """
     path = Path(directory)
     if not path.is_dir():
         raise InputError.at("profile", str(path), "no such directory")

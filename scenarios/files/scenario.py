@@ -27,7 +27,13 @@ _QUOTED = re.compile(r" \(.*\)|(?<= table key) .*", re.DOTALL)  # keys of the fi
 
 @dataclass(frozen=True)
 class LoadedScenario:
-    """A scenario and the folder of its file, which relative paths inside of it start from."""
+    """A scenario and the folder of its file, which relative paths inside of it start from.
+
+    >>> from holdfast import read_scenario
+    >>> loaded = read_scenario("examples/two-hosts.toml")
+    >>> loaded.scenario.name, loaded.folder.name
+    ('two hosts, one crash', 'examples')
+    """
 
     scenario: Scenario
     folder: Path
@@ -37,6 +43,10 @@ def read_scenario(path: Path | str, overrides: Sequence[str] = ()) -> LoadedScen
     """The scenario of a TOML file, with `overrides` such as "fault_tolerance.interval=5 s" put in first.
 
     Raises InputError with all faults of the file. Files that it names are not looked at (`missing_files`).
+
+    >>> from holdfast import read_scenario
+    >>> read_scenario("examples/two-hosts.toml", ["duration=30 s"]).scenario.duration_s
+    30.0
     """
     file = Path(path)
     scenario = scenario_with_settings(tables_of(file), dict(_settings(overrides)))
@@ -152,12 +162,25 @@ def moved(loaded: LoadedScenario, folder: Path) -> Scenario:
 
 
 def scenario_text(scenario: Scenario) -> str:
-    """The scenario as TOML with units; reading it gives the same scenario."""
+    """The scenario as TOML with units; reading it gives the same scenario.
+
+    >>> from holdfast import read_scenario, scenario_text
+    >>> text = scenario_text(read_scenario("examples/two-hosts.toml").scenario)
+    >>> 'duration = "1 min"' in text
+    True
+    """
     import tomli_w  # noqa: PLC0415 - only where a scenario is written
 
     return tomli_w.dumps(raw_of(scenario))
 
 
 def write_scenario(scenario: Scenario, path: Path | str, *, force: bool = False) -> None:
-    """Write the scenario as TOML, all or nothing; raises InputError for a file that is there already."""
+    """Write the scenario as TOML, all or nothing; raises InputError for a file that is there already.
+
+    >>> from holdfast import read_scenario, scenario_with, write_scenario
+    >>> scenario = read_scenario("examples/two-hosts.toml").scenario
+    >>> write_scenario(scenario_with(scenario, {"hosts.worker.count": 3}), "three-hosts.toml", force=True)
+    >>> read_scenario("three-hosts.toml").scenario.hosts["worker"].count
+    3
+    """
     write_text(Path(path), scenario_text(scenario), force=force)

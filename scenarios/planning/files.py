@@ -55,6 +55,10 @@ def read_problem(path: str | Path, method: str = "exact", *, memory_bytes: float
     A file with a `history` has the loads that costs follow from, by what the method minimises
     (`scenarios.planning.load_history`). Raises InputError for a missing or broken file, unknown or missing keys, wrong
     contents, and a method that needs a history where there is none.
+
+    >>> from holdfast import read_problem
+    >>> read_problem("examples/checkpoints.json").cost.shape  # checkpoints, nodes
+    (5, 4)
     """
     refuse_too_large(Path(path), memory_bytes)
     found = _with_history(read_fields(path))

@@ -4,8 +4,9 @@
     2  S-F-A-D        4  (S-F, S'-F')-J-D       6  (S-F, S'-F')-J-F-A-D
 
 The paper has six templates and does not give them. These, and the numbers of `models.queries.description.Templates`,
-are assumptions that meet the figures it reports; `docs/selective-replication.md` says which of its claims hang on them.
-Every number of an operator is a function of the seed and of what the operator is, so equal operators are equal.
+are assumptions that meet the figures it reports; `docs/explanation/selective-replication.md` says which of its claims
+hang on them. Every number of an operator is a function of the seed and of what the operator is, so equal operators are
+equal.
 """
 
 from __future__ import annotations

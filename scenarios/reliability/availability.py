@@ -102,7 +102,12 @@ class Answer:
 
 
 def read_availability(path: str | Path) -> Availability:
-    """The description in a .toml or .json file; raises InputError with all its faults."""
+    """The description in a .toml or .json file; raises InputError with all its faults.
+
+    >>> from holdfast import read_availability
+    >>> read_availability("examples/availability.toml").queries["revenue"]
+    ('clicks', 'orders', 'join')
+    """
     return read_with_doubts(path)[0]
 
 
@@ -148,6 +153,11 @@ def answer(
 
     `auto` is exact and samples what is left with wide bounds; `exact` leaves those; `monte-carlo`, `stratified`
     and `importance-sampling` only sample. `on_progress` hears how long many runs will take. Raises InputError.
+
+    >>> from holdfast import availability, read_availability
+    >>> (line,) = availability(read_availability("examples/availability.toml"), p=[0.01]).lines
+    >>> round(line.queries[0].low, 7), line.queries[0].method  # P(the query revenue is broken)
+    (0.0003, 'factoring')
     """
     if method not in METHODS:
         raise InputError.at("--method", method, "must be " + ", ".join(METHODS[:-1]) + " or " + METHODS[-1])

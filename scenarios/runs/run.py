@@ -25,6 +25,14 @@ class RunResult:
     """The rows of all replications, and their summary.
 
     The scenario has the failures of a log that it names as events, and the replicas of a plan as entries.
+
+    >>> from holdfast import read_scenario, run
+    >>> loaded = read_scenario("examples/two-hosts.toml")
+    >>> result = run(loaded.scenario, folder=loaded.folder)
+    >>> [(one["host"], one["cause"], one["detect_s"]) for one in result.summary["recoveries"]]
+    [('worker-0', 'crash', 4.0)]
+    >>> result.records[0].tables["failures"]["failed_ns"].tolist()  # rows of the first replication
+    [20000000000]
     """
 
     scenario: Scenario
@@ -64,6 +72,12 @@ def run(
     fastest that can do what the scenario asks for, or "plain", which does one event at a time and is some fifty times
     slower. `on_checked` is called with what is going to be simulated, before that begins. Raises InputError for an
     engine that there is not, and for a scenario that cannot be run (`scenarios.runs.inputs.checked`).
+
+    >>> from holdfast import read_scenario, run
+    >>> loaded = read_scenario("examples/two-hosts.toml")
+    >>> result = run(loaded.scenario, folder=loaded.folder)
+    >>> result.summary["guarantee"]["lost"], result.summary["guarantee"]["duplicated"]
+    (0, 0)
     """
     engine = engine_of(engine)
     scenario, inputs = checked(scenario, Path(folder), engine)

@@ -91,7 +91,13 @@ def read_design(
     on_progress: Progress | None = None,
     on_compile: Progress | None = None,
 ) -> Design:
-    """The design that a text names: DIRECTORY of a run, DIRECTORY:POINT of a sweep, else a scenario to simulate."""
+    """The design that a text names: DIRECTORY of a run, DIRECTORY:POINT of a sweep, else a scenario to simulate.
+
+    >>> from holdfast import read_design
+    >>> design = read_design("examples/two-hosts.toml")  # a scenario file is simulated
+    >>> design.title, len(design.replications)
+    ('examples/two-hosts.toml (two hosts, one crash)', 1)
+    """
     point = _POINT.fullmatch(text)
     if point and (Path(point[1]) / PLAN).is_file():
         return _of_sweep(point[1], point[2])
@@ -142,6 +148,12 @@ def compare_designs(
     """The differences in the metrics asked for, or the main ones, or all that both have.
 
     Raises InputError for a metric that one of them does not have.
+
+    >>> from holdfast import compare_designs, read_design
+    >>> design = read_design("examples/two-hosts.toml", replications=2)
+    >>> (latency,) = compare_designs(design, design, metrics=["latency_s.mean"]).differences
+    >>> latency.difference.mean, latency.shown
+    (0.0, 'equal')
     """
     known = common_metrics(first.replications, second.replications)
     for name in metrics or ():

@@ -31,7 +31,15 @@ _LIMITS_S = (0.001, 1e9)  # what --time-limit may be
 
 @dataclass(frozen=True)
 class SweepResult:
-    """All that is known of a sweep: its plan, and a row for each run."""
+    """All that is known of a sweep: its plan, and a row for each run.
+
+    >>> from holdfast import LoadedScenario, read_scenario, scenario_with, sweep
+    >>> loaded = read_scenario("examples/two-hosts.toml")
+    >>> varied = scenario_with(loaded.scenario, {"sweep": {"fault_tolerance.interval": ["2 s", "10 s"]}})
+    >>> result = sweep(LoadedScenario(varied, loaded.folder), "intervals-2")
+    >>> result.failed, len(result.rows)
+    ((), 2)
+    """
 
     directory: Path
     plan: SweepPlan
@@ -84,6 +92,13 @@ def sweep(
     the scenario names are read from where `loaded` found them. `check` sees what is stored before anything is made,
     and may raise. Raises InputError for a directory that holds something else or cannot be written, WorkerLost
     where Spark gave up or the machine could not go on.
+
+    >>> from holdfast import LoadedScenario, read_scenario, scenario_with, sweep
+    >>> loaded = read_scenario("examples/two-hosts.toml")
+    >>> varied = scenario_with(loaded.scenario, {"sweep": {"fault_tolerance.interval": ["2 s", "10 s"]}})
+    >>> result = sweep(LoadedScenario(varied, loaded.folder), "intervals")
+    >>> [row.status for row in result.rows]
+    ['ok', 'ok']
     """
     low, high = _LIMITS_S
     if time_limit_s is not None and not low <= time_limit_s <= high:
@@ -136,7 +151,15 @@ def _resolved(out: Path | str) -> Path:
 
 
 def read_sweep(directory: Path | str) -> SweepResult:
-    """What there is of the sweep in a directory; raises InputError where there is none."""
+    """What there is of the sweep in a directory; raises InputError where there is none.
+
+    >>> from holdfast import LoadedScenario, read_scenario, read_sweep, scenario_with, sweep
+    >>> loaded = read_scenario("examples/two-hosts.toml")
+    >>> varied = scenario_with(loaded.scenario, {"sweep": {"fault_tolerance.interval": ["2 s", "10 s"]}})
+    >>> made = sweep(LoadedScenario(varied, loaded.folder), "intervals-3")
+    >>> read_sweep("intervals-3").rows == made.rows
+    True
+    """
     store = SweepStore(Path(directory))
     plan = store.plan()
     return SweepResult(Path(directory), plan, tuple(store.rows(plan)))

@@ -1,4 +1,4 @@
-"""The compiled data planes: the rules of docs/simulator.md, on arrays of records, in Numba.
+"""The compiled data planes: the rules of docs/reference/simulator.md, on arrays of records, in Numba.
 
 `choice` says which of the two a run gets; `tools` serves both (compilation, cache, memory, random numbers). To read
 what a tuple does, begin with `sim.plain`. The same things are found here in

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import holdfast
 from holdfast import reference
 from holdfast.file_kinds import KINDS, described
 from models.records.tables import TABLES
@@ -24,10 +26,21 @@ def test_a_page_is_up_to_date(name: str) -> None:
 
 def test_every_key_and_every_record_is_on_its_page() -> None:
     pages = reference.pages()
-    assert {path.name for path in reference.FOLDER.iterdir()} == set(pages)
+    assert {path.name for path in reference.FOLDER.iterdir()} == set(pages) | reference.WRITTEN_BY_HAND
     for kind in KINDS:
         assert all(f"| `{key}` |" in pages[f"{kind}.md"] for key in fields_of(described(kind))), kind
     assert all(f"### `{name}.parquet`" in pages["records.md"] for name in (*TABLES, *DERIVED))
+
+
+def test_every_public_name_is_on_the_page_of_the_api_with_an_example() -> None:
+    page = reference.api_page()
+    assert re.findall(r"^### `(\w+)`$", page, re.MULTILINE) == sorted(
+        holdfast.__all__, key=lambda name: page.index(f"### `{name}`\n")
+    )
+    missing = [name for name in holdfast.__all__ if ">>>" not in reference.examples_of(name)]
+    assert missing == []
+    functions = [name for name in holdfast.__all__ if inspect.isfunction(getattr(holdfast, name))]
+    assert [name for name in functions if f"{name}(" not in reference.examples_of(name)] == []
 
 
 def rows_of(page: str) -> dict[str, list[list[str]]]:
@@ -69,7 +82,7 @@ def test_the_page_of_records_says_what_raw_adds_and_speaks_of_names() -> None:
 def test_every_row_of_a_table_has_a_meaning() -> None:
     for name, text in reference.pages().items():
         rows = [line for line in text.splitlines() if line.startswith("| `")]
-        assert rows
+        assert rows or name == "api.md"  # which has sections
         assert [line for line in rows if line.endswith("|  |")] == [], name
 
 

@@ -1,8 +1,8 @@
 """A job in which one key group moves, and closed forms of what its moves take, to the nanosecond.
 
 Tuples come one by one at equal gaps, so that replayed tuples, kept outputs and new tuples are counts, not means. The
-forms are those of `docs/protocols.md`, with whole tuples. They hold as long as the target has nothing else to do and no
-task upstream sends a tuple at the very instant of its switch.
+forms are those of `docs/explanation/protocols.md`, with whole tuples. They hold as long as the target has nothing else
+to do and no task upstream sends a tuple at the very instant of its switch.
 """
 
 from __future__ import annotations

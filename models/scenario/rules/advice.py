@@ -35,7 +35,13 @@ class Advice:
 
 
 def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | None = None) -> list[Advice]:
-    """Return the warnings about a valid scenario; pass `load` if it was computed already."""
+    """Return the warnings about a valid scenario; pass `load` if it was computed already.
+
+    >>> from holdfast import read_scenario, scenario_with, warnings
+    >>> scenario = read_scenario("examples/two-hosts.toml").scenario
+    >>> [advice.path for advice in warnings(scenario_with(scenario, {"workload.orders.rate": "2000 /s"}))]
+    ['operators.count']
+    """
     known = load or expected_load(scenario, inputs)
     return list(
         chain(

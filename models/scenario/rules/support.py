@@ -13,7 +13,15 @@ RULE = "not simulated yet"
 
 
 def not_simulated(scenario: Scenario) -> list[InputFault]:
-    """Return one fault for each thing that a run of this scenario would have to leave out; empty when it can run."""
+    """Return one fault for each thing that a run of this scenario would have to leave out; empty when it can run.
+
+    >>> from holdfast import not_simulated, read_scenario, scenario_with
+    >>> scenario = read_scenario("examples/two-hosts.toml").scenario
+    >>> not_simulated(scenario)
+    []
+    >>> [fault.path for fault in not_simulated(scenario_with(scenario, {"fault_tolerance.copies": 2}))]
+    ['fault_tolerance.copies']
+    """
     found: list[tuple[str, object, str]] = []
     for name, operator in scenario.operators.items():
         here = path_text(("operators", name))

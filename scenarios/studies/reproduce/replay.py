@@ -28,7 +28,7 @@ PER_TUPLE_S = TUPLE_BYTES / (UPSTREAM * LINK) + SERVICE_S  # to replay it
 def _break_even() -> float:
     """Return how many tuples CPA replays in the time that direct takes.
 
-    Source: the section "When direct is quicker" of `docs/protocols.md`.
+    Source: the section "When direct is quicker" of `docs/explanation/protocols.md`.
     """
     own = RATE * PER_TUPLE_S  # what direct replays of what comes meanwhile, per time
     state_s = (STATE_BYTES * PER_BYTE_S + 3 * LATENCY_S) * (1 + own) + own * (2 * LATENCY_S + SERVICE_S)

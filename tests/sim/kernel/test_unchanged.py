@@ -1,11 +1,11 @@
 """Rows that were recorded with the first engine: a faster or tidier one gives them bit by bit.
 
-Three changes since then were made on purpose (docs/simulator.md). Which upstream partitions a trim reaches: the digests
-of the jobs where it shows are under `trimmed_on_arrival`. Control knows of a crash only when it is detected: until then
-checkpoints and replays go to the dead host, and it may be chosen; where that shows the digests are under
-`detected_late`. An engine that knows at once still gives those of before. And links that carry records and checkpoints
-are shared evenly by default: the digests of files where that shows are under `fair_by_default`; first in first out they
-give those of before. All others are those of the first engine.
+Three changes since then were made on purpose (docs/reference/simulator.md). Which upstream partitions a trim reaches:
+the digests of the jobs where it shows are under `trimmed_on_arrival`. Control knows of a crash only when it is
+detected: until then checkpoints and replays go to the dead host, and it may be chosen; where that shows the digests are
+under `detected_late`. An engine that knows at once still gives those of before. And links that carry records and
+checkpoints are shared evenly by default: the digests of files where that shows are under `fair_by_default`; first in
+first out they give those of before. All others are those of the first engine.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Source of the formulas: Madsen and Zhou, CIKM 2015, with the values of a worker with one core: tuples of 150 B,
 links of 50 MB/s, 30 MB/s to write or read a state, 1 ms of latency, 0.1 ms per tuple. R tuples have to be replayed, in
-equal parts from |U| tasks upstream, over links of their own. `docs/protocols.md` has them in continuous form.
+equal parts from |U| tasks upstream, over links of their own. `docs/explanation/protocols.md` has them in continuous
+form.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def net_per_tuple(job: Job) -> float:
 
 
 def even_tuples(job: Job) -> float:
-    """Return how many tuples CPA replays in the time that direct takes, by the formula of `docs/protocols.md`."""
+    """Return how many tuples CPA replays in the time of direct, by the formula of `docs/explanation/protocols.md`."""
     state = (per_byte() * STATE + 3 * LATENCY) * (1 + own_replay(job))
     return (state + own_replay(job) * (2 * LATENCY + job.service)) / net_per_tuple(job)
 
