@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from holdfast import terminal
+from holdfast.progress import progress
 from models import display
+from models.fleet.rules import warnings
+from scenarios.files.write_once import refuse_page, refuse_page_within, write_text
+from scenarios.fleet.runs import FleetResult, check_format, check_out, read_fleet, run_fleet, write_fleet
+from scenarios.pages.fleet import fleet_page
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from scenarios.fleet.runs import FleetResult
 
 INFEASIBLE = 3
 _MOST_ROWS = 20
@@ -35,19 +40,6 @@ def fleet(
     Exit code 0: done; 2: bad input; 3: an availability objective that cannot be met at the start, with the best that is
     possible.
     """
-    from holdfast import terminal  # noqa: PLC0415
-    from holdfast.progress import progress  # noqa: PLC0415
-    from models.fleet.rules import warnings  # noqa: PLC0415
-    from scenarios.files.write_once import refuse_page, refuse_page_within, write_text  # noqa: PLC0415
-    from scenarios.fleet.runs import (  # noqa: PLC0415
-        check_format,
-        check_out,
-        read_fleet,
-        run_fleet,
-        write_fleet,
-    )
-    from scenarios.pages.fleet import fleet_page  # noqa: PLC0415
-
     refuse_page_within(report, out)
     fleet, log = read_fleet(file)
     terminal.warn(warnings(fleet))
@@ -80,8 +72,6 @@ def fleet(
 
 
 def _say_unkept(result: FleetResult, as_json: bool) -> None:
-    from holdfast import terminal  # noqa: PLC0415
-
     unkept, slos = result.unkept, sum(one is not None for one in result.system.slos)
     if as_json:
         terminal.print_json({"status": "infeasible", "unkept": [one.document() for one in unkept]})
@@ -101,8 +91,6 @@ def _say_unkept(result: FleetResult, as_json: bool) -> None:
 
 
 def _tables(result: FleetResult) -> list[Table]:
-    from holdfast import terminal  # noqa: PLC0415
-
     summary = result.summary
     running = summary["running"]
     rows = [
@@ -122,8 +110,6 @@ def _tables(result: FleetResult) -> list[Table]:
 
 
 def _by_query(summary: dict[str, Any]) -> Table:
-    from holdfast import terminal  # noqa: PLC0415
-
     shown = summary["queries"][:_MOST_ROWS]
     slos = any(one["slo"] is not None for one in shown)
     columns = ["query", "broken", "exact", "down", "breaks", "longest"] + (["budget"] if slos else [])
@@ -145,8 +131,6 @@ def _by_query(summary: dict[str, Any]) -> Table:
 
 
 def _decisions(summary: dict[str, Any]) -> Table:
-    from holdfast import terminal  # noqa: PLC0415
-
     verdicts = ("begun", "done", "refused", "aborted")
     count = {(one["action"], one["verdict"]): one["count"] for one in summary["decisions"]}
     actions = dict.fromkeys(action for action, _ in count)

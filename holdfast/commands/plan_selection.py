@@ -14,10 +14,16 @@ from holdfast import terminal
 from holdfast.commands.options import as_options, bytes_of, option_names, refuse_limits
 from holdfast.plan_lines import plan_lines
 from models import display
+from models.planning.checkpoint_interval import daly_first, daly_higher, young
+from optimizer.checkpoint_interval import solve as solve_interval
+from optimizer.migration_steps import solve as solve_steps
+from optimizer.selection import solve as solve_selection
+from optimizer.selection.reasons import SelectionReason, query_reasons, selection_reasons
+from scenarios.files.write_once import refuse_plan, write_text
+from scenarios.planning.selection_files import interval_of, plan_document, read_plan_of, read_problem_of
 
 if TYPE_CHECKING:
     from models.planning.solution import Solution
-    from optimizer.selection.reasons import SelectionReason
 
 _EXIT = {"infeasible": 3, "unknown": 4}
 _MOST_ROWS = 200
@@ -47,12 +53,9 @@ def selection(
 
     Exit code 0: feasible or optimal; 2: bad input.
     """
-    from optimizer.selection import solve  # noqa: PLC0415
-    from optimizer.selection.reasons import selection_reasons  # noqa: PLC0415
-
     refuse_limits(time_limit)
     problem, start = _read("selection", file, out, force, memory, running)
-    plan = solve(problem, time_limit_s=time_limit, hint=start)
+    plan = solve_selection(problem, time_limit_s=time_limit, hint=start)
     why = selection_reasons(problem, plan) if reasons else None
     _write(plan, why, json, out, force, capacity=problem.capacity)
 
@@ -72,12 +75,9 @@ def queries(
 
     Exit code 0: feasible or optimal; 2: bad input.
     """
-    from optimizer.selection import solve  # noqa: PLC0415
-    from optimizer.selection.reasons import query_reasons  # noqa: PLC0415
-
     refuse_limits(time_limit, seed)
     problem, start = _read("queries", file, out, force, memory, running)
-    plan = solve(problem, time_limit_s=time_limit, seed=seed, hint=start)
+    plan = solve_selection(problem, time_limit_s=time_limit, seed=seed, hint=start)
     why = query_reasons(problem, plan) if reasons else None
     _write(plan, why, json, out, force, capacity=problem.capacity)
 
@@ -96,11 +96,9 @@ def steps(
 
     Exit code 0: feasible or optimal; 2: bad input.
     """
-    from optimizer.migration_steps import solve  # noqa: PLC0415
-
     refuse_limits(time_limit, seed)
     problem, start = _read("steps", file, out, force, memory, running)
-    _write(solve(problem, time_limit_s=time_limit, seed=seed, hint=start), None, json, out, force)
+    _write(solve_steps(problem, time_limit_s=time_limit, seed=seed, hint=start), None, json, out, force)
 
 
 def interval(
@@ -125,11 +123,6 @@ def interval(
     Options take the place of what the file says. Exit code 0: optimal or feasible; 2: bad input; 3: no interval meets
     the target.
     """
-    from models.planning.checkpoint_interval import daly_first, daly_higher, young  # noqa: PLC0415
-    from optimizer.checkpoint_interval import solve  # noqa: PLC0415
-    from scenarios.files.write_once import refuse_plan  # noqa: PLC0415
-    from scenarios.planning.selection_files import interval_of  # noqa: PLC0415
-
     refuse_plan(out, file, force=force)
     given = {
         "checkpoint_s": checkpoint_s,
@@ -147,14 +140,11 @@ def interval(
         "daly_first_s": daly_first(problem.checkpoint_s, problem.mtbf_s, problem.restart_s),
         "daly_higher_s": daly_higher(problem.checkpoint_s, problem.mtbf_s),
     }
-    _write(solve(problem), None, json, out, force, useful)
+    _write(solve_interval(problem), None, json, out, force, useful)
 
 
 def _read(kind: str, file: Path, out: Path | None, force: bool, memory: str, running: Path | None) -> tuple[Any, Any]:
     """The problem in a file, and the plan to start from, None without one."""
-    from scenarios.files.write_once import refuse_plan  # noqa: PLC0415
-    from scenarios.planning.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
-
     refuse_plan(out, file, force=force)
     problem = read_problem_of(kind, file, memory_bytes=bytes_of(memory))
     return problem, None if running is None else read_plan_of(kind, running)[0]
@@ -170,9 +160,6 @@ def _write(
     capacity: float | None = None,
 ) -> None:
     """Print the plan, write it to `out`, and leave with the exit code of its status."""
-    from scenarios.files.write_once import write_text  # noqa: PLC0415
-    from scenarios.planning.selection_files import plan_document  # noqa: PLC0415
-
     document = plan_document(plan) | (more or {})
     if rows is not None:
         document["reasons"] = [asdict(row) for row in rows]

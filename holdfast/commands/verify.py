@@ -6,15 +6,18 @@ import json as json_text
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from models import display
 from models.errors import InputError
-
-if TYPE_CHECKING:
-    from optimizer.verify.checkpoints import Verdict
+from models.planning.placement import Placement
+from optimizer.verify.checkpoints import Verdict, verify_checkpoints
+from optimizer.verify.stated import figures_of, figures_of_checkpoints, with_stated
+from scenarios.planning.files import plan_and_claims, read_fields, read_plan_document, read_problem
+from scenarios.planning.running_plans import placement_from, running_checkpoints, with_few_moves
+from scenarios.planning.selection_files import kind_of_plan, read_plan_of, read_problem_of
 
 REPLICAS, PLACEMENT = "replicas", "placement"
 
@@ -42,8 +45,6 @@ def verify(
     Exit code 0: the plan holds, and all that it claims is proven; 2: bad input; 4: something does not hold or is not
     proven.
     """
-    from scenarios.planning.selection_files import kind_of_plan  # noqa: PLC0415
-
     kind, start = kind_of_plan(plan_file), Start(running, max_moves)
     if kind is None:
         verdict, status = _of_checkpoints(plan_file, problem_file, start)
@@ -56,11 +57,6 @@ def verify(
 
 
 def _of_checkpoints(plan_file: Path, problem_file: Path, start: Start) -> tuple[Verdict, str]:
-    from optimizer.verify.checkpoints import verify_checkpoints  # noqa: PLC0415
-    from optimizer.verify.stated import figures_of_checkpoints, with_stated  # noqa: PLC0415
-    from scenarios.planning.files import plan_and_claims, read_plan_document, read_problem  # noqa: PLC0415
-    from scenarios.planning.running_plans import running_checkpoints, with_few_moves  # noqa: PLC0415
-
     stated = read_plan_document(plan_file)
     plan, gap, loads = plan_and_claims(stated)
     problem = read_problem(problem_file, plan.method or "exact")
@@ -77,12 +73,7 @@ def _of(kind: str, plan_file: Path, problem_file: Path, start: Start) -> tuple[V
         raise InputError.at(path, value, f"is for plans of checkpoints and of placements, and this is one of {kind}")
     if kind == REPLICAS:
         return _of_replicas(plan_file, problem_file)
-    from models.planning.placement import Placement  # noqa: PLC0415
-    from optimizer.verify.plans import verify_plan  # noqa: PLC0415
-    from optimizer.verify.stated import figures_of, with_stated  # noqa: PLC0415
-    from scenarios.planning.files import read_fields  # noqa: PLC0415
-    from scenarios.planning.running_plans import placement_from  # noqa: PLC0415
-    from scenarios.planning.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
+    from optimizer.verify.plans import verify_plan  # noqa: PLC0415 - loads OR-Tools, which takes a second
 
     plan, gap = read_plan_of(kind, plan_file)
     problem = read_problem_of(kind, problem_file)
@@ -93,9 +84,7 @@ def _of(kind: str, plan_file: Path, problem_file: Path, start: Start) -> tuple[V
 
 
 def _of_replicas(plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
-    from optimizer.verify.replicas import verify_replicas  # noqa: PLC0415
-    from optimizer.verify.stated import with_stated  # noqa: PLC0415
-    from scenarios.planning.files import read_fields  # noqa: PLC0415
+    from optimizer.verify.replicas import verify_replicas  # noqa: PLC0415 - loads OR-Tools, which takes a second
     from scenarios.queries.replicas import (  # noqa: PLC0415
         figures_of_replicas,
         read_plan_of_replicas,
