@@ -18,8 +18,9 @@ from models import display
 from optimizer.placement import FITS, fitted, solve
 from optimizer.placement.reasons import PlacementReason, placement_reasons
 from scenarios.files.write_once import refuse_plan, write_text
+from scenarios.planning.files import read_problem_of
+from scenarios.planning.plan_files import plan_document
 from scenarios.planning.running_plans import placement_from
-from scenarios.planning.selection_files import plan_document, read_problem_of
 
 if TYPE_CHECKING:
     from models.planning.placement import Placement, PlacementPlan

@@ -22,6 +22,7 @@ from models.validation_messages import similar
 from optimizer.replicas.task import STRUCK
 from scenarios.files.write_once import refuse_page, refuse_plan, write_text
 from scenarios.queries.files import LoadedQueries, read_queries
+from scenarios.queries.replica_files import document
 from scenarios.queries.replicas import (
     OVER,
     Options,
@@ -29,7 +30,6 @@ from scenarios.queries.replicas import (
     broken_alone,
     by_worth,
     count_of,
-    document,
     found_plans,
     front_of,
     no_room,

@@ -20,7 +20,8 @@ from optimizer.migration_steps import solve as solve_steps
 from optimizer.selection import solve as solve_selection
 from optimizer.selection.reasons import SelectionReason, query_reasons, selection_reasons
 from scenarios.files.write_once import refuse_plan, write_text
-from scenarios.planning.selection_files import interval_of, plan_document, read_plan_of, read_problem_of
+from scenarios.planning.files import interval_of, read_problem_of
+from scenarios.planning.plan_files import plan_document, read_plan_file
 
 if TYPE_CHECKING:
     from models.planning.solution import Solution
@@ -147,7 +148,7 @@ def _read(kind: str, file: Path, out: Path | None, force: bool, memory: str, run
     """The problem in a file, and the plan to start from, None without one."""
     refuse_plan(out, file, force=force)
     problem = read_problem_of(kind, file, memory_bytes=bytes_of(memory))
-    return problem, None if running is None else read_plan_of(kind, running)[0]
+    return problem, None if running is None else read_plan_file(running, kind).plan()
 
 
 def _write(

@@ -20,10 +20,9 @@ from models.fleet.rules import faults, log_faults, shaped_from
 from models.fleet.system import Downtimes, System, system_of
 from models.fleet.unavailability import keeps
 from models.seeds import seed_faults
-from scenarios.files.json import read_json
+from scenarios.files.documents import read_document
 from scenarios.files.new_directory import check_place, new_directory
 from scenarios.files.parquet import Field, write_csv, write_parquet
-from scenarios.files.scenario import tables_of
 from scenarios.queries.files import read_queries
 from scenarios.runs.workers import submitted
 
@@ -70,9 +69,7 @@ class FleetResult:
 def read_fleet(path: Path | str) -> tuple[Fleet, Downtimes | None]:
     """The description in a .toml or .json file with its query set, and the downtimes of its log; raises InputError."""
     file = Path(path)
-    if file.suffix not in (".toml", ".json"):
-        raise InputError.at("file", file.name, "must end in .toml or .json")
-    fleet = shaped_from(read_json(file) if file.suffix == ".json" else tables_of(file, "fleet"))
+    fleet = shaped_from(read_document(file, (".toml", ".json"), "fleet"))
     folder = file.resolve().parent
     if fleet.query_set is not None:
         with named(f"query_set = {fleet.query_set}"):

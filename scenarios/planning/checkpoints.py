@@ -22,8 +22,8 @@ from models.topology import layout
 from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.ties import level_ties
 from optimizer.verify.checkpoints import verify_checkpoints
-from scenarios.planning.files import read_plan
 from scenarios.planning.group_loads import GroupLoads, group_loads
+from scenarios.planning.plan_files import read_checkpoint_plan
 
 METHODS = ("baseline", "even", "sensitive-first", "exact")
 CheckpointHosts = dict[tuple[str, int], str]
@@ -135,7 +135,7 @@ def checkpoint_hosts_of(scenario: Scenario, folder: Path, profiles: Mapping[str,
     allocation = tolerance.allocation
     if isinstance(allocation, PlanFile):
         with named("fault_tolerance.allocation"):
-            plan = read_plan(folder / allocation.plan)
+            plan = read_checkpoint_plan(folder / allocation.plan)
         return _from_plan(scenario, plan, allocation.plan)
     if profiles:
         _, (planned,) = compare_allocations(scenario, profiles, (allocation,))

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-import tokenize
 import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from models import display
 from models.errors import InputError
-
-_ZIP = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error)
-_HEAD = (SyntaxError, tokenize.TokenError, TypeError)  # numpy reads the head of an array as Python
-BROKEN = (ValueError, EOFError, KeyError, RuntimeError, MemoryError, *_ZIP, *_HEAD)
-"""What an archive that is no readable NPZ raises; RuntimeError where it is encrypted or packed in an unknown way."""
+from scenarios.files.documents import BROKEN
 
 _JSON = 8.0  # bytes of memory for each byte of a JSON file while it is read: Python's numbers are large
 _PAIR = 2.0  # bytes for each pair beside its cost: what is allowed, and what is looked at

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from models.errors import NO_VALUE, InputError
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from models.planning.placement import Placement
-from scenarios.planning.files import read_plan
-from scenarios.planning.selection_files import kind_of_plan, read_plan_of
+from models.planning.placement import Placement, PlacementPlan
+from scenarios.planning.plan_files import CHECKPOINTS, plan_document_in, read_checkpoint_plan, read_plan_file
 
 
 def running_checkpoints(problem: CheckpointAllocation, path: Path) -> CheckpointPlan:
     """The plan of these checkpoints in a file; raises InputError for a plan of anything else."""
-    kind = kind_of_plan(path)
-    if kind is not None:
+    kind, _ = plan_document_in(path)
+    if kind != CHECKPOINTS:
         raise InputError.at("--from", str(path), f"must be a plan of checkpoints, and is one of {kind}")
-    plan = read_plan(path)
+    plan = read_checkpoint_plan(path)
     if plan.assignment is not None and len(plan.assignment) != problem.n_checkpoints:
         rule = f"must have a node for each of {problem.n_checkpoints} checkpoints"
         raise InputError.at("--from", str(path), rule, f"it has {len(plan.assignment)}")
@@ -48,7 +46,7 @@ def placement_from(problem: Placement, running: Path | None, max_moves: int | No
     Raises InputError for a file that has no placement of these instances, and for moves of nothing that runs.
     """
     if running is not None:
-        plan: Any = read_plan_of("placement", running)[0]
+        plan: PlacementPlan = read_plan_file(running, "placement").plan()
         if plan.host is None:
             raise InputError.at("--from", str(running), "is a plan without a placement")
         problem = replace(problem, current=plan.host)

@@ -17,8 +17,7 @@ from models.planning.solution import Status
 from models.reliability.times import mostly_down
 from models.units import in_unit
 from optimizer.sizing import solve
-from scenarios.files.json import read_json
-from scenarios.files.scenario import tables_of
+from scenarios.files.documents import read_document
 from scenarios.reliability.failure_logs import read_kept
 
 EXIT = {Status.INFEASIBLE: 3, Status.UNKNOWN: 4}
@@ -37,9 +36,7 @@ class SizingAnswer:
 def read_sizing(path: str | Path) -> tuple[SizingProblem, tuple[str, ...]]:
     """The problem in a .toml or .json file, and what a log in it lets doubt; raises InputError with all its faults."""
     path = Path(path)
-    if path.suffix not in (".toml", ".json"):
-        raise InputError.at("file", path.name, "must end in .toml or .json")
-    description = sizing_from(read_json(path) if path.suffix == ".json" else tables_of(path, "sizing"))
+    description = sizing_from(read_document(path, (".toml", ".json"), "sizing"))
     return problem_of(description, path.parent)
 
 

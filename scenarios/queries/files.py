@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.checked_arrays import FloatArray
-from models.errors import InputError
 from models.queries.description import QuerySet, query_set_from
 from models.queries.graph import QueryGraph
 from models.queries.loads import OperatorTable, table_of
 from models.queries.operators import Query
 from models.queries.reading import queries_from
-from scenarios.files.scenario import tables_of
+from scenarios.files.documents import read_document
 from scenarios.queries.language import compile_query
 from scenarios.queries.templates import workload
 
@@ -41,10 +40,7 @@ class LoadedQueries:
 
 def read_queries(path: str | Path) -> LoadedQueries:
     """The queries of a TOML file; raises InputError with all its faults."""
-    path = Path(path)
-    if path.suffix != ".toml":
-        raise InputError.at("file", path.name, "must end in .toml")
-    return loaded(query_set_from(tables_of(path, "query")))
+    return loaded(query_set_from(read_document(path, (".toml",), "query")))
 
 
 def loaded(query_set: QuerySet) -> LoadedQueries:

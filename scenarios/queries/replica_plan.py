@@ -15,7 +15,7 @@ from models.scenario.scenario import Scenario
 from models.schema_types import FrozenMap
 from models.topology import layout
 from models.validation_messages import Step, nearest, nearest_if_shown, path_text
-from scenarios.planning.files import read_fields
+from scenarios.planning.plan_files import plan_fields
 from scenarios.reliability.failure_replay import replayed
 
 _HERE = ("fault_tolerance", "replica_plan")
@@ -69,7 +69,7 @@ def _at(*steps: Step) -> str:
 
 def _read(path: Path) -> _Chosen:
     """What a plan file says; raises InputError for one that holds no plan, or one of another kind."""
-    fields = read_fields(path)
+    fields = plan_fields(path)
     kind = fields.get("kind")
     if kind != KIND:
         hint = "one plan is wanted: holdfast plan replicas without --front" if kind == "front" else ""

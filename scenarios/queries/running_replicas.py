@@ -13,7 +13,7 @@ from typing import Any
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.planning.replicas.problem import Instances, checked_instances
 from models.validation_messages import nearest_if_shown, path_text
-from scenarios.planning.files import read_fields
+from scenarios.planning.plan_files import plan_fields
 from scenarios.queries.files import LoadedQueries
 
 
@@ -62,7 +62,7 @@ def placed_by_plan(path: str | Path, found: LoadedQueries, n_hosts: int) -> Inst
 
     What the file says of primaries has to agree; a file that has replicas itself is refused.
     """
-    fields = read_fields(path)
+    fields = plan_fields(path)
     given = fields.get("instances")
     if fields.get("kind") != "replicas" or given is None:
         rule = "has no plan of replicas" if fields.get("kind") != "front" else "is a front: it has many plans"

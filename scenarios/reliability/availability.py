@@ -24,8 +24,7 @@ from models.reliability.repair import broken_given_down
 from models.reliability.single_points import fewest_down, single_points
 from models.reliability.times import downtime_s
 from models.seeds import seed_faults
-from scenarios.files.json import read_json
-from scenarios.files.scenario import tables_of
+from scenarios.files.documents import read_document
 from scenarios.reliability.failure_logs import read_kept
 from scenarios.reliability.sampling_time import SamplingTime
 
@@ -109,10 +108,7 @@ def read_availability(path: str | Path) -> Availability:
 def read_with_doubts(path: str | Path) -> tuple[Availability, tuple[str, ...]]:
     """The same, and where a failure log that it names does not fit what is computed."""
     path = Path(path)
-    if path.suffix not in (".toml", ".json"):
-        raise InputError.at("file", path.name, "must end in .toml or .json")
-    description = availability_from(read_json(path) if path.suffix == ".json" else tables_of(path, "query set"))
-    return with_log(description, path.parent)
+    return with_log(availability_from(read_document(path, (".toml", ".json"), "query set")), path.parent)
 
 
 def with_log(description: Availability, folder: Path) -> tuple[Availability, tuple[str, ...]]:

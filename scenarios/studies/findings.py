@@ -9,7 +9,7 @@ from analysis.comparison import Difference, Replications, compare
 from analysis.runs.metrics import Metrics, metrics_of
 from scenarios.files.profiles import profile_summary
 from scenarios.pages.designs import OVERHEAD as OVERHEAD_KINDS
-from scenarios.planning.files import plan_to_dict
+from scenarios.planning.plan_files import plan_to_dict
 from scenarios.studies.study import Study, StudyDesign
 from scenarios.sweeps.summary import difference_entry
 

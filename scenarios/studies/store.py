@@ -10,7 +10,8 @@ from analysis.report import render_report
 from scenarios.files.new_directory import check_place, new_directory
 from scenarios.files.scenario import LoadedScenario, moved, scenario_text
 from scenarios.pages.content import study_content
-from scenarios.planning.files import plan_to_dict, problem_to_dict
+from scenarios.planning.files import problem_to_dict
+from scenarios.planning.plan_files import plan_to_dict
 from scenarios.runs.inputs import inputs_of
 from scenarios.runs.store import write_run
 from scenarios.studies.findings import findings
