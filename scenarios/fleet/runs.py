@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from scenarios.files.documents import read_document
 from scenarios.files.new_directory import check_place, new_directory
 from scenarios.files.parquet import Field, write_csv, write_parquet
 from scenarios.queries.files import read_queries
-from scenarios.runs.workers import submitted
+from scenarios.runs.task_runner import Share, run_tasks
 
 METHODS = ("auto", "events", "merged")
 FORMATS = ("parquet", "csv")
@@ -136,52 +137,40 @@ def run_fleet(
     given = {"replications": replications, "seed": seed}
     fleet = fleet.model_copy(update={key: value for key, value in given.items() if value is not None})
     raise_if_any(faults(fleet))  # more replications may be too many
-    system = system_of(fleet, log)
+    simulation = _Replications(fleet, log, method)
+    system = simulation.system
     if fleet.is_static:
         unkept = tuple(_not_kept(system))
         if unkept:
             return FleetResult(system, (), {}, unkept)
-    records = _replications(fleet, system, log, method, workers, on_progress or (lambda _: None))
+    share = Share([1.0] * fleet.replications, on_progress or (lambda _: None))
+    records = run_tasks(simulation, range(fleet.replications), workers, on_result=share.ended)
     unkept = tuple(_refused_at_start(system, records[0]))
     if unkept:
         return FleetResult(system, (), {}, unkept)
     return FleetResult(system, tuple(records), fleet_summary(system, records))
 
 
-def _replications(
-    fleet: Fleet, system: System, log: Downtimes | None, method: str, workers: int, report: Progress
-) -> list[FleetRecords]:
-    found: list[FleetRecords] = []
-    if workers <= 1 or fleet.replications == 1:
-        for number in range(fleet.replications):
-            found.append(_simulated(system, number, method))
-            report((number + 1) / fleet.replications)
-        return found
-    numbers = [(number,) for number in range(fleet.replications)]
-    with submitted(_one, numbers, min(workers, fleet.replications), _begin, (fleet, log, method)) as arrived:
-        ended: dict[int, FleetRecords] = {}
-        for done in arrived:
-            ended.update(done)
-            report(len(ended) / fleet.replications)
-    return [ended[number] for number in range(fleet.replications)]
+@dataclass(frozen=True)
+class _Replications:
+    """Simulates one replication after the other; a process of its own makes the system once, and from little text."""
 
+    fleet: Fleet
+    log: Downtimes | None
+    method: str
 
-def _simulated(system: System, replication: int, method: str) -> FleetRecords:
-    from sim.fleet.engine import simulate_fleet  # noqa: PLC0415 - SimPy is only loaded where it runs
+    def __call__(self, replication: int, _: Progress) -> FleetRecords:
+        from sim.fleet.engine import simulate_fleet  # noqa: PLC0415 - SimPy is only loaded where it runs
 
-    return simulate_fleet(system, replication, method=method)  # type: ignore[arg-type]
+        return simulate_fleet(self.system, replication, method=self.method)  # type: ignore[arg-type]
 
+    def __getstate__(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in ("fleet", "log", "method")}
 
-_shared: list[tuple[System, str]] = []  # in a worker: what it runs
-
-
-def _begin(fleet: Fleet, log: Downtimes | None, method: str) -> None:
-    _shared.append((system_of(fleet, log), method))
-
-
-def _one(replication: int) -> FleetRecords:
-    system, method = _shared[-1]
-    return _simulated(system, replication, method)
+    @cached_property
+    def system(self) -> System:
+        """The system that is simulated."""
+        return system_of(self.fleet, self.log)
 
 
 # -- objectives at the start

@@ -26,9 +26,9 @@ from models.errors import NO_VALUE, InputError
 from scenarios.files.unfinished import remove_stale
 from scenarios.files.write_once import disk_errors, write_once
 from scenarios.runs.execute import COMPILING
-from scenarios.runs.workers import submitted
+from scenarios.runs.schedule import Forecast, longest_first, makespan_s
+from scenarios.runs.task_runner import run_tasks
 from scenarios.studies.reproduce.pace import machine_pace
-from scenarios.studies.reproduce.schedule import Forecast, longest_first, makespan_s
 
 Engine = Literal["local", "spark"]
 Prepare = Callable[[Callable[[float], None]], None]
@@ -134,8 +134,7 @@ class TaskRunner:
             given = [todo[number] for number in order]
             results = each_on_spark("holdfast reproduce", make, given, self.workers, self.master, look)
             return [one for _, one in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
-        _on_processes(make, [(number, todo[number]) for number in order], at_once, ended, progress.tell)
-        return [made[number] for number in range(len(todo))]
+        return run_tasks(make, todo, at_once, order=order, on_result=ended, on_look=progress.tell)
 
 
 class _Progress:
@@ -222,7 +221,7 @@ def _kept(directory: Path | None, task: Task) -> dict[str, Any] | None:
     return None
 
 
-def _make(place: bytes | None, task: Task) -> dict[str, Any]:
+def _make(place: bytes | None, task: Task, _: object = None) -> dict[str, Any]:
     """Make one piece and keep it; of several equal pieces the first is kept."""
     directory = None if place is None else Path(os.fsdecode(place))
     there = _kept(directory, task)  # by another driver
@@ -235,23 +234,3 @@ def _make(place: bytes | None, task: Task) -> dict[str, Any]:
         with disk_errors(directory):
             write_once(_path(directory, task), json.dumps(content).encode(), directory / TMP)
     return content | {_TOOK_S: time.monotonic() - began}
-
-
-def _on_processes(
-    make: Callable[[Task], dict[str, Any]],
-    todo: Sequence[tuple[int, Task]],
-    workers: int,
-    ended: Callable[[int, dict[str, Any]], None],
-    look: Callable[[], None],
-) -> None:
-    """Make the pieces, in this order; `ended` gets the number and content of each, `look` is called now and then."""
-    if workers <= 1:
-        for number, task in todo:
-            look()
-            ended(number, make(task))
-        return
-    with submitted(make, [(task,) for _, task in todo], workers) as arrived:
-        for done in arrived:
-            for place, content in done:
-                ended(todo[place][0], content)
-            look()
