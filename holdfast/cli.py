@@ -209,10 +209,8 @@ def _print_usage(error: Any) -> None:
     if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
         print(context.get_help(), file=sys.stderr)
         return
-    said = error.format_message()
-    for ending, rule in _NO_PATHS.items():
-        if said.endswith(ending):
-            said = said.partition("Value error, ")[0] + rule
-    terminal.error(said)
+    option, _, fault = error.format_message().rpartition("Value error, ")  # typer's mark of a value that is refused
+    rule = next((rule for ending, rule in _NO_PATHS.items() if fault.endswith(ending)), fault)
+    terminal.error(option + rule)
     if context is not None:
         print(f"see: {terminal.clean(context.command_path)} --help", file=sys.stderr)
