@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import compute, parquet
 
 from analysis.correlation import between_streams, between_totals, pearson
 from models.errors import NO_VALUE, InputError
@@ -157,9 +159,6 @@ def _series(profile: Profile) -> dict[str, Any]:
 
 
 def _write_correlation(path: Path, profile: Profile) -> None:
-    import pyarrow as pa  # noqa: PLC0415 - slow to load
-    from pyarrow import parquet  # noqa: PLC0415
-
     n, groups = len(profile.correlation), profile.key_groups
     rows = pa.FixedSizeListArray.from_arrays(pa.array(profile.correlation.ravel()), n)
     table = pa.table(
@@ -218,9 +217,6 @@ def _is_pair(value: object) -> bool:
 
 
 def _table(path: Path, columns: tuple[str, ...]) -> pa.Table:
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import parquet  # noqa: PLC0415
-
     try:
         table = parquet.read_table(path)
     except (OSError, pa.ArrowException) as error:
@@ -235,8 +231,6 @@ def _table(path: Path, columns: tuple[str, ...]) -> pa.Table:
 
 def _read_counts(path: Path, document: dict[str, Any]) -> np.ndarray:
     """The counts (streams, key groups, bins); every row must be in range, positive, and there once."""
-    from pyarrow import compute  # noqa: PLC0415
-
     table = _table(path, ("operator", "key_group", "bin", "count"))
     streams, shape = document["streams"], (len(document["streams"]), document["key_groups"], document["bins"])
     if min(shape) < 1 or shape[0] * shape[1] * shape[2] > _MOST_CELLS:
@@ -267,8 +261,6 @@ _INDEX = ("key_group", "bin", "count")
 
 
 def _strings(names: list[str]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-
     return pa.array(names, pa.string())
 
 

@@ -17,6 +17,7 @@ from models.reliability.cuts import Cuts, joint_cuts, query_cuts
 from models.reliability.description import Availability, availability_from, faults
 from models.reliability.exact import BOUNDS, some_broken, unavailability
 from models.reliability.factoring import TooManyNodes
+from models.reliability.intervals import wilson
 from models.reliability.law import broken_law
 from models.reliability.problem import Setting, domains_of, queries_of, settings_of
 from models.reliability.queries import Failures, Queries
@@ -27,6 +28,7 @@ from models.seeds import seed_faults
 from scenarios.files.documents import read_document
 from scenarios.reliability.failure_logs import read_kept
 from scenarios.reliability.sampling_time import SamplingTime
+from sim.draws import code_of
 
 if TYPE_CHECKING:
     from sim.sampling.plain import Estimate, Sampled
@@ -291,7 +293,6 @@ def _narrower(bounds: Figure, sampled: Figure) -> Figure:
 
 
 def _sampled(queries: Queries, setting: Setting, method: str, runs: int, seed: int, workers: int) -> Line:
-    from sim.draws import code_of  # noqa: PLC0415
     from sim.sampling.importance_sampling import weighted  # noqa: PLC0415
     from sim.sampling.plain import sampled  # noqa: PLC0415 - compiles, and numba is slow to load
     from sim.sampling.strata import stratified  # noqa: PLC0415
@@ -324,8 +325,6 @@ def _pooled(estimates: Sequence[Estimate], setting: Setting, method: str) -> Fig
 
 
 def _short_of(found: Sampled, method: str) -> dict[float, Figure]:
-    from models.reliability.intervals import wilson  # noqa: PLC0415
-
     if found.law is None:
         return {}
     n = len(found.law) - 1

@@ -16,7 +16,6 @@ from models.scenario.inputs import RateSeries
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys, ProfileRate, SeriesRate
 from models.topology.layout import topological
-from scenarios.files.profiles import read_profile
 
 _MOST_STEPS = 10_000_000
 _MOST_TUPLES = 1e12  # in one step
@@ -27,6 +26,8 @@ def profiles_of(scenario: Scenario, folder: Path) -> dict[str, Profile]:
     found = {}
     for source, workload in scenario.workload.items():
         if isinstance(workload.rate, ProfileRate):
+            from scenarios.files.profiles import read_profile  # noqa: PLC0415 - loads Arrow
+
             with named(f"workload.{source}.rate.profile"):
                 found[source] = read_profile(folder / workload.rate.profile)
     return found

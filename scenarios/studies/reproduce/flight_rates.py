@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.parquet as pq
 
 from models.scenario.key_groups import crc32, salted_groups
 
@@ -58,8 +59,6 @@ def flights(path: Path, year: int | None = None) -> Flights:
 
     Needs the columns sched_dep_ts, tailnum, arr_delay and air_time.
     """
-    import pyarrow.parquet as pq  # noqa: PLC0415 - only where something is reproduced
-
     table = pq.read_table(path, columns=["sched_dep_ts", "tailnum", "arr_delay", "air_time"])
     when = table["sched_dep_ts"].to_numpy().astype("datetime64[s]")
     tails = np.array(table["tailnum"].to_pylist(), dtype=object)
