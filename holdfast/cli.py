@@ -121,7 +121,7 @@ def _leave_if_interrupted(codes: list[int]) -> None:
 
 
 def _guarded(arguments: list[str]) -> int:
-    """The exit code; what goes wrong because of what was given becomes a line on stderr."""
+    """Return the exit code; what goes wrong because of what was given becomes a line on stderr."""
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -200,7 +200,7 @@ def _print_faults(error: InputError) -> None:
 
 
 def _is_usage_error(error: Exception) -> bool:
-    """Whether click made this error of the arguments; typer may bring its own click: no one class."""
+    """Return whether click made this error of the arguments; typer may bring its own click: no one class."""
     return any(kind.__name__ == "ClickException" for kind in type(error).__mro__)
 
 

@@ -80,7 +80,7 @@ def _tables(found: Answer) -> list[Table]:
 
 
 def _known(found: Answer) -> list[Table]:
-    """What is left open where something was sampled or has bounds: both ends."""
+    """Return a table of both ends of figures that are sampled or have bounds."""
     rows = [
         [line.label, _ends(line.mean), _ends(line.some), *(_ends(line.short[share]) for share in (0.95,) if line.short)]
         for line in found.lines

@@ -146,7 +146,7 @@ def _parameter(name: str, value: float) -> str:
 
 
 def _verdicts(found: FailureAnswer) -> list[str]:
-    """What may be concluded, in sentences."""
+    """Return the conclusions, in sentences."""
     lines = [verdict(noun, laws) for noun, laws in (("Up times", found.up), ("Repair times", found.repair))]
     differ = hosts_differ(found)
     return [*lines, differ] if differ else lines

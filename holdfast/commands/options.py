@@ -43,7 +43,7 @@ def refuse_method(method: str, known: Sequence[str]) -> None:
 
 
 def bytes_of(memory: str) -> float | None:
-    """The bytes of --memory, None where it is not given; raises InputError."""
+    """Return the bytes of --memory, None where it is not given; raises InputError."""
     try:
         found = parse(memory, "B") if memory else None
     except UnitError as error:
@@ -70,5 +70,5 @@ def _as_option(fault: InputFault, given: Mapping[str, str]) -> InputFault:
 
 
 def option_names(names: Iterable[str]) -> dict[str, str]:
-    """Parameter -> option as it is written."""
+    """Return parameter -> option as it is written."""
     return {name: "--" + name.replace("_", "-") for name in names}

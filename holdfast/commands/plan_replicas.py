@@ -186,7 +186,7 @@ def _print_front(
     loaded: LoadedQueries,
     places: _Places,
 ) -> None:
-    """The Pareto front as a table, or one JSON document, which --out keeps as well; and as a page."""
+    """Print the Pareto front as a table or one JSON document, and write it to --out and as a page."""
     if not found:
         raise _no_room(problem)
     if places.report is not None:
@@ -319,7 +319,7 @@ def _named(found: Sequence[int], queries: Sequence[str]) -> str:
 
 
 def _moved(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str]) -> list[str]:
-    """What becomes of the replicas that run, in words."""
+    """Return the fate of the replicas that run, in words."""
     if not problem.running or plan.instances is None:
         return []
     total, most = sum(map(len, problem.running)), problem.max_moves

@@ -145,7 +145,7 @@ def interval(
 
 
 def _read(kind: str, file: Path, out: Path | None, force: bool, memory: str, running: Path | None) -> tuple[Any, Any]:
-    """The problem in a file, and the plan to start from, None without one."""
+    """Return the problem in a file, and the plan to start from, None without one."""
     refuse_plan(out, file, force=force)
     problem = read_problem_of(kind, file, memory_bytes=bytes_of(memory))
     return problem, None if running is None else read_plan_file(running, kind).plan()

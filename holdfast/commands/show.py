@@ -55,7 +55,7 @@ def show(
 
 
 def _load(file: str, settings: list[str] | None) -> tuple[LoadedScenario, RunInputs | None, list[str]]:
-    """The scenario, its recorded rates where all of its files are there, and what is missing."""
+    """Return the scenario, its recorded rates where all of its files are there, and what is missing."""
     loaded = read_scenario(resolve(file), settings or [])
     missing = [str(fault) for fault in missing_files(loaded)]
     if loaded.scenario.failures is not None and not missing:

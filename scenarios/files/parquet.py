@@ -51,7 +51,7 @@ def write_parquet(
 
 
 def read_parquet(path: Path) -> dict[str, list[object]]:
-    """Column name -> values (None for null); raises InputError when the file is not there or is not
+    """Return column name -> values (None for null); raises InputError when the file is not there or is not
     Parquet.
     """
     try:
@@ -88,14 +88,14 @@ def _not_formula(cell: object) -> object:
 
 
 def units_of(path: Path) -> dict[str, str]:
-    """Column name -> unit, as written into the file."""
+    """Return column name -> unit, as written into the file."""
     schema = pq.read_schema(_from(path))
     return {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in schema}
 
 
 @contextmanager
 def _to(path: Path) -> Iterator[Any]:
-    """What Arrow writes to: memory where the name is no text, since its threads must not meet a file of Python."""
+    """Yield the place to which Arrow writes: memory if the name is no text; its threads must not meet a Python file."""
     if _is_text(path):
         yield path
         return
@@ -106,7 +106,7 @@ def _to(path: Path) -> Iterator[Any]:
 
 
 def _from(path: Path) -> Any:
-    """What Arrow reads from."""
+    """Return the source from which Arrow reads."""
     if _is_text(path):
         return path
 

@@ -72,7 +72,7 @@ def check_target(directory: Path | str, *, force: bool = False) -> None:
 
 
 def read_profile(directory: Path | str) -> Profile:
-    """The profile in the directory. Raises InputError where a file is missing or broken."""
+    """Return the profile in the directory. Raises InputError where a file is missing or broken."""
     path = Path(directory)
     if not path.is_dir():
         raise InputError.at("profile", str(path), "no such directory")
@@ -97,14 +97,14 @@ def read_profile(directory: Path | str) -> Profile:
 
 
 def read_quarantine(directory: Path | str) -> list[dict[str, str]]:
-    """The bad rows of a profile directory: raw, why and file of each."""
+    """Return the bad rows of a profile directory: raw, why and file of each."""
     table = _table(Path(directory) / QUARANTINE, tuple(field.name for field in _QUARANTINE_FIELDS))
     rows: list[dict[str, str]] = table.to_pylist()
     return rows
 
 
 def profile_summary(profile: Profile) -> dict[str, Any]:
-    """What `holdfast ingest --json` prints: everything but the series, in numbers, text, lists and null."""
+    """Return the profile as `holdfast ingest --json` prints it: all but the series."""
     names = profile.streams
     rates, groups = profile.rates, profile.counts.sum(axis=2)
     pairs, totals = between_streams(profile), between_totals(profile)
@@ -230,7 +230,7 @@ def _table(path: Path, columns: tuple[str, ...]) -> pa.Table:
 
 
 def _read_counts(path: Path, document: dict[str, Any]) -> np.ndarray:
-    """The counts (streams, key groups, bins); every row must be in range, positive, and there once."""
+    """Return the counts (streams, key groups, bins); every row must be in range, positive, and there once."""
     table = _table(path, ("operator", "key_group", "bin", "count"))
     streams, shape = document["streams"], (len(document["streams"]), document["key_groups"], document["bins"])
     if min(shape) < 1 or shape[0] * shape[1] * shape[2] > _MOST_CELLS:

@@ -47,7 +47,7 @@ class Unkept:
     least_broken: float
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it; availabilities, and what is left to one."""
+        """Return the entry as JSON has it: availabilities, and their distance to one."""
         return {
             "query": self.query,
             "slo": self.slo,
@@ -59,7 +59,7 @@ class Unkept:
 
 @dataclass(frozen=True, eq=False)
 class FleetResult:
-    """What came of a file: rows of each replication and their summary; nothing but `unkept` if that has entries."""
+    """The result of a file: rows of each replication and their summary; nothing but `unkept` if that has entries."""
 
     system: System
     records: tuple[FleetRecords, ...]
@@ -68,7 +68,7 @@ class FleetResult:
 
 
 def read_fleet(path: Path | str) -> tuple[Fleet, Downtimes | None]:
-    """The description in a .toml or .json file with its query set, and the downtimes of its log; raises InputError."""
+    """Return the description in a file with its query set, and the downtimes of its log; raises InputError."""
     file = Path(path)
     fleet = shaped_from(read_document(file, (".toml", ".json"), "fleet"))
     folder = file.resolve().parent
@@ -81,7 +81,7 @@ def read_fleet(path: Path | str) -> tuple[Fleet, Downtimes | None]:
 
 
 def read_downtimes(path: Path, hosts: Sequence[str]) -> Downtimes:
-    """The rows of a CSV file with the columns host, down and up [s]; raises InputError with all its faults."""
+    """Return the rows of a CSV file with the columns host, down and up [s]; raises InputError with all its faults."""
     try:
         if path.stat().st_size > _LARGEST_LOG:
             raise InputError.at("log", str(path), f"is larger than {display.size(_LARGEST_LOG)}")
@@ -124,7 +124,7 @@ def run_fleet(
     workers: int = 1,
     on_progress: Progress | None = None,
 ) -> FleetResult:
-    """The replications of a description, the same rows for any number of workers.
+    """Return the replications of a description, the same rows for any number of workers.
 
     `replications` and `seed` go before those of the file. Raises InputError. Where a query cannot have at the start
     its objective nothing is run, and the result says which.
@@ -184,7 +184,7 @@ def _not_kept(system: System) -> Iterator[Unkept]:
 
 
 def _refused_at_start(system: System, records: FleetRecords) -> Iterator[Unkept]:
-    """The queries that were to be there from the beginning and were not let in."""
+    """Yield the queries that were to be there from the beginning and were not let in."""
     for at_ns, action, name, _, _, broken, _ in records.rows["refusals"]:
         if at_ns == 0 and action == "admit":
             query = system.queries.index(name)
@@ -208,7 +208,7 @@ def _least(system: System, query: int) -> float:
 def write_fleet(
     result: FleetResult, out: Path | str, *, table_format: str = "parquet", force: bool = False, page: str = ""
 ) -> Path:
-    """The directory with the summary, a table of each kind of row, and the page if there is one.
+    """Return the directory with the summary, a table of each kind of row, and the page if there is one.
 
     Whole or not at all. Raises InputError.
     """
@@ -236,7 +236,7 @@ def check_out(out: Path, *, force: bool = False) -> None:
 
 
 def is_fleet(directory: Path) -> bool:
-    """Whether everything in the directory is a file that `write_fleet` writes, the summary among them."""
+    """Return whether everything in the directory is a file that `write_fleet` writes, the summary among them."""
     known = {SUMMARY, PAGE, *(f"{name}.{kind}" for name in TABLES for kind in FORMATS)}
     found = {entry.name for entry in directory.iterdir()}
     return SUMMARY in found and found <= known

@@ -29,7 +29,7 @@ _SHARE = 0.8  # of the machine's memory, when nothing is said
 
 
 def machine_memory() -> float:
-    """The bytes that a plan may take when nothing is said: a share of what the machine has."""
+    """Return the bytes that a plan may take when nothing is said: a share of what the machine has."""
     try:
         return _SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):  # a system that does not tell
@@ -37,7 +37,7 @@ def machine_memory() -> float:
 
 
 def needed_bytes(path: Path, kind: str = "checkpoints") -> float:
-    """The estimate for a problem file of a kind; a file that cannot be read is 0, the reader says what is wrong."""
+    """Return the estimate for a problem file of a kind [B]; 0 for a file that cannot be read: its reader says why."""
     array, each = _EACH.get(kind, ("", 0.0))
     try:
         if path.suffix != ".npz":

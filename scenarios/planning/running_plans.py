@@ -12,7 +12,7 @@ from scenarios.planning.plan_files import CHECKPOINTS, plan_document_in, read_ch
 
 
 def running_checkpoints(problem: CheckpointAllocation, path: Path) -> CheckpointPlan:
-    """The plan of these checkpoints in a file; raises InputError for a plan of anything else."""
+    """Return the plan of these checkpoints in a file; raises InputError for a plan of anything else."""
     kind, _ = plan_document_in(path)
     if kind != CHECKPOINTS:
         raise InputError.at("--from", str(path), f"must be a plan of checkpoints, and is one of {kind}")
@@ -26,7 +26,7 @@ def running_checkpoints(problem: CheckpointAllocation, path: Path) -> Checkpoint
 def with_few_moves(
     problem: CheckpointAllocation, running: CheckpointPlan | None, max_moves: int
 ) -> CheckpointAllocation:
-    """The problem with at most so many moves away from the running plan, or else from its own `current`."""
+    """Return the problem with at most so many moves away from the running plan, or else from its own `current`."""
     current = problem.current if running is None or running.assignment is None else running.assignment
     _refuse_moves(max_moves, current is not None, "allocation")
     return replace(problem, current=current, max_moves=max_moves)
@@ -41,7 +41,7 @@ def _refuse_moves(max_moves: int, runs: bool, what: str) -> None:
 
 
 def placement_from(problem: Placement, running: Path | None, max_moves: int | None) -> Placement:
-    """The problem with what runs by the plan in a file, and at most so many moves.
+    """Return the problem with what runs by the plan in a file, and at most so many moves.
 
     Raises InputError for a file that has no placement of these instances, and for moves of nothing that runs.
     """

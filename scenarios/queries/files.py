@@ -19,7 +19,7 @@ from scenarios.queries.templates import workload
 
 @dataclass(frozen=True, eq=False)
 class LoadedQueries:
-    """What a file says: its description, its queries, and the table of the operators that they share."""
+    """The content of a file: its description, its queries, and the table of the operators that they share."""
 
     query_set: QuerySet
     queries: tuple[Query, ...]
@@ -34,17 +34,17 @@ class LoadedQueries:
 
     @property
     def network(self) -> FloatArray:
-        """What each operator receives and sends [B/s], (n,)."""
+        """Bytes that each operator receives and sends [B/s], (n,)."""
         return self.table.network(self.rates)
 
 
 def read_queries(path: str | Path) -> LoadedQueries:
-    """The queries of a TOML file; raises InputError with all its faults."""
+    """Return the queries of a TOML file; raises InputError with all its faults."""
     return loaded(query_set_from(read_document(path, (".toml",), "query")))
 
 
 def loaded(query_set: QuerySet) -> LoadedQueries:
-    """The queries of a description, or those that its templates give; raises InputError."""
+    """Return the queries of a description, or those that its templates give; raises InputError."""
     if query_set.templates is not None:
         made = workload(query_set.templates, query_set.templates.seed)
         return LoadedQueries(query_set, made.queries, made.table, made.rates, {})

@@ -38,7 +38,7 @@ _MOST_TRIED = 300_000  # operators times queries, of which what replicas are wor
 
 @dataclass(frozen=True)
 class Options:
-    """What stands beside the file: what replaces its own words, and how replicas are chosen."""
+    """Command-line options: overrides of the file, and the heuristics to use."""
 
     importance: tuple[str, ...] = IMPORTANCE
     selection: str = "stepwise"
@@ -55,7 +55,7 @@ class Options:
 
 
 def problem_of(found: LoadedQueries, options: Options) -> ReplicaProblem:
-    """The problem of a file; raises InputError for a file without hosts, unknown operators and hosts, bad numbers."""
+    """Return the problem of a file; raises InputError for no hosts, unknown operators and hosts, bad numbers."""
     hosts = found.query_set.hosts
     if hosts is None:
         raise InputError.at("hosts", NO_VALUE, "is missing: replicas need somewhere to go", "[hosts] with count = 10")
@@ -117,7 +117,7 @@ def problem_of(found: LoadedQueries, options: Options) -> ReplicaProblem:
 
 @contextmanager
 def _said_by_the_user(options: Options, names: Sequence[str]) -> Iterator[None]:
-    """Faults of the problem by the option or key that the user wrote, not by the field that it became."""
+    """Name faults of the problem by the option or key that the user wrote, not by the field that it became."""
     said = {"max_level": "replicas.level" if options.level is None else "--level", "goal": "--goal"}
     said["max_moves"] = "replicas.moves" if options.moves is None else "--max-moves"
     said |= {f"running[{o}]": f"replicas that run: {name}" for o, name in enumerate(names)}
@@ -130,12 +130,12 @@ def _said_by_the_user(options: Options, names: Sequence[str]) -> Iterator[None]:
 
 
 def _placed(path: str) -> str:
-    """A host that has more to do than it can is one of those of the running primaries."""
+    """Return the path of a fault; an overloaded host is one of those of the running primaries."""
     return f"placed: {path}" if path.startswith("host ") else path
 
 
 def budget_of(options: Options, found: LoadedQueries, spare_cpus: float) -> float | None:
-    """What replicas may take: said here, or in the file, or what the spare hosts have."""
+    """Return the CPUs that replicas may take: by option, by the file, or all of the spare hosts."""
     if options.budget is not None:
         return options.budget
     if found.query_set.replicas.budget is not None:
@@ -145,7 +145,7 @@ def budget_of(options: Options, found: LoadedQueries, spare_cpus: float) -> floa
 
 
 def running_by_plan(path: str | Path, found: LoadedQueries) -> Instances:
-    """The hosts of what runs by a plan, the primary first, () for new operators; raises InputError."""
+    """Return the hosts of what runs by a plan, the primary first, () for new operators; raises InputError."""
     hosts = found.query_set.hosts
     return placed_by_plan(path, found, 0 if hosts is None else hosts.count)
 
@@ -156,7 +156,7 @@ def noise_of(n: int, seed: int) -> FloatArray:
 
 
 def plans(problem: ReplicaProblem, options: Options) -> dict[str, ReplicaPlan]:
-    """A plan by each importance that is asked for; raises InputError for names that are none.
+    """Return a plan by each importance that is asked for; raises InputError for names that are none.
 
     After the time limit only those that are made already.
     """
@@ -200,12 +200,12 @@ def found_plans(
 
 
 def best_plan(problem: ReplicaProblem, start: ReplicaPlan | None = None, time_limit_s: float = math.inf) -> ReplicaPlan:
-    """The plan under which fewest queries are broken, with its bound; never worse than `start`."""
+    """Return the plan under which fewest queries are broken, with its bound; never worse than `start`."""
     return most_available(problem, start=None if start is None else start.instances, time_limit_s=time_limit_s)
 
 
 def cheapest_of(problem: ReplicaProblem, target: float, time_limit_s: float = math.inf) -> ReplicaPlan:
-    """The cheapest plan for a target; raises InputError for a target that is no probability."""
+    """Return the cheapest plan for a target; raises InputError for a target that is no probability."""
     if not 0 <= target <= 1:
         raise InputError.at("--target", target, "must be a probability, between 0 and 1", "as in --target 0.999")
     return cheapest(problem, target, time_limit_s=time_limit_s)
@@ -214,7 +214,7 @@ def cheapest_of(problem: ReplicaProblem, target: float, time_limit_s: float = ma
 def front_of(
     problem: ReplicaProblem, points: int, time_limit_s: float = math.inf, over: str = OVER[0]
 ) -> list[FrontPoint]:
-    """The Pareto front over CPUs, or over the number of replicas; empty where primaries find no host."""
+    """Return the Pareto front over CPUs, or over the number of replicas; empty where primaries find no host."""
     if not 2 <= points <= _MOST_POINTS:
         rule = f"must be at least 2, and at most {_MOST_POINTS}"
         raise InputError.at("--front", points, rule, "how many budgets, from nothing to all")
@@ -222,12 +222,12 @@ def front_of(
 
 
 def no_room(problem: ReplicaProblem) -> ReplicaPlan:
-    """What is said where primaries find no host."""
+    """Return the answer where primaries find no host."""
     return most_available(problem)
 
 
 def best_of(found: Mapping[str, ReplicaPlan]) -> str:
-    """The name of the best plan; of plans that only rounding sets apart the one with a bound, else the first."""
+    """Return the name of the best plan; of plans that only rounding sets apart the one with a bound, else the first."""
 
     def order(name: str) -> tuple[float, bool]:
         one = found[name]
@@ -237,7 +237,7 @@ def best_of(found: Mapping[str, ReplicaPlan]) -> str:
 
 
 def worth_of(plan: ReplicaPlan, problem: ReplicaProblem) -> dict[int, float]:
-    """By how much the mean share of broken queries rises if the operator alone gives up its replicas; exact.
+    """Return how much the mean share of broken queries rises if an operator alone gives up its replicas; exact.
 
     Of large plans nothing: each operator costs a look at all queries.
     """
@@ -270,7 +270,7 @@ def broken_alone(plan: ReplicaPlan, problem: ReplicaProblem) -> dict[int, list[i
 
 
 def by_worth(plan: ReplicaPlan, worth: Mapping[int, float]) -> list[int]:
-    """All operators: those with replicas first, the greatest worth first."""
+    """Return all operators: those with replicas first, the greatest worth first."""
     assert plan.instances is not None
     return sorted(
         range(len(plan.instances)),

@@ -58,7 +58,7 @@ class Figure:
         return self.low if self.low == self.high else None
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it, with seconds in a month."""
+        """Return the figure as JSON has it, with seconds in a month."""
         value = self.value
         return {
             "unavailability": value,
@@ -71,7 +71,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Line:
-    """What is found for one setting. `short`: P(fewer than the share of queries run); `running`: share by level."""
+    """The figures of one setting. `short`: P(fewer than the share of queries run); `running`: share by level."""
 
     label: str
     p: float | None
@@ -103,18 +103,18 @@ class Answer:
 
 
 def read_availability(path: str | Path) -> Availability:
-    """The description in a .toml or .json file; raises InputError with all its faults."""
+    """Return the description in a .toml or .json file; raises InputError with all its faults."""
     return read_with_doubts(path)[0]
 
 
 def read_with_doubts(path: str | Path) -> tuple[Availability, tuple[str, ...]]:
-    """The same, and where a failure log that it names does not fit what is computed."""
+    """Return the same, and where a failure log that it names does not fit what is computed."""
     path = Path(path)
     return with_log(availability_from(read_document(path, (".toml", ".json"), "query set")), path.parent)
 
 
 def with_log(description: Availability, folder: Path) -> tuple[Availability, tuple[str, ...]]:
-    """The description with the times of the failure log that it names, and doubts; raises InputError for no times."""
+    """Return the description with the times of the log that it names, and doubts; raises InputError for no times."""
     times = description.times
     if times is None or times.log is None:
         return description, ()
@@ -142,7 +142,7 @@ def answer(
     target: float | None = None,
     on_progress: Callable[[str], None] = lambda text: None,
 ) -> Answer:
-    """How often each query is broken in each setting.
+    """Return how often each query is broken in each setting.
 
     `auto` is exact and samples what is left with wide bounds; `exact` leaves those; `monte-carlo`, `stratified`
     and `importance-sampling` only sample. `on_progress` hears how long many runs will take. Raises InputError.
@@ -175,7 +175,7 @@ def answer(
 
 
 def _exact(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
-    """One line for each setting; those that are alike in kind are found together, a whole curve at once."""
+    """Return one line for each setting; those that are alike in kind are found together, a whole curve at once."""
     alike = [index for index, one in enumerate(settings) if one.is_independent]
     found: dict[int, Line] = {}
     for indices in [alike, *[[index] for index in range(len(settings)) if index not in alike]]:
@@ -225,7 +225,7 @@ def _some(low: FloatArray, high: FloatArray, method: str, left: FloatArray, mass
 
 
 def _stacked(parts: Sequence[Failures]) -> Failures:
-    """The rows of all; what they have in common is that of the first."""
+    """Return the rows of all; what they have in common is that of the first."""
     shocks = [one.shocks for one in parts if one.shocks is not None]
     return replace(parts[0], down=np.concatenate([one.down for one in parts]), shocks=np.concatenate(shocks))
 
@@ -246,7 +246,7 @@ def _paired(queries: Queries, setting: Setting) -> Line:
 
 
 def _lumped(queries: Queries, setting: Setting) -> Line:
-    """Where hosts share crews or are upgraded: by the law of how many are down."""
+    """Return the settings of hosts that share crews or are upgraded: by the law of how many are down."""
     assert setting.down is not None
     down, of_queries = setting.down, query_cuts(queries, setting.failures)
     try:
@@ -271,7 +271,7 @@ def _given_law(setting: Setting, down: FloatArray, cuts: Cuts, n_hosts: int) -> 
 
 
 def _narrowed(line: Line, setting: Setting, sample: Callable[[Setting, str], Line]) -> Line:
-    """The line with sampled figures where these say more than bounds do."""
+    """Return the line with sampled figures where these say more than bounds do."""
     some = [] if line.some is None else [line.some]
     if any(map(_is_wide, (*line.queries, line.mean, *some))):
         found = sample(setting, "stratified")
@@ -316,7 +316,7 @@ def _sampled(queries: Queries, setting: Setting, method: str, runs: int, seed: i
 
 
 def _pooled(estimates: Sequence[Estimate], setting: Setting, method: str) -> Figure:
-    """The weighted mean over rows; distances to the ends of intervals are put together as for strata."""
+    """Return the weighted mean over rows; distances to the ends of intervals are put together as for strata."""
     w = setting.weights.tolist()
     value = math.fsum(a * one.value for a, one in zip(w, estimates, strict=True))
     below = math.hypot(*(a * (one.value - one.interval[0]) for a, one in zip(w, estimates, strict=True)))
@@ -358,7 +358,7 @@ def weakest(description: Availability) -> tuple[tuple[SinglePoint, ...], dict[st
 
 
 def document(found: Answer) -> dict[str, Any]:
-    """The answer as one JSON document."""
+    """Return the answer as one JSON document."""
     alone, fewest = weakest(found.description)
     return {
         "name": found.description.name,

@@ -19,7 +19,7 @@ from scenarios.runs.inputs import checked
 
 @dataclass(frozen=True)
 class RunResult:
-    """What came out of all replications: rows of each, and the summary in the agreed form.
+    """The result of all replications: rows of each, and the summary in the agreed form.
 
     The scenario has the failures of a log that it names as events, and the replicas of a plan as entries.
     """

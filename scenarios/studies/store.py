@@ -22,7 +22,7 @@ RUN, PLANS = "run", "plans"
 
 
 def is_study(directory: Path) -> bool:
-    """Whether everything in the directory is what `write_study` writes, the findings among it."""
+    """Return whether everything in the directory is what `write_study` writes, the findings among it."""
     found = {entry.name for entry in directory.iterdir()}
     return FINDINGS in found and found <= {FINDINGS, REPORT, PROBLEM, PROFILE, SWEEP, RUN, PLANS}
 
@@ -33,7 +33,7 @@ def check_target(directory: Path | str, *, force: bool) -> None:
 
 
 def write_study(directory: Path | str, study: Study, *, force: bool, command: str) -> Path:
-    """The directory, written whole or not at all; an earlier study is replaced only with `force`.
+    """Return the directory, written whole or not at all; an earlier study is replaced only with `force`.
 
     What was kept while it was made, the profile and the runs, goes into it.
     """

@@ -44,7 +44,7 @@ class SweepResult:
         return digest(self.rows)
 
     def replications(self, point: int) -> Replications:
-        """Replication -> metrics of a design point, of the runs that came to their end."""
+        """Return replication -> metrics of a design point, of the runs that came to their end."""
         return self._by_point.get(point, {})
 
     @cached_property
@@ -137,7 +137,7 @@ def _resolved(out: Path | str) -> Path:
 
 
 def read_sweep(directory: Path | str) -> SweepResult:
-    """What there is of the sweep in a directory; raises InputError where there is none."""
+    """Return the sweep in a directory, finished or not; raises InputError where there is none."""
     store = SweepStore(Path(directory))
     plan = store.plan()
     return SweepResult(Path(directory), plan, tuple(store.rows(plan)))

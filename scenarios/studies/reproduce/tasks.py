@@ -46,7 +46,7 @@ class ProgressCallback(Protocol):
 
 
 def _silent(text: str, share: float | None, left_s: float | None = None, now: str = "") -> None:
-    """Tells nobody."""
+    """Tell nobody."""
 
 
 class Task(Protocol):
@@ -54,7 +54,7 @@ class Task(Protocol):
 
     @property
     def label(self) -> str:
-        """What it is about, as the beginning of a file's name."""
+        """Its subject, as the beginning of a file's name."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class Task(Protocol):
         ...
 
     def run(self) -> Any:
-        """What comes out, as JSON can hold it."""
+        """Return the result, as JSON can hold it."""
         ...
 
 
@@ -79,7 +79,7 @@ class TaskRunner:
     say: Callable[[str], None] = lambda line: None
 
     def make(self, title: str, tasks: Sequence[Task], prepare: Prepare | None = None) -> list[Any]:
-        """The results, in order; pieces that are kept are not made again.
+        """Return the results, in order; pieces that are kept are not made again.
 
         The longest are begun first. `prepare` compiles what the pieces need, for this machine, before several processes
         would do the same. Raises InputError for a directory of something else or that cannot be written, WorkerLost
@@ -105,7 +105,7 @@ class TaskRunner:
         return min(self.workers, pieces)
 
     def _start_s(self, pieces: int) -> float:
-        """How long it takes until the first piece begins."""
+        """Return how long it takes until the first piece begins."""
         if self.engine == "spark":
             return _SPARK_START_S
         return _WORKER_START_S if self._at_once(pieces) > 1 else 0.0
@@ -138,7 +138,7 @@ class TaskRunner:
 
 
 class _Progress:
-    """What is told while pieces are made: the share of the expected time that is done, and what is left."""
+    """The progress of pieces: the share of the expected time that is done, and what is left."""
 
     def __init__(
         self, title: str, todo: Sequence[Task], forecast: Forecast, start_s: float, on_progress: ProgressCallback
@@ -184,7 +184,7 @@ def check_directory(directory: Path) -> None:
 
 
 def _expected(costs_s: Sequence[float], every: int, workers: int, start_s: float) -> str:
-    """What is made, and about how long it takes where `workers` take one piece after the other, the longest first."""
+    """Return how many pieces are made, and about how long that takes on so many workers, the longest first."""
     seconds = start_s + makespan_s(sorted(costs_s, reverse=True), workers)
     about = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(1.0, seconds):.0f} s"
     there = f", {every - len(costs_s)} are there" if len(costs_s) < every else ""
@@ -202,7 +202,7 @@ def _path(directory: Path, task: Task) -> Path:
 
 
 def _kept(directory: Path | None, task: Task) -> dict[str, Any] | None:
-    """What is kept of a piece; None where there is nothing, or something damaged, which is removed."""
+    """Return the stored content of a piece; None where there is none, or it is damaged, and then removed."""
     if directory is None:
         return None
     path = _path(directory, task)
