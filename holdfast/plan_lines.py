@@ -6,12 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import typer
+
 from holdfast import terminal
 from models import display
-from models.planning.solution import OPTIMAL_GAP
+from models.planning.solution import OPTIMAL_GAP, Solution, Status
 
+_EXIT_CODES = {Status.INFEASIBLE: 3, Status.UNKNOWN: 4}
 _MOST = 12  # of a list, on its line
 _Said = Callable[[Any], str]
+
+
+def leave_without_plan(plan: Solution) -> None:
+    """Say why there is no plan and leave with the exit code of its status; do nothing where there is one."""
+    code = _EXIT_CODES.get(plan.status)
+    if code is not None:
+        typer.echo(f"{plan.status}: {plan.note}", err=True)
+        raise typer.Exit(code)
 
 
 def plan_lines(kind: str, document: Mapping[str, Any], capacity: float | None = None) -> list[str]:

@@ -14,7 +14,7 @@ from analysis.expected_usable import EXPECTED
 from holdfast import terminal
 from holdfast.commands.options import bytes_of, refuse_limits, refuse_method
 from holdfast.commands.plan_selection import Memory
-from holdfast.plan_lines import listed, plan_lines
+from holdfast.plan_lines import leave_without_plan, listed, plan_lines
 from models import display
 from optimizer.common.reasons import Reason
 from optimizer.common.reasons import reasons as explain
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 
-_EXIT = {"infeasible": 3, "unknown": 4}
 _MOST_ROWS = 200
 
 
@@ -69,9 +68,7 @@ def checkpoints(
         sys.stdout.write(json_text.dumps(document, allow_nan=False) + "\n")
     else:
         _show(problem, plan, document, rows)
-    if plan.status.value in _EXIT:
-        typer.echo(f"{plan.status}: {plan.note}", err=True)
-        raise typer.Exit(_EXIT[plan.status.value])
+    leave_without_plan(plan)
 
 
 def _reason_to_dict(row: Reason) -> dict[str, object]:

@@ -14,6 +14,7 @@ import typer
 from holdfast import terminal
 from holdfast.commands.options import bytes_of, refuse_limits, refuse_method
 from holdfast.commands.plan_selection import Memory
+from holdfast.plan_lines import leave_without_plan
 from models import display
 from optimizer.placement import FITS, fitted, solve
 from optimizer.placement.reasons import PlacementReason, placement_reasons
@@ -25,7 +26,6 @@ from scenarios.planning.running_plans import placement_from
 if TYPE_CHECKING:
     from models.planning.placement import Placement, PlacementPlan
 
-_EXIT = {"infeasible": 3, "unknown": 4}
 _MOST_ROWS = 200
 _SHOWN = (
     "status",
@@ -78,9 +78,7 @@ def placement(
         sys.stdout.write(text)
     else:
         _show(problem, plan, document, rows)
-    if plan.status.value in _EXIT:
-        typer.echo(f"{plan.status}: {plan.note}", err=True)
-        raise typer.Exit(_EXIT[plan.status.value])
+    leave_without_plan(plan)
 
 
 def _plan(problem: Placement, method: str, time_limit: float, seed: int) -> PlacementPlan:

@@ -15,6 +15,7 @@ import typer
 
 from holdfast import terminal
 from holdfast.commands.options import refuse_limits
+from holdfast.plan_lines import leave_without_plan
 from models import display
 from models.errors import NO_VALUE, InputError
 from models.planning.replicas.importance import IMPORTANCE
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 20
 _MOST_NAMED = 6
-_EXIT = {"infeasible": 3, "unknown": 4}
 _ALONE = "one of --optimise, --target and --front"
 
 
@@ -148,10 +148,7 @@ def replicas(
     else:
         skipped = [] if target is not None else [name for name in names if name not in found]
         _show(found, problem, list(made["p"]), best, loaded.table, skipped)
-    status = found[best].status.value
-    if status in _EXIT:
-        typer.echo(f"{status}: {found[best].note}", err=True)
-        raise typer.Exit(_EXIT[status])
+    leave_without_plan(found[best])
 
 
 def _refuse_over(over: str, front: int) -> None:
@@ -188,7 +185,7 @@ def _print_front(
 ) -> None:
     """Print the Pareto front as a table or one JSON document, and write it to --out and as a page."""
     if not found:
-        raise _no_room(problem)
+        leave_without_plan(no_room(problem))
     if places.report is not None:
         from scenarios.pages.replicas import front_page  # noqa: PLC0415
 
@@ -225,12 +222,6 @@ def _print_front(
 
 def _running(broken: float | None) -> str:
     return display.NONE if broken is None else display.share(1 - broken, 4)
-
-
-def _no_room(problem: ReplicaProblem) -> Exception:
-    plan = no_room(problem)
-    typer.echo(f"{plan.status}: {plan.note}", err=True)
-    return typer.Exit(_EXIT[plan.status.value])
 
 
 def _figures(plan: ReplicaPlan, problem: ReplicaProblem) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import typer
 
 from holdfast import terminal
 from holdfast.commands.options import as_options, bytes_of, option_names, refuse_limits
-from holdfast.plan_lines import plan_lines
+from holdfast.plan_lines import leave_without_plan, plan_lines
 from models import display
 from models.planning.checkpoint_interval import daly_first, daly_higher, young
 from optimizer.checkpoint_interval import solve as solve_interval
@@ -26,7 +26,6 @@ from scenarios.planning.plan_files import plan_document, read_plan_file
 if TYPE_CHECKING:
     from models.planning.solution import Solution
 
-_EXIT = {"infeasible": 3, "unknown": 4}
 _MOST_ROWS = 200
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Problem: .json, .toml or .npz")]
@@ -170,9 +169,7 @@ def _write(
         sys.stdout.write(json_text.dumps(document, allow_nan=False) + "\n")
     else:
         _show(document, rows, capacity)
-    if plan.status.value in _EXIT:
-        typer.echo(f"{plan.status}: {plan.note}", err=True)
-        raise typer.Exit(_EXIT[plan.status.value])
+    leave_without_plan(plan)
 
 
 def _show(document: dict[str, Any], rows: list[SelectionReason] | None, capacity: float | None) -> None:
