@@ -1,4 +1,4 @@
-"""The command line: finds commands, and turns what goes wrong into one line and an exit code.
+"""The command line: finds commands, and turns each error into one line and an exit code.
 
 Exit codes: 0 done, 1 the machine failed, 2 bad input, 3 infeasible, 4 a target missed or status unknown, 5 too little
 evidence; 130 when interrupted. stdout is data, stderr is for messages.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
-import importlib
 import logging
 import os
 import signal
@@ -18,11 +17,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from holdfast import terminal
 from holdfast._version import __version__
 from holdfast.imports import shadowed
+from holdfast.lazy_commands import LazyCommand, LazyGroup
 
 if TYPE_CHECKING:
     from models.errors import InputError
@@ -37,80 +36,33 @@ _NO_PATHS = {
     "surrogates not allowed": "a path must not hold half of a surrogate pair",
 }
 
-# name -> (module of holdfast.commands, attribute, what it does); imported when the command is used
-COMMANDS: dict[str, tuple[str, str, str]] = {
-    "run": ("run", "run", "Simulate a scenario: latency, load, recoveries, what was lost."),
-    "sweep": ("sweep", "sweep", "Simulate every combination of the values of a scenario's [sweep]."),
-    "compare": ("compare", "compare", "Compare two designs: means, differences, intervals."),
-    "reproduce": ("reproduce", "reproduce", "Try the claims of papers again, beside their own figures."),
-    "study": ("study", "study", "From real flights to a report: ingest, plan, simulate designs."),
-    "plan": ("plan", "app", "Find the best plan for a problem file."),
-    "verify": ("verify", "verify", "Check a plan against its problem without any solver."),
-    "availability": ("availability", "availability", "Say how often queries are broken by hosts that are down."),
-    "size": ("size", "size", "Find the cheapest system for an availability and a recovery time."),
-    "failures": ("failures", "failures", "Read a failure log: MTTF, MTTR, and the laws that fit."),
-    "fleet": ("fleet", "fleet", "Simulate hosts that fail under queries that come and go."),
-    "ingest": ("ingest", "ingest", "Make a profile of a trace (needs Java)."),
-    "validate": ("scenario", "validate", "Check a scenario file and say what deserves a second look."),
-    "show": ("scenario", "show", "Show a scenario: topology, placement, expected load, size."),
-    "schema": ("scenario", "schema", "Print the JSON schema of a kind of files."),
-    "library": ("scenario", "library", "List the scenarios that come with holdfast, or print one."),
-    "doctor": ("doctor", "doctor", "Check that everything required is installed."),
+COMMANDS = {
+    "run": LazyCommand("run", "run", "Simulate a scenario: latency, load, recoveries, what was lost."),
+    "sweep": LazyCommand("sweep", "sweep", "Simulate every combination of the values of a scenario's [sweep]."),
+    "compare": LazyCommand("compare", "compare", "Compare two designs: means, differences, intervals."),
+    "reproduce": LazyCommand("reproduce", "reproduce", "Try the claims of papers again, beside their own figures."),
+    "study": LazyCommand("study", "study", "From real flights to a report: ingest, plan, simulate designs."),
+    "plan": LazyCommand("plan", "app", "Find the best plan for a problem file."),
+    "verify": LazyCommand("verify", "verify", "Check a plan against its problem without any solver."),
+    "availability": LazyCommand(
+        "availability", "availability", "Say how often queries are broken by hosts that are down."
+    ),
+    "size": LazyCommand("size", "size", "Find the cheapest system for an availability and a recovery time."),
+    "failures": LazyCommand("failures", "failures", "Read a failure log: MTTF, MTTR, and the laws that fit."),
+    "fleet": LazyCommand("fleet", "fleet", "Simulate hosts that fail under queries that come and go."),
+    "ingest": LazyCommand("ingest", "ingest", "Make a profile of a trace (needs Java)."),
+    "validate": LazyCommand("validate", "validate", "Check a scenario file and say what deserves a second look."),
+    "show": LazyCommand("show", "show", "Show a scenario: topology, placement, expected load, size."),
+    "schema": LazyCommand("library", "schema", "Print the JSON schema of a kind of files."),
+    "library": LazyCommand("library", "library", "List the scenarios that come with holdfast, or print one."),
+    "doctor": LazyCommand("doctor", "doctor", "Check that everything required is installed."),
 }
 
 
-def command_names() -> list[str]:
-    """The commands in the order of the help page."""
-    return list(COMMANDS)
+class _Commands(LazyGroup):
+    """The commands of holdfast."""
 
-
-class _Commands(TyperGroup):
-    """The commands, each imported when it is used; the help page needs none of them."""
-
-    _for_help = False
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        return command_names()
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in command_names():
-            return None
-        if self._for_help:
-            return _click_command(_nothing, cmd_name, COMMANDS[cmd_name][2])
-        return load_command(cmd_name)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        self._for_help = True
-        try:
-            super().format_help(ctx, formatter)
-        finally:
-            self._for_help = False
-
-
-def command_object(name: str) -> Any:
-    """The function of a command, or the typer application of one that has commands below it; imported now."""
-    module, attribute, _ = COMMANDS[name]
-    return getattr(importlib.import_module(f"holdfast.commands.{module}"), attribute)
-
-
-def load_command(name: str) -> Any:
-    """The click command of that name."""
-    found = command_object(name)
-    if isinstance(found, typer.Typer):
-        found.rich_markup_mode = None
-        found._add_completion = False
-        return typer.main.get_command(found)
-    return _click_command(found, name)
-
-
-def _click_command(function: Any, name: str, summary: str | None = None) -> Any:
-    app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name, help=summary)(function)
-    return typer.main.get_command(app)
-
-
-def _nothing() -> None:
-    """Stands for a command on the help page."""
+    table = COMMANDS
 
 
 def _version(asked: bool) -> None:
@@ -169,7 +121,7 @@ def _leave_if_interrupted(codes: list[int]) -> None:
 
 
 def _guarded(arguments: list[str]) -> int:
-    """The exit code; what goes wrong because of what was given becomes a line on stderr."""
+    """Return the exit code; what goes wrong because of what was given becomes a line on stderr."""
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -248,7 +200,7 @@ def _print_faults(error: InputError) -> None:
 
 
 def _is_usage_error(error: Exception) -> bool:
-    """Whether click made this error of the arguments; typer may bring its own click: no one class."""
+    """Return whether click made this error of the arguments; typer may bring its own click: no one class."""
     return any(kind.__name__ == "ClickException" for kind in type(error).__mro__)
 
 
@@ -257,10 +209,8 @@ def _print_usage(error: Any) -> None:
     if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
         print(context.get_help(), file=sys.stderr)
         return
-    said = error.format_message()
-    for ending, rule in _NO_PATHS.items():
-        if said.endswith(ending):
-            said = said.partition("Value error, ")[0] + rule
-    terminal.error(said)
+    option, _, fault = error.format_message().rpartition("Value error, ")  # typer's mark of a value that is refused
+    rule = next((rule for ending, rule in _NO_PATHS.items() if fault.endswith(ending)), fault)
+    terminal.error(option + rule)
     if context is not None:
         print(f"see: {terminal.clean(context.command_path)} --help", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The kinds of files that users write, and what describes each: for `holdfast schema` and the reference pages.
+"""The kinds of files that users write, and the model of each: for `holdfast schema` and the reference pages.
 
 Every kind has the page docs/reference/KIND.md. CSV files have columns in place of keys; the options and keys that name
 them say which.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FileKind(NamedTuple):
-    """What describes files of a kind, the commands that read them, and how they may end."""
+    """The model of files of a kind, the commands that read them, and their suffixes."""
 
     module: str
     model: str
@@ -50,7 +50,7 @@ KINDS = {
 
 
 def described(kind: str) -> type[BaseModel]:
-    """Return what describes files of a kind; raises InputError for one that there is not."""
+    """Return the model of files of a kind; raises InputError for an unknown one."""
     if kind not in KINDS:
         raise InputError.at("KIND", kind, "must be one of " + ", ".join(KINDS), similar(kind, KINDS))
     found: type[BaseModel] = getattr(importlib.import_module(KINDS[kind].module), KINDS[kind].model)

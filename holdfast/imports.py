@@ -9,7 +9,7 @@ PACKAGES = ("models", "sim", "optimizer", "analysis", "scenarios")
 
 
 def places() -> dict[str, str]:
-    """Package -> the folder that Python would import it from, "" where it would find none."""
+    """Return package -> the folder that Python would import it from, "" where it would find none."""
     found = {}
     for package in PACKAGES:
         spec = importlib.util.find_spec(package)
@@ -19,7 +19,7 @@ def places() -> dict[str, str]:
 
 
 def shadowed() -> str:
-    """One sentence about packages of ours that something else hides; "" when all are ours."""
+    """Return one sentence about packages of ours that something else hides; "" when all are ours."""
     home = Path(__file__).resolve().parents[1]
     others = {name: place for name, place in places().items() if not _is_ours(place, home / name)}
     if not others:

@@ -1,4 +1,4 @@
-"""What the terminal says of a plan: each value in words and with its unit. `--json` has the keys of the plan's file."""
+"""A plan on the terminal: each value in words and with its unit. `--json` has the keys of the plan's file."""
 
 from __future__ import annotations
 
@@ -6,12 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import typer
+
 from holdfast import terminal
 from models import display
-from models.planning.solution import OPTIMAL_GAP
+from models.planning.solution import OPTIMAL_GAP, Solution, Status
 
+_EXIT_CODES = {Status.INFEASIBLE: 3, Status.UNKNOWN: 4}
 _MOST = 12  # of a list, on its line
 _Said = Callable[[Any], str]
+
+
+def leave_without_plan(plan: Solution) -> None:
+    """Say why there is no plan and leave with the exit code of its status; do nothing where there is one."""
+    code = _EXIT_CODES.get(plan.status)
+    if code is not None:
+        typer.echo(f"{plan.status}: {plan.note}", err=True)
+        raise typer.Exit(code)
 
 
 def plan_lines(kind: str, document: Mapping[str, Any], capacity: float | None = None) -> list[str]:
@@ -31,7 +42,7 @@ def plan_lines(kind: str, document: Mapping[str, Any], capacity: float | None = 
 
 
 def _objective(kind: str, document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is as large or small as can be, what is proven of it, and how far these are apart."""
+    """Return the objective, its proven bound, and the gap between them."""
     objective, bound, gap = document["objective"], document["bound"], document["gap"]
     name, form, greatest = _GOALS[kind]
     if kind == "steps" and document.get("start_s") is not None:
@@ -48,7 +59,7 @@ def _objective(kind: str, document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _interval(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The interval and its limits: rounded so that who sets what is shown stays within them."""
+    """Return the interval and its limits: rounded so that who sets what is shown stays within them."""
     least, most = document["least_interval_s"], document["most_interval_s"]
     found = []
     if document["interval_s"] is not None:

@@ -1,4 +1,4 @@
-"""What is going on, on stderr: a line per stage with a bar and the time left; silent where stderr is no terminal."""
+"""Progress on stderr: a line per stage with a bar and the time left; silent where stderr is no terminal."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def clipped(text: str, room: int) -> str:
 
 @contextmanager
 def progress() -> Iterator[ProgressCallback]:
-    """A function that is told how far it is; each new text is a new line."""
+    """Yield a function that is told how far it is; each new text is a new line."""
     from rich.console import Console  # noqa: PLC0415 - only where somebody looks
     from rich.markup import escape  # noqa: PLC0415
     from rich.progress import (  # noqa: PLC0415
@@ -101,7 +101,7 @@ def progress() -> Iterator[ProgressCallback]:
         return
 
     class LeftColumn(ProgressColumn):
-        """What is left as h:mm:ss."""
+        """The time left as h:mm:ss."""
 
         def render(self, task: Task) -> Text:
             if task.total is None:

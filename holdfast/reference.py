@@ -283,25 +283,16 @@ def _parameter(one: inspect.Parameter) -> str:
 
 def cli_page() -> str:
     """Return every command with its arguments and options."""
-    from holdfast.cli import COMMANDS, command_names  # noqa: PLC0415
+    from holdfast.cli import COMMANDS  # noqa: PLC0415
+    from holdfast.lazy_commands import functions_of  # noqa: PLC0415
 
     parts = ["# The command line\n", _WRITTEN, _EXIT_CODES]
-    for name in command_names():
-        parts.append(f"## holdfast {name}\n\n{COMMANDS[name][2]}\n")
-        found = _functions(name)
+    for name, command in COMMANDS.items():
+        parts.append(f"## holdfast {name}\n\n{command.summary}\n")
+        found = list(functions_of(f"holdfast {name}", command))
         for title, function in found:
             parts.append(_command_text(title, function, heading=len(found) > 1 or title != f"holdfast {name}"))
     return "\n".join(parts)
-
-
-def _functions(name: str) -> list[tuple[str, Callable[..., Any]]]:
-    """Return the functions behind a command: one, or one for each command below it."""
-    from holdfast.cli import command_object  # noqa: PLC0415
-
-    found = command_object(name)
-    if not hasattr(found, "registered_commands"):
-        return [(f"holdfast {name}", found)]
-    return [(f"holdfast {name} {one.name or one.callback.__name__}", one.callback) for one in found.registered_commands]
 
 
 _EXIT_CODES = """\

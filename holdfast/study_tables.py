@@ -6,8 +6,13 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from analysis.comparison import Difference, mean_over
+from analysis.statistics import Mean
+from analysis.statistics import Mean as Plain
 from holdfast.terminal import table
 from models import display
+from scenarios.studies import findings
+from scenarios.studies.findings import replications_of
 
 if TYPE_CHECKING:
     from analysis.comparison import Difference
@@ -38,8 +43,6 @@ def plans_table(study: Study) -> Table:
 
 def designs_tables(study: Study) -> list[Table]:
     """What the designs came to, means of their runs with 95 % intervals: moves first, where there are any."""
-    from scenarios.studies import findings  # noqa: PLC0415
-
     moves: list[tuple[str, str, Write]] = [
         ("moves", findings.MOVES, _number),
         ("assisted", findings.ASSISTED, _percent),
@@ -65,8 +68,6 @@ def designs_tables(study: Study) -> list[Table]:
 
 def gains_table(study: Study) -> Table | None:
     """The run in full's design beside the first one; None where they are one, or nothing can be compared."""
-    from scenarios.studies import findings  # noqa: PLC0415
-
     first, other = study.designs[0], study.design_of(study.method)
     if other is None or other is first or not first.runs:
         return None
@@ -93,15 +94,10 @@ def _gain(name: str, one: Difference, write: Write) -> tuple[str, ...]:
 
 def _alone(mean: Mean) -> Mean:
     """The mean without its interval."""
-    from analysis.statistics import Mean as Plain  # noqa: PLC0415
-
     return Plain(mean.mean, None)
 
 
 def _table(study: Study, title: str, columns: list[tuple[str, str, Write]]) -> Table:
-    from analysis.comparison import mean_over  # noqa: PLC0415
-    from scenarios.studies.findings import replications_of  # noqa: PLC0415
-
     rows = []
     for design in study.designs[:_MOST_DESIGNS]:
         own = replications_of(design)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.terminal import table
 from models import display
+from scenarios.sweeps.summary import differences
 
 if TYPE_CHECKING:
     from analysis.comparison import Difference
@@ -38,8 +39,6 @@ def _is_time(metric: str) -> bool:
 
 def sweep_tables(result: SweepResult, metrics: Sequence[str]) -> list[Table]:
     """One table for each metric: a row for each design point; of many the ones with the least values."""
-    from scenarios.sweeps.summary import differences  # noqa: PLC0415
-
     points = range(len(result.plan.points))
     found = {number: differences(result, number, metrics) for number in points}
     made = []

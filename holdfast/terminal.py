@@ -1,4 +1,4 @@
-"""What the terminal gets to see: names from files are text, never markup, colours or cursor movements."""
+"""Output to the terminal: names from files are text, never markup, colours or cursor movements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def warn(texts: Iterable[str]) -> None:
 
 
 def clean(text: object, *, lines: bool = False) -> str:
-    """The text without characters that a terminal acts on; line feeds stay where `lines` is true."""
+    """Return the text without characters that a terminal acts on; line feeds stay where `lines` is true."""
     shown = str(text)
     if shown.isascii() and shown.isprintable():
         return shown
@@ -45,7 +45,7 @@ def print_json(document: Any) -> None:
 
 
 def facts(lines: Iterable[tuple[str, str]], width: int) -> list[str]:
-    """A line for each name and text, the texts below each other, also where one needs several lines."""
+    """Return a line for each name and text, the texts below each other, also where one needs several lines."""
     room = _columns() - width
     found = []
     for name, text in lines:
@@ -55,7 +55,7 @@ def facts(lines: Iterable[tuple[str, str]], width: int) -> list[str]:
 
 
 def again() -> str:
-    """The command that was called, without the places to which it writes: what a page says to do it again."""
+    """Return the command that was called, without the places to which it writes: what a page says to do it again."""
     said: list[str] = []
     skip = False
     for part in sys.argv[1:]:

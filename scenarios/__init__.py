@@ -1,1 +1,1 @@
-"""What we ask: files in and out, building and executing runs, planning, studies."""
+"""Files in and out, runs and sweeps, planning, questions about availability, studies and pages."""

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast import terminal
 from models import display
+from models.reliability.description import warnings
 from models.reliability.times import downtime_s
+from scenarios.files.write_once import refuse_page, write_text
+from scenarios.reliability.availability import Answer, Figure, answer, document, read_with_doubts, weakest
+from scenarios.reliability.importance import Element, Importance, Replica, importances
 
 if TYPE_CHECKING:
     from models.table import Table
@@ -44,12 +49,6 @@ def availability(
 
     Exit code 0: answered; 2: bad input; 4: a query misses the target, or bounds leave it open.
     """
-    from holdfast import terminal  # noqa: PLC0415
-    from models.reliability.description import warnings  # noqa: PLC0415
-    from scenarios.files.write_once import refuse_page, write_text  # noqa: PLC0415
-    from scenarios.reliability.availability import answer, document, read_with_doubts  # noqa: PLC0415
-    from scenarios.reliability.importance import importances  # noqa: PLC0415
-
     refuse_page(report, force=force)
     description, doubts = read_with_doubts(file)
     terminal.warn(warnings(description))
@@ -74,8 +73,6 @@ def availability(
 
 
 def _tables(found: Answer) -> list[Table]:
-    from holdfast import terminal  # noqa: PLC0415
-
     rows = [
         [line.label, _number(line.mean), _span(line.mean), _number(line.some), line.mean.method] for line in found.lines
     ]
@@ -84,9 +81,7 @@ def _tables(found: Answer) -> list[Table]:
 
 
 def _known(found: Answer) -> list[Table]:
-    """What is left open where something was sampled or has bounds: both ends."""
-    from holdfast import terminal  # noqa: PLC0415
-
+    """Return a table of both ends of figures that are sampled or have bounds."""
     rows = [
         [line.label, _ends(line.mean), _ends(line.some), *(_ends(line.short[share]) for share in (0.95,) if line.short)]
         for line in found.lines
@@ -101,8 +96,6 @@ def _known(found: Answer) -> list[Table]:
 
 def _joint(found: Answer) -> list[Table]:
     """P(fewer than a share of the queries run)."""
-    from holdfast import terminal  # noqa: PLC0415
-
     lines = [line for line in found.lines if line.short]
     if not lines:
         return []
@@ -113,8 +106,6 @@ def _joint(found: Answer) -> list[Table]:
 
 
 def _by_query(found: Answer) -> Table:
-    from holdfast import terminal  # noqa: PLC0415
-
     names, last = list(found.description.queries), found.lines[-1]
     open_ends = any(one.low < one.high for one in last.queries)
     lines = found.lines[-(_MOST_COLUMNS - 2 * open_ends) :]
@@ -135,9 +126,6 @@ def _by_query(found: Answer) -> Table:
 
 def _weakest(found: Answer) -> list[Table | str]:
     """Single points of failure, and how many failures queries take; by structure, so the same in all settings."""
-    from holdfast import terminal  # noqa: PLC0415
-    from scenarios.reliability.availability import weakest  # noqa: PLC0415
-
     alone, fewest = weakest(found.description)
     failures = "hosts or domains" if found.description.domains else "hosts"
     counts = sorted(Counter(fewest.values()).items(), key=lambda one: (one[0] is None, one[0]))
@@ -157,8 +145,6 @@ def _few(names: Sequence[str]) -> str:
 
 def _importance_tables(found: Sequence[Importance]) -> list[Table]:
     """Importance of elements, and gains of replicas, for the last setting."""
-    from holdfast import terminal  # noqa: PLC0415
-
     if not found:
         return []
     last = found[-1]

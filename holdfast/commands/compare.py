@@ -6,6 +6,11 @@ from typing import Annotated
 
 import typer
 
+from holdfast import sweep_tables, terminal
+from holdfast.progress import progress
+from scenarios.runs.execute import COMPILING
+from scenarios.sweeps.designs import compare_designs, read_design
+
 
 def compare(
     first: Annotated[str, typer.Argument(metavar="A", help="Run directory, sweep directory:DESIGN, or scenario file")],
@@ -19,11 +24,6 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print all differences as one JSON document")] = False,
 ) -> None:
     """Say in which metrics two designs differ, with 95 % intervals; in pairs where seeds are equal."""
-    from holdfast import sweep_tables, terminal  # noqa: PLC0415
-    from holdfast.progress import progress  # noqa: PLC0415
-    from scenarios.runs.execute import COMPILING  # noqa: PLC0415
-    from scenarios.sweeps.designs import compare_designs, read_design  # noqa: PLC0415
-
     with progress() as show_progress:
         designs = [
             read_design(

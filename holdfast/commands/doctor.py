@@ -10,8 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from holdfast import terminal
+from holdfast import __version__, terminal
+from holdfast.imports import places, shadowed
 from models import display
+from models.errors import MissingTool
 
 NEEDED = (
     "simpy", "networkx", "numba", "numpy", "scipy", "ortools", "pyarrow",
@@ -36,10 +38,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
 
 
 def examine() -> dict[str, Any]:
-    """What is there and what is not: `problems` stop something that everybody needs, `notes` do not."""
-    from holdfast import __version__  # noqa: PLC0415
-    from holdfast.imports import places, shadowed  # noqa: PLC0415
-
+    """Return what is installed: `problems` stop something that everybody needs, `notes` do not."""
     packages = {name: _version_of(name) for name in (*NEEDED, *_FOR_SPARK)}
     problems = [f"the package {name} is missing" for name in NEEDED if packages[name] is None]
     if sys.version_info < _OLDEST:
@@ -73,9 +72,7 @@ def _version_of(package: str) -> str | None:
 
 
 def _java() -> tuple[str | None, str]:
-    """The Java that Spark would use, and a note where there is none."""
-    from models.errors import MissingTool  # noqa: PLC0415
-
+    """Return the Java that Spark would use, and a note where there is none."""
     try:
         from analysis.spark.java import ensure_java  # noqa: PLC0415
 

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from analysis.failure_logs.lifetimes import Fit, verdict
+from analysis.failure_logs.records import LogQuestion
+from holdfast import terminal
+from holdfast.progress import progress
+from holdfast.terminal import again as said_again
+from holdfast.terminal import facts, table
 from models import display
+from scenarios.files.write_once import refuse_page, refuse_unwritable, write_text
+from scenarios.pages.failures import failures_page, hosts_differ
+from scenarios.reliability.failure_logs import FailureAnswer, document, read_failures, write_failures
 
 if TYPE_CHECKING:
     from analysis.failure_logs.lifetimes import Fit
@@ -45,13 +54,6 @@ def failures(
     A log is a table with the columns host, down, up and perhaps cause, or has the format of the failure data of Los
     Alamos National Laboratory. Exit code 0: answered; 2: bad input.
     """
-    from analysis.failure_logs.records import LogQuestion  # noqa: PLC0415
-    from holdfast import terminal  # noqa: PLC0415
-    from holdfast.progress import progress  # noqa: PLC0415
-    from scenarios.files.write_once import refuse_page, refuse_unwritable, write_text  # noqa: PLC0415
-    from scenarios.pages.failures import failures_page  # noqa: PLC0415
-    from scenarios.reliability.failure_logs import document, read_failures, write_failures  # noqa: PLC0415
-
     question = LogQuestion(
         zone, begin, end, hosts, tuple(cause or ()), tuple(system or ()), max_bad_share, merge=not refuse_overlaps
     )
@@ -65,8 +67,6 @@ def failures(
     if out is not None:
         write_failures(found, out, force=force)
     if report is not None:
-        from holdfast.terminal import again as said_again  # noqa: PLC0415
-
         again = said_again()
         write_text(report, failures_page(found, command=again), force=force)
     if as_json:
@@ -76,8 +76,6 @@ def failures(
 
 
 def _facts(found: FailureAnswer) -> list[str]:
-    from scenarios.reliability.failure_logs import document  # noqa: PLC0415
-
     said, log = document(found, hosts=False), found.log
     records = said["records"]
     bad = ", ".join(f"{n} {why}" for why, n in records["bad"].items()) or "none"
@@ -99,7 +97,6 @@ def _facts(found: FailureAnswer) -> list[str]:
     if said["causes"] and set(said["causes"]) != {"not given"}:
         shown = sorted(said["causes"].items(), key=lambda pair: (-pair[1], pair[0]))
         lines.append(("causes", ", ".join(f"{name} {n}" for name, n in shown[:8])))
-    from holdfast.terminal import facts  # noqa: PLC0415
 
     return facts(lines, 21)
 
@@ -110,8 +107,6 @@ def _mean(value: float | None, interval: Sequence[float] | None) -> str:
 
 
 def _tables(found: FailureAnswer) -> list[Table]:
-    from holdfast.terminal import table  # noqa: PLC0415
-
     tables = [
         table(title, ("law", "parameters", "mean", "AIC", "off by", "p", ""), _law_rows(laws), text_columns=2)
         for title, laws in (("Up times, best first", found.up), ("Repair times, best first", found.repair))
@@ -152,10 +147,7 @@ def _parameter(name: str, value: float) -> str:
 
 
 def _verdicts(found: FailureAnswer) -> list[str]:
-    """What may be concluded, in sentences."""
-    from analysis.failure_logs.lifetimes import verdict  # noqa: PLC0415
-    from scenarios.pages.failures import hosts_differ  # noqa: PLC0415
-
+    """Return the conclusions, in sentences."""
     lines = [verdict(noun, laws) for noun, laws in (("Up times", found.up), ("Repair times", found.repair))]
     differ = hosts_differ(found)
     return [*lines, differ] if differ else lines

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from analysis.fleet.tables import decisions_table
+from holdfast import terminal
+from holdfast.progress import progress
 from models import display
+from models.fleet.rules import warnings
+from scenarios.files.write_once import refuse_page, refuse_page_within, write_text
+from scenarios.fleet.runs import FleetResult, check_format, check_out, read_fleet, run_fleet, write_fleet
+from scenarios.pages.fleet import fleet_page
 
 if TYPE_CHECKING:
     from analysis.fleet.fleet_summary import FleetSummary, UseOfHosts
@@ -36,19 +43,6 @@ def fleet(
     Exit code 0: done; 2: bad input; 3: an availability objective that cannot be met at the start, with the best that is
     possible.
     """
-    from holdfast import terminal  # noqa: PLC0415
-    from holdfast.progress import progress  # noqa: PLC0415
-    from models.fleet.rules import warnings  # noqa: PLC0415
-    from scenarios.files.write_once import refuse_page, refuse_page_within, write_text  # noqa: PLC0415
-    from scenarios.fleet.runs import (  # noqa: PLC0415
-        check_format,
-        check_out,
-        read_fleet,
-        run_fleet,
-        write_fleet,
-    )
-    from scenarios.pages.fleet import fleet_page  # noqa: PLC0415
-
     refuse_page_within(report, out)
     fleet, log = read_fleet(file)
     terminal.warn(warnings(fleet))
@@ -82,8 +76,6 @@ def fleet(
 
 
 def _say_unkept(result: FleetResult, as_json: bool) -> None:
-    from holdfast import terminal  # noqa: PLC0415
-
     unkept, slos = result.unkept, sum(one is not None for one in result.system.slos)
     if as_json:
         terminal.print_json({"status": "infeasible", "unkept": [one.document() for one in unkept]})
@@ -103,9 +95,6 @@ def _say_unkept(result: FleetResult, as_json: bool) -> None:
 
 
 def _tables(summary: FleetSummary) -> list[Table]:
-    from analysis.fleet.tables import decisions_table  # noqa: PLC0415
-    from holdfast import terminal  # noqa: PLC0415
-
     running = summary.running
     rows = [
         ["time average", *_with_interval(running.time_average)],
@@ -124,8 +113,6 @@ def _tables(summary: FleetSummary) -> list[Table]:
 
 
 def _by_query(summary: FleetSummary) -> Table:
-    from holdfast import terminal  # noqa: PLC0415
-
     shown = summary.queries[:_MOST_ROWS]
     slos = any(one.slo is not None for one in shown)
     columns = ["query", "broken", "exact", "down", "breaks", "longest"] + (["budget"] if slos else [])

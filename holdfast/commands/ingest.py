@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from models import display
+from analysis.spark.ingest import ingest as profile_of
+from holdfast.progress import Stopwatch, progress
+from holdfast.terminal import print_json, show, table
+from models import display, units
+from models.errors import InputError, InputFault, raise_if_any
+from scenarios.files.profiles import check_target, profile_summary, write_profile
 
 
 def ingest(
@@ -34,11 +40,6 @@ def ingest(
 
     Exit code 0: the profile is written; 2: bad input.
     """
-    from analysis.spark.ingest import ingest as profile_of  # noqa: PLC0415
-    from holdfast.progress import Stopwatch, progress  # noqa: PLC0415
-    from holdfast.terminal import print_json  # noqa: PLC0415
-    from scenarios.files.profiles import check_target, profile_summary, write_profile  # noqa: PLC0415
-
     bin_s, streams = _seconds(bin_), _streams(stream)
     check_target(out, force=force)
     with progress() as show:
@@ -57,9 +58,6 @@ def ingest(
 
 
 def _seconds(text: str) -> float:
-    from models import units  # noqa: PLC0415
-    from models.errors import InputError  # noqa: PLC0415
-
     try:
         return units.parse(text, "s")
     except units.UnitError as error:
@@ -67,8 +65,6 @@ def _seconds(text: str) -> float:
 
 
 def _streams(given: list[str] | None) -> dict[str, str] | None:
-    from models.errors import InputError, InputFault, raise_if_any  # noqa: PLC0415
-
     if not given:
         return None
     found: dict[str, str] = {}
@@ -86,10 +82,6 @@ def _streams(given: list[str] | None) -> dict[str, str] | None:
 
 
 def _show(summary: dict[str, Any], took: dict[str, float]) -> None:
-    import textwrap  # noqa: PLC0415
-
-    from holdfast.terminal import show, table  # noqa: PLC0415
-
     totals, air = summary["totals"], summary["minutes_in_air"]
     streams = [
         (

@@ -1,4 +1,4 @@
-"""Options of `plan`, looked at before any work: each is refused by the name that was written, with a hint."""
+"""Options that commands share, and their checks: each fault names the option as it was written, with a hint."""
 
 from __future__ import annotations
 
@@ -6,9 +6,20 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Annotated
+
+import typer
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.seeds import seed_faults
+from models.units import UnitError, parse
+from models.validation_messages import similar
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="Scenario file, or a name of the library")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change one value; may be repeated")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
 
 
 def refuse_limits(time_limit: float, seed: int = 0, workers: int = 1) -> None:
@@ -26,17 +37,13 @@ def _faulty_limits(time_limit: float, seed: int, workers: int) -> Iterator[Input
 
 def refuse_method(method: str, known: Sequence[str]) -> None:
     """Raise InputError for a method that there is not."""
-    from models.validation_messages import similar  # noqa: PLC0415
-
     if method not in known:
         rule = "must be one of " + ", ".join(known)
         raise InputError.at("--method", method, rule, similar(method, known) or f"--method {known[0]}")
 
 
 def bytes_of(memory: str) -> float | None:
-    """The bytes of --memory, None where it is not given; raises InputError."""
-    from models.units import UnitError, parse  # noqa: PLC0415
-
+    """Return the bytes of --memory, None where it is not given; raises InputError."""
     try:
         found = parse(memory, "B") if memory else None
     except UnitError as error:
@@ -63,5 +70,5 @@ def _as_option(fault: InputFault, given: Mapping[str, str]) -> InputFault:
 
 
 def option_names(names: Iterable[str]) -> dict[str, str]:
-    """Parameter -> option as it is written."""
+    """Return parameter -> option as it is written."""
     return {name: "--" + name.replace("_", "-") for name in names}

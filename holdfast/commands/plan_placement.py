@@ -8,18 +8,25 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from holdfast import terminal
 from holdfast.commands.options import bytes_of, refuse_limits, refuse_method
 from holdfast.commands.plan_selection import Memory
+from holdfast.plan_lines import leave_without_plan
 from models import display
+from optimizer.common.reasons import placement_reasons
+from optimizer.placement import FITS, fitted, solve
+from scenarios.files.write_once import refuse_plan, write_text
+from scenarios.planning.files import read_problem_of
+from scenarios.planning.plan_files import plan_document
+from scenarios.planning.running_plans import placement_from
 
 if TYPE_CHECKING:
     from models.planning.placement import Placement, PlacementPlan
     from optimizer.common.reasons import PlacementReason
 
-_EXIT = {"infeasible": 3, "unknown": 4}
 _MOST_ROWS = 200
 _SHOWN = (
     "status",
@@ -55,12 +62,6 @@ def placement(
 
     Exit code 0: feasible or optimal; 2: bad input; 3: infeasible; 4: no placement of everything found.
     """
-    from optimizer.common.reasons import placement_reasons  # noqa: PLC0415
-    from optimizer.placement import FITS  # noqa: PLC0415
-    from scenarios.files.write_once import refuse_plan, write_text  # noqa: PLC0415
-    from scenarios.planning.running_plans import placement_from  # noqa: PLC0415
-    from scenarios.planning.selection_files import plan_document, read_problem_of  # noqa: PLC0415
-
     refuse_limits(time_limit, seed)
     refuse_method(method, ("exact", *FITS))
     refuse_plan(out, file, force=force)
@@ -78,14 +79,10 @@ def placement(
         sys.stdout.write(text)
     else:
         _show(problem, plan, document, rows)
-    if plan.status.value in _EXIT:
-        typer.echo(f"{plan.status}: {plan.note}", err=True)
-        raise typer.Exit(_EXIT[plan.status.value])
+    leave_without_plan(plan)
 
 
 def _plan(problem: Placement, method: str, time_limit: float, seed: int) -> PlacementPlan:
-    from optimizer.placement import fitted, solve  # noqa: PLC0415
-
     if method == "exact":
         return solve(problem, time_limit_s=time_limit, seed=seed)
     return fitted(problem, method)
@@ -121,8 +118,6 @@ def _cells(rows: list[PlacementReason]) -> list[tuple[str, ...]]:
 
 
 def _hosts_table(problem: Placement, plan: PlacementPlan) -> Any:
-    import numpy as np  # noqa: PLC0415
-
     assert plan.host is not None
     colours = problem.colours_of_hosts(plan.host)
     cells = []

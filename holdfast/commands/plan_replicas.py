@@ -6,6 +6,7 @@ import json as json_text
 import math
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,29 @@ import typer
 
 from holdfast import terminal
 from holdfast.commands.options import refuse_limits
+from holdfast.plan_lines import leave_without_plan
 from models import display
+from models.errors import NO_VALUE, InputError
+from models.planning.replicas.importance import IMPORTANCE
+from models.validation_messages import similar
+from optimizer.replicas.task import STRUCK
+from scenarios.files.write_once import refuse_page, refuse_plan, write_text
+from scenarios.queries.files import LoadedQueries, read_queries
+from scenarios.queries.replica_files import document
+from scenarios.queries.replicas import (
+    OVER,
+    Options,
+    best_of,
+    broken_alone,
+    by_worth,
+    count_of,
+    found_plans,
+    front_of,
+    no_room,
+    problem_of,
+    running_by_plan,
+    worth_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +46,9 @@ if TYPE_CHECKING:
     from models.queries.loads import OperatorTable
     from models.table import Table
     from optimizer.replicas.optimise import FrontPoint
-    from scenarios.queries.files import LoadedQueries
 
 _MOST_ROWS = 20
 _MOST_NAMED = 6
-_EXIT = {"infeasible": 3, "unknown": 4}
 _ALONE = "one of --optimise, --target and --front"
 
 
@@ -78,20 +99,6 @@ def replicas(
     the plan says so. Exit code 0: planned; 2: bad input; 3: primaries cannot fit, or no plan reaches the target;
     4: none was found.
     """
-    from models.errors import InputError  # noqa: PLC0415
-    from models.planning.replicas.importance import IMPORTANCE  # noqa: PLC0415
-    from scenarios.files.write_once import refuse_page, refuse_plan, write_text  # noqa: PLC0415
-    from scenarios.queries.files import read_queries  # noqa: PLC0415
-    from scenarios.queries.replicas import (  # noqa: PLC0415
-        Options,
-        best_of,
-        document,
-        found_plans,
-        front_of,
-        problem_of,
-        running_by_plan,
-    )
-
     began = time.monotonic()
     refuse_limits(1.0 if time_limit is None else time_limit)
     refuse_page(report, force=force)
@@ -142,18 +149,11 @@ def replicas(
     else:
         skipped = [] if target is not None else [name for name in names if name not in found]
         _show(found, problem, list(made["p"]), best, loaded.table, skipped)
-    status = found[best].status.value
-    if status in _EXIT:
-        typer.echo(f"{status}: {found[best].note}", err=True)
-        raise typer.Exit(_EXIT[status])
+    leave_without_plan(found[best])
 
 
 def _refuse_over(over: str, front: int) -> None:
     """Raise InputError for budgets of a front that count nothing that is known, or without a front."""
-    from models.errors import InputError  # noqa: PLC0415
-    from models.validation_messages import similar  # noqa: PLC0415
-    from scenarios.queries.replicas import OVER  # noqa: PLC0415
-
     if over not in OVER:
         raise InputError.at("--over", over, "must be one of " + ", ".join(OVER), similar(over, OVER))
     if over != OVER[0] and not front:
@@ -162,8 +162,6 @@ def _refuse_over(over: str, front: int) -> None:
 
 def _refuse_heuristics(importance: list[str] | None, selection: str, placement: str) -> None:
     """Raise InputError for an option of the heuristics."""
-    from models.errors import NO_VALUE, InputError  # noqa: PLC0415
-
     given = {"--importance": bool(importance), "--selection": selection != "stepwise"}
     given["--placement"] = placement != "first-fit"
     for name in (name for name, there in given.items() if there):
@@ -186,12 +184,9 @@ def _print_front(
     loaded: LoadedQueries,
     places: _Places,
 ) -> None:
-    """The Pareto front as a table, or one JSON document, which --out keeps as well; and as a page."""
-    from scenarios.files.write_once import write_text  # noqa: PLC0415
-    from scenarios.queries.replicas import count_of  # noqa: PLC0415
-
+    """Print the Pareto front as a table or one JSON document, and write it to --out and as a page."""
     if not found:
-        raise _no_room(problem)
+        leave_without_plan(no_room(problem))
     if places.report is not None:
         from scenarios.pages.replicas import front_page  # noqa: PLC0415
 
@@ -230,17 +225,7 @@ def _running(broken: float | None) -> str:
     return display.NONE if broken is None else display.share(1 - broken, 4)
 
 
-def _no_room(problem: ReplicaProblem) -> Exception:
-    from scenarios.queries.replicas import no_room  # noqa: PLC0415
-
-    plan = no_room(problem)
-    typer.echo(f"{plan.status}: {plan.note}", err=True)
-    return typer.Exit(_EXIT[plan.status.value])
-
-
 def _figures(plan: ReplicaPlan, problem: ReplicaProblem) -> dict[str, Any]:
-    from scenarios.queries.replicas import broken_alone  # noqa: PLC0415
-
     levels = plan.levels
     alone = None if plan.instances is None else {str(host): len(of) for host, of in broken_alone(plan, problem).items()}
     return {
@@ -264,8 +249,6 @@ def _show(
     table: OperatorTable,
     skipped: Sequence[str],
 ) -> None:
-    from optimizer.replicas.task import STRUCK  # noqa: PLC0415
-
     rows: list[tuple[str, ...]] = []
     for name, plan in found.items():
         if plan.broken is None or plan.levels is None or plan.cost is None:
@@ -310,8 +293,6 @@ def _show(
 
 def _alone(plan: ReplicaPlan, problem: ReplicaProblem, queries: Sequence[str]) -> list[str]:
     """Which queries a single host still breaks, in words."""
-    from scenarios.queries.replicas import broken_alone  # noqa: PLC0415
-
     if plan.instances is None:
         return []
     alone = broken_alone(plan, problem)
@@ -330,7 +311,7 @@ def _named(found: Sequence[int], queries: Sequence[str]) -> str:
 
 
 def _moved(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str]) -> list[str]:
-    """What becomes of the replicas that run, in words."""
+    """Return the fate of the replicas that run, in words."""
     if not problem.running or plan.instances is None:
         return []
     total, most = sum(map(len, problem.running)), problem.max_moves
@@ -349,8 +330,6 @@ def _moved(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str]) -> 
 
 def _which(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str], name: str) -> list[Table]:
     """Which operators the best plan gives replicas, and what breaks without these."""
-    from scenarios.queries.replicas import by_worth, worth_of  # noqa: PLC0415
-
     if plan.instances is None:
         return []
     worth = worth_of(plan, problem)

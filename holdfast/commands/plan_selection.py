@@ -12,14 +12,21 @@ import typer
 
 from holdfast import terminal
 from holdfast.commands.options import as_options, bytes_of, option_names, refuse_limits
-from holdfast.plan_lines import plan_lines
+from holdfast.plan_lines import leave_without_plan, plan_lines
 from models import display
+from models.planning.checkpoint_interval import daly_first, daly_higher, young
+from optimizer.checkpoint_interval import solve as solve_interval
+from optimizer.common.reasons import query_reasons, selection_reasons
+from optimizer.migration_steps import solve as solve_steps
+from optimizer.selection import solve as solve_selection
+from scenarios.files.write_once import refuse_plan, write_text
+from scenarios.planning.files import interval_of, read_problem_of
+from scenarios.planning.plan_files import plan_document, read_plan_file
 
 if TYPE_CHECKING:
     from models.planning.solution import Solution
     from optimizer.common.reasons import SelectionReason
 
-_EXIT = {"infeasible": 3, "unknown": 4}
 _MOST_ROWS = 200
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Problem: .json, .toml or .npz")]
@@ -47,12 +54,9 @@ def selection(
 
     Exit code 0: feasible or optimal; 2: bad input.
     """
-    from optimizer.common.reasons import selection_reasons  # noqa: PLC0415
-    from optimizer.selection import solve  # noqa: PLC0415
-
     refuse_limits(time_limit)
     problem, start = _read("selection", file, out, force, memory, running)
-    plan = solve(problem, time_limit_s=time_limit, hint=start)
+    plan = solve_selection(problem, time_limit_s=time_limit, hint=start)
     why = selection_reasons(problem, plan) if reasons else None
     _write(plan, why, json, out, force, capacity=problem.capacity)
 
@@ -72,12 +76,9 @@ def queries(
 
     Exit code 0: feasible or optimal; 2: bad input.
     """
-    from optimizer.common.reasons import query_reasons  # noqa: PLC0415
-    from optimizer.selection import solve  # noqa: PLC0415
-
     refuse_limits(time_limit, seed)
     problem, start = _read("queries", file, out, force, memory, running)
-    plan = solve(problem, time_limit_s=time_limit, seed=seed, hint=start)
+    plan = solve_selection(problem, time_limit_s=time_limit, seed=seed, hint=start)
     why = query_reasons(problem, plan) if reasons else None
     _write(plan, why, json, out, force, capacity=problem.capacity)
 
@@ -96,11 +97,9 @@ def steps(
 
     Exit code 0: feasible or optimal; 2: bad input.
     """
-    from optimizer.migration_steps import solve  # noqa: PLC0415
-
     refuse_limits(time_limit, seed)
     problem, start = _read("steps", file, out, force, memory, running)
-    _write(solve(problem, time_limit_s=time_limit, seed=seed, hint=start), None, json, out, force)
+    _write(solve_steps(problem, time_limit_s=time_limit, seed=seed, hint=start), None, json, out, force)
 
 
 def interval(
@@ -125,11 +124,6 @@ def interval(
     Options take the place of what the file says. Exit code 0: optimal or feasible; 2: bad input; 3: no interval meets
     the target.
     """
-    from models.planning.checkpoint_interval import daly_first, daly_higher, young  # noqa: PLC0415
-    from optimizer.checkpoint_interval import solve  # noqa: PLC0415
-    from scenarios.files.write_once import refuse_plan  # noqa: PLC0415
-    from scenarios.planning.selection_files import interval_of  # noqa: PLC0415
-
     refuse_plan(out, file, force=force)
     given = {
         "checkpoint_s": checkpoint_s,
@@ -147,17 +141,14 @@ def interval(
         "daly_first_s": daly_first(problem.checkpoint_s, problem.mtbf_s, problem.restart_s),
         "daly_higher_s": daly_higher(problem.checkpoint_s, problem.mtbf_s),
     }
-    _write(solve(problem), None, json, out, force, useful)
+    _write(solve_interval(problem), None, json, out, force, useful)
 
 
 def _read(kind: str, file: Path, out: Path | None, force: bool, memory: str, running: Path | None) -> tuple[Any, Any]:
-    """The problem in a file, and the plan to start from, None without one."""
-    from scenarios.files.write_once import refuse_plan  # noqa: PLC0415
-    from scenarios.planning.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
-
+    """Return the problem in a file, and the plan to start from, None without one."""
     refuse_plan(out, file, force=force)
     problem = read_problem_of(kind, file, memory_bytes=bytes_of(memory))
-    return problem, None if running is None else read_plan_of(kind, running)[0]
+    return problem, None if running is None else read_plan_file(running, kind).plan()
 
 
 def _write(
@@ -170,9 +161,6 @@ def _write(
     capacity: float | None = None,
 ) -> None:
     """Print the plan, write it to `out`, and leave with the exit code of its status."""
-    from scenarios.files.write_once import write_text  # noqa: PLC0415
-    from scenarios.planning.selection_files import plan_document  # noqa: PLC0415
-
     document = plan_document(plan) | (more or {})
     if rows is not None:
         document["reasons"] = [asdict(row) for row in rows]
@@ -182,9 +170,7 @@ def _write(
         sys.stdout.write(json_text.dumps(document, allow_nan=False) + "\n")
     else:
         _show(document, rows, capacity)
-    if plan.status.value in _EXIT:
-        typer.echo(f"{plan.status}: {plan.note}", err=True)
-        raise typer.Exit(_EXIT[plan.status.value])
+    leave_without_plan(plan)
 
 
 def _show(document: dict[str, Any], rows: list[SelectionReason] | None, capacity: float | None) -> None:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-if TYPE_CHECKING:
-    from scenarios.studies.reproduce.claims import Outcome
+from analysis.report import render_page
+from holdfast import terminal
+from holdfast.progress import progress
+from holdfast.run_tables import claims_tables
+from models.errors import InputError
+from scenarios.files.write_once import refuse_page, write_text
+from scenarios.pages.claims import claims_page
+from scenarios.studies.reproduce.claims import Outcome, tried
+from scenarios.studies.reproduce.tasks import TaskRunner
 
 _CLAIM_FAILS = 4
 
@@ -27,14 +34,6 @@ def reproduce(
     as_json: Annotated[bool, typer.Option("--json", help="Print an array with one entry for each claim")] = False,
 ) -> None:
     """Try the claims of papers again: each with the paper's value, ours, its tolerance, and whether it holds."""
-    from holdfast import terminal  # noqa: PLC0415
-    from holdfast.progress import progress  # noqa: PLC0415
-    from holdfast.run_tables import claims_tables  # noqa: PLC0415
-    from models.errors import InputError  # noqa: PLC0415
-    from scenarios.files.write_once import refuse_page  # noqa: PLC0415
-    from scenarios.studies.reproduce.claims import tried  # noqa: PLC0415
-    from scenarios.studies.reproduce.tasks import TaskRunner  # noqa: PLC0415
-
     if master is not None and engine != "spark":
         raise InputError.at("--master", master, "is for --engine spark")
     refuse_page(report, force=force)
@@ -53,9 +52,5 @@ def reproduce(
 
 
 def _write(path: Path, outcome: Outcome, command: str, force: bool) -> None:
-    from analysis.report import render_page  # noqa: PLC0415
-    from scenarios.files.write_once import write_text  # noqa: PLC0415
-    from scenarios.pages.claims import claims_page  # noqa: PLC0415
-
     page = claims_page(outcome.rows, outcome.results.get("selective-replication"), command)
     write_text(path, render_page(page), force=force)

@@ -9,12 +9,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from analysis.report import render_page
+from analysis.runs import tables
+from analysis.runs.backpressure import backpressure
+from analysis.runs.elasticity import changes_of_hosts
+from analysis.runs.tables import target
+from holdfast import run_tables, terminal
+from holdfast.progress import progress
+from models import display
+from models.engine import Engine, engine_of
+from models.scenario.rules import causes_of_backlog
+from models.steady_state.estimate import estimate
+from scenarios.files.library import resolve
+from scenarios.files.scenario import LoadedScenario, moved, read_scenario, scenario_text
+from scenarios.pages.run import run_page
+from scenarios.runs.execute import COMPILING
+from scenarios.runs.inputs import inputs_of
+from scenarios.runs.run import RunResult
+from scenarios.runs.run import run as run_scenario
+from scenarios.runs.store import check_target, write_run
+
 if TYPE_CHECKING:
-    from models.engine import Engine
     from models.scenario.inputs import RunInputs
     from models.scenario.scenario import Scenario
-    from scenarios.files.scenario import LoadedScenario
-    from scenarios.runs.run import RunResult
 
 _TARGET_MISSED = 4
 _ANNOUNCED_S = 5.0  # a run that takes longer is announced
@@ -35,14 +52,6 @@ def run(
     ] = "auto",
 ) -> None:
     """Simulate a scenario: latency, load, recoveries and what was lost or duplicated."""
-    from holdfast.progress import progress  # noqa: PLC0415
-    from models.engine import engine_of  # noqa: PLC0415
-    from scenarios.files.library import resolve  # noqa: PLC0415
-    from scenarios.files.scenario import read_scenario  # noqa: PLC0415
-    from scenarios.runs.execute import COMPILING  # noqa: PLC0415
-    from scenarios.runs.run import run as run_scenario  # noqa: PLC0415
-    from scenarios.runs.store import check_target  # noqa: PLC0415
-
     chosen = engine_of(engine, "--engine")
     loaded = read_scenario(resolve(file), settings or [])
     if out is not None:
@@ -67,8 +76,6 @@ def run(
     else:
         _show(result)
     _say_causes(result, loaded)
-    from analysis.runs.tables import target  # noqa: PLC0415
-
     for name in result.missed:
         verdict = (result.typed_summary.targets or {})[name]
         limit, value = verdict.limit, verdict.value
@@ -81,10 +88,6 @@ def run(
 
 def _say_causes(result: RunResult, loaded: LoadedScenario) -> None:
     """Say on stderr what cannot keep up and so makes a backlog, in the words of `validate`."""
-    from holdfast import terminal  # noqa: PLC0415
-    from models.scenario.rules import causes_of_backlog  # noqa: PLC0415
-    from scenarios.runs.inputs import inputs_of  # noqa: PLC0415
-
     inputs = inputs_of(result.scenario, loaded.folder, checkpoint_hosts={})
     terminal.warn(map(str, causes_of_backlog(result.scenario, inputs)))
 
@@ -94,9 +97,6 @@ def _announce(scenario: Scenario, inputs: RunInputs) -> None:
 
     Both may differ from it by a factor of two.
     """
-    from models import display  # noqa: PLC0415
-    from models.steady_state.estimate import estimate  # noqa: PLC0415
-
     plain, auto = (estimate(scenario, inputs.rates, inputs.shares, engine).time_s for engine in ("plain", "auto"))
     if plain >= _ANNOUNCED_S:
         slow, fast = display.duration(plain), display.duration(auto)
@@ -110,12 +110,6 @@ def _command(file: str, settings: list[str], engine: Engine = "auto") -> str:
 
 
 def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *, force: bool, raw: bool) -> None:
-    from analysis.report import render_page  # noqa: PLC0415
-    from scenarios.files.scenario import moved, scenario_text  # noqa: PLC0415
-    from scenarios.pages.run import run_page  # noqa: PLC0415
-    from scenarios.runs.inputs import inputs_of  # noqa: PLC0415
-    from scenarios.runs.store import write_run  # noqa: PLC0415
-
     page = render_page(
         run_page(result, inputs_of(result.scenario, loaded.folder, checkpoint_hosts={}), command=command)
     )
@@ -137,11 +131,6 @@ def _write(out: Path, command: str, result: RunResult, loaded: LoadedScenario, *
 
 
 def _show(result: RunResult) -> None:
-    from analysis.runs import tables  # noqa: PLC0415
-    from analysis.runs.backpressure import backpressure  # noqa: PLC0415
-    from analysis.runs.elasticity import changes_of_hosts  # noqa: PLC0415
-    from holdfast import run_tables, terminal  # noqa: PLC0415
-
     summary = result.typed_summary
     terminal.show(tables.operators_table(summary.operators).brief, run_tables.latency_table(summary))
     if summary.checkpoints:

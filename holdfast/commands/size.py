@@ -7,8 +7,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from holdfast import terminal
+from holdfast.progress import progress
+from holdfast.terminal import facts, table
 from models import display
 from models.reliability.times import downtime_s
+from scenarios.files.write_once import refuse_page, write_text
+from scenarios.pages.sizing import sizing_page
+from scenarios.planning.sizing import (
+    EXIT,
+    SizingAnswer,
+    answer,
+    causes,
+    cost_text,
+    cost_unit,
+    document,
+    down_text,
+    part_text,
+    recovery_figures,
+    recovery_target,
+    serving_text,
+    warnings,
+)
 
 if TYPE_CHECKING:
     from models.planning.sizing.answer import CurvePoint, EvaluatedPlan, PlanFigures
@@ -33,12 +53,6 @@ def size(
     Exit code 0: found; 2: bad input; 3: nothing within the limits meets the target, with the best that is possible; 4:
     not decided.
     """
-    from holdfast import terminal  # noqa: PLC0415
-    from holdfast.progress import progress  # noqa: PLC0415
-    from scenarios.files.write_once import refuse_page, write_text  # noqa: PLC0415
-    from scenarios.pages.sizing import sizing_page  # noqa: PLC0415
-    from scenarios.planning.sizing import EXIT, answer, document, warnings  # noqa: PLC0415
-
     refuse_page(report, force=force)
     with progress() as show_progress:
         found = answer(
@@ -75,9 +89,6 @@ def _less(evaluated: tuple[EvaluatedPlan, ...]) -> str:
 
 
 def _chosen(found: SizingAnswer) -> list[str]:
-    from holdfast.terminal import facts  # noqa: PLC0415
-    from scenarios.planning.sizing import cost_text, cost_unit, down_text, part_text, serving_text  # noqa: PLC0415
-
     plan, problem, at = found.plan, found.problem, found.plan.figures
     assert plan.chosen is not None
     assert at is not None
@@ -98,16 +109,12 @@ def _chosen(found: SizingAnswer) -> list[str]:
 
 
 def _causes(problem: SizingProblem, at: PlanFigures) -> str:
-    from scenarios.planning.sizing import causes, part_text  # noqa: PLC0415
-
     shown = [one for one in causes(problem, at) if one[1] > _NEGLIGIBLE * at.unavailability]
     return ", ".join(f"{cause} {part_text(at, downtime_s(share))}" for cause, share in shown)
 
 
 def _recoveries(found: SizingAnswer, plan: SystemPlan, at: PlanFigures) -> list[tuple[str, str]]:
     """Return a line for each kind of loss, with all times of its recovery; the last one has the target beside it."""
-    from scenarios.planning.sizing import recovery_figures, recovery_target  # noqa: PLC0415
-
     said: dict[tuple[str, str], list[str]] = {}
     for one in recovery_figures(found.problem, plan, at):
         said.setdefault((one.loss, one.by), []).append(f"{one.figure} {display.duration(one.seconds)}")
@@ -123,8 +130,6 @@ def _availability_target(problem: SizingProblem) -> str:
 
 
 def _possible(found: SizingAnswer) -> list[Table | str]:
-    from scenarios.planning.sizing import cost_text, cost_unit  # noqa: PLC0415
-
     plan, target = found.plan, found.problem.description.target
     targets = f"availability {_availability_target(found.problem)}"
     targets += "" if target.recovery_s is None else f", recovery within {display.duration(target.recovery_s)}"
@@ -141,17 +146,12 @@ def _possible(found: SizingAnswer) -> list[Table | str]:
 
 
 def _rows(found: SizingAnswer, title: str, evaluated: tuple[EvaluatedPlan, ...]) -> Table:
-    from holdfast.terminal import table  # noqa: PLC0415
-    from scenarios.planning.sizing import cost_text  # noqa: PLC0415
-
     heads = ("plan", "why it fails", _cost_head(found), "a month, at best")
     rows = [(one.plan.text, one.why, cost_text(found.problem, one.cost), _down_in_row(one.at)) for one in evaluated]
     return table(title, heads, rows, text_columns=2, whole_columns=1)
 
 
 def _curve(found: SizingAnswer) -> Table:
-    from holdfast.terminal import table  # noqa: PLC0415
-
     rows = [
         (
             display.availability(one.allowed, 10) + (" (asked)" if one.allowed == found.problem.allowed else ""),
@@ -167,15 +167,11 @@ def _curve(found: SizingAnswer) -> Table:
 
 
 def _down_in_row(at: PlanFigures | None) -> str:
-    from scenarios.planning.sizing import down_text  # noqa: PLC0415
-
     return display.NONE if at is None else down_text(at)
 
 
 def _cost_range(found: SizingAnswer, point: CurvePoint) -> str:
     """Return the cost of the plan, after the proven bound of any cost where that is lower."""
-    from scenarios.planning.sizing import cost_text  # noqa: PLC0415
-
     cost, bound = (cost_text(found.problem, one) for one in (point.cost, point.bound))
     return cost if point.plan is None or point.bound == point.cost else f"{bound}–{cost}"
 
@@ -187,6 +183,4 @@ def _cheapest(point: CurvePoint) -> str:
 
 
 def _cost_head(found: SizingAnswer) -> str:
-    from scenarios.planning.sizing import cost_unit  # noqa: PLC0415
-
     return f"cost [{cost_unit(found.problem)}]"

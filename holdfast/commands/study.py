@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from scenarios.studies.study import Study
+from analysis.runs.tables import recoveries_table
+from holdfast import run_tables, study_tables, terminal
+from holdfast.progress import progress
+from scenarios.files.scenario import read_scenario
+from scenarios.studies.findings import findings
+from scenarios.studies.place import begin_again, place_of, profile_in
+from scenarios.studies.store import check_target, write_study
+from scenarios.studies.study import Study, check, in_place, ingest_flights, key_groups_of
+from scenarios.studies.study import study as run_study
 
 _RUNS_FAILED = 4
 
@@ -31,15 +39,6 @@ def study(
     Designs are the combinations of [sweep], or without it the four methods. What was killed goes on with the same
     command. Exit code 0: the study is written; 2: bad input; 4: it is written, and runs of it failed.
     """
-    from holdfast import terminal  # noqa: PLC0415
-    from holdfast.progress import progress  # noqa: PLC0415
-    from scenarios.files.scenario import read_scenario  # noqa: PLC0415
-    from scenarios.studies.findings import findings  # noqa: PLC0415
-    from scenarios.studies.place import begin_again, place_of, profile_in  # noqa: PLC0415
-    from scenarios.studies.store import check_target, write_study  # noqa: PLC0415
-    from scenarios.studies.study import check, in_place, ingest_flights, key_groups_of  # noqa: PLC0415
-    from scenarios.studies.study import study as run_study  # noqa: PLC0415
-
     check_target(out, force=force)
     loaded = read_scenario(file, settings or [])
     check(loaded.scenario)
@@ -62,16 +61,11 @@ def study(
 
 
 def _command(file: Path, settings: list[str] | None, copies: int) -> str:
-    import shlex  # noqa: PLC0415
-
     changes = [word for one in settings or [] for word in ("--set", one)]
     return shlex.join(["holdfast", "study", str(file), *changes, "--copies", str(copies)])
 
 
 def _show(found: Study, out: Path) -> None:
-    from analysis.runs.tables import recoveries_table  # noqa: PLC0415
-    from holdfast import run_tables, study_tables, terminal  # noqa: PLC0415
-
     summary = found.run.typed_summary
     terminal.show(study_tables.plans_table(found), *study_tables.designs_tables(found))
     gains = study_tables.gains_table(found)

@@ -8,6 +8,17 @@ from typing import Annotated, Literal
 
 import typer
 
+from holdfast import sweep_tables, terminal
+from holdfast.progress import progress
+from models.errors import InputError
+from scenarios.files.library import resolve
+from scenarios.files.scenario import read_scenario
+from scenarios.pages.sweep import runs_of_designs, write_page
+from scenarios.runs.execute import COMPILING
+from scenarios.sweeps.answer import sweep_answer
+from scenarios.sweeps.summary import check_metrics, chosen_metrics, sweep_summary
+from scenarios.sweeps.sweep import sweep as run_sweep
+
 _RUNS_FAILED = 4
 
 
@@ -31,17 +42,6 @@ def sweep(
     as_json: Annotated[bool, typer.Option("--json", help="Print all metrics as one JSON document")] = False,
 ) -> None:
     """Simulate every combination of the values of [sweep]; if interrupted, the same command continues."""
-    from holdfast import sweep_tables, terminal  # noqa: PLC0415
-    from holdfast.progress import progress  # noqa: PLC0415
-    from models.errors import InputError  # noqa: PLC0415
-    from scenarios.files.library import resolve  # noqa: PLC0415
-    from scenarios.files.scenario import read_scenario  # noqa: PLC0415
-    from scenarios.pages.sweep import runs_of_designs, write_page  # noqa: PLC0415
-    from scenarios.runs.execute import COMPILING  # noqa: PLC0415
-    from scenarios.sweeps.answer import sweep_answer  # noqa: PLC0415
-    from scenarios.sweeps.summary import check_metrics, chosen_metrics, sweep_summary  # noqa: PLC0415
-    from scenarios.sweeps.sweep import sweep as run_sweep  # noqa: PLC0415
-
     del resume  # there is no other way
     if master is not None and engine != "spark":
         raise InputError.at("--master", master, "is for --engine spark")

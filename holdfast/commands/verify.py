@@ -6,17 +6,26 @@ import json as json_text
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from models import display
 from models.errors import InputError
+from models.planning.checkpoint_allocation import CheckpointPlan
+from models.planning.placement import Placement
+from optimizer.verify.checkpoints import verify_checkpoints
+from optimizer.verify.claims import Verdict
+from optimizer.verify.plans import verify_plan
+from optimizer.verify.replicas import verify_replicas
+from optimizer.verify.stated import figures_of, figures_of_checkpoints, with_stated
+from scenarios.planning.files import read_problem, read_problem_of
+from scenarios.planning.plan_files import CHECKPOINTS, REPLICAS, StatedPlan, read_plan_file
+from scenarios.planning.running_plans import placement_from, running_checkpoints, with_few_moves
+from scenarios.queries.files import read_queries
+from scenarios.queries.replica_files import figures_of_replicas, posed, unverified_of_replicas
 
-if TYPE_CHECKING:
-    from optimizer.verify.claims import Verdict
-
-REPLICAS, PLACEMENT = "replicas", "placement"
+PLACEMENT = "placement"
 
 
 @dataclass(frozen=True)
@@ -42,73 +51,48 @@ def verify(
     Exit code 0: the plan holds, and all that it claims is proven; 2: bad input; 4: something does not hold or is not
     proven.
     """
-    from scenarios.planning.selection_files import kind_of_plan  # noqa: PLC0415
-
-    kind, start = kind_of_plan(plan_file), Start(running, max_moves)
-    if kind is None:
-        verdict, status = _of_checkpoints(plan_file, problem_file, start)
-    else:
-        verdict, status = _of(kind, plan_file, problem_file, start)
+    stated, start = read_plan_file(plan_file), Start(running, max_moves)
+    if start != Start(None, None) and stated.kind not in (CHECKPOINTS, PLACEMENT):
+        path, value = ("--max-moves", max_moves) if running is None else ("--from", str(running))
+        raise InputError.at(
+            path, value, f"is for plans of checkpoints and of placements, and this is one of {stated.kind}"
+        )
+    verdict = _VERIFY.get(stated.kind, _of_problem)(stated, problem_file, start)
+    status = stated.document["status"]
     text = json_text.dumps(_document(verdict), allow_nan=False) if json else "\n".join(_lines(verdict, status))
     sys.stdout.write(text + "\n")
     if not verdict.holds:
         raise typer.Exit(4)
 
 
-def _of_checkpoints(plan_file: Path, problem_file: Path, start: Start) -> tuple[Verdict, str]:
-    from optimizer.verify.checkpoints import verify_checkpoints  # noqa: PLC0415
-    from optimizer.verify.stated import figures_of_checkpoints, with_stated  # noqa: PLC0415
-    from scenarios.planning.files import plan_and_claims, read_plan_document, read_problem  # noqa: PLC0415
-    from scenarios.planning.running_plans import running_checkpoints, with_few_moves  # noqa: PLC0415
-
-    stated = read_plan_document(plan_file)
-    plan, gap, loads = plan_and_claims(stated)
+def _of_checkpoints(stated: StatedPlan, problem_file: Path, start: Start) -> Verdict:
+    plan: CheckpointPlan = stated.plan()
     problem = read_problem(problem_file, plan.method or "exact")
     before = None if start.running is None else running_checkpoints(problem, start.running)
     if start.max_moves is not None:
         problem = with_few_moves(problem, before, start.max_moves)
-    verdict = verify_checkpoints(problem, plan, gap=gap, node_loads=loads)
-    return with_stated(verdict, stated, figures_of_checkpoints(problem, plan)), plan.status
+    verdict = verify_checkpoints(problem, plan, gap=stated.gap, node_loads=stated.values.get("node_loads"))
+    return with_stated(verdict, stated.document, figures_of_checkpoints(problem, plan))
 
 
-def _of(kind: str, plan_file: Path, problem_file: Path, start: Start) -> tuple[Verdict, str]:
-    if kind != PLACEMENT and start != Start(None, None):
-        path, value = ("--max-moves", start.max_moves) if start.running is None else ("--from", str(start.running))
-        raise InputError.at(path, value, f"is for plans of checkpoints and of placements, and this is one of {kind}")
-    if kind == REPLICAS:
-        return _of_replicas(plan_file, problem_file)
-    from models.planning.placement import Placement  # noqa: PLC0415
-    from optimizer.verify.plans import verify_plan  # noqa: PLC0415
-    from optimizer.verify.stated import figures_of, with_stated  # noqa: PLC0415
-    from scenarios.planning.files import read_fields  # noqa: PLC0415
-    from scenarios.planning.running_plans import placement_from  # noqa: PLC0415
-    from scenarios.planning.selection_files import read_plan_of, read_problem_of  # noqa: PLC0415
-
-    plan, gap = read_plan_of(kind, plan_file)
-    problem = read_problem_of(kind, problem_file)
+def _of_problem(stated: StatedPlan, problem_file: Path, start: Start) -> Verdict:
+    plan, problem = stated.plan(), read_problem_of(stated.kind, problem_file)
     if isinstance(problem, Placement):
         problem = placement_from(problem, start.running, start.max_moves)
-    verdict = verify_plan(problem, plan, gap=gap)
-    return with_stated(verdict, read_fields(plan_file), figures_of(problem, plan)), plan.status
+    verdict = verify_plan(problem, plan, gap=stated.gap)
+    return with_stated(verdict, stated.document, figures_of(problem, plan))
 
 
-def _of_replicas(plan_file: Path, problem_file: Path) -> tuple[Verdict, str]:
-    from optimizer.verify.replicas import verify_replicas  # noqa: PLC0415
-    from optimizer.verify.stated import with_stated  # noqa: PLC0415
-    from scenarios.planning.files import read_fields  # noqa: PLC0415
-    from scenarios.queries.replicas import (  # noqa: PLC0415
-        figures_of_replicas,
-        read_plan_of_replicas,
-        unverified_of_replicas,
-    )
-
-    problem, plan, gap = read_plan_of_replicas(plan_file, problem_file)
-    stated = read_fields(plan_file)
+def _of_replicas(stated: StatedPlan, problem_file: Path, _: Start) -> Verdict:
+    found = read_queries(problem_file)
+    problem, plan = posed(stated, found), stated.plan()
     verdict = with_stated(
-        verify_replicas(problem, plan, gap=gap), stated, figures_of_replicas(problem, plan, problem_file)
+        verify_replicas(problem, plan, gap=stated.gap), stated.document, figures_of_replicas(problem, plan, found)
     )
-    unverified = unverified_of_replicas(stated, problem, problem_file)
-    return replace(verdict, assumed=tuple(unverified)), plan.status
+    return replace(verdict, assumed=tuple(unverified_of_replicas(stated.document, problem, found)))
+
+
+_VERIFY = {CHECKPOINTS: _of_checkpoints, REPLICAS: _of_replicas}
 
 
 def _document(verdict: Verdict) -> dict[str, Any]:

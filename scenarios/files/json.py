@@ -15,7 +15,7 @@ _NULL = "write null where there is no value"
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file; raises InputError where there is none, also for keys that are given twice."""
+    """Return the object in a JSON file; raises InputError where there is none, also for keys that are given twice."""
     try:
         refuse_special(path)
         text = path.read_text(encoding="utf-8-sig")
@@ -33,7 +33,7 @@ def refuse_special(path: Path) -> None:
 
 
 def json_object(text: str, name: str) -> dict[str, Any]:
-    """The object in a JSON text; raises InputError as `read_json`. `name` is what the text is from, for messages."""
+    """Return the object in a JSON text; raises InputError. `name` is its origin, for messages."""
     too_large: list[str] = []
 
     def number(digits: str) -> float:
@@ -62,7 +62,7 @@ def json_object(text: str, name: str) -> dict[str, Any]:
 
 
 def _infinite(value: Any, path: tuple[Step, ...] = ()) -> Iterator[tuple[Step, ...]]:
-    """The paths of infinite numbers, in the order of the text."""
+    """Yield the paths of infinite numbers, in the order of the text."""
     if isinstance(value, float) and math.isinf(value):
         yield path
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()

@@ -11,19 +11,19 @@ _FOLDER = Path(__file__).parents[1] / "library"
 
 
 def names() -> list[str]:
-    """The names of the scenarios that come with holdfast, sorted."""
+    """Return the names of the scenarios that come with holdfast, sorted."""
     return sorted(file.stem for file in _FOLDER.glob("*.toml"))
 
 
 def path_of(name: str) -> Path:
-    """The file of a scenario by name; raises InputError for a name that is not there."""
+    """Return the file of a scenario by name; raises InputError for a name that is not there."""
     if name not in names():
         raise InputError.at("library", name, "there is no scenario of this name", nearest(name, names()))
     return _FOLDER / f"{name}.toml"
 
 
 def resolve(name_or_path: Path | str) -> Path:
-    """The file that is meant: one that exists, else the library's scenario of that name.
+    """Return the file that is meant: one that exists, else the library's scenario of that name.
 
     A text that is neither comes back as a path where it looks like one; otherwise InputError names the
     nearest scenario.
@@ -45,5 +45,5 @@ def resolve(name_or_path: Path | str) -> Path:
 
 
 def text_of(name: str) -> str:
-    """The text of a scenario of the library."""
+    """Return the text of a scenario of the library."""
     return path_of(name).read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ _LONGEST_MARK = 200  # bytes of a name
 
 @contextmanager
 def new_directory(path: Path, *, force: bool = False, ours: Callable[[Path], bool] = lambda _: False) -> Iterator[Path]:
-    """A directory beside `path` to write into, which takes the place of `path` when the block ends well.
+    """Yield a directory beside `path` to write into, which takes the place of `path` when the block ends well.
 
     When the block raises, or the process dies, `path` is as it was before. An empty directory may be there.
     What else is there is replaced only with `force`, and only if `ours(path)` says that it is of the kind

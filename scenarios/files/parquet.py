@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from models.errors import NO_VALUE, InputError
 from models.records.tables import NEVER
@@ -42,8 +44,6 @@ def write_parquet(
     path: Path, fields: Sequence[Field], parts: Iterable[Mapping[str, np.ndarray | Sequence[object]]]
 ) -> None:
     """Write the parts, one after the other, as one file with the fields' units and meanings as metadata."""
-    import pyarrow.parquet as pq  # noqa: PLC0415  slow to load
-
     schema = _schema(fields)
     with _to(path) as place, pq.ParquetWriter(place, schema, compression="zstd", write_page_checksum=True) as writer:
         for part in parts:
@@ -51,12 +51,9 @@ def write_parquet(
 
 
 def read_parquet(path: Path) -> dict[str, list[object]]:
-    """Column name -> values (None for null); raises InputError when the file is not there or is not
+    """Return column name -> values (None for null); raises InputError when the file is not there or is not
     Parquet.
     """
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
     try:
         table = pq.read_table(_from(path), page_checksum_verification=True)
     except (OSError, pa.ArrowInvalid) as error:
@@ -91,20 +88,17 @@ def _not_formula(cell: object) -> object:
 
 
 def units_of(path: Path) -> dict[str, str]:
-    """Column name -> unit, as written into the file."""
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
+    """Return column name -> unit, as written into the file."""
     schema = pq.read_schema(_from(path))
     return {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in schema}
 
 
 @contextmanager
 def _to(path: Path) -> Iterator[Any]:
-    """What Arrow writes to: memory where the name is no text, since its threads must not meet a file of Python."""
+    """Yield the place to which Arrow writes: memory if the name is no text; its threads must not meet a Python file."""
     if _is_text(path):
         yield path
         return
-    import pyarrow as pa  # noqa: PLC0415
 
     memory = pa.BufferOutputStream()
     yield memory
@@ -112,10 +106,9 @@ def _to(path: Path) -> Iterator[Any]:
 
 
 def _from(path: Path) -> Any:
-    """What Arrow reads from."""
+    """Return the source from which Arrow reads."""
     if _is_text(path):
         return path
-    import pyarrow as pa  # noqa: PLC0415
 
     return pa.BufferReader(path.read_bytes())
 
@@ -129,8 +122,6 @@ def _is_text(path: Path) -> bool:
 
 
 def _schema(fields: Sequence[Field]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-
     return pa.schema(
         [
             pa.field(
@@ -144,8 +135,6 @@ def _schema(fields: Sequence[Field]) -> Any:
 
 
 def _table(schema: Any, fields: Sequence[Field], part: Mapping[str, np.ndarray | Sequence[object]]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-
     columns = []
     for field, arrow in zip(fields, schema, strict=True):
         values = part[field.name]

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import compute, parquet
 
 from analysis.correlation import between_streams, between_totals, pearson
 from models.errors import NO_VALUE, InputError
@@ -81,7 +83,7 @@ def check_target(directory: Path | str, *, force: bool = False) -> None:
 
 
 def read_profile(directory: Path | str) -> Profile:
-    """The profile in the directory. Raises InputError where a file is missing or broken.
+    """Return the profile in the directory. Raises InputError where a file is missing or broken.
 
     >>> import numpy as np
     >>> from holdfast import Profile, read_profile, write_profile
@@ -119,14 +121,14 @@ def read_profile(directory: Path | str) -> Profile:
 
 
 def read_quarantine(directory: Path | str) -> list[dict[str, str]]:
-    """The bad rows of a profile directory: raw, why and file of each."""
+    """Return the bad rows of a profile directory: raw, why and file of each."""
     table = _table(Path(directory) / QUARANTINE, tuple(field.name for field in _QUARANTINE_FIELDS))
     rows: list[dict[str, str]] = table.to_pylist()
     return rows
 
 
 def profile_summary(profile: Profile) -> dict[str, Any]:
-    """What `holdfast ingest --json` prints: everything but the series, in numbers, text, lists and null."""
+    """Return the profile as `holdfast ingest --json` prints it: all but the series."""
     names = profile.streams
     rates, groups = profile.rates, profile.counts.sum(axis=2)
     pairs, totals = between_streams(profile), between_totals(profile)
@@ -181,9 +183,6 @@ def _series(profile: Profile) -> dict[str, Any]:
 
 
 def _write_correlation(path: Path, profile: Profile) -> None:
-    import pyarrow as pa  # noqa: PLC0415 - slow to load
-    from pyarrow import parquet  # noqa: PLC0415
-
     n, groups = len(profile.correlation), profile.key_groups
     rows = pa.FixedSizeListArray.from_arrays(pa.array(profile.correlation.ravel()), n)
     table = pa.table(
@@ -242,9 +241,6 @@ def _is_pair(value: object) -> bool:
 
 
 def _table(path: Path, columns: tuple[str, ...]) -> pa.Table:
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import parquet  # noqa: PLC0415
-
     try:
         table = parquet.read_table(path)
     except (OSError, pa.ArrowException) as error:
@@ -258,9 +254,7 @@ def _table(path: Path, columns: tuple[str, ...]) -> pa.Table:
 
 
 def _read_counts(path: Path, document: dict[str, Any]) -> np.ndarray:
-    """The counts (streams, key groups, bins); every row must be in range, positive, and there once."""
-    from pyarrow import compute  # noqa: PLC0415
-
+    """Return the counts (streams, key groups, bins); every row must be in range, positive, and there once."""
     table = _table(path, ("operator", "key_group", "bin", "count"))
     streams, shape = document["streams"], (len(document["streams"]), document["key_groups"], document["bins"])
     if min(shape) < 1 or shape[0] * shape[1] * shape[2] > _MOST_CELLS:
@@ -291,8 +285,6 @@ _INDEX = ("key_group", "bin", "count")
 
 
 def _strings(names: list[str]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415
-
     return pa.array(names, pa.string())
 
 

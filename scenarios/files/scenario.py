@@ -40,7 +40,7 @@ class LoadedScenario:
 
 
 def read_scenario(path: Path | str, overrides: Sequence[str] = ()) -> LoadedScenario:
-    """The scenario of a TOML file, with `overrides` such as "fault_tolerance.interval=5 s" put in first.
+    """Return the scenario of a TOML file, with `overrides` such as "fault_tolerance.interval=5 s" put in first.
 
     Raises InputError with all faults of the file. Files that it names are not looked at (`missing_files`).
 
@@ -54,7 +54,7 @@ def read_scenario(path: Path | str, overrides: Sequence[str] = ()) -> LoadedScen
 
 
 def tables_of(path: Path, noun: str = "scenario") -> dict[str, Any]:
-    """The tables of a TOML file; raises InputError where it cannot be read, with the line at fault.
+    """Return the tables of a TOML file; raises InputError where it cannot be read, with the line at fault.
 
     `noun` is what the file should be, for messages.
     """
@@ -101,7 +101,7 @@ def _settings(overrides: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def missing_files(loaded: LoadedScenario) -> Iterator[InputFault]:
-    """One fault for each file or directory that the scenario names and that is not there."""
+    """Yield one fault for each file or directory that the scenario names and that is not there."""
     for path, name in named_files(loaded.scenario):
         try:
             there = (loaded.folder / name).exists()
@@ -129,7 +129,7 @@ def named_files(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 
 def with_files(scenario: Scenario, place: Callable[[str], str]) -> Scenario:
-    """The scenario with `place(path)` instead of each path that it names: series, profiles, plans."""
+    """Return the scenario with `place(path)` instead of each path that it names: series, profiles, plans."""
     workload = {}
     for name, source in scenario.workload.items():
         rate = source.rate
@@ -153,7 +153,7 @@ def with_files(scenario: Scenario, place: Callable[[str], str]) -> Scenario:
 
 
 def moved(loaded: LoadedScenario, folder: Path) -> Scenario:
-    """The scenario as a file in another folder has to say it: relative paths lead to the same places."""
+    """Return the scenario as a file in another folder has to say it: relative paths lead to the same places."""
 
     def place(name: str) -> str:
         return name if Path(name).is_absolute() else os.path.relpath(loaded.folder / name, folder)
@@ -162,7 +162,7 @@ def moved(loaded: LoadedScenario, folder: Path) -> Scenario:
 
 
 def scenario_text(scenario: Scenario) -> str:
-    """The scenario as TOML with units; reading it gives the same scenario.
+    """Return the scenario as TOML with units; reading it gives the same scenario.
 
     >>> from holdfast import read_scenario, scenario_text
     >>> text = scenario_text(read_scenario("examples/two-hosts.toml").scenario)

@@ -24,7 +24,7 @@ def write_text(path: Path, text: str, *, force: bool = False) -> None:
 
 
 def write_file(path: Path, fill: Callable[[IO[bytes]], Any], *, force: bool = False) -> None:
-    """As `write_text`, with what `fill` writes into the file."""
+    """Write a file as `write_text` does; `fill` writes its content."""
     refuse_unwritable(path, force=force)
     with disk_errors(path), written_whole(path, path.parent) as written, written.open("xb") as file:
         fill(file)
@@ -89,7 +89,7 @@ def refuse_page_within(page: Path | None, out: Path | None) -> None:
 
 
 def _place(path: Path) -> Path:
-    """Where the name of a file is, whatever a link of this name leads to."""
+    """Return the place of the name of a file, whatever a link of this name leads to."""
     return path.parent.resolve() / path.name
 
 
@@ -122,7 +122,7 @@ def why_unwritable(path: Path) -> str:
 
 
 def _mode(path: Path) -> int | None:
-    """Of what is at the path, following links; None where that is nothing, or cannot be seen."""
+    """Return the status of the file at the path, following links; None where there is none, or it cannot be seen."""
     try:
         return path.stat().st_mode
     except OSError:
@@ -130,7 +130,7 @@ def _mode(path: Path) -> int | None:
 
 
 def _longest_name(folder: Path) -> int:
-    """The bytes that a name in the folder may have."""
+    """Return the bytes that a name in the folder may have."""
     try:
         return os.pathconf(folder, "PC_NAME_MAX")
     except (OSError, ValueError, AttributeError):  # a system that does not tell

@@ -23,12 +23,11 @@ from models.fleet.rules import faults, log_faults, shaped_from
 from models.fleet.system import Downtimes, System, system_of
 from models.fleet.unavailability import keeps
 from models.seeds import seed_faults
-from scenarios.files.json import read_json
+from scenarios.files.documents import read_document
 from scenarios.files.new_directory import check_place, new_directory
 from scenarios.files.parquet import Field, write_csv, write_parquet
-from scenarios.files.scenario import tables_of
 from scenarios.queries.files import read_queries
-from scenarios.runs.workers import submitted
+from scenarios.runs.task_runner import Share, run_tasks
 
 METHODS = ("auto", "events", "merged")
 FORMATS = ("parquet", "csv")
@@ -50,7 +49,7 @@ class Unkept:
     least_broken: float
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it; availabilities, and what is left to one."""
+        """Return the entry as JSON has it: availabilities, and their distance to one."""
         return {
             "query": self.query,
             "slo": self.slo,
@@ -62,7 +61,7 @@ class Unkept:
 
 @dataclass(frozen=True, eq=False)
 class FleetResult:
-    """What came of a file: rows of each replication and their summary; nothing but `unkept` if that has entries."""
+    """The result of a file: rows of each replication and their summary; nothing but `unkept` if that has entries."""
 
     system: System
     records: tuple[FleetRecords, ...]
@@ -84,11 +83,9 @@ class FleetResult:
 
 
 def read_fleet(path: Path | str) -> tuple[Fleet, Downtimes | None]:
-    """The description in a .toml or .json file with its query set, and the downtimes of its log; raises InputError."""
+    """Return the description in a file with its query set, and the downtimes of its log; raises InputError."""
     file = Path(path)
-    if file.suffix not in (".toml", ".json"):
-        raise InputError.at("file", file.name, "must end in .toml or .json")
-    fleet = shaped_from(read_json(file) if file.suffix == ".json" else tables_of(file, "fleet"))
+    fleet = shaped_from(read_document(file, (".toml", ".json"), "fleet"))
     folder = file.resolve().parent
     if fleet.query_set is not None:
         with named(f"query_set = {fleet.query_set}"):
@@ -99,7 +96,7 @@ def read_fleet(path: Path | str) -> tuple[Fleet, Downtimes | None]:
 
 
 def read_downtimes(path: Path, hosts: Sequence[str]) -> Downtimes:
-    """The rows of a CSV file with the columns host, down and up [s]; raises InputError with all its faults."""
+    """Return the rows of a CSV file with the columns host, down and up [s]; raises InputError with all its faults."""
     try:
         if path.stat().st_size > _LARGEST_LOG:
             raise InputError.at("log", str(path), f"is larger than {display.size(_LARGEST_LOG)}")
@@ -142,7 +139,7 @@ def run_fleet(
     workers: int = 1,
     on_progress: Progress | None = None,
 ) -> FleetResult:
-    """The replications of a description, the same rows for any number of workers.
+    """Return the replications of a description, the same rows for any number of workers.
 
     `replications` and `seed` go before those of the file. Raises InputError. Where a query cannot have at the start
     its objective nothing is run, and the result says which.
@@ -155,52 +152,40 @@ def run_fleet(
     given = {"replications": replications, "seed": seed}
     fleet = fleet.model_copy(update={key: value for key, value in given.items() if value is not None})
     raise_if_any(faults(fleet))  # more replications may be too many
-    system = system_of(fleet, log)
+    simulation = _Replications(fleet, log, method)
+    system = simulation.system
     if fleet.is_static:
         unkept = tuple(_not_kept(system))
         if unkept:
             return FleetResult(system, (), None, unkept)
-    records = _replications(fleet, system, log, method, workers, on_progress or (lambda _: None))
+    share = Share([1.0] * fleet.replications, on_progress or (lambda _: None))
+    records = run_tasks(simulation, range(fleet.replications), workers, on_result=share.ended)
     unkept = tuple(_refused_at_start(system, records[0]))
     if unkept:
         return FleetResult(system, (), None, unkept)
     return FleetResult(system, tuple(records), fleet_summary(system, records))
 
 
-def _replications(
-    fleet: Fleet, system: System, log: Downtimes | None, method: str, workers: int, report: Progress
-) -> list[FleetRecords]:
-    found: list[FleetRecords] = []
-    if workers <= 1 or fleet.replications == 1:
-        for number in range(fleet.replications):
-            found.append(_simulated(system, number, method))
-            report((number + 1) / fleet.replications)
-        return found
-    numbers = [(number,) for number in range(fleet.replications)]
-    with submitted(_one, numbers, min(workers, fleet.replications), _begin, (fleet, log, method)) as arrived:
-        ended: dict[int, FleetRecords] = {}
-        for done in arrived:
-            ended.update(done)
-            report(len(ended) / fleet.replications)
-    return [ended[number] for number in range(fleet.replications)]
+@dataclass(frozen=True)
+class _Replications:
+    """Simulates one replication after the other; a process of its own makes the system once, and from little text."""
 
+    fleet: Fleet
+    log: Downtimes | None
+    method: str
 
-def _simulated(system: System, replication: int, method: str) -> FleetRecords:
-    from sim.fleet.engine import simulate_fleet  # noqa: PLC0415 - SimPy is only loaded where it runs
+    def __call__(self, replication: int, _: Progress) -> FleetRecords:
+        from sim.fleet.engine import simulate_fleet  # noqa: PLC0415 - SimPy is only loaded where it runs
 
-    return simulate_fleet(system, replication, method=method)  # type: ignore[arg-type]
+        return simulate_fleet(self.system, replication, method=self.method)  # type: ignore[arg-type]
 
+    def __getstate__(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in ("fleet", "log", "method")}
 
-_shared: list[tuple[System, str]] = []  # in a worker: what it runs
-
-
-def _begin(fleet: Fleet, log: Downtimes | None, method: str) -> None:
-    _shared.append((system_of(fleet, log), method))
-
-
-def _one(replication: int) -> FleetRecords:
-    system, method = _shared[-1]
-    return _simulated(system, replication, method)
+    @cached_property
+    def system(self) -> System:
+        """The system that is simulated."""
+        return system_of(self.fleet, self.log)
 
 
 # -- objectives at the start
@@ -214,7 +199,7 @@ def _not_kept(system: System) -> Iterator[Unkept]:
 
 
 def _refused_at_start(system: System, records: FleetRecords) -> Iterator[Unkept]:
-    """The queries that were to be there from the beginning and were not let in."""
+    """Yield the queries that were to be there from the beginning and were not let in."""
     for at_ns, action, name, _, _, broken, _ in records.rows["refusals"]:
         if at_ns == 0 and action == "admit":
             query = system.queries.index(name)
@@ -238,7 +223,7 @@ def _least(system: System, query: int) -> float:
 def write_fleet(
     result: FleetResult, out: Path | str, *, table_format: str = "parquet", force: bool = False, page: str = ""
 ) -> Path:
-    """The directory with the summary, a table of each kind of row, and the page if there is one.
+    """Return the directory with the summary, a table of each kind of row, and the page if there is one.
 
     Whole or not at all. Raises InputError.
     """
@@ -266,7 +251,7 @@ def check_out(out: Path, *, force: bool = False) -> None:
 
 
 def is_fleet(directory: Path) -> bool:
-    """Whether everything in the directory is a file that `write_fleet` writes, the summary among them."""
+    """Return whether everything in the directory is a file that `write_fleet` writes, the summary among them."""
     known = {SUMMARY, PAGE, *(f"{name}.{kind}" for name in TABLES for kind in FORMATS)}
     found = {entry.name for entry in directory.iterdir()}
     return SUMMARY in found and found <= known

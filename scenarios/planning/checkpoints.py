@@ -22,8 +22,8 @@ from models.topology import layout
 from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.ties import level_ties
 from optimizer.verify.checkpoints import verify_checkpoints
-from scenarios.planning.files import read_plan
 from scenarios.planning.group_loads import GroupLoads, group_loads
+from scenarios.planning.plan_files import read_checkpoint_plan
 
 METHODS = ("baseline", "even", "sensitive-first", "exact")
 CheckpointHosts = dict[tuple[str, int], str]
@@ -41,7 +41,7 @@ class PlannedAllocation:
 
 
 def allocation_problem(loads: GroupLoads) -> CheckpointAllocation:
-    """The paper's problem with kappa = infinity: correlation over the training windows, one copy per key group."""
+    """Return the paper's problem for kappa = infinity: correlation over the training windows, a copy per key group."""
     training = loads.load[:, : loads.training]
     return allocation_from_correlation(
         pearson(training), training.mean(axis=1), loads.host, len(loads.hosts), group=loads.operators
@@ -49,7 +49,7 @@ def allocation_problem(loads: GroupLoads) -> CheckpointAllocation:
 
 
 def expected_problem(scenario: Scenario, loads: GroupLoads) -> CheckpointAllocation:
-    """The problem whose objective is the expected number of key groups in need without a usable checkpoint."""
+    """Return the problem whose objective is the expected number of key groups in need without a usable checkpoint."""
     return expected_allocation(
         loads.load[:, : loads.training],
         loads.host,
@@ -70,7 +70,7 @@ def solve_by(
     workers: int = 1,
     hint: CheckpointPlan | None = None,
 ) -> CheckpointPlan:
-    """The plan by any method of METHODS, or by EXPECTED, whose equally good answers spread the checkpoints' load.
+    """Return the plan by a method of METHODS, or by EXPECTED, whose equally good answers spread the load.
 
     `hint`: a former plan to start from.
     """
@@ -95,7 +95,7 @@ def compare_allocations(
     *,
     time_limit_s: float = 60.0,
 ) -> tuple[GroupLoads, tuple[PlannedAllocation, ...]]:
-    """The loads that the plans are made of, and a verified plan by each method."""
+    """Return the loads that the plans are made of, and a verified plan by each method."""
     loads = group_loads(scenario, profiles)
     paper = allocation_problem(loads)
     planned = []
@@ -125,7 +125,7 @@ def _judged(
 
 
 def checkpoint_hosts_of(scenario: Scenario, folder: Path, profiles: Mapping[str, Profile]) -> CheckpointHosts:
-    """(operator, key group) -> host that holds its checkpoint, as `fault_tolerance.allocation` says.
+    """Return (operator, key group) -> host that holds its checkpoint, as `fault_tolerance.allocation` says.
 
     `baseline` and `even` need no statistics; the others need a profile (InputError without one).
     """
@@ -135,7 +135,7 @@ def checkpoint_hosts_of(scenario: Scenario, folder: Path, profiles: Mapping[str,
     allocation = tolerance.allocation
     if isinstance(allocation, PlanFile):
         with named("fault_tolerance.allocation"):
-            plan = read_plan(folder / allocation.plan)
+            plan = read_checkpoint_plan(folder / allocation.plan)
         return _from_plan(scenario, plan, allocation.plan)
     if profiles:
         _, (planned,) = compare_allocations(scenario, profiles, (allocation,))
@@ -181,7 +181,7 @@ def _without_statistics(scenario: Scenario, method: str) -> CheckpointHosts:
 
 
 def _from_plan(scenario: Scenario, plan: CheckpointPlan, path: str) -> CheckpointHosts:
-    """A plan numbers the hosts that own key groups, and the key groups, in the order of the file."""
+    """Return the hosts of a plan, which numbers hosts that own key groups, and key groups, in the order of the file."""
     where = "fault_tolerance.allocation"
     if plan.assignment is None or plan.status in (Status.INFEASIBLE, Status.UNKNOWN):
         raise InputError.at(where, path, f"holds no assignment: its status is {plan.status}")

@@ -82,7 +82,7 @@ class _Flow:
 
 
 def group_loads(scenario: Scenario, profiles: Mapping[str, Profile], *, training_share: float = 15 / 48) -> GroupLoads:
-    """The loads of all key groups of a scenario that has a profile.
+    """Return the loads of all key groups of a scenario that has a profile.
 
     Windows are as long as `elasticity.period`. Those before the run are for statistics, whole ones counted back from
     its beginning; where it begins with the span the first `training_share` of its own (15 of 48 minutes in the paper's
@@ -163,7 +163,7 @@ def _source(scenario: Scenario, name: str, profile: Profile, profiled: str, bins
 
 
 def _taken(flow: _Flow, taken: float | str, profile: Profile) -> _Flow:
-    """The part of a flow that an operator reads: a share, or what the profile says of that stream."""
+    """Return the part of a flow that an operator reads: a share, or what the profile says of that stream."""
     if not isinstance(taken, str):
         by_group = None if flow.by_group is None else flow.by_group * taken
         return _Flow(by_group, flow.total * taken, flow.key_weights)

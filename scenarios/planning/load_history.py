@@ -1,4 +1,4 @@
-"""Problems from measured loads: a file may hold what the costs of an allocation follow from in place of the costs.
+"""Problems from measured loads: a file may hold loads, from which the costs of an allocation follow.
 
     "history": {"load": [[..]], "host": [..], "speed": [..], "outside": [..], "theta": 0.85, "seed": 0, "group": [..]}
 
@@ -20,14 +20,14 @@ from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.checkpoint_correlation import allocation_from_correlation
 from models.seeds import seed_faults
-from models.validation_messages import nearest
+from scenarios.files.documents import key_faults
 
 KEYS = ("load", "host", "speed", "outside", "theta", "seed", "group")
 _REQUIRED = ("load", "host", "speed")
 
 
 def problem_of_history(found: Mapping[str, Any], method: str) -> CheckpointAllocation:
-    """The problem that the method solves: expected usable checkpoints, or for all others the paper's correlations.
+    """Return the problem that the method solves: expected usable checkpoints, or by the paper's correlations.
 
     `found` are the keys of the file, of which `history` is one. Raises InputError.
     """
@@ -36,12 +36,7 @@ def problem_of_history(found: Mapping[str, Any], method: str) -> CheckpointAlloc
     faults = [InputFault(key, NO_VALUE, "stands beside a history", "leave out one of them") for key in others]
     if not isinstance(history, Mapping):
         raise InputError.at("history", history, "must be an object")
-    faults += [
-        InputFault(f"history.{key}", NO_VALUE, "is no key of a history", nearest(key, KEYS))
-        for key in history
-        if key not in KEYS
-    ]
-    faults += [InputFault(f"history.{key}", NO_VALUE, "is missing") for key in _REQUIRED if history.get(key) is None]
+    faults += key_faults(history, KEYS, _REQUIRED, noun="history", at="history.")
     raise_if_any(faults)
     check = CheckedArrays()
     load = check.floats("history.load", history["load"], (None, None), low=0.0)
@@ -64,7 +59,7 @@ def problem_of_history(found: Mapping[str, Any], method: str) -> CheckpointAlloc
 
 
 def _labels(check: CheckedArrays, group: Any, groups: int | None) -> tuple[str | int, ...] | None:
-    """The operator of each key group, None where there are none or faults."""
+    """Return the operator of each key group, None where there are none or faults."""
     if group is None:
         return None
     rule = "must be a list with a text or a whole number for each key group"
@@ -80,5 +75,5 @@ def _labels(check: CheckedArrays, group: Any, groups: int | None) -> tuple[str |
 
 
 def _plain(value: Any) -> Any:
-    """What an array of an NPZ file holds, as JSON would."""
+    """Return an array of an NPZ file as JSON would have it."""
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import math
 import os
-import tokenize
 import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from models import display
 from models.errors import InputError
-
-_ZIP = (zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error)
-_HEAD = (SyntaxError, tokenize.TokenError, TypeError)  # numpy reads the head of an array as Python
-BROKEN = (ValueError, EOFError, KeyError, RuntimeError, MemoryError, *_ZIP, *_HEAD)
-"""What an archive that is no readable NPZ raises; RuntimeError where it is encrypted or packed in an unknown way."""
+from scenarios.files.documents import BROKEN
 
 _JSON = 8.0  # bytes of memory for each byte of a JSON file while it is read: Python's numbers are large
 _PAIR = 2.0  # bytes for each pair beside its cost: what is allowed, and what is looked at
@@ -35,7 +29,7 @@ _SHARE = 0.8  # of the machine's memory, when nothing is said
 
 
 def machine_memory() -> float:
-    """The bytes that a plan may take when nothing is said: a share of what the machine has."""
+    """Return the bytes that a plan may take when nothing is said: a share of what the machine has."""
     try:
         return _SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):  # a system that does not tell
@@ -43,7 +37,7 @@ def machine_memory() -> float:
 
 
 def needed_bytes(path: Path, kind: str = "checkpoints") -> float:
-    """The estimate for a problem file of a kind; a file that cannot be read is 0, the reader says what is wrong."""
+    """Return the estimate for a problem file of a kind [B]; 0 for a file that cannot be read: its reader says why."""
     array, each = _EACH.get(kind, ("", 0.0))
     try:
         if path.suffix != ".npz":

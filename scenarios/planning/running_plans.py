@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from models.errors import NO_VALUE, InputError
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from models.planning.placement import Placement
-from scenarios.planning.files import read_plan
-from scenarios.planning.selection_files import kind_of_plan, read_plan_of
+from models.planning.placement import Placement, PlacementPlan
+from scenarios.planning.plan_files import CHECKPOINTS, plan_document_in, read_checkpoint_plan, read_plan_file
 
 
 def running_checkpoints(problem: CheckpointAllocation, path: Path) -> CheckpointPlan:
-    """The plan of these checkpoints in a file; raises InputError for a plan of anything else."""
-    kind = kind_of_plan(path)
-    if kind is not None:
+    """Return the plan of these checkpoints in a file; raises InputError for a plan of anything else."""
+    kind, _ = plan_document_in(path)
+    if kind != CHECKPOINTS:
         raise InputError.at("--from", str(path), f"must be a plan of checkpoints, and is one of {kind}")
-    plan = read_plan(path)
+    plan = read_checkpoint_plan(path)
     if plan.assignment is not None and len(plan.assignment) != problem.n_checkpoints:
         rule = f"must have a node for each of {problem.n_checkpoints} checkpoints"
         raise InputError.at("--from", str(path), rule, f"it has {len(plan.assignment)}")
@@ -28,7 +26,7 @@ def running_checkpoints(problem: CheckpointAllocation, path: Path) -> Checkpoint
 def with_few_moves(
     problem: CheckpointAllocation, running: CheckpointPlan | None, max_moves: int
 ) -> CheckpointAllocation:
-    """The problem with at most so many moves away from the running plan, or else from its own `current`."""
+    """Return the problem with at most so many moves away from the running plan, or else from its own `current`."""
     current = problem.current if running is None or running.assignment is None else running.assignment
     _refuse_moves(max_moves, current is not None, "allocation")
     return replace(problem, current=current, max_moves=max_moves)
@@ -43,12 +41,12 @@ def _refuse_moves(max_moves: int, runs: bool, what: str) -> None:
 
 
 def placement_from(problem: Placement, running: Path | None, max_moves: int | None) -> Placement:
-    """The problem with what runs by the plan in a file, and at most so many moves.
+    """Return the problem with what runs by the plan in a file, and at most so many moves.
 
     Raises InputError for a file that has no placement of these instances, and for moves of nothing that runs.
     """
     if running is not None:
-        plan: Any = read_plan_of("placement", running)[0]
+        plan: PlacementPlan = read_plan_file(running, "placement").plan()
         if plan.host is None:
             raise InputError.at("--from", str(running), "is a plan without a placement")
         problem = replace(problem, current=plan.host)

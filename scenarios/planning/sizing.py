@@ -17,8 +17,7 @@ from models.planning.solution import Status
 from models.reliability.times import mostly_down
 from models.units import in_unit
 from optimizer.sizing import solve
-from scenarios.files.json import read_json
-from scenarios.files.scenario import tables_of
+from scenarios.files.documents import read_document
 from scenarios.reliability.failure_logs import read_kept
 
 EXIT = {Status.INFEASIBLE: 3, Status.UNKNOWN: 4}
@@ -35,11 +34,9 @@ class SizingAnswer:
 
 
 def read_sizing(path: str | Path) -> tuple[SizingProblem, tuple[str, ...]]:
-    """The problem in a .toml or .json file, and what a log in it lets doubt; raises InputError with all its faults."""
+    """Return the problem in a .toml or .json file, and doubts about a log that it names; raises InputError."""
     path = Path(path)
-    if path.suffix not in (".toml", ".json"):
-        raise InputError.at("file", path.name, "must end in .toml or .json")
-    description = sizing_from(read_json(path) if path.suffix == ".json" else tables_of(path, "sizing"))
+    description = sizing_from(read_document(path, (".toml", ".json"), "sizing"))
     return problem_of(description, path.parent)
 
 
@@ -51,7 +48,7 @@ def warnings(problem: SizingProblem) -> list[str]:
 
 
 def problem_of(description: Sizing, folder: Path) -> tuple[SizingProblem, tuple[str, ...]]:
-    """The question in numbers; `folder` is where the path of a log starts from."""
+    """Return the question in numbers; `folder` is where the path of a log starts from."""
     said, kept, notes = description.failures, None, []
     if said.log is not None:
         with named("failures.log"):
@@ -72,7 +69,7 @@ def problem_of(description: Sizing, folder: Path) -> tuple[SizingProblem, tuple[
 def answer(
     path: str | Path, *, curve: bool = True, on_progress: Callable[[str], None] = lambda text: None
 ) -> SizingAnswer:
-    """The cheapest system that the file asks for, or the best that is possible; raises InputError."""
+    """Return the cheapest system that the file asks for, or the best that is possible; raises InputError."""
     problem, notes = read_sizing(path)
     every = len(problem.plans())
     plan = solve(problem, curve=curve, on_plan=lambda number: on_progress(f"plan {number + 1} of at most {every}"))
@@ -80,7 +77,7 @@ def answer(
 
 
 def document(found: SizingAnswer) -> dict[str, Any]:
-    """The answer as one JSON document; costs in USD/h, or in hosts where these have no price."""
+    """Return the answer as one JSON document; costs in USD/h, or in hosts where these have no price."""
     problem, plan = found.problem, found.plan
     return {
         "name": problem.description.name,
@@ -205,7 +202,7 @@ def recovery_target(problem: SizingProblem) -> str:
 
 
 def cost_unit(problem: SizingProblem) -> str:
-    """What costs are counted in."""
+    """Return the unit of costs."""
     return "hosts" if problem.description.hosts.price_per_s is None else "USD/h"
 
 

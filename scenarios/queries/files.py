@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.checked_arrays import FloatArray
-from models.errors import InputError
 from models.queries.description import QuerySet, query_set_from
 from models.queries.graph import QueryGraph
 from models.queries.loads import OperatorTable, table_of
 from models.queries.operators import Query
 from models.queries.reading import queries_from
-from scenarios.files.scenario import tables_of
+from scenarios.files.documents import read_document
 from scenarios.queries.language import compile_query
 from scenarios.queries.templates import workload
 
 
 @dataclass(frozen=True, eq=False)
 class LoadedQueries:
-    """What a file says: its description, its queries, and the table of the operators that they share."""
+    """The content of a file: its description, its queries, and the table of the operators that they share."""
 
     query_set: QuerySet
     queries: tuple[Query, ...]
@@ -35,20 +34,17 @@ class LoadedQueries:
 
     @property
     def network(self) -> FloatArray:
-        """What each operator receives and sends [B/s], (n,)."""
+        """Bytes that each operator receives and sends [B/s], (n,)."""
         return self.table.network(self.rates)
 
 
 def read_queries(path: str | Path) -> LoadedQueries:
-    """The queries of a TOML file; raises InputError with all its faults."""
-    path = Path(path)
-    if path.suffix != ".toml":
-        raise InputError.at("file", path.name, "must end in .toml")
-    return loaded(query_set_from(tables_of(path, "query")))
+    """Return the queries of a TOML file; raises InputError with all its faults."""
+    return loaded(query_set_from(read_document(path, (".toml",), "query")))
 
 
 def loaded(query_set: QuerySet) -> LoadedQueries:
-    """The queries of a description, or those that its templates give; raises InputError."""
+    """Return the queries of a description, or those that its templates give; raises InputError."""
     if query_set.templates is not None:
         made = workload(query_set.templates, query_set.templates.seed)
         return LoadedQueries(query_set, made.queries, made.table, made.rates, {})

@@ -52,7 +52,7 @@ _AGGREGATES = ("avg", "sum", "min", "max", "count")
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a text says; conditions and groups in an order that does not hang on how they were written."""
+    """The parts of a query; conditions and groups in an order that does not depend on how they were written."""
 
     into: str
     columns: tuple[str, ...]
@@ -66,12 +66,12 @@ class Parsed:
 
 
 def compile_query(path: str, text: str) -> dict[str, OperatorEntry]:
-    """The operators of the text of a query; raises InputError, at `path`, with the place of what is no query."""
+    """Return the operators of the text of a query; raises InputError, at `path`, with the place of what is no query."""
     return _operators(path, parse(path, text))
 
 
 def parse(path: str, text: str) -> Parsed:
-    """What the text says; raises InputError at `path`."""
+    """Return the parts of a query; raises InputError at `path`."""
     from lark.exceptions import UnexpectedCharacters, UnexpectedInput  # noqa: PLC0415 - only for texts
 
     try:
@@ -106,7 +106,7 @@ class _Reader:
         self._path = path
 
     def read(self, node: Any) -> Any:
-        """What a tree, or a token, came to."""
+        """Return the value of a tree, or of a token."""
         if not hasattr(node, "children"):
             return node
         return getattr(self, str(node.data))([self.read(child) for child in node.children])
@@ -210,7 +210,7 @@ def _operators(path: str, said: Parsed) -> dict[str, OperatorEntry]:
 
 
 def _then(found: dict[str, OperatorEntry], kind: Kind, predicate: str, before: str, name: str) -> str:
-    """The name of one more operator after another; that of the other where it has nothing to do."""
+    """Return the name of one more operator after another; that of the other where it has nothing to do."""
     if not predicate:
         return before
     found[name] = OperatorEntry(kind=kind, predicate=predicate, inputs=(before,))

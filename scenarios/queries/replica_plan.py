@@ -1,4 +1,4 @@
-"""Active replicas of a plan: what `plan replicas` has chosen, as replicas and places of the operators of a scenario."""
+"""Active replicas of a plan, as `plan replicas` has chosen them, for the operators of a scenario."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from models.scenario.scenario import Scenario
 from models.schema_types import FrozenMap
 from models.topology import layout
 from models.validation_messages import Step, nearest, nearest_if_shown, path_text
-from scenarios.planning.files import read_fields
+from scenarios.planning.plan_files import plan_fields
 from scenarios.reliability.failure_replay import replayed
 
 _HERE = ("fault_tolerance", "replica_plan")
@@ -34,12 +34,12 @@ class _Chosen:
 
 
 def filled(scenario: Scenario, folder: Path) -> Scenario:
-    """The scenario with what files say in their place: failures of a log, replicas of a plan. Raises InputError."""
+    """Return the scenario with the failures of its log and the replicas of its plan as entries. Raises InputError."""
     return with_planned_replicas(replayed(scenario, folder), folder)
 
 
 def with_planned_replicas(scenario: Scenario, folder: Path) -> Scenario:
-    """The scenario with the replicas and places of its plan as entries of its own; itself where it names none.
+    """Return the scenario with the replicas and places of its plan as entries of its own; itself where it names none.
 
     Raises InputError for a plan that cannot be read, or does not fit the scenario.
     """
@@ -68,8 +68,8 @@ def _at(*steps: Step) -> str:
 
 
 def _read(path: Path) -> _Chosen:
-    """What a plan file says; raises InputError for one that holds no plan, or one of another kind."""
-    fields = read_fields(path)
+    """Return the choice of a plan file; raises InputError for no plan, or one of another kind."""
+    fields = plan_fields(path)
     kind = fields.get("kind")
     if kind != KIND:
         hint = "one plan is wanted: holdfast plan replicas without --front" if kind == "front" else ""
@@ -127,7 +127,7 @@ def _faults_of_hosts(
 
 
 def _target(replica_plan: ReplicaPlanFile, name: str) -> str:
-    """The operator of the scenario that an operator of the plan stands for, by name."""
+    """Return the operator of the scenario that an operator of the plan stands for, by name."""
     return replica_plan.operators.get(name, name.replace(".", "_"))
 
 
@@ -163,7 +163,7 @@ def _of_replicated(path: str, target: str, kind: str, replicas: int) -> Iterator
 
 
 def _with_entries(scenario: Scenario, replica_plan: ReplicaPlanFile, chosen: _Chosen, names: list[str]) -> Scenario:
-    """The plan as entries: of replicas under the names of the plan's operators, and of tasks where primaries are."""
+    """Return the scenario with replicas under the names of the plan's operators, and tasks where primaries are."""
     tasks, replicas = dict(scenario.placement.tasks), dict[str, ActiveReplica]()
     for name, hosts in chosen.hosts.items():
         target = _target(replica_plan, name)
@@ -185,5 +185,5 @@ def _with_entries(scenario: Scenario, replica_plan: ReplicaPlanFile, chosen: _Ch
 
 
 def _by_plan(fault: InputFault, replica_plan: ReplicaPlanFile) -> InputFault:
-    """A fault of what the plan became, with the plan before its path."""
+    """Return a fault of an entry that the plan became, with the plan before its path."""
     return replace(fault, path=f"{_at('plan')}: {replica_plan.plan}: {fault.path}")

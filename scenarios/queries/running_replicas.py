@@ -1,4 +1,4 @@
-"""What runs already: primaries and replicas that a file of queries or a plan before names, for the operators of a file.
+"""Running instances: primaries and replicas that a file of queries or an earlier plan names, by operator.
 
 An operator may go by the name of any query that has it. Operators of a plan that no query has any more are gone, those
 that the plan has not are new.
@@ -13,12 +13,12 @@ from typing import Any
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.planning.replicas.problem import Instances, checked_instances
 from models.validation_messages import nearest_if_shown, path_text
-from scenarios.planning.files import read_fields
+from scenarios.planning.plan_files import plan_fields
 from scenarios.queries.files import LoadedQueries
 
 
 def numbers_of(found: LoadedQueries) -> dict[str, int]:
-    """The number of each operator by all of its names."""
+    """Return the number of each operator by all of its names."""
     number = {name: place for place, name in enumerate(found.table.names)}
     index = {node: place for place, node in enumerate(found.table.nodes)}
     for query, members in found.members.items():
@@ -27,7 +27,7 @@ def numbers_of(found: LoadedQueries) -> dict[str, int]:
 
 
 def names_of(found: LoadedQueries) -> list[list[str]]:
-    """All names of each operator, the first one first."""
+    """Return all names of each operator, the first one first."""
     names = [[name] for name in found.table.names]
     for name, place in numbers_of(found).items():
         if name not in names[place]:
@@ -36,7 +36,7 @@ def names_of(found: LoadedQueries) -> list[list[str]]:
 
 
 def placed_by_file(found: LoadedQueries, n_hosts: int) -> Instances:
-    """The hosts of each operator that the file says, the primary first, () for others; `n_hosts` take primaries."""
+    """Return the hosts of each operator by the file, the primary first, () for others; `n_hosts` take primaries."""
     number = numbers_of(found)
     hosts: list[tuple[int, ...]] = [()] * found.table.n_operators
     faults = []
@@ -58,11 +58,11 @@ def placed_by_file(found: LoadedQueries, n_hosts: int) -> Instances:
 
 
 def placed_by_plan(path: str | Path, found: LoadedQueries, n_hosts: int) -> Instances:
-    """The hosts of each operator that a plan says, the primary first, () for new ones; raises InputError.
+    """Return the hosts of each operator that a plan says, the primary first, () for new ones; raises InputError.
 
     What the file says of primaries has to agree; a file that has replicas itself is refused.
     """
-    fields = read_fields(path)
+    fields = plan_fields(path)
     given = fields.get("instances")
     if fields.get("kind") != "replicas" or given is None:
         rule = "has no plan of replicas" if fields.get("kind") != "front" else "is a front: it has many plans"

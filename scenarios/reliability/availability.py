@@ -17,6 +17,7 @@ from models.reliability.cuts import Cuts, joint_cuts, query_cuts
 from models.reliability.description import Availability, availability_from, faults
 from models.reliability.exact import BOUNDS, some_broken, unavailability
 from models.reliability.factoring import TooManyNodes
+from models.reliability.intervals import wilson
 from models.reliability.law import broken_law
 from models.reliability.problem import Setting, domains_of, queries_of, settings_of
 from models.reliability.queries import Failures, Queries
@@ -24,10 +25,10 @@ from models.reliability.repair import broken_given_down
 from models.reliability.single_points import fewest_down, single_points
 from models.reliability.times import downtime_s
 from models.seeds import seed_faults
-from scenarios.files.json import read_json
-from scenarios.files.scenario import tables_of
+from scenarios.files.documents import read_document
 from scenarios.reliability.failure_logs import read_kept
 from scenarios.reliability.sampling_time import SamplingTime
+from sim.draws import code_of
 
 if TYPE_CHECKING:
     from sim.sampling.plain import Estimate, Sampled
@@ -57,7 +58,7 @@ class Figure:
         return self.low if self.low == self.high else None
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it, with seconds in a month."""
+        """Return the figure as JSON has it, with seconds in a month."""
         value = self.value
         return {
             "unavailability": value,
@@ -70,7 +71,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Line:
-    """What is found for one setting. `short`: P(fewer than the share of queries run); `running`: share by level."""
+    """The figures of one setting. `short`: P(fewer than the share of queries run); `running`: share by level."""
 
     label: str
     p: float | None
@@ -102,7 +103,7 @@ class Answer:
 
 
 def read_availability(path: str | Path) -> Availability:
-    """The description in a .toml or .json file; raises InputError with all its faults.
+    """Return the description in a .toml or .json file; raises InputError with all its faults.
 
     >>> from holdfast import read_availability
     >>> read_availability("examples/availability.toml").queries["revenue"]
@@ -112,16 +113,13 @@ def read_availability(path: str | Path) -> Availability:
 
 
 def read_with_doubts(path: str | Path) -> tuple[Availability, tuple[str, ...]]:
-    """The same, and where a failure log that it names does not fit what is computed."""
+    """Return the same, and where a failure log that it names does not fit what is computed."""
     path = Path(path)
-    if path.suffix not in (".toml", ".json"):
-        raise InputError.at("file", path.name, "must end in .toml or .json")
-    description = availability_from(read_json(path) if path.suffix == ".json" else tables_of(path, "query set"))
-    return with_log(description, path.parent)
+    return with_log(availability_from(read_document(path, (".toml", ".json"), "query set")), path.parent)
 
 
 def with_log(description: Availability, folder: Path) -> tuple[Availability, tuple[str, ...]]:
-    """The description with the times of the failure log that it names, and doubts; raises InputError for no times."""
+    """Return the description with the times of the log that it names, and doubts; raises InputError for no times."""
     times = description.times
     if times is None or times.log is None:
         return description, ()
@@ -149,7 +147,7 @@ def answer(
     target: float | None = None,
     on_progress: Callable[[str], None] = lambda text: None,
 ) -> Answer:
-    """How often each query is broken in each setting.
+    """Return how often each query is broken in each setting.
 
     `auto` is exact and samples what is left with wide bounds; `exact` leaves those; `monte-carlo`, `stratified`
     and `importance-sampling` only sample. `on_progress` hears how long many runs will take. Raises InputError.
@@ -187,7 +185,7 @@ def answer(
 
 
 def _exact(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
-    """One line for each setting; those that are alike in kind are found together, a whole curve at once."""
+    """Return one line for each setting; those that are alike in kind are found together, a whole curve at once."""
     alike = [index for index, one in enumerate(settings) if one.is_independent]
     found: dict[int, Line] = {}
     for indices in [alike, *[[index] for index in range(len(settings)) if index not in alike]]:
@@ -237,7 +235,7 @@ def _some(low: FloatArray, high: FloatArray, method: str, left: FloatArray, mass
 
 
 def _stacked(parts: Sequence[Failures]) -> Failures:
-    """The rows of all; what they have in common is that of the first."""
+    """Return the rows of all; what they have in common is that of the first."""
     shocks = [one.shocks for one in parts if one.shocks is not None]
     return replace(parts[0], down=np.concatenate([one.down for one in parts]), shocks=np.concatenate(shocks))
 
@@ -258,7 +256,7 @@ def _paired(queries: Queries, setting: Setting) -> Line:
 
 
 def _lumped(queries: Queries, setting: Setting) -> Line:
-    """Where hosts share crews or are upgraded: by the law of how many are down."""
+    """Return the settings of hosts that share crews or are upgraded: by the law of how many are down."""
     assert setting.down is not None
     down, of_queries = setting.down, query_cuts(queries, setting.failures)
     try:
@@ -283,7 +281,7 @@ def _given_law(setting: Setting, down: FloatArray, cuts: Cuts, n_hosts: int) -> 
 
 
 def _narrowed(line: Line, setting: Setting, sample: Callable[[Setting, str], Line]) -> Line:
-    """The line with sampled figures where these say more than bounds do."""
+    """Return the line with sampled figures where these say more than bounds do."""
     some = [] if line.some is None else [line.some]
     if any(map(_is_wide, (*line.queries, line.mean, *some))):
         found = sample(setting, "stratified")
@@ -305,7 +303,6 @@ def _narrower(bounds: Figure, sampled: Figure) -> Figure:
 
 
 def _sampled(queries: Queries, setting: Setting, method: str, runs: int, seed: int, workers: int) -> Line:
-    from sim.draws import code_of  # noqa: PLC0415
     from sim.sampling.importance_sampling import weighted  # noqa: PLC0415
     from sim.sampling.plain import sampled  # noqa: PLC0415 - compiles, and numba is slow to load
     from sim.sampling.strata import stratified  # noqa: PLC0415
@@ -329,7 +326,7 @@ def _sampled(queries: Queries, setting: Setting, method: str, runs: int, seed: i
 
 
 def _pooled(estimates: Sequence[Estimate], setting: Setting, method: str) -> Figure:
-    """The weighted mean over rows; distances to the ends of intervals are put together as for strata."""
+    """Return the weighted mean over rows; distances to the ends of intervals are put together as for strata."""
     w = setting.weights.tolist()
     value = math.fsum(a * one.value for a, one in zip(w, estimates, strict=True))
     below = math.hypot(*(a * (one.value - one.interval[0]) for a, one in zip(w, estimates, strict=True)))
@@ -338,8 +335,6 @@ def _pooled(estimates: Sequence[Estimate], setting: Setting, method: str) -> Fig
 
 
 def _short_of(found: Sampled, method: str) -> dict[float, Figure]:
-    from models.reliability.intervals import wilson  # noqa: PLC0415
-
     if found.law is None:
         return {}
     n = len(found.law) - 1
@@ -373,7 +368,7 @@ def weakest(description: Availability) -> tuple[tuple[SinglePoint, ...], dict[st
 
 
 def document(found: Answer) -> dict[str, Any]:
-    """The answer as one JSON document."""
+    """Return the answer as one JSON document."""
     alone, fewest = weakest(found.description)
     return {
         "name": found.description.name,

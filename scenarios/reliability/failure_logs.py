@@ -33,7 +33,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 @dataclass(frozen=True, eq=False)
 class FailureAnswer:
-    """What a log says: the log, what became of its records, and the laws fitted to up and repair times."""
+    """The answer to a log: the log, the fate of its records, and the laws fitted to up and repair times."""
 
     files: tuple[str, ...]
     log: FailureLog
@@ -67,7 +67,7 @@ class FailureAnswer:
 
     @property
     def spread(self) -> Spread:
-        """Whether hosts fail alike."""
+        """Return whether hosts fail alike."""
         return spread_of(self.log.failures_of, self.log.up_s_of)
 
 
@@ -80,7 +80,7 @@ def read_failures(
     seed: int = 1,
     on_progress: Callable[[str], None] = lambda text: None,
 ) -> FailureAnswer:
-    """What the logs in the files say; raises InputError with all faults, and MissingTool for Spark without Java.
+    """Return the answer to some logs; raises InputError with all faults, and MissingTool for Spark without Java.
 
     `engine`: plain, spark, or auto, which takes Spark for more than 64 MB; all say the same. `draws` of the
     bootstrap (`analysis.failure_logs.lifetimes.fits`).
@@ -131,7 +131,7 @@ def _opened(files: Sequence[str | Path]) -> tuple[tuple[Source, ...], str]:
 
 
 def document(found: FailureAnswer, *, hosts: bool = True) -> dict[str, Any]:
-    """The answer as one JSON document; with every host and outage where `hosts`. Times in seconds."""
+    """Return the answer as one JSON document; with every host and outage where `hosts`. Times in seconds."""
     log, spread = found.log, found.spread
     origin = int(log.begin_us.min())
     low, high = found.mttf_interval_s
@@ -187,7 +187,7 @@ def _by_host(log: FailureLog) -> list[dict[str, Any]]:
 
 
 def _outages(log: FailureLog, origin: int) -> dict[str, Any]:
-    """What replay needs: windows and outages of each host, in microseconds after `origin`."""
+    """Return the window and the outages of each host, in microseconds after `origin`."""
     ends = np.where(log.up_us == STILL_DOWN, STILL_DOWN, log.up_us - origin)
     return {
         "origin_us": origin,
@@ -218,7 +218,7 @@ class KeptLog:
     said: Mapping[str, Any]
 
     def doubts(self, exponential: bool = True) -> list[str]:
-        """Where a model of equal hosts, and perhaps of `exponential` times, is not what the log says."""
+        """Return where the log contradicts a model of equal hosts, and perhaps of `exponential` times."""
         found = []
         for key, noun in (("up_time_laws", "up times"), ("repair_time_laws", "repair times")):
             for fit in self.said.get(key) or ():
@@ -233,7 +233,7 @@ class KeptLog:
 
 
 def read_kept(path: Path) -> KeptLog:
-    """The file that `write_failures` wrote; raises InputError for any other."""
+    """Return the file that `write_failures` wrote; raises InputError for any other."""
     said = read_json(path)
     if said.get("format") != FORMAT:
         raise InputError.at(str(path), NO_VALUE, "is no file of holdfast failures", _MAKE)

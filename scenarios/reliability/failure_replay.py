@@ -19,7 +19,7 @@ _MOST = 100_000
 
 
 def replayed(scenario: Scenario, folder: Path) -> Scenario:
-    """The scenario with the failures of its log as events; itself where it names none. Raises InputError."""
+    """Return the scenario with the failures of its log as events; itself where it names none. Raises InputError."""
     replay = scenario.failures
     if replay is None:
         return scenario
@@ -61,7 +61,7 @@ def _window(replay: FailureReplay, log: FailureLog) -> tuple[int, int]:
 
 
 def _numbers(replay: FailureReplay, log: FailureLog, hosts: Mapping[str, object]) -> dict[int, str]:
-    """Host of the log -> the host of the scenario that fails as it does."""
+    """Return host of the log -> the host of the scenario that fails as it does."""
     place = {name: index for index, name in enumerate(log.hosts)}
     given = dict(replay.hosts) if replay.hosts else {name: name for name in hosts if name in place}
     faults = []

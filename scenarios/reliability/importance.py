@@ -1,4 +1,4 @@
-"""What an element, or one more replica, is worth: importance and gains of all, the greatest first."""
+"""The importance of hosts and domains, and the gain from one more replica, the greatest first."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Importance:
     left_out: int
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the entry as JSON has it."""
         return asdict(self)
 
 
 def importances(description: Availability, p: Sequence[float] = ()) -> tuple[Importance, ...]:
-    """What elements and replicas are worth in each setting of independent hosts; raises InputError where none is."""
+    """Return the importance of elements and replicas in each setting of independent hosts; InputError for none."""
     queries = queries_of(description)
     settings = [one for one in settings_of(description, p) if one.is_independent and len(one.weights) == 1]
     if not settings:

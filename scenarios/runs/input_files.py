@@ -16,24 +16,25 @@ from models.scenario.inputs import RateSeries
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys, ProfileRate, SeriesRate
 from models.topology.layout import topological
-from scenarios.files.profiles import read_profile
 
 _MOST_STEPS = 10_000_000
 _MOST_TUPLES = 1e12  # in one step
 
 
 def profiles_of(scenario: Scenario, folder: Path) -> dict[str, Profile]:
-    """Source -> the profile that gives its rate; paths are relative to the scenario's folder."""
+    """Return source -> the profile that gives its rate; paths are relative to the scenario's folder."""
     found = {}
     for source, workload in scenario.workload.items():
         if isinstance(workload.rate, ProfileRate):
+            from scenarios.files.profiles import read_profile  # noqa: PLC0415 - loads Arrow
+
             with named(f"workload.{source}.rate.profile"):
                 found[source] = read_profile(folder / workload.rate.profile)
     return found
 
 
 def rates_of(scenario: Scenario, folder: Path, profiles: Mapping[str, Profile]) -> dict[str, RateSeries]:
-    """Source -> its rate over time, for the sources that have a recorded one."""
+    """Return source -> its rate over time, for the sources that have a recorded one."""
     rates = {}
     for source, workload in scenario.workload.items():
         if isinstance(workload.rate, SeriesRate):
@@ -44,7 +45,7 @@ def rates_of(scenario: Scenario, folder: Path, profiles: Mapping[str, Profile]) 
 
 
 def shares_of(scenario: Scenario, profiles: Mapping[str, Profile]) -> dict[str, float]:
-    """Stream -> its measured selectivity, for the streams that operators take; raises InputError for others."""
+    """Return stream -> its measured selectivity, for streams that operators take; raises InputError for others."""
     shares = {name: share for profile in profiles.values() for name, share in profile.selectivity.items()}
     wanted = [
         (f"operators.{name}.takes.{upstream}", taken)
@@ -62,7 +63,7 @@ def shares_of(scenario: Scenario, profiles: Mapping[str, Profile]) -> dict[str, 
 
 
 def profile_rate(source: str, rate: ProfileRate, profile: Profile) -> RateSeries:
-    """The stream's bins mapped onto the span, scaled to the mean rate; keys are the profile's key groups.
+    """Return the stream's bins mapped onto the span, scaled to the mean rate; keys are the profile's key groups.
 
     The series begins at `begin` of the span, perhaps within a bin.
     """

@@ -1,4 +1,4 @@
-"""What a run needs, and whether it can begin: the checks that `validate` and `run` share; nothing is simulated."""
+"""The inputs of a run, and the checks that `validate` and `run` share; nothing is simulated."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def inputs_of(
     profiles: Mapping[str, Profile] | None = None,
     checkpoint_hosts: CheckpointHosts | None = None,
 ) -> RunInputs:
-    """What the run needs besides the scenario; given profiles and checkpoint hosts are not read or planned again."""
+    """Return the inputs of the run besides the scenario; given profiles and checkpoint hosts are not made again."""
     known = profiles_of(scenario, folder) if profiles is None else profiles
     check_key_groups(scenario, known)
     rates, shares = rates_of(scenario, folder, known), shares_of(scenario, known)

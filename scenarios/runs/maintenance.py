@@ -33,7 +33,7 @@ class HistoryPlanner:
     seed: int
 
     def __call__(self, history: LoadHistory) -> FreshAllocation | None:
-        """The plan and its costs; None where a checkpoint has no node that may hold it."""
+        """Return the plan and its costs; None where a checkpoint has no node that may hold it."""
         problem, method = self._problem(history), self.maintenance.method
         if not problem.allowed.any(axis=1).all():
             return None
@@ -76,7 +76,7 @@ def _forbidden(history: LoadHistory) -> np.ndarray:
 
 
 def planner_of(scenario: Scenario) -> HistoryPlanner | None:
-    """The planner that the run of the scenario needs, or None."""
+    """Return the planner that the run of the scenario needs, or None."""
     maintenance = scenario.fault_tolerance.maintenance
     if maintenance is None:
         return None

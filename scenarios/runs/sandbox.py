@@ -39,7 +39,7 @@ class Sandbox:
         self._mute = False  # whether stderr is at its end
 
     def ask(self, request: Answer, cpu_s: float, note: Note, stop: Callable[[], bool]) -> Answer:
-        """What the process answers, or {"ended": why} with `timeout`, `stopped` or `crashed: ...`."""
+        """Return the answer of the process, or {"ended": why} with `timeout`, `stopped` or `crashed: ...`."""
         process = self._running()
         assert process.stdin is not None
         until = time.monotonic() + _WALL * _PREPARE_S
@@ -93,7 +93,7 @@ class Sandbox:
         return self._process
 
     def _line(self) -> bytes | None:
-        """The next line; empty if there is none yet, None if there will be none."""
+        """Return the next line; empty if there is none yet, None if there will be none."""
         process = self._process
         assert process is not None and process.stdout is not None and process.stderr is not None
         if b"\n" not in self._rest:
@@ -110,7 +110,7 @@ class Sandbox:
         return line
 
     def _wait(self, process: subprocess.Popen[bytes]) -> bool:
-        """Whether there is something on stdout, or its end; what is said on stderr is taken meanwhile."""
+        """Return whether there is something on stdout, or its end; what is said on stderr is taken meanwhile."""
         streams: list[Any] = [process.stdout] if self._mute else [process.stdout, process.stderr]
         ready, _, _ = select.select(streams, [], [], _LOOK_S)
         if process.stderr in ready:
@@ -125,7 +125,7 @@ class Sandbox:
         self._said = (self._said + more)[-_TAIL_BYTES:]
 
     def _last_line(self, process: subprocess.Popen[bytes]) -> str:
-        """What the process says last on stderr, at its end."""
+        """Return the last line that the process wrote to stderr, at its end."""
         assert process.stderr is not None
         while not self._mute:
             if select.select([process.stderr], [], [], _LOOK_S)[0]:
@@ -150,7 +150,7 @@ class Sandbox:
 def serve(
     answer: Callable[[Answer, Note], Answer], prepare: Callable[[Answer, Note], None] = lambda request, note: None
 ) -> None:
-    """The other side: read requests until there are none, and write what `answer` says to each.
+    """Serve requests in the process beside: read them until there are none, and write the answer to each.
 
     What `prepare` does with a request before does not count against its limit of CPU time.
     """

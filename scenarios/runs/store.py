@@ -60,7 +60,7 @@ _Columns = dict[str, "np.ndarray | list[str | None]"]
 
 @dataclass(frozen=True)
 class StoredRun:
-    """What `read_run` found: the text of the scenario, the summary, and table name -> column -> values."""
+    """A run that was read: the text of the scenario, the summary, and table name -> column -> values."""
 
     scenario: str
     summary: dict[str, Any]
@@ -79,7 +79,7 @@ def write_run(
     interval_ns: int = NS_PER_S,
     metrics: Mapping[int, Metrics] = MappingProxyType({}),
 ) -> Path:
-    """The directory, written whole or not at all; `scenario` is the text of its file, `metrics` are by replication.
+    """Write the directory, whole or not at all; `scenario` is the text of its file, `metrics` are by replication.
 
     `raw` adds a row for each visit, delivery, drop and tuple left in a queue (visits and deliveries only where tuples
     were recorded); where histograms were recorded, those of each operator are added, and an interval that the records
@@ -105,7 +105,7 @@ def write_run(
 
 
 def read_run(directory: Path | str) -> StoredRun:
-    """The run in the directory; raises InputError when there is none or a file of it is missing or broken."""
+    """Return the run in the directory; raises InputError when there is none or a file of it is missing or broken."""
     folder = Path(directory)
     if not folder.is_dir():
         raise InputError.at(str(folder), NO_VALUE, "must be the directory of a run", "made with --out")
@@ -122,7 +122,7 @@ def read_run(directory: Path | str) -> StoredRun:
 
 
 def is_run(directory: Path) -> bool:
-    """Whether everything in the directory is a file that `write_run` writes, the summary among them."""
+    """Return whether everything in the directory is a file that `write_run` writes, the summary among them."""
     known = {SCENARIO, SUMMARY, *(f"{name}.parquet" for name in (*DERIVED, *STORED, *RAW, *OF_HISTOGRAMS))}
     found = {entry.name for entry in directory.iterdir() if not _is_page(entry)}
     return SUMMARY in found and found <= known
@@ -134,7 +134,7 @@ def check_target(directory: Path | str, *, force: bool = False) -> None:
 
 
 def _tables_of(records: Sequence[RunRecords], *, raw: bool) -> list[str]:
-    """The tables of records that are stored as they are."""
+    """Return the tables of records that are stored as they are."""
     binned = any(one.detail == "histograms" for one in records)
     names = [*STORED, *(RAW if raw else ()), *(OF_HISTOGRAMS if binned else ())]
     return [name for name in names if not (binned and name in OF_TUPLES)]
@@ -229,7 +229,7 @@ def _throughput_part(one: RunRecords, interval_ns: int) -> _Columns:
 
 
 def _field(column: Column) -> Field:
-    """The Parquet field of a column of the records: names in place of indices."""
+    """Return the Parquet field of a column of the records: names in place of indices."""
     if column.name in ("operator", "task", *_HOSTS):
         meaning = column.meaning.replace("index into ", "name out of ").replace("host index of", "name of")
         return Field(column.name, "str", "", meaning.replace(", -1 for", ", null for"))

@@ -1,4 +1,4 @@
-"""What a study found, in numbers and text: the profile, each method's plan, and the designs beside the first one."""
+"""The findings of a study as a document: the profile, each method's plan, and the designs beside the first one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from analysis.runs.metrics import Metrics, metrics_of
 from analysis.runs.run_summary import RunSummary
 from scenarios.files.profiles import profile_summary
 from scenarios.pages.designs import OVERHEAD as OVERHEAD_KINDS
-from scenarios.planning.files import plan_to_dict
+from scenarios.planning.plan_files import plan_to_dict
 from scenarios.studies.study import Study, StudyDesign
 from scenarios.sweeps.summary import difference_entry
 
@@ -50,7 +50,7 @@ _TUPLES = "data"  # of the kinds of messages, those between hosts that are no ov
 
 
 def replications_of(design: StudyDesign) -> Replications:
-    """Replication -> metrics of a design, with those that only a study has."""
+    """Return replication -> metrics of a design, with those that only a study has."""
     return {one.replication: metrics_of(one.summary) | _own(one.summary) for one in design.runs}
 
 
@@ -68,14 +68,14 @@ def _own(summary: RunSummary) -> Metrics:
 
 
 def differences(study: Study, first: StudyDesign, second: StudyDesign) -> dict[str, Difference]:
-    """Measure -> two designs beside each other, run by run where they have the same seed."""
+    """Return measure -> two designs beside each other, run by run where they have the same seed."""
     one, other = replications_of(first), replications_of(second)
     seeds = {design.settings.get("seed", study.scenario.seed) for design in (first, second)}
     return {found.metric: found for found in compare(one, other, same_numbers=len(seeds) == 1, metrics=list(MEASURES))}
 
 
 def findings(study: Study) -> dict[str, Any]:
-    """The findings as one JSON document; their differences are those to the first design."""
+    """Return the findings as one JSON document; their differences are those to the first design."""
     return {
         "scenario": study.scenario.name,
         "seed": study.scenario.seed,

@@ -26,7 +26,7 @@ _SUFFIX = ".unfinished"
 
 
 def place_of(directory: Path | str) -> Path:
-    """The place of a study that is to be in the directory; made if it is not there.
+    """Return the place of a study that is to be in the directory; made if it is not there.
 
     Raises InputError where something else has its name.
     """
@@ -46,7 +46,7 @@ def place_of(directory: Path | str) -> Path:
 
 
 def profile_in(place: Path, key_groups: int, copies: int, make: Callable[[], tuple[Profile, Any]]) -> Profile:
-    """The profile of the flights in the place; made, and kept there, where there is none of this kind."""
+    """Return the profile of the flights in the place; made, and kept there, where there is none of this kind."""
     try:
         kept = read_profile(place / PROFILE)
     except InputError:
@@ -64,7 +64,7 @@ def profile_in(place: Path, key_groups: int, copies: int, make: Callable[[], tup
 
 
 def _asked(profile: Profile) -> tuple[object, ...] | None:
-    """What was asked of the flights when the profile was made; None where it is that of something else."""
+    """Return the question that the profile of the flights answers; None for a profile of something else."""
     if profile.sources != (FLIGHTS,) or profile.where or profile.hash != (PLAIN if profile.copies == 1 else SALTED):
         return None
     filters = dict(profile.filters)

@@ -10,7 +10,8 @@ from analysis.report import render_page
 from scenarios.files.new_directory import check_place, new_directory
 from scenarios.files.scenario import LoadedScenario, moved, scenario_text
 from scenarios.pages.study import study_page
-from scenarios.planning.files import plan_to_dict, problem_to_dict
+from scenarios.planning.files import problem_to_dict
+from scenarios.planning.plan_files import plan_to_dict
 from scenarios.runs.inputs import inputs_of
 from scenarios.runs.store import write_run
 from scenarios.studies.findings import findings
@@ -21,7 +22,7 @@ RUN, PLANS = "run", "plans"
 
 
 def is_study(directory: Path) -> bool:
-    """Whether everything in the directory is what `write_study` writes, the findings among it."""
+    """Return whether everything in the directory is what `write_study` writes, the findings among it."""
     found = {entry.name for entry in directory.iterdir()}
     return FINDINGS in found and found <= {FINDINGS, REPORT, PROBLEM, PROFILE, SWEEP, RUN, PLANS}
 
@@ -32,7 +33,7 @@ def check_target(directory: Path | str, *, force: bool) -> None:
 
 
 def write_study(directory: Path | str, study: Study, *, force: bool, command: str) -> Path:
-    """The directory, written whole or not at all; an earlier study is replaced only with `force`.
+    """Return the directory, written whole or not at all; an earlier study is replaced only with `force`.
 
     What was kept while it was made, the profile and the runs, goes into it.
     """

@@ -62,7 +62,7 @@ class StudyDesign:
 
 @dataclass(frozen=True)
 class Study:
-    """What the study found. `run` is the one that is looked at in full: the scenario as it stands, replication 0."""
+    """The results of a study. `run` is the one that is shown in full: the scenario as it stands, replication 0."""
 
     scenario: Scenario
     profile: Profile
@@ -78,19 +78,19 @@ class Study:
         return _allocation_text(self.scenario.fault_tolerance.allocation)
 
     def design_of(self, method: str) -> StudyDesign | None:
-        """The design with that allocation, of several the one that has most in common with the run in full."""
+        """Return the design with that allocation, of several the one that has most in common with the run in full."""
         found = [one for one in self.designs if one.allocation == method and one.runs]
         alike = [one for one in found if one.protocol == self.scenario.elasticity.protocol]
         return next(iter([*alike, *found]), None)
 
 
 def flights() -> Path:
-    """The bundled flight records: departures from New York's airports in 2017."""
+    """Return the bundled flight records: departures from New York's airports in 2017."""
     return Path(str(resources.files("scenarios") / "data" / FLIGHTS))
 
 
 def ingest_flights(key_groups: int, copies: int, on_progress: ProgressCallback) -> tuple[Profile, Any]:
-    """The profile of the bundled flights by tail number, in hours, and its quarantine; needs Java."""
+    """Return the profile of the bundled flights by tail number, in hours, and its quarantine; needs Java."""
     from analysis.spark.ingest import ingest  # noqa: PLC0415 - Spark only where it is used
 
     return ingest(
@@ -106,7 +106,7 @@ def ingest_flights(key_groups: int, copies: int, on_progress: ProgressCallback) 
 
 
 def profiled_source(scenario: Scenario) -> str:
-    """The one source whose rate is a profile; raises InputError where there is none or more than one."""
+    """Return the one source whose rate is a profile; raises InputError where there is none or more than one."""
     found = [name for name, workload in scenario.workload.items() if isinstance(workload.rate, ProfileRate)]
     if len(found) != 1:
         rule = "must have exactly one source whose rate is a profile"
@@ -125,7 +125,7 @@ def key_groups_of(scenario: Scenario) -> int:
 
 
 def in_place(loaded: LoadedScenario, place: Path) -> LoadedScenario:
-    """The scenario as a file beside the profile of a study in `place` has to say it, and what it varies.
+    """Return the scenario as a file beside the profile of a study in `place` has to say it, and what it varies.
 
     Without a sweep of its own it is run once with each allocation.
     """
@@ -189,7 +189,7 @@ def study(loaded: LoadedScenario, profile: Profile, *, workers: int = 2, on_prog
 
 
 def designs_of(result: SweepResult) -> tuple[StudyDesign, ...]:
-    """The designs of a sweep with the summaries of their runs."""
+    """Return the designs of a sweep with the summaries of their runs."""
     return tuple(_design(result, point) for point in result.plan.points)
 
 

@@ -46,11 +46,11 @@ class Comparison:
 
     @property
     def same_numbers(self) -> bool:
-        """Whether both had the same random numbers."""
+        """Return whether both had the same random numbers."""
         return self.designs[0].seed == self.designs[1].seed
 
     def sentence(self) -> str:
-        """How the intervals were made."""
+        """Return how the intervals were made."""
         counts = [len(design.replications) for design in self.designs]
         if min(counts) < 2:
             return "An interval needs two replications or more of each design: nothing is shown."
@@ -67,7 +67,7 @@ class Comparison:
         )
 
     def document(self) -> dict[str, Any]:
-        """The comparison for JSON."""
+        """Return the comparison for JSON."""
         return {
             "designs": [
                 {"title": one.title, "seed": one.seed, "replications": len(one.replications)} for one in self.designs
@@ -91,7 +91,7 @@ def read_design(
     on_progress: Progress | None = None,
     on_compile: Progress | None = None,
 ) -> Design:
-    """The design that a text names: DIRECTORY of a run, DIRECTORY:POINT of a sweep, else a scenario to simulate.
+    """Return the design that a text names: DIRECTORY of a run, DIRECTORY:POINT of a sweep, or a scenario.
 
     >>> from holdfast import read_design
     >>> design = read_design("examples/two-hosts.toml")  # a scenario file is simulated
@@ -138,14 +138,14 @@ def _of_sweep(directory: str, digits: str) -> Design:
 
 
 def settings_text(plan: SweepPlan, number: int) -> str:
-    """The settings of a design point in words."""
+    """Return the settings of a design point in words."""
     return ", ".join(f"{path} = {value}" for path, value in plan.points[number].settings.items()) or "no settings"
 
 
 def compare_designs(
     first: Design, second: Design, *, metrics: Sequence[str] | None = None, everything: bool = False
 ) -> Comparison:
-    """The differences in the metrics asked for, or the main ones, or all that both have.
+    """Return the differences in the metrics asked for, or the main ones, or all that both have.
 
     Raises InputError for a metric that one of them does not have.
 

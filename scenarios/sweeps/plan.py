@@ -61,7 +61,7 @@ class SweepPlan:
         return hashlib.sha256(json.dumps(self._document(), sort_keys=True, allow_nan=False).encode()).hexdigest()
 
     def text(self) -> str:
-        """The plan as JSON; in ASCII, since names of files need not be text."""
+        """Return the plan as JSON; in ASCII, since names of files need not be text."""
         return json.dumps({"content": self.content, **self._document()}, allow_nan=False) + "\n"
 
     def _document(self) -> dict[str, object]:
@@ -76,7 +76,7 @@ class SweepPlan:
 
 
 def make_plan(loaded: LoadedScenario, on_progress: Callable[[float], None] = lambda share: None) -> SweepPlan:
-    """The plan of a sweep; raises InputError for one of too many runs. Each point takes a millisecond or more."""
+    """Return the plan of a sweep; raises InputError for too many runs. Each point takes a millisecond or more."""
     scenario = loaded.scenario
     points = number_of_points(scenario)
     runs = points * scenario.replications
@@ -93,7 +93,7 @@ def make_plan(loaded: LoadedScenario, on_progress: Callable[[float], None] = lam
 
 
 def read_plan(path: Path) -> SweepPlan:
-    """The plan that is written there; raises InputError where there is none that can be read."""
+    """Return the plan that is written there; raises InputError where there is none that can be read."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -131,7 +131,7 @@ def what_differs(old: SweepPlan, new: SweepPlan) -> str:
 
 
 def _is_sound(plan: SweepPlan) -> bool:
-    """Whether every run is there once, in chunks with an expected time each."""
+    """Return whether every run is there once, in chunks with an expected time each."""
     points, replications = number_of_points(plan.scenario), plan.scenario.replications
     runs = [run for chunk in plan.chunks for run in chunk]
     if len(runs) != points * replications or len(set(runs)) != len(runs) or len(plan.costs_s) != len(plan.chunks):
@@ -144,7 +144,7 @@ def _is_sound(plan: SweepPlan) -> bool:
 
 
 def digest_of_file(path: Path) -> str:
-    """Of the content of a file, or of all files in a directory; of nothing where there is none."""
+    """Return the digest of a file, or of all files in a directory; of nothing where there is none."""
     found = hashlib.sha256()
     files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
     for file in files:
@@ -155,7 +155,7 @@ def digest_of_file(path: Path) -> str:
 
 
 def _costs(scenario: Scenario, folder: Path, names: dict[str, None]) -> Iterator[float]:
-    """The expected time [s] of one run of each point; 0 for points that cannot be run, which say so later.
+    """Yield the expected time [s] of one run of each point; 0 for points that cannot be run, which say so later.
 
     Notes in `names` the files that the points name.
     """

@@ -128,7 +128,7 @@ def _alone(file: Path) -> Iterator[None]:
 
 
 def _shorter(scenario: Scenario, part: float) -> Scenario:
-    """The scenario with that part of its duration, in which all of its events still happen."""
+    """Return the scenario with that part of its duration, in which all of its events still happen."""
     events = {name: event.model_copy(update={"at_s": event.at_s * part}) for name, event in scenario.events.items()}
     return scenario.model_copy(update={"duration_s": scenario.duration_s * part, "events": FrozenMap(events)})
 

@@ -53,7 +53,7 @@ def each_on_spark(
     master: str | None,
     look: Callable[[], None],
 ) -> list[_Made]:
-    """What is made of each item, in order, by tasks of Spark; `look` is called now and then.
+    """Return the result for each item, in order, by tasks of Spark; `look` is called now and then.
 
     Raises WorkerLost where Spark does not start or gave up.
     """
@@ -71,7 +71,7 @@ def each_on_spark(
 
 @contextmanager
 def _started(session: AbstractContextManager[Any]) -> Iterator[Any]:
-    """The session; WorkerLost in place of a page of Java where there is none."""
+    """Yield the session; WorkerLost in place of a page of Java where there is none."""
     with ExitStack() as stack:
         try:
             started = stack.enter_context(session)
@@ -83,7 +83,7 @@ def _started(session: AbstractContextManager[Any]) -> Iterator[Any]:
 
 
 def _first_line(error: Exception) -> str:
-    """What the error says, without the stacks of Java and Python."""
+    """Return the message of an error without the stacks of Java and Python."""
     lines = str(error).strip().splitlines()
     if _STACK in lines:  # the first line that is not indented after it is what went wrong
         lines = [line for line in lines[lines.index(_STACK) + 1 :] if not line.startswith(" ")]
@@ -93,7 +93,7 @@ def _first_line(error: Exception) -> str:
 
 @lru_cache(maxsize=1)
 def _chunks(place: bytes, files: bytes, time_limit_s: float | None, summaries: bool) -> Chunks:
-    """What a worker of Spark keeps from one task to the next; the process behind it ends with the worker."""
+    """Return the chunks that a worker of Spark keeps for its next task; the process behind it ends with the worker."""
     directory, folder = Path(os.fsdecode(place)), Path(os.fsdecode(files))
     return Chunks(directory, folder, SweepStore(directory).plan(), time_limit_s, summaries=summaries)
 

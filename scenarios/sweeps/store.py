@@ -46,7 +46,7 @@ _SUMMARY = Field("summary", "str", "", "the whole summary of the run as JSON, wh
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one run."""
+    """The result of one run, or how it failed."""
 
     point: int
     replication: int
@@ -86,7 +86,7 @@ class SweepStore:
         return there
 
     def plan(self) -> SweepPlan:
-        """The plan of the sweep."""
+        """Return the plan of the sweep."""
         return read_plan(self.directory / PLAN)
 
     def check_writable(self) -> None:
@@ -96,7 +96,7 @@ class SweepStore:
             written.unlink()
 
     def _is_free(self) -> bool:
-        """Whether nothing is there but the beginning of a sweep without a plan."""
+        """Return whether nothing is there but the beginning of a sweep without a plan."""
         if not self.directory.exists():
             return not self.directory.is_symlink()
         if not self.directory.is_dir():
@@ -129,16 +129,16 @@ class SweepStore:
             return name_once(written, self._path(chunk))
 
     def committed(self) -> set[int]:
-        """The chunks that are there, by their names alone."""
+        """Return the chunks that are there, by their names alone."""
         found = (_CHUNK.fullmatch(path.name) for path in (self.directory / RUNS).glob("chunk-*.parquet"))
         return {int(one[1]) for one in found if one}
 
     def is_there(self, chunk: int) -> bool:
-        """Whether somebody has stored the chunk."""
+        """Return whether somebody has stored the chunk."""
         return self._path(chunk).exists()
 
     def to_do(self, plan: SweepPlan, *, retry: bool = False, summaries: bool = False) -> list[int]:
-        """The chunks that are missing; what cannot be read, with `retry` holds rows of RETRIED, or with `summaries` has
+        """Return missing chunks; one that cannot be read, with `retry` holds rows of RETRIED, or with `summaries` has
         none, is put aside.
         """
         missing = []
@@ -156,7 +156,7 @@ class SweepStore:
         remove_stale(self.directory / TMP)
 
     def rows(self, plan: SweepPlan) -> list[Row]:
-        """All rows that are stored of the plan, by point and replication; raises InputError for a damaged chunk."""
+        """Return all rows that are stored, by point and replication; raises InputError for a damaged chunk."""
         found: list[Row] = []
         for chunk in sorted(self.committed()):
             if chunk >= len(plan.chunks):
@@ -175,7 +175,7 @@ class SweepStore:
         return not (retry and any(row.status in RETRIED for row in rows))
 
     def _rows(self, path: Path, runs: Sequence[tuple[int, int]]) -> list[Row] | None:
-        """The rows of a chunk, None where they are not those of its runs."""
+        """Return the rows of a chunk, None where they are not those of its runs."""
         try:
             rows = _rows_of(read_parquet(path))
         except (InputError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""What a sweep found: each design point's means with intervals, and its difference to the first one."""
+"""The summary of a sweep: each design point's means with intervals, and its difference to the first one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _possible(result: SweepResult) -> Iterator[dict[str, None]]:
 
 
 def chosen_metrics(result: SweepResult, requested: Sequence[str] | None) -> list[str]:
-    """The metrics for a table: those asked for, or the main ones; raises InputError for one that no run has."""
+    """Return the metrics for a table: those asked for, or the main ones; raises InputError for one that no run has."""
     check_metrics(result, requested or ())
     known = _seen(result)
     if requested:
@@ -62,7 +62,7 @@ def chosen_metrics(result: SweepResult, requested: Sequence[str] | None) -> list
 
 
 def differences(result: SweepResult, point: int, metrics: Sequence[str]) -> list[Difference]:
-    """A design point beside the first one."""
+    """Return a design point beside the first one."""
     return compare(
         result.replications(0),
         result.replications(point),
@@ -72,7 +72,7 @@ def differences(result: SweepResult, point: int, metrics: Sequence[str]) -> list
 
 
 def sweep_summary(result: SweepResult) -> dict[str, Any]:
-    """The sweep as one JSON document: all metrics of all design points."""
+    """Return the sweep as one JSON document: all metrics of all design points."""
     return {
         "scenario": result.plan.scenario.name,
         "directory": str(result.directory),
@@ -112,7 +112,7 @@ def _point(result: SweepResult, number: int) -> dict[str, Any]:
 
 
 def difference_entry(one: Difference) -> dict[str, Any]:
-    """A difference for JSON."""
+    """Return a difference for JSON."""
     return {
         "mean": one.difference.mean,
         "ci95": one.difference.ci95,
@@ -124,7 +124,7 @@ def difference_entry(one: Difference) -> dict[str, Any]:
 
 
 def _varies(result: SweepResult, metric: str) -> bool:
-    """Whether the design points do not all have the same mean, or it is not zero everywhere."""
+    """Return whether the design points do not all have the same mean, or it is not zero everywhere."""
     means = {mean_over(result.replications(number), metric).mean for number in range(len(result.plan.points))}
     return len(means) > 1 or means not in ({0.0}, {None})
 

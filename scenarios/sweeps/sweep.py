@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Literal
 
 from analysis.comparison import Replications
@@ -19,13 +15,13 @@ from models import display
 from models.errors import NO_VALUE, InputError, WorkerLost
 from scenarios.files.scenario import LoadedScenario
 from scenarios.runs.sandbox import Answer
+from scenarios.runs.task_runner import Share, run_on_threads
 from scenarios.sweeps.plan import SweepPlan, make_plan
 from scenarios.sweeps.run import Chunks
 from scenarios.sweeps.store import OK, Row, SweepStore, digest
 
 Engine = Literal["local", "spark"]
 Progress = Callable[[float], None]
-_LOOK_S = 0.2
 _LIMITS_S = (0.001, 1e9)  # what --time-limit may be
 
 
@@ -56,7 +52,7 @@ class SweepResult:
         return digest(self.rows)
 
     def replications(self, point: int) -> Replications:
-        """Replication -> metrics of a design point, of the runs that came to their end."""
+        """Return replication -> metrics of a design point, of the runs that came to their end."""
         return self._by_point.get(point, {})
 
     @cached_property
@@ -116,15 +112,20 @@ def sweep(
             todo = store.to_do(plan, retry=True, summaries=summaries)
         if todo:
             store.check_writable()
-            progress = _Share(plan, set(range(len(plan.chunks))) - set(todo), on_progress or (lambda _: None))
+            done = set(range(len(plan.chunks))) - set(todo)
+            share = Share(plan.costs_s, on_progress or (lambda _: None), done)
             if engine == "spark":
                 from scenarios.sweeps.spark import on_spark  # noqa: PLC0415 - only where Spark is asked for
 
-                look = partial(progress.look, store)
+                def look() -> None:
+                    for chunk in store.committed():
+                        share.ended(chunk)
+                    share.tell()
+
                 on_spark(directory, loaded.folder, todo, time_limit_s, workers, master, look, summaries)
             else:
                 make = partial(Chunks, directory, loaded.folder, plan, time_limit_s, summaries=summaries)
-                _on_processes(make, plan, todo, workers, progress, on_compile)
+                run_on_threads(make, todo, workers, on_note=partial(_noted, plan, share, on_compile))
     return read_sweep(directory)
 
 
@@ -151,7 +152,7 @@ def _resolved(out: Path | str) -> Path:
 
 
 def read_sweep(directory: Path | str) -> SweepResult:
-    """What there is of the sweep in a directory; raises InputError where there is none.
+    """Return the sweep in a directory, finished or not; raises InputError where there is none.
 
     >>> from holdfast import LoadedScenario, read_scenario, read_sweep, scenario_with, sweep
     >>> loaded = read_scenario("examples/two-hosts.toml")
@@ -165,82 +166,9 @@ def read_sweep(directory: Path | str) -> SweepResult:
     return SweepResult(Path(directory), plan, tuple(store.rows(plan)))
 
 
-class _Share:
-    """What part of a sweep is done, by expected time."""
-
-    def __init__(self, plan: SweepPlan, done: set[int], report: Progress) -> None:
-        self._costs, self._done, self._report = [max(cost, 1e-9) for cost in plan.costs_s], done, report
-        self._sizes = [len(chunk) for chunk in plan.chunks]
-        self._under_way: dict[int, float] = {}
-
-    def note(self, chunk: int, runs: int, done: float) -> None:
-        """So many runs of a chunk are done, and that part of the next."""
-        self._under_way[chunk] = (runs + done) / self._sizes[chunk]
-        self.report()
-
-    def look(self, store: SweepStore) -> None:
-        """Count what is stored."""
-        self._done |= store.committed()
-        self.report()
-
-    def report(self) -> None:
-        """Tell the share."""
-        parts = {**dict.fromkeys(self._under_way, 0.0), **self._under_way, **dict.fromkeys(self._done, 1.0)}
-        done = math.fsum(self._costs[chunk] * part for chunk, part in parts.items())  # in any order: never above all
-        self._report(done / math.fsum(self._costs))
-
-
-def _on_processes(
-    make: Callable[[], Chunks],
-    plan: SweepPlan,
-    todo: Sequence[int],
-    workers: int,
-    progress: _Share,
-    on_compile: Progress | None,
-) -> None:
-    """Chunks by threads of this process, each with a process for the runs."""
-    left: SimpleQueue[int] = SimpleQueue()
-    for chunk in todo:
-        left.put(chunk)
-    stop, faults = threading.Event(), SimpleQueue[BaseException]()
-    notes: SimpleQueue[tuple[int, Answer]] = SimpleQueue()
-
-    def work() -> None:
-        chunks = make()
-        try:
-            while not stop.is_set():
-                chunk = left.get_nowait()
-                chunks.run(chunk, lambda what, chunk=chunk: notes.put((chunk, what)), stop.is_set)  # type: ignore[misc]
-        except Empty:
-            pass
-        except BaseException as error:
-            faults.put(error)
-            stop.set()
-        finally:
-            chunks.close()
-
-    with _threads(work, min(workers, len(todo)), stop) as threads:
-        while any(thread.is_alive() for thread in threads):
-            time.sleep(_LOOK_S)
-            while not notes.empty():
-                chunk, what = notes.get()
-                if "compiled" in what and on_compile:
-                    on_compile(what["compiled"])
-                elif "done" in what:
-                    progress.note(chunk, what["runs"], what["done"])
-    if not faults.empty():
-        raise faults.get()
-
-
-@contextmanager
-def _threads(work: Callable[[], None], count: int, stop: threading.Event) -> Iterator[list[threading.Thread]]:
-    """Threads that have ended, or were told to, when the block is left."""
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    try:
-        yield threads
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
+def _noted(plan: SweepPlan, share: Share, on_compile: Progress | None, chunk: int, said: Answer) -> None:
+    """Pass on what a chunk says: so many of its runs are done and that part of the next, or of the compilation."""
+    if "compiled" in said and on_compile:
+        on_compile(said["compiled"])
+    elif "done" in said:
+        share.note(chunk, (said["runs"] + said["done"]) / len(plan.chunks[chunk]))

@@ -196,10 +196,22 @@ def test_a_plan_of_replicas_cannot_get_rid_of_the_budget_of_the_problem(tmp_path
     assert refused(file, QUERIES)
 
 
-@pytest.mark.parametrize("name", ["left_out", "methods", "compared"])
-def test_what_nothing_recomputes_is_no_claim_of_a_plan_of_replicas(tmp_path, capsys, name):
+def test_the_plans_that_a_plan_of_replicas_was_compared_with_are_no_claim_of_it(tmp_path, capsys):
     file, _, document = planned(tmp_path, "replicas")
-    assert name not in document
-    file.write_text(json.dumps(document | {name: 3}))
+    assert "compared" not in document
+    file.write_text(json.dumps(document | {"compared": 3}))
     verify(file, QUERIES, json=True)
-    assert f"what else it states ({name})" in json.loads(capsys.readouterr().out)["assumed"]
+    assert "what else it states (compared)" in json.loads(capsys.readouterr().out)["assumed"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_key_that_plans_of_the_kind_do_not_have_is_refused_with_the_one_it_is_near_to(tmp_path, case):
+    plan_file, problem_file, document = planned(tmp_path, case)
+    plan_file.write_text(json.dumps(document | {"left_out": 0, "objectives": 3}))
+    kind = document.get("kind", "checkpoints")
+    with pytest.raises(InputError) as caught:
+        verify(plan_file, problem_file)
+    assert [str(fault) for fault in caught.value.faults] == [
+        f"left_out: is not a key of a plan of {kind}",
+        f"objectives: is not a key of a plan of {kind} (did you mean objective?)",
+    ]

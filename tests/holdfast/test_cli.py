@@ -13,9 +13,11 @@ from typing import Any
 
 import networkx
 import pytest
+from typer.core import TyperCommand
 
 from holdfast import cli
 from holdfast.commands import doctor
+from holdfast.commands.plan import PLANS
 from models.errors import InputError, MissingTool, WorkerLost
 from scenarios.files.library import names, path_of, text_of
 from scenarios.files.scenario import read_scenario
@@ -49,15 +51,31 @@ def test_help_names_every_command_that_is_there_and_no_other(capsys: pytest.Capt
     code, out, err = holdfast(capsys, "--help")
     listed = [line.split()[0] for line in out.split("Commands:")[1].splitlines() if line.strip()]
     assert (code, err) == (0, "")
-    assert listed == cli.command_names()
+    assert listed == list(cli.COMMANDS)
     assert {"validate", "show", "schema", "library", "doctor"} <= set(listed)
+
+
+@pytest.mark.parametrize("group", [(), ("plan",)], ids=["holdfast", "plan"])
+def test_the_nearest_command_is_named(capsys: pytest.CaptureFixture[str], group: tuple[str, ...]) -> None:
+    near = "checkpoints" if group else "validate"
+    code, out, err = holdfast(capsys, *group, near[:-1])
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: No such command '{near[:-1]}'. Did you mean '{near}'?\n")
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_the_help_of_a_group_says_what_the_help_of_each_command_says(name: str) -> None:
+    stand_in: Any = TyperCommand(name, help=PLANS[name].summary)
+    real: Any = TyperCommand(name, help=PLANS[name].load().__doc__)
+    for width in (40, 60, 200):
+        assert stand_in.get_short_help_str(width) == real.get_short_help_str(width)
 
 
 def test_no_command_at_all_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert holdfast(capsys) == holdfast(capsys, "--help")
 
 
-@pytest.mark.parametrize("name", cli.command_names())
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
 def test_every_command_has_a_help_page(capsys: pytest.CaptureFixture[str], name: str) -> None:
     code, out, _ = holdfast(capsys, name, "--help")
     assert code == 0
@@ -269,7 +287,7 @@ RAISED: list[tuple[BaseException, int, str]] = [
 def test_what_goes_wrong_is_an_exit_code_and_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: BaseException, expected: int, says: str
 ) -> None:
-    module = importlib.import_module("holdfast.commands.scenario")
+    module = importlib.import_module("holdfast.commands.library")
 
     def fail() -> None:
         raise error
@@ -279,7 +297,7 @@ def test_what_goes_wrong_is_an_exit_code_and_one_line(
 
 
 def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = importlib.import_module("holdfast.commands.scenario")
+    module = importlib.import_module("holdfast.commands.library")
 
     def fail() -> None:
         raise ZeroDivisionError

@@ -61,6 +61,10 @@ def test_commands_about_one_job_load_its_graph_and_no_engine_solver_or_plot(
     assert loaded.isdisjoint(set(HEAVY) - {"networkx"})
 
 
+def test_a_list_of_commands_loads_none_of_them(tmp_path: Path) -> None:
+    assert loaded_by(command("plan", "--help"), tmp_path).isdisjoint({*HEAVY, "numpy"})
+
+
 def test_an_exact_availability_loads_no_engine(tmp_path: Path) -> None:
     asked = command("availability", str(ROOT / "examples" / "availability.toml"))
     assert loaded_by(asked, tmp_path).isdisjoint(HEAVY)

@@ -399,7 +399,7 @@ def test_a_plan_that_the_time_limit_cut_short_says_so(
 
 def test_the_queries_that_a_host_breaks_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = {4: [0, 2], 1: [1]}
-    monkeypatch.setattr("scenarios.queries.replicas.broken_alone", lambda plan, problem: alone)
+    monkeypatch.setattr(plan_replicas, "broken_alone", lambda plan, problem: alone)
     plan: Any = SimpleNamespace(instances=())
     problem: Any = SimpleNamespace(n_queries=9)
     names = tuple("abcdefghi")

@@ -21,8 +21,7 @@ from models.scenario.reading import scenario_from
 from models.schema import schema_of
 from scenarios.files.json import read_json
 from scenarios.files.scenario import tables_of
-from scenarios.planning.files import read_problem
-from scenarios.planning.selection_files import read_problem_of
+from scenarios.planning.files import read_problem, read_problem_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LIBRARY = Path(__file__).parents[2] / "scenarios" / "library"

@@ -132,7 +132,7 @@ def half(made: Path, tmp_path: Path) -> Path:
         (["sweep", "mm1", "--out", "HERE"], "must be a new or empty directory"),
         ([*SWEEP, "--out", "MADE", "--metric", "latency"], "is no metric of this sweep"),
         ([*SWEEP, "--out", "MADE", "--master", "local"], "is for --engine spark"),
-        ([*SWEEP, "--out", "MADE", "--engine", "ray"], "ray"),
+        ([*SWEEP, "--out", "MADE", "--engine", "ray"], "for '--engine': 'ray' is not one of 'local', 'spark'."),
         ([*SWEEP, "--out", "MADE", "--workers", "0"], "--workers"),
     ],
 )
@@ -165,7 +165,7 @@ def test_runs_that_fail_are_said_and_make_exit_code_4(tmp_path: Path, capsys: py
 def test_a_wrong_metric_is_refused_before_any_run_of_a_new_sweep(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenarios.sweeps.sweep._on_processes", _no_runs)
+    monkeypatch.setattr("scenarios.sweeps.sweep.run_on_threads", _no_runs)
     code, _, err = run(capsys, *SWEEP, "--out", str(tmp_path / "new"), "--metric", "recoveries.total_s.maxi")
     assert code == 2
     assert 'is no metric of this sweep (did you mean "recoveries.total_s.max"?)' in err
@@ -174,11 +174,11 @@ def test_a_wrong_metric_is_refused_before_any_run_of_a_new_sweep(
 def test_a_metric_that_only_some_runs_have_is_not_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scenarios.sweeps.sweep._on_processes", _no_runs)
+    monkeypatch.setattr("scenarios.sweeps.sweep.run_on_threads", _no_runs)
     for metric in ("recoveries.total_s.max", "messages.replay.bytes", "broken.share", "migrations.pause_s.max"):
         with pytest.raises(AssertionError, match="a run was made"):
             run(capsys, *SWEEP, "--out", str(tmp_path / metric), "--metric", metric)
 
 
-def _no_runs(*_: object) -> None:
+def _no_runs(*_: object, **__: object) -> None:
     raise AssertionError("a run was made")

@@ -1,1 +1,1 @@
-"""What papers claim, tried again: one file for each experiment, one for each study."""
+"""Claims of papers, tried again: a module for each experiment, and one for each study."""

@@ -45,7 +45,7 @@ NOISE = 0.2  # correlations below this count as none: statistics of 112 windows 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the manager did in one run."""
+    """The manager's moves in one run."""
 
     groups: int  # on overloaded hosts, summed over rounds
     usable: int  # of these, with a checkpoint where they would fit
@@ -79,7 +79,7 @@ class Upkeep:
 
 @dataclass(frozen=True)
 class Training:
-    """What a policy may know: loads (groups, windows) before the decision, where the groups are, and the threshold."""
+    """The knowledge of a policy: loads (groups, windows) before the decision, hosts of groups, and the threshold."""
 
     load: FloatArray
     host: IntArray
@@ -88,7 +88,7 @@ class Training:
 
 
 def problem(training: Training, zero_below: float = 0.0, tie_band: float = 0.0) -> CheckpointAllocation:
-    """The paper's allocation problem with kappa = infinity."""
+    """Return the paper's allocation problem with kappa = infinity."""
     return allocation_from_correlation(
         pearson(training.load),
         training.load.mean(axis=1),
@@ -101,7 +101,7 @@ def problem(training: Training, zero_below: float = 0.0, tie_band: float = 0.0) 
 
 
 def _solved(method: str, zero_below: float = 0.0) -> Policy:
-    """The paper's costs, by a method."""
+    """Return the paper's costs, by a method."""
     return lambda training, seed: _checkpoint_hosts(solve_by(method, problem(training, zero_below), seed=seed))
 
 
@@ -111,7 +111,7 @@ def _checkpoint_hosts(plan: CheckpointPlan) -> IntArray:
 
 
 def least_used(training: Training, seed: int) -> IntArray:
-    """A control that knows nothing of correlation: the four least used hosts, balanced by load."""
+    """Return a control that knows nothing of correlation: the four least used hosts, balanced by load."""
     used = np.bincount(training.host, weights=training.load.mean(axis=1), minlength=NODES)
     few = np.argsort(used, kind="stable")[:SAMPLERS]
     held = np.zeros(NODES)
@@ -125,7 +125,7 @@ def least_used(training: Training, seed: int) -> IntArray:
 
 
 def tie_band(training: Training, seed: int) -> IntArray:
-    """The paper's correlations, where all within TIE_BAND of the best count as equal and the least loaded is taken."""
+    """Return the plan by the paper's correlations; of hosts within TIE_BAND of the best the least loaded is taken."""
     made = problem(training, tie_band=TIE_BAND)
     return level_ties(made, _checkpoint_hosts(solve_by("exact", made)))
 
@@ -164,7 +164,7 @@ def run(
     prefer: Prefer = "sufficient",
     upkeep: Upkeep | None = None,
 ) -> Outcome:
-    """The manager's moves under the policy's allocation, for loads as `loads` gives them.
+    """Return the manager's moves under the policy's allocation, for loads as `loads` gives them.
 
     With `upkeep` the allocation is maintained; a checkpoint that moves is at once where it goes to.
     """
@@ -216,7 +216,7 @@ def experiment(
     prefer: Prefer = "sufficient",
     upkeep: Upkeep | None = None,
 ) -> dict[str, list[Outcome]]:
-    """Policy -> one outcome for each seed, all policies with the same loads."""
+    """Return policy -> one outcome for each seed, all policies with the same loads."""
     found: dict[str, list[Outcome]] = {name: [] for name in policies}
     for seed in seeds:
         load = loads(setting, year, seed)

@@ -31,7 +31,7 @@ def loads(work: float) -> np.ndarray:
 
 
 def run(allocation: Allocation, work: float = 0.4, theta: float = 0.70) -> Outcome:
-    """What the manager does with one of the allocations; `work` is that of both operators together [cores]."""
+    """Return the manager's moves with one of the allocations; `work` is that of both operators together [cores]."""
     load = loads(work)
     host = np.repeat([1, 2], GROUPS)
     checkpoint_host = _checkpoint_hosts(allocation, load, host)
@@ -49,7 +49,7 @@ def run(allocation: Allocation, work: float = 0.4, theta: float = 0.70) -> Outco
 
 
 def _checkpoint_hosts(allocation: Allocation, load: np.ndarray, host: np.ndarray) -> np.ndarray:
-    """By the solver from the whole shift; or those of operator 2 on hosts 0 and 1 in turn, or all on host 0."""
+    """Return the solver's hosts for the whole shift; or operator 2 on hosts 0 and 1 in turn, or all on host 0."""
     if allocation == "optimised":
         problem = allocation_from_correlation(pearson(load), load.mean(axis=1), host, NODES)
         plan = solve(problem, method="exact")

@@ -36,7 +36,7 @@ _SAVED_S = 1.0  # what a direct move costs at least, whatever the state: the con
 
 
 def findings(runner: TaskRunner, *, quick: bool) -> Mapping[str, Finding]:
-    """Claim -> what came out."""
+    """Return claim -> verdict."""
     ages = _QUICK_AGES_S if quick else _AGES_S
     moves = [Move(protocol, age) for protocol in ("cpa", "cpal", "direct") for age in ages]
     cells = _cells(quick)
@@ -217,7 +217,7 @@ def _cells(quick: bool) -> dict[_Key, list[Year]]:
 
 
 def _outcomes(cells: Mapping[_Key, Sequence[Year]], results: Sequence[Any]) -> dict[_Key, dict[str, list[Outcome]]]:
-    """Of each cell: policy -> an outcome for each seed."""
+    """Return for each cell: policy -> an outcome for each seed."""
     made = iter(results)
     found: dict[_Key, dict[str, list[Outcome]]] = {}
     for key, years in cells.items():
@@ -256,7 +256,7 @@ def _triple(values: Sequence[float], form: str = ".2f") -> str:
 
 
 def _shares(of: _Of) -> dict[str, Finding]:
-    """The claims about shares of assisted moves and usable checkpoints."""
+    """Return the claims about shares of assisted moves and usable checkpoints."""
     share = {
         policy: [_share(of[policy, groups]) for groups in GROUPS]
         for policy in ("baseline", "even", "optimised", "literal")
@@ -314,7 +314,7 @@ def _saved(of: _Of, outcomes: Mapping[_Key, Mapping[str, Sequence[Outcome]]]) ->
 
 
 def _correlation() -> dict[str, Finding]:
-    """Of the operators' totals, in windows of 8 s."""
+    """Return the correlation of the operators' totals, in windows of 8 s."""
     setting = Airline(profile="event", utilisation=0.72)
     load = loads(setting, flights(_file()), 0)
     totals: FloatArray = load.reshape(4, setting.key_groups, -1).sum(axis=1)

@@ -21,7 +21,7 @@ _STUDIES = {  # module with `findings`, or with `results` and `findings_of` wher
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says, and in words what counts as the same.
+    """A statement of a paper, and in words what counts as the same.
 
     `role`: whether a figure is predicted, was fitted, is derived from others, is a trend, or a definition.
     """
@@ -36,7 +36,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Finding:
-    """What came out: `ours` beside the paper's value, whether the claim holds by its tolerance, and if not why."""
+    """The outcome: `ours` beside the paper's value, whether the claim holds by its tolerance, and if not why."""
 
     ours: str
     holds: bool
@@ -44,7 +44,7 @@ class Finding:
 
 
 def claims() -> tuple[Claim, ...]:
-    """All claims that are known, in the order of their file."""
+    """Return all claims that are known, in the order of their file."""
     text = (resources.files("scenarios") / "data" / "claims.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
     return tuple(
@@ -54,12 +54,12 @@ def claims() -> tuple[Claim, ...]:
 
 
 def _accepted(text: str) -> str:
-    """What counts as the same, without the remark on what somebody found before."""
+    """Return the tolerance, without the remark on earlier findings."""
     return re.sub(r" \(a prototype [^)]*\)$", "", text)
 
 
 def study_names() -> list[str]:
-    """The studies that have claims."""
+    """Return the studies that have claims."""
     return list(dict.fromkeys(claim.study for claim in claims()))
 
 
@@ -74,7 +74,7 @@ class Outcome:
 def reproduce(
     studies: Sequence[str] = (), runner: TaskRunner | None = None, *, quick: bool = False
 ) -> list[dict[str, Any]]:
-    """One row for each claim of the studies (all without any): the paper's value, ours, and whether it holds.
+    """Return one row for each claim of the studies (all without any): the paper's value, ours, and whether it holds.
 
     `holds` is None for a claim that was not tried. `quick` takes fewer seeds; `runner` says where and how the pieces
     are made. Raises InputError for an unknown study or a directory of something else.
@@ -83,7 +83,7 @@ def reproduce(
 
 
 def tried(studies: Sequence[str] = (), runner: TaskRunner | None = None, *, quick: bool = False) -> Outcome:
-    """The rows of `reproduce`, and what a page shows beside them; raises as it does."""
+    """Return the rows of `reproduce`, and what a page shows beside them; raises as it does."""
     known = study_names()
     for name in studies:
         if name not in known:

@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.parquet as pq
 
 from models.scenario.key_groups import crc32, salted_groups
 
@@ -54,12 +55,10 @@ class Flights:
 
 @lru_cache(maxsize=4)
 def flights(path: Path, year: int | None = None) -> Flights:
-    """The flights of a Parquet file, or of one year in it; rows without a tail number are left out.
+    """Return the flights of a Parquet file, or of one year in it; rows without a tail number are left out.
 
     Needs the columns sched_dep_ts, tailnum, arr_delay and air_time.
     """
-    import pyarrow.parquet as pq  # noqa: PLC0415 - only where something is reproduced
-
     table = pq.read_table(path, columns=["sched_dep_ts", "tailnum", "arr_delay", "air_time"])
     when = table["sched_dep_ts"].to_numpy().astype("datetime64[s]")
     tails = np.array(table["tailnum"].to_pylist(), dtype=object)
@@ -84,13 +83,13 @@ def flights(path: Path, year: int | None = None) -> Flights:
 
 
 def homes(setting: Airline) -> IntArray:
-    """The host of each key group, operator after operator: group j of 1 to 3 on j mod 16, of 4 on 16 + j mod 4."""
+    """Return the host of each key group by operator: group j of 1 to 3 on j mod 16, of 4 on 16 + j mod 4."""
     groups = np.arange(setting.key_groups)
     return np.concatenate([groups % WORKERS] * 3 + [WORKERS + groups % SAMPLERS])
 
 
 def operators(setting: Airline) -> IntArray:
-    """The operator of each key group, 1 to 4."""
+    """Return the operator of each key group, 1 to 4."""
     return np.repeat(np.arange(1, OPERATORS + 1), setting.key_groups)
 
 
@@ -134,7 +133,7 @@ def _members(key_groups: int, copies: int, salt: int, tails: tuple[str, ...]) ->
 
 
 def _level(profile: Profile, total: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """By what the counts of each second are multiplied, (SECONDS,)."""
+    """Return the factor of the counts of each second, (SECONDS,)."""
     if profile == "event":
         return np.ones(SECONDS)
     means = total.reshape(-1, WINDOW_S).mean(axis=1)

@@ -59,7 +59,7 @@ class Variant:
     dear_s: float | None = None  # CPU time of a tuple in aggregations and joins, in place of 800 us
 
     def templates(self) -> Templates:
-        """The templates with what is other here."""
+        """Return the templates with what is other here."""
         changes: dict[str, Any] = {"load": LOAD}
         for name in ("weights", "popularity", "spread", "largest", "streams"):
             if getattr(self, name) is not None:
@@ -71,7 +71,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Point:
-    """What was found for one policy and spare capacity: shares of queries that run for each of CHANCES.
+    """The outcome of one policy and spare capacity: shares of queries that run for each of CHANCES.
 
     exact, and the mean of RUNS runs; the share of operators with a replica; replicas that found no host.
     """
@@ -117,7 +117,7 @@ def asked_for(*, whole: bool) -> list[tuple[str, int]]:
 
 
 def try_workload(variant: Variant, seed: int, *, whole: bool) -> Tried:
-    """The workload of that seed under all policies; raises InputError where primaries find no host."""
+    """Return the workload of that seed under all policies; raises InputError where primaries find no host."""
     return joined([try_points(variant, seed, asked_for(whole=whole))])
 
 
@@ -164,7 +164,7 @@ def _primaries(made: Workload, variant: Variant, seed: int) -> Placed:
 
 
 def _scattered(load: FloatArray, seed: int) -> Placed:
-    """Each primary, the largest first, on a host that is drawn from those with room; on a new one where none has."""
+    """Return a host for each primary, the largest first: drawn from those with room, or else a new one."""
     rng = np.random.default_rng(code_of("scattered primaries", seed))
     free = np.ones(math.ceil(1.04 * LOAD))
     host = np.full(len(load), -1, dtype=np.int64)

@@ -43,7 +43,7 @@ _INPUTS = RunInputs(checkpoint_hosts={("sum", group): f"worker-{(group + 2) % GR
 
 @dataclass(frozen=True)
 class Moved:
-    """What one move took."""
+    """The duration of one move, by phase."""
 
     protocol: str
     replayed: int
@@ -52,7 +52,7 @@ class Moved:
 
 
 def move(protocol: str, age_s: float, seed: int = 5) -> Moved:
-    """The move of one key group, `age_s` after its checkpoint was stored."""
+    """Return the move of one key group, `age_s` after its checkpoint was stored."""
     records = simulate(_scenario(protocol, age_s, seed), _INPUTS)
     table = {name: column.tolist() for name, column in records.tables["migrations"].items()}
     (row,) = ({name: column[k] for name, column in table.items()} for k in range(len(table["protocol"])))

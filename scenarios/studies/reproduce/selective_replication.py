@@ -113,7 +113,7 @@ class Points:
         return len(self.asked) == 1
 
     def run(self) -> Any:
-        """A document for the part of the workload."""
+        """Return a document for the part of the workload."""
         return _document(try_points(self.variant, self.seed, self.asked))
 
 
@@ -142,7 +142,7 @@ class Results:
 
 
 def results(runner: TaskRunner, *, quick: bool) -> Results:
-    """What the pieces came to; `quick` leaves out the variants and most points of the figures."""
+    """Return the results of the pieces; `quick` leaves out the variants and most points of the figures."""
     pieces = all_pieces(quick=quick)
     made = runner.make("queries with replicas", pieces)
     parts: dict[tuple[str, int], list[Part]] = {}
@@ -174,7 +174,7 @@ def pieces_of(variant: Variant, seed: int, *, whole: bool) -> list[Points]:
 
 
 def findings_of(found: Results) -> dict[str, Finding]:
-    """Claim -> what came out, and with which variants the verdict is another."""
+    """Return claim -> verdict, and the variants with which the verdict is another."""
     made = verdicts(found.base)
     others = {name: verdicts(tried) for name, tried in found.variants.items()}
     return {claim: _with_variants(claim, finding, others) for claim, finding in made.items()}
@@ -219,7 +219,7 @@ def _low_utilisation(tried: Sequence[Tried], low: float, product: float) -> Find
 
 
 def _order(tried: Sequence[Tried]) -> Finding:
-    """With random as the mean of several selections: the paper has a thousand runs of each experiment."""
+    """Return the results with random as the mean of several selections: the paper has a thousand runs of each."""
     kept = sum(_is_ordered(one, "random") for one in tried)
     once = sum(_is_ordered(one, ONCE) for one in tried)
     holds = kept >= 0.95 * len(tried)
@@ -234,7 +234,7 @@ def _is_ordered(one: Tried, random: str) -> bool:
 
 
 def _monotone(tried: Sequence[Tried]) -> Finding:
-    """Both in the mean over workloads: down with p for every curve, up with the spare capacity for every p."""
+    """Return both in the mean over workloads: down with p for every curve, up with the spare capacity for every p."""
     curves = {key: [_mean(tried, *key, at) for at in range(len(CHANCES))] for key in tried[0].points}
     falls = all(a > b for values in curves.values() for a, b in pairwise(values))
     spares = sorted(spare for policy, spare in curves if policy == "product")
@@ -248,7 +248,7 @@ def _monotone(tried: Sequence[Tried]) -> Finding:
 
 
 def _mean(tried: Sequence[Tried], policy: str, spare: int, at: int = _AT) -> float:
-    """The mean share of running queries [%] over the workloads."""
+    """Return the mean share of running queries [%] over the workloads."""
     return 100 * fmean(one.points[policy, spare].exact[at] for one in tried)
 
 
@@ -286,5 +286,5 @@ def curves(found: Results, chosen: Sequence[tuple[str, str, int]]) -> tuple[tupl
 
 
 def figure_5() -> list[tuple[str, str, int]]:
-    """The curves of figure 5: the product at every spare capacity."""
+    """Return the curves of figure 5: the product at every spare capacity."""
     return [(f"{spare} %", "product", spare) for spare in reversed(SPARES)]

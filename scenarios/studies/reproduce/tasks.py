@@ -26,9 +26,9 @@ from models.errors import NO_VALUE, InputError
 from scenarios.files.unfinished import remove_stale
 from scenarios.files.write_once import disk_errors, write_once
 from scenarios.runs.execute import COMPILING
-from scenarios.runs.workers import submitted
+from scenarios.runs.schedule import Forecast, longest_first, makespan_s
+from scenarios.runs.task_runner import run_tasks
 from scenarios.studies.reproduce.pace import machine_pace
-from scenarios.studies.reproduce.schedule import Forecast, longest_first, makespan_s
 
 Engine = Literal["local", "spark"]
 Prepare = Callable[[Callable[[float], None]], None]
@@ -46,7 +46,7 @@ class ProgressCallback(Protocol):
 
 
 def _silent(text: str, share: float | None, left_s: float | None = None, now: str = "") -> None:
-    """Tells nobody."""
+    """Tell nobody."""
 
 
 class Task(Protocol):
@@ -54,7 +54,7 @@ class Task(Protocol):
 
     @property
     def label(self) -> str:
-        """What it is about, as the beginning of a file's name."""
+        """Its subject, as the beginning of a file's name."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class Task(Protocol):
         ...
 
     def run(self) -> Any:
-        """What comes out, as JSON can hold it."""
+        """Return the result, as JSON can hold it."""
         ...
 
 
@@ -79,7 +79,7 @@ class TaskRunner:
     say: Callable[[str], None] = lambda line: None
 
     def make(self, title: str, tasks: Sequence[Task], prepare: Prepare | None = None) -> list[Any]:
-        """The results, in order; pieces that are kept are not made again.
+        """Return the results, in order; pieces that are kept are not made again.
 
         The longest are begun first. `prepare` compiles what the pieces need, for this machine, before several processes
         would do the same. Raises InputError for a directory of something else or that cannot be written, WorkerLost
@@ -105,7 +105,7 @@ class TaskRunner:
         return min(self.workers, pieces)
 
     def _start_s(self, pieces: int) -> float:
-        """How long it takes until the first piece begins."""
+        """Return how long it takes until the first piece begins."""
         if self.engine == "spark":
             return _SPARK_START_S
         return _WORKER_START_S if self._at_once(pieces) > 1 else 0.0
@@ -134,12 +134,11 @@ class TaskRunner:
             given = [todo[number] for number in order]
             results = each_on_spark("holdfast reproduce", make, given, self.workers, self.master, look)
             return [one for _, one in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
-        _on_processes(make, [(number, todo[number]) for number in order], at_once, ended, progress.tell)
-        return [made[number] for number in range(len(todo))]
+        return run_tasks(make, todo, at_once, order=order, on_result=ended, on_look=progress.tell)
 
 
 class _Progress:
-    """What is told while pieces are made: the share of the expected time that is done, and what is left."""
+    """The progress of pieces: the share of the expected time that is done, and what is left."""
 
     def __init__(
         self, title: str, todo: Sequence[Task], forecast: Forecast, start_s: float, on_progress: ProgressCallback
@@ -185,7 +184,7 @@ def check_directory(directory: Path) -> None:
 
 
 def _expected(costs_s: Sequence[float], every: int, workers: int, start_s: float) -> str:
-    """What is made, and about how long it takes where `workers` take one piece after the other, the longest first."""
+    """Return how many pieces are made, and about how long that takes on so many workers, the longest first."""
     seconds = start_s + makespan_s(sorted(costs_s, reverse=True), workers)
     about = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(1.0, seconds):.0f} s"
     there = f", {every - len(costs_s)} are there" if len(costs_s) < every else ""
@@ -203,7 +202,7 @@ def _path(directory: Path, task: Task) -> Path:
 
 
 def _kept(directory: Path | None, task: Task) -> dict[str, Any] | None:
-    """What is kept of a piece; None where there is nothing, or something damaged, which is removed."""
+    """Return the stored content of a piece; None where there is none, or it is damaged, and then removed."""
     if directory is None:
         return None
     path = _path(directory, task)
@@ -222,7 +221,7 @@ def _kept(directory: Path | None, task: Task) -> dict[str, Any] | None:
     return None
 
 
-def _make(place: bytes | None, task: Task) -> dict[str, Any]:
+def _make(place: bytes | None, task: Task, _: object = None) -> dict[str, Any]:
     """Make one piece and keep it; of several equal pieces the first is kept."""
     directory = None if place is None else Path(os.fsdecode(place))
     there = _kept(directory, task)  # by another driver
@@ -235,23 +234,3 @@ def _make(place: bytes | None, task: Task) -> dict[str, Any]:
         with disk_errors(directory):
             write_once(_path(directory, task), json.dumps(content).encode(), directory / TMP)
     return content | {_TOOK_S: time.monotonic() - began}
-
-
-def _on_processes(
-    make: Callable[[Task], dict[str, Any]],
-    todo: Sequence[tuple[int, Task]],
-    workers: int,
-    ended: Callable[[int, dict[str, Any]], None],
-    look: Callable[[], None],
-) -> None:
-    """Make the pieces, in this order; `ended` gets the number and content of each, `look` is called now and then."""
-    if workers <= 1:
-        for number, task in todo:
-            look()
-            ended(number, make(task))
-        return
-    with submitted(make, [(task,) for _, task in todo], workers) as arrived:
-        for done in arrived:
-            for place, content in done:
-                ended(todo[place][0], content)
-            look()

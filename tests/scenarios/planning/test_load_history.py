@@ -88,7 +88,10 @@ def test_groups_are_texts_or_numbers(tmp_path: Path, method: str) -> None:
         ({"history": 3}, "history = 3: must be an object"),
         ({"history": history(), "cost": [[1]]}, "cost: stands beside a history"),
         ({"history": {"load": [[1, 2]]}}, "history.host: is missing"),
-        ({"history": history() | {"speeds": 1}}, r"history\.speeds: is no key of a history \(did you mean speed\?\)"),
+        (
+            {"history": history() | {"speeds": 1}},
+            r"history\.speeds: is not a key of a history \(did you mean speed\?\)",
+        ),
         ({"history": history() | {"theta": -1}}, r"history\.theta = -1: must be a positive number"),
         ({"history": history() | {"seed": 1.5}}, r"history\.seed = 1\.5"),
         ({"history": history() | {"host": [9] * 12}}, "history.host"),

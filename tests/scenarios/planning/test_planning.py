@@ -13,7 +13,7 @@ from models.errors import InputError
 from models.planning.solution import Status
 from optimizer.verify.checkpoints import verify_checkpoints
 from scenarios.planning.checkpoints import METHODS, allocation_problem, checkpoint_hosts_of, compare_allocations
-from scenarios.planning.files import plan_to_dict
+from scenarios.planning.plan_files import plan_to_dict
 
 PROFILES = {"trips": small_profile()}
 

@@ -9,16 +9,9 @@ import pytest
 from models.errors import InputError
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.planning.solution import Status
-from scenarios.planning.files import (
-    PROBLEM_KEYS,
-    plan_to_dict,
-    problem_to_dict,
-    read_plan,
-    read_plan_and_gap,
-    read_problem,
-    write_problem,
-    write_text,
-)
+from scenarios.files.write_once import write_text
+from scenarios.planning.files import PROBLEM_KEYS, problem_to_dict, read_problem, write_problem
+from scenarios.planning.plan_files import plan_to_dict, read_checkpoint_plan, read_plan_file
 
 FULL = {
     "cost": [[0.1, 2.0], [-3.0, 4.5]], "load": [[1.0, 2.0], [3.0, 4.0]], "capacity": [5.0, 6.0],
@@ -122,16 +115,16 @@ def test_a_plan_has_the_agreed_keys_and_never_nan(tmp_path):
     assert written["objective"] is None
     assert written["assignment"] == [1, None]
     (tmp_path / "plan.json").write_text(json.dumps(written, allow_nan=False))
-    again = read_plan(tmp_path / "plan.json")
+    again = read_checkpoint_plan(tmp_path / "plan.json")
     assert (again.status, again.objective, again.assignment.tolist()) == (Status.FEASIBLE, None, [1, -1])
 
 
 def test_the_gap_that_a_file_claims_is_read_beside_the_plan(tmp_path):
     (tmp_path / "plan.json").write_text('{"status": "feasible", "objective": 3, "bound": 2, "gap": 0.7}')
-    plan, gap = read_plan_and_gap(tmp_path / "plan.json")
-    assert (plan.gap, gap) == (0.5, 0.7)
+    stated = read_plan_file(tmp_path / "plan.json")
+    assert (stated.plan().gap, stated.gap) == (0.5, 0.7)
     (tmp_path / "plan.json").write_text('{"status": "unknown"}')
-    assert read_plan_and_gap(tmp_path / "plan.json")[1] is None
+    assert read_plan_file(tmp_path / "plan.json").gap is None
 
 
 @pytest.mark.parametrize(
@@ -148,7 +141,7 @@ def test_the_gap_that_a_file_claims_is_read_beside_the_plan(tmp_path):
 def test_a_bad_plan_file_is_named(tmp_path, text, message):
     (tmp_path / "plan.json").write_text(text)
     with pytest.raises(InputError) as caught:
-        read_plan(tmp_path / "plan.json")
+        read_checkpoint_plan(tmp_path / "plan.json")
     assert message in str(caught.value)
 
 
@@ -169,3 +162,11 @@ def test_an_archive_that_cannot_be_unpacked_is_bad_input(tmp_path: Path, damage:
     path.write_bytes(content)
     with pytest.raises(InputError, match="is broken"):
         read_problem(path)
+
+
+@pytest.mark.parametrize(("key", "hint"), [("apart", ""), ("anti_afinity", " (did you mean anti_affinity?)")])
+def test_an_unknown_key_names_another_only_where_it_may_be_a_slip_of_it(tmp_path, key, hint):
+    (tmp_path / "p.json").write_text(json.dumps({"cost": [[1, 2]], "load": [1], key: []}))
+    with pytest.raises(InputError) as caught:
+        read_problem(tmp_path / "p.json")
+    assert str(caught.value) == f"{key}: is not a key of a checkpoint problem{hint}"

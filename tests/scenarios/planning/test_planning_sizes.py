@@ -6,9 +6,9 @@ import pytest
 from models.errors import InputError
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import solve
-from scenarios.planning.files import plan_to_dict, read_plan_and_gap, read_problem, write_plan, write_problem
+from scenarios.planning.files import read_problem, read_problem_of, write_problem
 from scenarios.planning.memory import needed_bytes
-from scenarios.planning.selection_files import read_problem_of
+from scenarios.planning.plan_files import plan_to_dict, read_plan_file, write_plan
 
 
 def test_a_plan_as_an_archive_is_read_back_and_is_the_plan_of_the_json_file(tmp_path):
@@ -16,10 +16,9 @@ def test_a_plan_as_an_archive_is_read_back_and_is_the_plan_of_the_json_file(tmp_
     document = plan_to_dict(solve(problem), problem)
     for suffix in ("json", "npz"):
         write_plan(document, tmp_path / f"plan.{suffix}")
-    plans = [read_plan_and_gap(tmp_path / f"plan.{suffix}") for suffix in ("json", "npz")]
-    (first, gap), (second, other) = plans
-    assert plan_to_dict(first) == plan_to_dict(second)
-    assert gap == other == document["gap"]
+    first, second = (read_plan_file(tmp_path / f"plan.{suffix}") for suffix in ("json", "npz"))
+    assert plan_to_dict(first.plan()) == plan_to_dict(second.plan())
+    assert first.gap == second.gap == document["gap"]
     with pytest.raises(InputError, match="--force"):
         write_plan(document, tmp_path / "plan.npz")
 
@@ -27,7 +26,7 @@ def test_a_plan_as_an_archive_is_read_back_and_is_the_plan_of_the_json_file(tmp_
 def test_a_plan_without_an_assignment_and_one_with_a_checkpoint_nowhere_survive_the_archive(tmp_path):
     for number, assignment in enumerate((None, [0, None, 1])):
         write_plan({"status": "unknown", "assignment": assignment}, tmp_path / f"{number}.npz")
-        plan, _ = read_plan_and_gap(tmp_path / f"{number}.npz")
+        plan = read_plan_file(tmp_path / f"{number}.npz").plan()
         assert (None if plan.assignment is None else plan.assignment.tolist()) == (assignment and [0, -1, 1])
 
 
@@ -45,7 +44,7 @@ def test_a_plan_without_an_assignment_and_one_with_a_checkpoint_nowhere_survive_
 def test_a_bad_archive_of_a_plan_is_one_clear_error(tmp_path, arrays, message):
     np.savez(tmp_path / "plan.npz", **arrays)
     with pytest.raises(InputError) as caught:
-        read_plan_and_gap(tmp_path / "plan.npz")
+        read_plan_file(tmp_path / "plan.npz")
     assert message in str(caught.value)
 
 

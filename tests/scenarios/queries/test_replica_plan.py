@@ -18,8 +18,9 @@ from models.steady_state.estimate import estimate
 from models.topology.layout import placement
 from scenarios.files.scenario import LoadedScenario, missing_files, moved, read_scenario
 from scenarios.queries.files import read_queries
+from scenarios.queries.replica_files import document
 from scenarios.queries.replica_plan import with_planned_replicas
-from scenarios.queries.replicas import Options, best_of, document, plans, problem_of
+from scenarios.queries.replicas import Options, best_of, plans, problem_of
 from scenarios.runs.run import run
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -26,7 +26,8 @@ from scenarios.files.profiles import read_profile, write_profile
 from scenarios.files.scenario import LoadedScenario, read_scenario
 from scenarios.pages.study import study_page
 from scenarios.planning.checkpoints import METHODS
-from scenarios.planning.files import read_plan, read_problem
+from scenarios.planning.files import read_problem
+from scenarios.planning.plan_files import read_checkpoint_plan
 from scenarios.runs.inputs import inputs_of
 from scenarios.runs.store import read_run
 from scenarios.studies import store as study_store
@@ -137,7 +138,7 @@ def test_the_directory_holds_what_can_be_read_again(kept: Study, tmp_path: Path)
     assert read_profile(folder / "profile").selectivity == kept.profile.selectivity
     problem = read_problem(folder / "problem.json")
     for one in kept.planned:
-        plan = read_plan(folder / "plans" / f"{one.method}.json")
+        plan = read_checkpoint_plan(folder / "plans" / f"{one.method}.json")
         assert list(plan.assignment) == list(one.plan.assignment)
         assert problem.objective(plan.assignment) == pytest.approx(one.plan.objective)
     assert read_run(folder / "run").summary["guarantee"] == kept.run.summary["guarantee"]

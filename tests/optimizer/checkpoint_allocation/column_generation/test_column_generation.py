@@ -25,7 +25,7 @@ from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
 from optimizer.verify.multiplier_bound import column_generation_bound
-from scenarios.planning.files import plan_to_dict, read_plan, write_plan
+from scenarios.planning.plan_files import plan_to_dict, read_checkpoint_plan, write_plan
 
 EVERY = settings(derandomize=True, deadline=None, max_examples=40)
 
@@ -238,7 +238,7 @@ def test_the_verifier_takes_the_bound_from_the_multipliers_and_no_higher_one(tig
     assert not any("prove" in one for one in higher.checked)
     for name in ("plan.json", "plan.npz"):
         write_plan(plan_to_dict(plan, problem), tmp_path / name)
-        assert np.array_equal(read_plan(tmp_path / name).multipliers, found.multipliers)
+        assert np.array_equal(read_checkpoint_plan(tmp_path / name).multipliers, found.multipliers)
     assert plan_to_dict(plan)["multipliers"] == found.multipliers.tolist()
 
 

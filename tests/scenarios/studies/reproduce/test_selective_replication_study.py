@@ -12,6 +12,7 @@ import pytest
 from analysis.report import page as page_module
 from analysis.report import render_page
 from scenarios.pages.claims import charts, claims_page, sensitivity
+from scenarios.runs.schedule import makespan_s
 from scenarios.studies.reproduce.claims import claims
 from scenarios.studies.reproduce.query_workloads import (
     ALL,
@@ -25,7 +26,6 @@ from scenarios.studies.reproduce.query_workloads import (
     joined,
     try_workload,
 )
-from scenarios.studies.reproduce.schedule import makespan_s
 from scenarios.studies.reproduce.selective_replication import (
     VARIANTS,
     Points,

@@ -29,7 +29,9 @@ def makespan_s(costs_s: Sequence[float], workers: int, busy_s: Sequence[float] =
 
 
 class Forecast:
-    """What is left of pieces that begin in the order of their costs; `now_s` counts from the begin of the first.
+    """A forecast of the time left for pieces that begin in the order of their costs.
+
+    `now_s` counts from the begin of the first.
 
     Before any has ended costs are taken as they are, then times the ratio of what pieces took to what they should have:
     a long piece counts as much as all short ones that are as long together.

@@ -1,0 +1,176 @@
+"""The runner of tasks: what runs, fleets, sweeps and reproductions of papers have in common.
+
+Results come in the order of the tasks, for any number of workers. Workers are processes (`run_tasks`), or threads that
+each have a process for what may crash or hang (`run_on_threads`). The caller alone gets Ctrl-C, and no worker outlives
+its call. All that is told while tasks run is told in the thread of the caller.
+"""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, TypeVar
+
+from scenarios.runs.workers import submitted
+
+T = TypeVar("T")
+R = TypeVar("R")
+Part = Callable[[float], None]
+_LOOK_S = 0.2
+
+_performing: Any = None  # in a worker process: what performs tasks, and how far each task has come
+
+
+class Share:
+    """The share of the expected time of some tasks that is done; told to `report` when it may have changed."""
+
+    def __init__(self, costs_s: Sequence[float], report: Callable[[float], None], done: Iterable[int] = ()) -> None:
+        self._costs, self._report = [max(cost, 1e-9) for cost in costs_s], report
+        self._parts = dict.fromkeys(done, 1.0)
+
+    def note(self, task: int, part: float) -> None:
+        """Note the part of a task that is done; a task that has ended stays so."""
+        if self._parts.get(task) != 1.0:
+            self._parts[task] = part
+        self.tell()
+
+    def ended(self, task: int, _: object = None) -> None:
+        """Note that a task has ended."""
+        self.note(task, 1.0)
+
+    def tell(self) -> None:
+        """Tell the share."""
+        done = math.fsum(self._costs[task] * part for task, part in self._parts.items())  # in any order the same
+        self._report(done / math.fsum(self._costs))
+
+
+def run_tasks(
+    perform: Callable[[T, Part], R],
+    tasks: Sequence[T],
+    workers: int,
+    *,
+    order: Sequence[int] | None = None,
+    on_part: Callable[[int, float], None] = lambda task, part: None,
+    on_result: Callable[[int, R], None] = lambda task, result: None,
+    on_look: Callable[[], None] = lambda: None,
+) -> list[R]:
+    """Return what `perform` makes of each task, in the order of the tasks.
+
+    With one worker or one task it does so in this process, else on fresh interpreters: `perform` reaches each of them
+    once, as a pickle, and tasks begin in `order`, each on the worker that is free first. `perform` also gets a function
+    that it tells the part of the task that is done. `on_part` and `on_result` get the number of a task; `on_look` is
+    called now and then. Raises WorkerLost if a worker was killed; an error of a task ends all others.
+    """
+    numbers = range(len(tasks)) if order is None else order
+    results: dict[int, R] = {}
+
+    def ended(number: int, result: R) -> None:
+        results[number] = result
+        on_result(number, result)
+
+    if min(workers, len(tasks)) <= 1:
+        for number in numbers:
+            on_look()
+            ended(number, perform(tasks[number], partial(on_part, number)))
+        return [results[number] for number in range(len(tasks))]
+    parts = multiprocessing.RawArray("d", len(tasks))
+    given = [(number, tasks[number]) for number in numbers]
+    with submitted(_one, given, min(workers, len(tasks)), _begin, (perform, parts)) as arrived:
+        told = [0.0] * len(tasks)
+        for done in arrived:
+            for place, result in done:
+                ended(numbers[place], result)
+            for number, part in enumerate(parts):
+                if part != told[number] and number not in results:
+                    told[number] = part
+                    on_part(number, part)
+            on_look()
+    return [results[number] for number in range(len(tasks))]
+
+
+def _begin(perform: Callable[[Any, Part], Any], parts: Any) -> None:
+    global _performing  # noqa: PLW0603 - the only way to hand shared memory to the workers of a pool
+    _performing = perform, parts
+
+
+def _one(number: int, task: Any) -> Any:
+    perform, parts = _performing
+
+    def tell(part: float) -> None:
+        parts[number] = part
+
+    return perform(task, tell)
+
+
+class Attendant(Protocol):
+    """Performs tasks with a process of its own, for one thread; ends the process when it is closed."""
+
+    def run(self, task: int, note: Callable[[dict[str, Any]], None], stop: Callable[[], bool]) -> object:
+        """Perform one task, or give up soon after `stop` says so."""
+        ...
+
+    def close(self) -> None:
+        """End the process."""
+        ...
+
+
+def run_on_threads(
+    make: Callable[[], Attendant],
+    tasks: Sequence[int],
+    workers: int,
+    *,
+    on_note: Callable[[int, dict[str, Any]], None],
+) -> None:
+    """Perform all tasks on threads, each with an attendant of its own; `on_note` gets a task and what was said of it.
+
+    The first error of a thread stops all others, and is raised when they have ended.
+    """
+    left: SimpleQueue[int] = SimpleQueue()
+    for task in tasks:
+        left.put(task)
+    stop, faults = threading.Event(), SimpleQueue[BaseException]()
+    notes: SimpleQueue[tuple[int, dict[str, Any]]] = SimpleQueue()
+
+    def work() -> None:
+        attendant = make()
+        try:
+            while not stop.is_set():
+                task = left.get_nowait()
+                attendant.run(task, lambda said, task=task: notes.put((task, said)), stop.is_set)  # type: ignore[misc]
+        except Empty:
+            pass
+        except BaseException as error:
+            faults.put(error)
+            stop.set()
+        finally:
+            attendant.close()
+
+    with _threads(work, min(workers, len(tasks)), stop) as threads:
+        alive = True
+        while alive:
+            alive = any(thread.is_alive() for thread in threads)  # before the notes are taken: none comes after it
+            while not notes.empty():
+                on_note(*notes.get())
+            time.sleep(_LOOK_S * alive)
+    if not faults.empty():
+        raise faults.get()
+
+
+@contextmanager
+def _threads(work: Callable[[], None], count: int, stop: threading.Event) -> Iterator[list[threading.Thread]]:
+    """Yield threads that have ended, or were told to, when the block is left."""
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield threads
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
