@@ -46,6 +46,7 @@ def failures(
     Alamos National Laboratory. Exit code 0: answered; 2: bad input.
     """
     from analysis.failure_logs.records import LogQuestion  # noqa: PLC0415
+    from analysis.report import render_page  # noqa: PLC0415
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
     from scenarios.files.write_once import refuse_page, refuse_unwritable, write_text  # noqa: PLC0415
@@ -68,7 +69,7 @@ def failures(
         from holdfast.terminal import again as said_again  # noqa: PLC0415
 
         again = said_again()
-        write_text(report, failures_page(found, command=again), force=force)
+        write_text(report, render_page(failures_page(found, command=again)), force=force)
     if as_json:
         terminal.print_json(document(found))
     else:

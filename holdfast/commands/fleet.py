@@ -36,6 +36,7 @@ def fleet(
     Exit code 0: done; 2: bad input; 3: an availability objective that cannot be met at the start, with the best that is
     possible.
     """
+    from analysis.report import render_page  # noqa: PLC0415
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
     from models.fleet.rules import warnings  # noqa: PLC0415
@@ -69,7 +70,7 @@ def fleet(
     if result.unkept:
         _say_unkept(result, as_json)
         raise typer.Exit(INFEASIBLE)
-    page = "" if out is None and report is None else fleet_page(result, command=terminal.again())
+    page = "" if out is None and report is None else render_page(fleet_page(result, command=terminal.again()))
     if out is not None:
         write_fleet(result, out, table_format=tables, force=force, page=page)
     if report is not None:

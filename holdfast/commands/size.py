@@ -33,6 +33,7 @@ def size(
     Exit code 0: found; 2: bad input; 3: nothing within the limits meets the target, with the best that is possible; 4:
     not decided.
     """
+    from analysis.report import render_page  # noqa: PLC0415
     from holdfast import terminal  # noqa: PLC0415
     from holdfast.progress import progress  # noqa: PLC0415
     from scenarios.files.write_once import refuse_page, write_text  # noqa: PLC0415
@@ -46,7 +47,7 @@ def size(
         )  # one line, not one for each
     terminal.warn(warnings(found.problem))
     if report is not None:
-        write_text(report, sizing_page(found, command=terminal.again()), force=force)
+        write_text(report, render_page(sizing_page(found, command=terminal.again())), force=force)
     if as_json:
         terminal.print_json(document(found))
     else:
