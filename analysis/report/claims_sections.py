@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,13 +9,12 @@ import numpy as np
 from analysis.report import text
 from analysis.report.colours import Style, styles
 from analysis.report.figure import Figure, Spec, header, plain_list, reading
-from analysis.report.parts import Chart, ClaimRow, Grid
+from analysis.report.parts import Chart, ClaimRow
 from analysis.report.section import Section
 from analysis.report.tables import text_table
 from models import display
 from models.table import Table
 
-_UNIT = re.compile(r"\[(.+)\]$")
 _VERDICTS = {True: "holds", False: "does not hold", None: "not tried"}
 
 
@@ -62,8 +60,8 @@ def _chart(given: Chart, drawn_as: Mapping[str, Style]) -> Figure:
             if np.isfinite(given.marks[k]).any()
         ]
     layout: Spec = {
-        "xaxis": {"title": {"text": text.label(given.x_axis, 60)}, "unifiedhovertitle": header(_unit(given.x_axis))},
-        "yaxis": {"title": {"text": text.label(given.y_axis, 60)}},
+        "xaxis": {"title": {"text": f"{given.x_axis} [{given.unit}]"}, "unifiedhovertitle": header(given.unit)},
+        "yaxis": {"title": {"text": f"{given.y_axis} [{given.unit}]"}},
         "showlegend": True,
         "hovermode": "x unified",
     }
@@ -71,14 +69,8 @@ def _chart(given: Chart, drawn_as: Mapping[str, Style]) -> Figure:
         (display.number(at, 6), *(text.NONE if not np.isfinite(v) else f"{v:.2f}" for v in column))
         for at, column in zip(given.x.tolist(), given.values.T.tolist(), strict=True)
     )
-    heads = (text.plain(given.x_axis), *map(text.plain, given.names))
+    heads = (f"{given.x_axis} [{given.unit}]", *map(text.plain, given.names))
     return Figure(given.name, given.title, given.caption, data, layout, 420, heads, rows)
-
-
-def _unit(axis: str) -> str:
-    """The unit that an axis ends with, as in "host is down [%]"; empty without one."""
-    found = _UNIT.search(axis)
-    return text.label(found[1], 20) if found else ""
 
 
 def _line(given: Chart, k: int, drawn: Style) -> Spec:
@@ -91,7 +83,7 @@ def _line(given: Chart, k: int, drawn: Style) -> Spec:
         "y": plain_list(given.values[k]),
         "line": {"color": colour, "width": 2.2, "dash": dash},
         "marker": {"color": colour, "size": 6, "symbol": symbol},
-        "hovertemplate": reading("y", _unit(given.y_axis), given.values[k]),
+        "hovertemplate": reading("y", given.unit, given.values[k]),
     }
 
 
@@ -104,24 +96,13 @@ def _marks(given: Chart, k: int, drawn: Style) -> Spec:
         "x": plain_list(given.x),
         "y": plain_list(given.marks[k]),
         "marker": {"color": drawn.colour, "size": 11, "symbol": "circle-open"},
-        "hovertemplate": reading("y", _unit(given.y_axis), given.marks[k]),
+        "hovertemplate": reading("y", given.unit, given.marks[k]),
         "showlegend": False,
     }
 
 
-def grids_section(grids: Sequence[Grid]) -> Section | None:
+def grids_section(grids: Sequence[Table]) -> Section | None:
     """Return the values under other assumptions; None without any."""
     if not grids:
         return None
-    tables = [
-        text_table(
-            one.name,
-            one.title,
-            tuple(map(text.plain, one.heads)),
-            tuple(tuple(map(text.plain, row)) for row in one.rows),
-            (False, *(True,) * (len(one.heads) - 1)),
-            note=one.note,
-        )
-        for one in grids
-    ]
-    return Section("grids", "What hangs on the assumptions", "Assumptions tried", tables=tuple(tables))
+    return Section("grids", "What hangs on the assumptions", "Assumptions tried", tables=tuple(grids))

@@ -109,7 +109,7 @@ def _asset(name: str) -> str:
 
 
 def _plotly() -> str:
-    """Return the script of plotly with the traces that figures use; see docs/decisions/0016."""
+    """Return the script of plotly with the traces that figures use; its licence is beside it."""
     return _asset("plotly-cartesian.min.js")
 
 

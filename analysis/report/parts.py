@@ -156,6 +156,7 @@ class Chart:
     title: str
     x_axis: str
     y_axis: str
+    unit: str  # of both axes
     x: np.ndarray
     names: tuple[str, ...]
     values: np.ndarray
@@ -176,14 +177,3 @@ class ClaimRow:
     tolerance: str
     holds: bool | None
     cause: str = ""
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Rows of words and numbers under heads; the first column names the row."""
-
-    name: str
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""

@@ -58,9 +58,12 @@ def availability(
     )  # fmt: skip
     found_importance = importances(description, p or ()) if importance else ()
     if report is not None:
+        from analysis.report import render_page  # noqa: PLC0415
         from scenarios.pages.availability import availability_page  # noqa: PLC0415
 
-        write_text(report, availability_page(found, found_importance, command=terminal.again()), force=force)
+        write_text(
+            report, render_page(availability_page(found, found_importance, command=terminal.again())), force=force
+        )
     if as_json:
         more = {"importance": [one.document() for one in found_importance]} if importance else {}
         terminal.print_json(document(found) | more)

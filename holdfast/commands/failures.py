@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from analysis.report import render_page
 
 from analysis.failure_logs.lifetimes import Fit, verdict
 from analysis.failure_logs.records import LogQuestion
@@ -68,7 +69,7 @@ def failures(
         write_failures(found, out, force=force)
     if report is not None:
         again = said_again()
-        write_text(report, failures_page(found, command=again), force=force)
+        write_text(report, render_page(failures_page(found, command=again)), force=force)
     if as_json:
         terminal.print_json(document(found))
     else:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from analysis.report import render_page
 
 from analysis.fleet.tables import decisions_table
 from holdfast import terminal
@@ -63,7 +64,7 @@ def fleet(
     if result.unkept:
         _say_unkept(result, as_json)
         raise typer.Exit(INFEASIBLE)
-    page = "" if out is None and report is None else fleet_page(result, command=terminal.again())
+    page = "" if out is None and report is None else render_page(fleet_page(result, command=terminal.again()))
     if out is not None:
         write_fleet(result, out, table_format=tables, force=force, page=page)
     if report is not None:

@@ -134,11 +134,14 @@ def replicas(
     best = best_of(found)
     made = document(found[best], problem, loaded, options)
     if report is not None:
+        from analysis.report import render_page  # noqa: PLC0415
         from scenarios.pages.replicas import plans_page  # noqa: PLC0415
 
         table = loaded.table
-        page = plans_page(
-            found, problem, table.names, table.queries, title=loaded.query_set.name, command=terminal.again()
+        page = render_page(
+            plans_page(
+                found, problem, table.names, table.queries, title=loaded.query_set.name, command=terminal.again()
+            )
         )
         write_text(report, page, force=force)
     if out is not None:
@@ -188,9 +191,10 @@ def _print_front(
     if not found:
         leave_without_plan(no_room(problem))
     if places.report is not None:
+        from analysis.report import render_page  # noqa: PLC0415
         from scenarios.pages.replicas import front_page  # noqa: PLC0415
 
-        page = front_page(found, problem, over=over, title=loaded.query_set.name, command=terminal.again())
+        page = render_page(front_page(found, problem, over=over, title=loaded.query_set.name, command=terminal.again()))
         write_text(places.report, page, force=places.force)
     rows = [
         {"budget": one.budget, "cost": one.plan.cost, "broken": one.plan.objective, "bound": one.plan.bound}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from analysis.report import render_page
 
 from holdfast import terminal
 from holdfast.progress import progress
@@ -60,7 +61,7 @@ def size(
         )  # one line, not one for each
     terminal.warn(warnings(found.problem))
     if report is not None:
-        write_text(report, sizing_page(found, command=terminal.again()), force=force)
+        write_text(report, render_page(sizing_page(found, command=terminal.again())), force=force)
     if as_json:
         terminal.print_json(document(found))
     else:

@@ -8,7 +8,7 @@ from analysis.report import text
 from analysis.report.colours import style
 from analysis.report.figure import Figure as Drawing
 from analysis.report.figure import Spec
-from analysis.report.page import Fact, Page, render_page
+from analysis.report.page import Fact, Page
 from analysis.report.scales import share_ticks
 from analysis.report.section import Section
 from analysis.report.tables import text_table
@@ -28,12 +28,12 @@ _ASSUMPTIONS = (
 )
 
 
-def availability_page(found: Answer, importance: Sequence[Importance] = (), *, command: str = "") -> str:
-    """The page as HTML; figures of queries are those of the last settings."""
+def availability_page(found: Answer, importance: Sequence[Importance] = (), *, command: str = "") -> Page:
+    """Return the page; figures of queries are those of the last settings."""
     description, last = found.description, found.lines[-1]
     sections = [_queries(found), _settings(found), _alone(found), *_importance(importance)]
     sampled = any(one.estimate is not None for line in found.lines for one in (*line.queries, line.mean))
-    page = Page(
+    return Page(
         title=description.name or "Availability",
         question="How often is each query broken because hosts are down?",
         facts=(
@@ -51,7 +51,6 @@ def availability_page(found: Answer, importance: Sequence[Importance] = (), *, c
         command=command,
         sections=sections,
     )
-    return render_page(page)
 
 
 def _headline(found: Answer, last: Line) -> tuple[Fact, ...]:

@@ -10,9 +10,10 @@ import numpy as np
 
 from analysis.report.claims_sections import charts_section, claims_section, grids_section
 from analysis.report.page import Fact, Page
-from analysis.report.parts import Chart, ClaimRow, Grid
+from analysis.report.parts import Chart, ClaimRow
 from models import display
 from models.queries.description import Templates
+from models.table import Table, columns_of
 from scenarios.pages.run import versions
 from scenarios.studies.reproduce.query_workloads import CHANCES, RUNS
 from scenarios.studies.reproduce.selective_replication import FIGURE_4, Results, curves, figure_5, verdicts
@@ -60,18 +61,18 @@ def charts(found: Results) -> tuple[Chart, ...]:
             f"workload, at most {off:.2f} points away."
         )
         made.append(
-            Chart(name, title, "host is down [%]", "queries that run [%]", at, names, exact, caption, runs, "by runs")
+            Chart(name, title, "host is down", "queries that run", "%", at, names, exact, caption, runs, "by runs")
         )
     return tuple(made)
 
 
-def sensitivity(found: Results) -> Grid:
+def sensitivity(found: Results) -> Table:
     """The claims' values under other assumptions."""
     rows = [_grid_row("as described", found.base)]
     rows += [_grid_row(name, tried) for name, tried in found.variants.items()]
     note = "At p = 0.02 and 50 % spare capacity, 'all - half' at p = 0.03; * where the claim does not hold."
     heads = ("assumption", "QOD*LU", "random", "QOD", "LU", "all - half", "replicated", "hosts a query", "workloads")
-    return Grid("sensitivity", "The claims under other assumptions", heads, tuple(rows), note)
+    return Table("The claims under other assumptions", columns_of(heads, texts=1), tuple(rows), "sensitivity", note)
 
 
 def _grid_row(name: str, tried: Sequence[Any]) -> tuple[str, ...]:

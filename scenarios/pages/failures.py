@@ -9,7 +9,7 @@ import numpy as np
 from analysis.failure_logs.lifetimes import LAWS, Fit, seen_survival, survival_of, verdict
 from analysis.report.colours import styles
 from analysis.report.figure import SHARE, Figure, Spec, header, plain_list
-from analysis.report.page import Fact, Page, render_page
+from analysis.report.page import Fact, Page
 from analysis.report.scales import long_time_ticks
 from analysis.report.section import Section
 from analysis.report.tables import text_table
@@ -35,8 +35,8 @@ _ASSUMPTIONS = (
 )
 
 
-def failures_page(found: FailureAnswer, *, command: str = "") -> str:
-    """The page as HTML."""
+def failures_page(found: FailureAnswer, *, command: str = "") -> Page:
+    """Return the page of a failure log."""
     said = document(found, hosts=False)
     records, bad = said["records"], sum(said["records"]["bad"].values())
     up, repair = found.log.up_times(), found.log.repair_times()
@@ -46,7 +46,7 @@ def failures_page(found: FailureAnswer, *, command: str = "") -> str:
         Section("hosts", "Hosts", "Hosts", words=hosts_differ(found), tables=(_hosts(found),)),
     ]
     low, high = found.mttf_interval_s
-    page = Page(
+    return Page(
         title=f"Failures in {', '.join(found.files)}",
         question="How often do hosts fail, how long are they down, and by which laws?",
         facts=(
@@ -75,7 +75,6 @@ def failures_page(found: FailureAnswer, *, command: str = "") -> str:
         command=command,
         sections=[section for section in sections if section.figures or section.tables],
     )
-    return render_page(page)
 
 
 def hosts_differ(found: FailureAnswer) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.fleet.fleet_summary import QuerySummary
 from analysis.fleet.tables import decisions_table
 from analysis.report import fleet_figures, fleet_tables, text
-from analysis.report.page import Fact, Page, render_page
+from analysis.report.page import Fact, Page
 from analysis.report.section import Section
 from models import display
 from models.fleet.unavailability import keeps
@@ -23,12 +23,12 @@ _ASSUMPTIONS = (
 )
 
 
-def fleet_page(result: FleetResult, *, command: str = "") -> str:
-    """The page as HTML; figures over time are those of the first replication."""
+def fleet_page(result: FleetResult, *, command: str = "") -> Page:
+    """Return the page; figures over time are those of the first replication."""
     system, summary, fleet = result.system, result.found, result.system.fleet
     sections = (_slos(result), _queries(result), _hosts(result), _decisions(result), _cost(result))
     managed = fleet.manager is not None
-    page = Page(
+    return Page(
         title=fleet.name or "Queries on hosts that fail",
         question=f"Who is broken for how long{', and what is done about it' if managed else ''}?",
         facts=(
@@ -46,7 +46,6 @@ def fleet_page(result: FleetResult, *, command: str = "") -> str:
         command=command,
         sections=sections,
     )
-    return render_page(page)
 
 
 def _inexact(result: FleetResult) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from analysis.report import text
 from analysis.report.colours import style
 from analysis.report.figure import SHARE, Figure, Spec, reading
-from analysis.report.page import Fact, Page, render_page
+from analysis.report.page import Fact, Page
 from analysis.report.scales import share_ticks
 from analysis.report.section import Section
 from analysis.report.tables import text_table
@@ -41,8 +41,8 @@ def plans_page(
     *,
     title: str = "",
     command: str = "",
-) -> str:
-    """The page of plans by their importance, and in full of the best of them, as HTML."""
+) -> Page:
+    """Return the page of plans by their importance, and in full of the best of them."""
     chances, name = problem.down.max(axis=1).tolist(), best_of(found)
     best = found[name]
     sections = [_compared(found, problem, chances)]
@@ -53,7 +53,7 @@ def plans_page(
             Section("queries", "What queries have", "Queries", tables=(_queries(best, problem, queries, chances),)),
             Section("hosts", "Where instances go", "Hosts", tables=(_hosts(best, problem, names),)),
         ]
-    page = Page(
+    return Page(
         title=title or "Replicas",
         question=_QUESTION,
         facts=_facts(problem, chances),
@@ -63,7 +63,6 @@ def plans_page(
         command=command,
         sections=[one for one in sections if one.figures or one.tables],
     )
-    return render_page(page)
 
 
 def front_page(
@@ -73,11 +72,11 @@ def front_page(
     over: str = OVER[0],
     title: str = "",
     command: str = "",
-) -> str:
-    """The page of a front as HTML: what each budget buys, and what no plan of it can be below."""
+) -> Page:
+    """Return the page of a front: what each budget buys, and what no plan of it can be below."""
     chances = problem.down.max(axis=1).tolist()
     first, last = found[0].plan, found[-1].plan
-    page = Page(
+    return Page(
         title=title or "Replicas",
         question="What do replicas cost, and what do they buy?",
         facts=_facts(problem, chances),
@@ -92,7 +91,6 @@ def front_page(
         command=command,
         sections=[_front(found, problem, over)],
     )
-    return render_page(page)
 
 
 def _facts(problem: ReplicaProblem, chances: Sequence[float]) -> tuple[Fact, ...]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from analysis.report.colours import style
 from analysis.report.figure import Figure, Spec, reading
-from analysis.report.page import Fact, Page, render_page
+from analysis.report.page import Fact, Page
 from analysis.report.scales import share_ticks
 from analysis.report.section import Section
 from analysis.report.tables import text_table
@@ -54,8 +54,8 @@ _ASSUMPTIONS = (
 _UNITS = "Units stay where recoveries put them: figures marked ≤ are upper bounds for wherever that is."
 
 
-def sizing_page(found: SizingAnswer, *, command: str = "") -> str:
-    """Return the page as HTML."""
+def sizing_page(found: SizingAnswer, *, command: str = "") -> Page:
+    """Return the page of a sizing."""
     problem = found.problem
     units = () if problem.description.units is None else (_UNITS,)
     sections = [
@@ -63,7 +63,7 @@ def sizing_page(found: SizingAnswer, *, command: str = "") -> str:
         Section("curve", "What an availability costs", "Curve", figures=_curves(found)),
         Section("cheaper", *_proof(found), tables=_tables(found)),
     ]
-    page = Page(
+    return Page(
         title=problem.description.name or "Sizing",
         question="Which is the cheapest system that meets its targets?",
         facts=(
@@ -78,7 +78,6 @@ def sizing_page(found: SizingAnswer, *, command: str = "") -> str:
         command=command,
         sections=[one for one in sections if one.figures or one.tables],
     )
-    return render_page(page)
 
 
 def _proof(found: SizingAnswer) -> tuple[str, str]:

@@ -52,14 +52,16 @@ def test_what_is_sampled_has_its_interval_and_what_was_never_seen_its_upper_end(
 
 def test_a_page_of_availability_has_every_setting_and_what_is_worth_what() -> None:
     made = found(target=0.95)
-    text = availability.availability_page(made, importances(made.description), command="holdfast availability x.toml")
+    text = page.render_page(
+        availability.availability_page(made, importances(made.description), command="holdfast availability x.toml")
+    )
     for part in ("of 2 have 95 %", "Importance (Birnbaum), p = 0.1", "p = 0.01", "holdfast availability x.toml"):
         assert part in text
     assert '<section id="importance"' in text
 
 
 def test_a_page_of_availability_names_single_points_of_failure_where_there_are_some() -> None:
-    text = availability.availability_page(found(domains={"rack": {"hosts": ["a", "b"]}}))
+    text = page.render_page(availability.availability_page(found(domains={"rack": {"hosts": ["a", "b"]}})))
     assert "One failure is enough to break 2 of 2 queries, and two are needed for 0." in text
     alone = availability._alone(found(domains={"rack": {"hosts": ["a", "b"]}}))
     assert [row for table in alone.tables for row in table.rows] == [
@@ -73,9 +75,11 @@ def test_a_page_of_availability_names_single_points_of_failure_where_there_are_s
 
 @pytest.mark.parametrize("name", [one for one in HOSTILE if one.isprintable()])
 def test_names_are_text_on_pages_of_answers(name: str) -> None:
-    texts = [availability.availability_page(found(name))]
+    texts = [page.render_page(availability.availability_page(found(name)))]
     posed = problem()
-    texts.append(replicas.plans_page(plans(posed, Options()), posed, [name] * 4, [name] * 3, title=name))
+    texts.append(
+        page.render_page(replicas.plans_page(plans(posed, Options()), posed, [name] * 4, [name] * 3, title=name))
+    )
     for text in texts:
         assert "<img" not in text
         assert "<b>bold" not in text
@@ -113,7 +117,9 @@ def test_the_page_of_plans_has_them_all_and_the_best_in_full() -> None:
     posed = problem()
     made = plans(posed, Options())
     made[OPTIMISED] = best_plan(posed)
-    text = replicas.plans_page(made, posed, ["o0", "o1", "o2", "o3"], ["p", "q", "r"], command="holdfast plan")
+    text = page.render_page(
+        replicas.plans_page(made, posed, ["o0", "o1", "o2", "o3"], ["p", "q", "r"], command="holdfast plan")
+    )
     for part in (*made, "no plan is below", "Which operators", "What queries have", "Where instances go"):
         assert part in text
 
@@ -128,10 +134,10 @@ def test_the_line_of_bounds_is_below_all_plans_of_the_front() -> None:
     for cost, broken in zip(plan_line["x"], plan_line["y"], strict=True):
         bound = next(y for x, y in ends if x >= cost - 1e-9)  # a step to the left of its mark
         assert bound is None or bound <= broken * (1 + 1e-5)
-    assert "What replicas cost, and buy" in replicas.front_page(points, posed)
+    assert "What replicas cost, and buy" in page.render_page(replicas.front_page(points, posed))
 
 
 def test_where_primaries_find_no_host_the_page_says_so() -> None:
     posed = problem(primary=None, host_cpu=np.full(4, 0.3))
-    text = replicas.plans_page(plans(posed, Options()), posed, ["o"] * 4, ["q"] * 3)
+    text = page.render_page(replicas.plans_page(plans(posed, Options()), posed, ["o"] * 4, ["q"] * 3))
     assert "there is none" in text

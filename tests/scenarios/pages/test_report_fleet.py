@@ -146,7 +146,7 @@ def test_names_are_text_on_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "_plotly", lambda: "/* plotly */")
     for name in (one for one in HOSTILE if one.isprintable()):
         result = ran(hosts=[name, "b"], operators={name: [name, "b"]}, queries={name: [name]}, name=name, manager=None)
-        text = fleet_page(result)
+        text = page.render_page(fleet_page(result))
         assert "<img" not in text
         assert "<b>bold" not in text
         assert text.count("</script>") == text.count("<script")
@@ -163,8 +163,8 @@ def ran(**more: object) -> FleetResult:
 def test_a_page_is_the_same_each_time_and_has_every_section(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "_plotly", lambda: "/* plotly */")
     result = ran(manager={"budget": 1.0}, price="1 USD/h", queries={"q": {"operators": ["x"], "slo": 0.9}})
-    text = fleet_page(result, command="holdfast fleet asked.json")
-    assert text == fleet_page(result, command="holdfast fleet asked.json")
+    text = page.render_page(fleet_page(result, command="holdfast fleet asked.json"))
+    assert text == page.render_page(fleet_page(result, command="holdfast fleet asked.json"))
     for name in ("slo", "broken", "hosts", "cost"):
         assert f'<section id="{name}"' in text
     cost = sum(one["cost_usd"] for one in result.summary["hosts_in_use"]["by_host"])

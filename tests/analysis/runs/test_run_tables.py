@@ -1,0 +1,54 @@
+"""Tables of a run: the terminal and the page show the same rows."""
+
+from __future__ import annotations
+
+from pages import migration, operator_row, recovery
+
+from analysis.runs.migration_kinds import grouped
+from analysis.runs.run_summary import Verdict
+from analysis.runs.tables import groups_table, migrations_table, operators_table, recoveries_table, targets_table
+
+
+def test_the_terminal_shows_some_columns_of_the_page() -> None:
+    table = operators_table({"count": operator_row(5)})
+    page = dict(zip(table.heads, table.cells[0], strict=True))
+    assert page["operator"] == "count"
+    assert (page["wait, mean"], page["sojourn, mean"], page["utilisation"]) == ("100 ms", "300 ms", "25 %")
+    assert table.brief.heads == ("operator", "tuples", "wait mean", "wait p99", "sojourn p99", "queue", "busy")
+    assert set(table.brief.cells[0]) <= set(table.cells[0])
+
+
+def test_a_host_that_lived_is_marked_and_the_terminal_says_what_the_mark_means() -> None:
+    rows = (recovery("a", 1.0, 1.0, 1.0, 1.0, 1.0, 4.0), recovery("b", 2.0, 1.0, 1.0, 1.0, 1.0, 4.0, suspected=True))
+    assert [row[0] for row in recoveries_table(rows).cells] == ["a", "b (suspected)"]
+    brief = recoveries_table(rows, "*").brief
+    assert [row[0] for row in brief.cells] == ["a", "b*"]
+    assert brief.title == "Recoveries (* lived, was silent for too long and was fenced)"
+    assert recoveries_table(rows[:1], "*").brief.title == "Recoveries"
+
+
+def test_the_cause_takes_the_place_of_replayed_tuples_where_migrations_came_by_themselves() -> None:
+    asked = migration("g", 3, ("a", "b"), 1.0, 0.1, 0.2, 0.3, replayed=7)
+    alone = migration("g", 4, ("a", "b"), 2.0, 0.1, None, None, cause="balance", kind="assisted")
+    assert migrations_table([asked]).brief.heads[-1] == "replayed"
+    both = migrations_table([asked, alone])
+    assert "cause" in both.brief.heads and "replayed" not in both.brief.heads
+    assert both.facets == ("cpa", "cpa")
+    groups = groups_table(grouped([asked, alone, alone]))
+    assert [row[:5] for row in groups.cells] == [
+        ("assisted", "cpa", "balance", "2", "2"),
+        ("–", "cpa", "event", "1", "0"),
+    ]
+
+
+def test_targets_have_the_unit_of_what_they_limit() -> None:
+    targets = {
+        "latency_p99_s": Verdict(0.5, 1.0, False),
+        "lost": Verdict(0, 0, True),
+        "utilisation": Verdict(1, None, None),
+    }
+    assert targets_table(targets).brief.cells == (
+        ("latency p99", "500 ms", "1 s", "missed"),
+        ("lost", "0", "0", "met"),
+        ("utilisation", "100 %", "–", "nothing seen"),
+    )
