@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json as json_text
 import math
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from models.planning.replicas.importance import IMPORTANCE
 from models.validation_messages import similar
 from optimizer.replicas.task import STRUCK
 from scenarios.files.write_once import refuse_page, refuse_plan, write_text
+from scenarios.planning.plan_files import write_plan
 from scenarios.queries.files import LoadedQueries, read_queries
 from scenarios.queries.replica_files import document
 from scenarios.queries.replicas import (
@@ -141,10 +140,10 @@ def replicas(
         )
         write_text(report, page, force=force)
     if out is not None:
-        write_text(out, json_text.dumps(made, allow_nan=False) + "\n", force=force)
+        write_plan(made, out, force=force)
     if json:
         made["compared"] = {name: _figures(plan, problem) for name, plan in found.items()}
-        sys.stdout.write(json_text.dumps(made, allow_nan=False) + "\n")
+        terminal.print_json(made)
     else:
         skipped = [] if target is not None else [name for name in names if name not in found]
         _show(found, problem, list(made["p"]), best, loaded.table, skipped)
@@ -201,7 +200,7 @@ def _print_front(
     made: dict[str, Any] = {"kind": "front", "goal": problem.goal, "over": over, "max_replicas": problem.max_replicas}
     made |= {"operators": list(loaded.table.names), "points": rows}
     if places.out is not None:
-        write_text(places.out, json_text.dumps(made, allow_nan=False) + "\n", force=places.force)
+        write_plan(made, places.out, force=places.force)
     if json:
         terminal.print_json(made)
         return
