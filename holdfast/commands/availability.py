@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from analysis.report import render_page
 from holdfast import terminal
 from models import display
 from models.reliability.description import warnings
@@ -58,7 +59,6 @@ def availability(
     )  # fmt: skip
     found_importance = importances(description, p or ()) if importance else ()
     if report is not None:
-        from analysis.report import render_page  # noqa: PLC0415
         from scenarios.pages.availability import availability_page  # noqa: PLC0415
 
         write_text(

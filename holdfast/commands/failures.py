@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from analysis.report import render_page
 
 from analysis.failure_logs.lifetimes import Fit, verdict
 from analysis.failure_logs.records import LogQuestion
+from analysis.report import render_page
 from holdfast import terminal
 from holdfast.progress import progress
 from holdfast.terminal import again as said_again

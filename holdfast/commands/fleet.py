@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from analysis.report import render_page
 
 from analysis.fleet.tables import decisions_table
+from analysis.report import render_page
 from holdfast import terminal
 from holdfast.progress import progress
 from models import display

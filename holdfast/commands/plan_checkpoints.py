@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_text
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,7 +62,7 @@ def checkpoints(
     if out is not None:
         write_plan(document, out, force=force)
     if json:
-        sys.stdout.write(json_text.dumps(document, allow_nan=False) + "\n")
+        terminal.print_json(document)
     else:
         _show(problem, plan, document, rows)
     leave_without_plan(plan)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_text
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,9 +16,9 @@ from holdfast.plan_lines import leave_without_plan
 from models import display
 from optimizer.common.reasons import placement_reasons
 from optimizer.placement import FITS, fitted, solve
-from scenarios.files.write_once import refuse_plan, write_text
+from scenarios.files.write_once import refuse_plan
 from scenarios.planning.files import read_problem_of
-from scenarios.planning.plan_files import plan_document
+from scenarios.planning.plan_files import plan_document, write_plan
 from scenarios.planning.running_plans import placement_from
 
 if TYPE_CHECKING:
@@ -72,11 +70,10 @@ def placement(
     document = plan_document(plan)
     if rows is not None:
         document["reasons"] = [asdict(row) for row in rows]
-    text = json_text.dumps(document, allow_nan=False) + "\n"
     if out is not None:
-        write_text(out, text, force=force)
+        write_plan(document, out, force=force)
     if json:
-        sys.stdout.write(text)
+        terminal.print_json(document)
     else:
         _show(problem, plan, document, rows)
     leave_without_plan(plan)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json as json_text
 import math
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from analysis.report import render_page
 from holdfast import terminal
 from holdfast.commands.options import refuse_limits
 from holdfast.plan_lines import leave_without_plan
@@ -22,6 +21,7 @@ from models.planning.replicas.importance import IMPORTANCE
 from models.validation_messages import similar
 from optimizer.replicas.task import STRUCK
 from scenarios.files.write_once import refuse_page, refuse_plan, write_text
+from scenarios.planning.plan_files import write_plan
 from scenarios.queries.files import LoadedQueries, read_queries
 from scenarios.queries.replica_files import document
 from scenarios.queries.replicas import (
@@ -134,7 +134,6 @@ def replicas(
     best = best_of(found)
     made = document(found[best], problem, loaded, options)
     if report is not None:
-        from analysis.report import render_page  # noqa: PLC0415
         from scenarios.pages.replicas import plans_page  # noqa: PLC0415
 
         table = loaded.table
@@ -145,10 +144,10 @@ def replicas(
         )
         write_text(report, page, force=force)
     if out is not None:
-        write_text(out, json_text.dumps(made, allow_nan=False) + "\n", force=force)
+        write_plan(made, out, force=force)
     if json:
         made["compared"] = {name: _figures(plan, problem) for name, plan in found.items()}
-        sys.stdout.write(json_text.dumps(made, allow_nan=False) + "\n")
+        terminal.print_json(made)
     else:
         skipped = [] if target is not None else [name for name in names if name not in found]
         _show(found, problem, list(made["p"]), best, loaded.table, skipped)
@@ -191,7 +190,6 @@ def _print_front(
     if not found:
         leave_without_plan(no_room(problem))
     if places.report is not None:
-        from analysis.report import render_page  # noqa: PLC0415
         from scenarios.pages.replicas import front_page  # noqa: PLC0415
 
         page = render_page(front_page(found, problem, over=over, title=loaded.query_set.name, command=terminal.again()))
@@ -206,7 +204,7 @@ def _print_front(
     made: dict[str, Any] = {"kind": "front", "goal": problem.goal, "over": over, "max_replicas": problem.max_replicas}
     made |= {"operators": list(loaded.table.names), "points": rows}
     if places.out is not None:
-        write_text(places.out, json_text.dumps(made, allow_nan=False) + "\n", force=places.force)
+        write_plan(made, places.out, force=places.force)
     if json:
         terminal.print_json(made)
         return

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_text
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,9 +17,9 @@ from optimizer.checkpoint_interval import solve as solve_interval
 from optimizer.common.reasons import query_reasons, selection_reasons
 from optimizer.migration_steps import solve as solve_steps
 from optimizer.selection import solve as solve_selection
-from scenarios.files.write_once import refuse_plan, write_text
+from scenarios.files.write_once import refuse_plan
 from scenarios.planning.files import interval_of, read_problem_of
-from scenarios.planning.plan_files import plan_document, read_plan_file
+from scenarios.planning.plan_files import plan_document, read_plan_file, write_plan
 
 if TYPE_CHECKING:
     from models.planning.solution import Solution
@@ -165,9 +163,9 @@ def _write(
     if rows is not None:
         document["reasons"] = [asdict(row) for row in rows]
     if out is not None:
-        write_text(out, json_text.dumps(document, allow_nan=False) + "\n", force=force)
+        write_plan(document, out, force=force)
     if json:
-        sys.stdout.write(json_text.dumps(document, allow_nan=False) + "\n")
+        terminal.print_json(document)
     else:
         _show(document, rows, capacity)
     leave_without_plan(plan)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from analysis.report import render_page
 
+from analysis.report import render_page
 from holdfast import terminal
 from holdfast.progress import progress
 from holdfast.terminal import facts, table

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_text
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from holdfast import terminal
 from models import display
 from models.errors import InputError
 from models.planning.checkpoint_allocation import CheckpointPlan
@@ -59,8 +58,10 @@ def verify(
         )
     verdict = _VERIFY.get(stated.kind, _of_problem)(stated, problem_file, start)
     status = stated.document["status"]
-    text = json_text.dumps(_document(verdict), allow_nan=False) if json else "\n".join(_lines(verdict, status))
-    sys.stdout.write(text + "\n")
+    if json:
+        terminal.print_json(_document(verdict))
+    else:
+        print("\n".join(_lines(verdict, status)))
     if not verdict.holds:
         raise typer.Exit(4)
 
