@@ -8,53 +8,34 @@ nothing. The limit is a number of branch-and-bound nodes.
 
 from __future__ import annotations
 
-import math
-import time
 from typing import Any
 
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
 from optimizer.common.quiet import quiet_stdout
 
-_SIZES = (1.0, 1.4, 1.6)  # pairs for each node, of one program after the other
-_MOST = 300  # pairs of a program: with more its first node takes long
 _NARROWER = 1e-7  # relative: what HiGHS takes for room; the true capacities are looked at afterwards
-_ENOUGH = 0.2  # relative gap of what is saved: the rest is left to the next program
 
 
-def pack_all(
-    state: Exchange,
-    *,
-    branches: int,
-    target: float,
-    until: float,
-    sizes: tuple[float, ...] = _SIZES,
-    toll: float = 0.0,
-) -> bool:
-    """Improve the state by programs of at most so many nodes of branch and bound; False when the clock struck.
+def pack_all(state: Exchange, budget: Budget, *, size: float, branches: int, target: float, toll: float = 0.0) -> bool:
+    """Improve the state by a program with `size` pairs for each node; False when the clock struck.
 
-    Stops when the answer is within `target` of the bound that the state's prices prove. `sizes`: pairs for each node,
-    of one program after the other. Where moves are counted `toll` is what one must save to be worth it.
+    `branches` are its nodes of branch and bound at most. Nothing is done where the answer is within `target` of the
+    bound that the state's prices prove. Where moves are counted `toll` is what one must save to be worth it.
     """
-    done = 0
-    for size in sizes:
-        pairs = min(_MOST, int(size * state.problem.n_nodes))
-        if pairs == done:
-            break
-        done = pairs
-        if state.losses().sum() <= target:
-            break
-        left = until - time.perf_counter()
-        if left <= 0:
+    if state.losses().sum() > target:
+        if budget.late:
             return False
-        _pack(state, pairs, branches, left, toll)
-    return time.perf_counter() <= until
+        pairs = min(state.parameters.program_pairs, int(size * state.problem.n_nodes))
+        _pack(state, pairs, branches, budget, toll)
+    return not budget.late
 
 
-def _pack(state: Exchange, pairs: int, branches: int, left_s: float, toll: float) -> None:
+def _pack(state: Exchange, pairs: int, branches: int, budget: Budget, toll: float) -> None:
     """Take what a program on so many pairs, beside where each checkpoint is, finds that is cheaper."""
     problem, found = state.problem, state.found
     moves: BoolArray = np.zeros(found.nodes.shape, np.bool_)
@@ -78,7 +59,7 @@ def _pack(state: Exchange, pairs: int, branches: int, left_s: float, toll: float
     rules = [_once(j), _loads(found.nodes[j, k], found.load[j, k], problem, held)]
     if problem.max_moves is not None:
         rules.append((moves[None, j, k].astype(np.float64), -np.inf, problem.max_moves - made))
-    chosen = _program(cost, rules, branches, left_s)
+    chosen = _program(cost, rules, state.parameters.program_gap, branches, budget.left_s)
     if chosen is not None:
         state.accept(j[chosen], k[chosen])
 
@@ -102,17 +83,17 @@ def _loads(n: IntArray, load: FloatArray, problem: CheckpointAllocation, held: F
     return rows, least, (upper - held) / size - _NARROWER
 
 
-def _program(cost: FloatArray, rules: list[Any], branches: int, left_s: float) -> IntArray | None:
+def _program(cost: FloatArray, rules: list[Any], gap: float, branches: int, left_s: float) -> IntArray | None:
     """Positions of the chosen pairs, or None."""
     from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415
 
-    options: Any = {"disp": False, "mip_rel_gap": _ENOUGH, "node_limit": branches}
+    options: Any = {"disp": False, "mip_rel_gap": gap, "node_limit": branches, "time_limit": left_s}
     with quiet_stdout():
         answer = milp(
             cost / max(float(np.abs(cost).max()), 1e-300),
             integrality=np.ones(len(cost), dtype=np.int64),
             bounds=Bounds(0, 1),
             constraints=[LinearConstraint(*rule) for rule in rules],
-            options=options | ({"time_limit": left_s} if math.isfinite(left_s) else {}),
+            options=options,
         )
     return None if answer.x is None else np.flatnonzero(np.asarray(answer.x) > 0.5)

@@ -11,7 +11,6 @@ How the answer stays a proof although HiGHS works with tolerances:
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,15 +18,17 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.lagrangian.bound import fitting, lagrangian_bound, reduced_minima
 from optimizer.checkpoint_allocation.lagrangian.separable import cliques, is_clique
+from optimizer.checkpoint_allocation.params import DEFAULT, ProgramParameters
 from optimizer.common.quiet import quiet_stdout
 
 _WIDER = 1e-5  # relative: load rows are relaxations; the true capacities are kept by the cuts
 _MISSED = 4e-6  # objective units of HiGHS: its feasibility and absolute gap tolerances (1e-6 each), twice
 _LARGEST_COST = 2.0**20
+_ALL_OF_IT = 0.95  # of the time limit: HiGHS ends a little before its own
 _EPS = float(np.finfo(np.float64).eps)
-_NODES_PER_SECOND = 2_000  # the deterministic limit: branch-and-bound nodes per second of the time limit
 
 
 @dataclass(frozen=True)
@@ -93,18 +94,18 @@ class _Rows:
 def branch_and_bound(
     problem: CheckpointAllocation,
     known: Known,
+    budget: Budget,
+    parameters: ProgramParameters = DEFAULT.program,
     *,
-    time_limit_s: float,
     spread: IntArray | None = None,
     most_nodes: int | None = None,
     most_programs: float = math.inf,
 ) -> Outcome:
     """The best assignment found, with a bound. `spread` (n_groups,) caps each operator's count per node.
 
-    `most_nodes` of branch and bound are allowed at most; None follows from the time limit [s]. An answer that true
+    `most_nodes` of branch and bound are allowed at most; None follows from the work of the budget. An answer that true
     capacities refuse leads to another program, up to `most_programs`.
     """
-    began = time.perf_counter()
     j, n = pairs_left(problem, known)
     if len(np.unique(j)) < problem.n_checkpoints:
         return _nothing_left(known)
@@ -115,31 +116,29 @@ def branch_and_bound(
     rows = _program(problem, j, n)
     if spread is not None:
         _add_spread(rows, problem, j, n, spread)
-    base, bound, nodes = (
-        math.fsum(row_minimum.tolist()),
-        -math.inf,
-        int(_NODES_PER_SECOND * time_limit_s) + 1_000 if most_nodes is None else most_nodes,
-    )
+    base, bound = math.fsum(row_minimum.tolist()), -math.inf
+    nodes = most_nodes
+    if nodes is None:
+        nodes = int(parameters.nodes_per_s * budget.limit) + parameters.nodes_least
     programs = 0
     while True:
-        left = time_limit_s - (time.perf_counter() - began)
         programs += 1
         if programs > most_programs:
             return Outcome(None, _outer(bound, known), note="limit on programs struck")
-        if left <= 0:
+        if budget.late:
             return Outcome(None, _outer(bound, known), note="time limit struck")
-        answer = _highs(unit.cost, rows, left, nodes)
+        answer = _highs(unit.cost, rows, budget.left_s, nodes)
         if answer.status == 2:
             return _nothing_left(known)
         if answer.mip_dual_bound is not None and math.isfinite(answer.mip_dual_bound):
             bound = max(bound, unit.proven(answer.mip_dual_bound, base, problem.n_checkpoints))
         if answer.x is None:
-            return Outcome(None, _outer(bound, known), note=_struck(answer, time.perf_counter() - began, time_limit_s))
+            return Outcome(None, _outer(bound, known), note=_struck(answer, budget))
         assignment = np.full(problem.n_checkpoints, -1, dtype=np.int64)
         chosen = np.asarray(answer.x) > 0.5
         assignment[j[chosen]] = n[chosen]
         if not _cut_off(rows, problem, assignment, j, n):
-            note = "" if answer.status == 0 else _struck(answer, time.perf_counter() - began, time_limit_s)
+            note = "" if answer.status == 0 else _struck(answer, budget)
             return Outcome(assignment, _outer(bound, known), note=note)
 
 
@@ -284,7 +283,8 @@ def _highs(cost: FloatArray, rows: _Rows, time_limit_s: float, nodes: int) -> An
         )
 
 
-def _struck(answer: Any, spent_s: float, limit_s: float) -> str:
+def _struck(answer: Any, budget: Budget) -> str:
     if answer.status == 1:
-        return "time limit struck" if spent_s >= 0.95 * limit_s else "limit on branch-and-bound nodes struck"
+        late = budget.spent_s >= _ALL_OF_IT * budget.seconds
+        return "time limit struck" if late else "limit on branch-and-bound nodes struck"
     return f"HiGHS stopped with status {answer.status}"

@@ -17,12 +17,10 @@ from typing import Any
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.column_generation.knapsack import penalties
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, evaluated, raised
-from optimizer.checkpoint_allocation.column_generation.work import Work
 from optimizer.common.quiet import quiet_stdout
-
-_STEPS = 30
 
 
 @dataclass(frozen=True)
@@ -33,12 +31,12 @@ class TrueLoads:
     room: FloatArray
 
 
-def pair_bounds(part: Part, u: FloatArray, target: float, work: Work) -> tuple[float, FloatArray]:
+def pair_bounds(part: Part, u: FloatArray, target: float, work: Budget) -> tuple[float, FloatArray]:
     """L(u), and a lower bound (n, j) of every allocation that uses the pair, correct up to `target`."""
     total = evaluated(part, u, work)[0]
     margin = max(target - total, 0.0)
     found = [
-        penalties(u - cost, load, int(room), margin, work)
+        penalties(u - cost, load, int(room), margin, work, part.parameters)
         for cost, load, room in zip(part.cost, part.load, part.room, strict=True)
     ]
     within, without = np.array([one[1] for one in found]), np.array([one[2] for one in found])
@@ -46,10 +44,12 @@ def pair_bounds(part: Part, u: FloatArray, target: float, work: Work) -> tuple[f
 
 
 def pack(
-    part: Part, u: FloatArray, true: TrueLoads, work: Work, *, target: float, delta: float, pairs: int, nodes: int
+    part: Part, u: FloatArray, true: TrueLoads, work: Budget, *, target: float, delta: float, pairs: int, nodes: int
 ) -> IntArray | None:
     """The node (position) of each checkpoint, below `target`, that HiGHS finds among so many pairs, or None."""
-    better = raised(part, u, steps=_STEPS, delta=delta, patience=6, sets=Sets(), enough=target, work=work)
+    better = raised(
+        part, u, steps=part.parameters.proof_steps, delta=delta, patience=6, sets=Sets(), enough=target, work=work
+    )
     if better.bound >= target:
         return None
     limit = min(target, better.bound + 200 * max(delta, 1.0))
@@ -62,7 +62,7 @@ def pack(
     return _program(part, kept, true, nodes, work)
 
 
-def _program(part: Part, kept: BoolArray, true: TrueLoads, nodes: int, work: Work) -> IntArray | None:
+def _program(part: Part, kept: BoolArray, true: TrueLoads, nodes: int, work: Budget) -> IntArray | None:
     from scipy import sparse  # noqa: PLC0415
     from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415
 

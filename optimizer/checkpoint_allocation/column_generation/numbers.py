@@ -18,17 +18,16 @@ import numpy as np
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.lagrangian.bound import fitting
+from optimizer.checkpoint_allocation.params import DEFAULT, Parameters
 
 LARGEST_ROOM = 2**14  # loads are counted in at most so many units of a capacity, for a proof
-_COARSE_ROOM = 2**12  # and to look for multipliers and allocations of more than _FEW_PAIRS
-_FEW_PAIRS = 5_000
 _FRACTION = 2**10  # whole costs are counted in such parts, for multipliers between them
 _LARGEST_SUM = 2.0**46  # of the costs; multipliers may be some times larger
 
 
-def search_room(problem: CheckpointAllocation) -> int:
+def search_room(problem: CheckpointAllocation, parameters: Parameters = DEFAULT) -> int:
     """How finely loads are counted where nothing is proven: tables as long as that are filled many times."""
-    return LARGEST_ROOM if problem.cost.size <= _FEW_PAIRS else _COARSE_ROOM
+    return LARGEST_ROOM if problem.cost.size <= parameters.sizes.program else parameters.columns.coarse_room
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.lagrangian.bound import fitting
+from optimizer.checkpoint_allocation.params import DEFAULT
 
 SURE = 1 + 1e-12  # sums are compared with room for their rounding
 _BITS = 52
-_PAIRED_NODES = 300  # up to which all pairs of nodes are looked at
 _MOST_PAIRS = 200_000_000  # J * N above which nothing is looked at: a byte for each
 
 
@@ -81,7 +81,7 @@ def _rows(problem: CheckpointAllocation, fits: BoolArray) -> _Rows:
 def _smallest_nodes(rows: _Rows, limit: FloatArray, *, least: bool) -> BoolArray | None:
     """The nodes (N,) of the smallest set found: one or two nodes, else what a cut leaves; None without any."""
     n = len(limit)
-    for size in (1, 2) if n <= _PAIRED_NODES else (1,):
+    for size in (1, 2) if n <= DEFAULT.infeasibility.paired_nodes else (1,):
         best = _of_size(rows, limit, size, least=least)
         if best is not None:
             return best

@@ -9,12 +9,12 @@ their deterministic time, so that the same problem gives the same answer.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
 
 _LEAST = 0.02  # work that a program counts for at least: making it takes time as well
@@ -34,8 +34,8 @@ class Effort:
     total: float
 
 
-def search(state: Exchange, effort: Effort, *, until: float, target: float, seed: int = 0) -> bool:
-    """Improve the state; False when the clock (`until`, of time.perf_counter) struck before the limits did.
+def search(state: Exchange, effort: Effort, budget: Budget, *, target: float, seed: int = 0) -> bool:
+    """Improve the state; False when the clock struck before the limits did.
 
     Stops when the answer is within `target` of the bound that the state's prices prove.
     """
@@ -43,7 +43,7 @@ def search(state: Exchange, effort: Effort, *, until: float, target: float, seed
     tired = np.zeros(state.problem.n_nodes)
     done = 0.0
     while done < effort.total:
-        if time.perf_counter() > until:
+        if budget.late:
             return False
         loss = state.losses()
         if loss.sum() <= target:

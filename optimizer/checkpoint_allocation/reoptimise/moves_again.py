@@ -12,11 +12,9 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.params import DEFAULT
 from optimizer.checkpoint_allocation.reoptimise.move_prices import EvaluatedPrices, Moves
 
-FEW = (150, 0.02)
-MANY = (400, 0.03)
-"""Cheapest moves beside those made, and deterministic time of CP-SAT: about as many seconds."""
 _UNITS = 10_000_000  # integers that the largest load, or change of cost, is made of
 
 
@@ -25,7 +23,7 @@ def chosen_again(
     moves: Moves,
     evaluated: EvaluatedPrices,
     answer: IntArray,
-    effort: tuple[int, float] = FEW,
+    effort: tuple[int, float] = DEFAULT.reoptimise.again,
 ) -> IntArray:
     """A cheaper assignment (J,), or `answer` where none was found; both keep all that couples checkpoints."""
     made = answer[moves.row] == moves.node

@@ -13,10 +13,11 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import relative_gap
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices
+from optimizer.checkpoint_allocation.params import DEFAULT
 from optimizer.checkpoint_allocation.reoptimise import search
 from optimizer.checkpoint_allocation.reoptimise.greedy_moves import greedy_moves
 from optimizer.checkpoint_allocation.reoptimise.move_prices import best_prices, moves_of
-from optimizer.checkpoint_allocation.reoptimise.moves_again import FEW, MANY, chosen_again
+from optimizer.checkpoint_allocation.reoptimise.moves_again import chosen_again
 from optimizer.checkpoint_allocation.reoptimise.search import Former, few_moves
 from optimizer.verify.constraints import constraint_violations
 
@@ -134,13 +135,13 @@ def test_more_is_tried_only_where_the_gap_is_larger_than_that_of_the_former_plan
     first = few_moves(problem, Former(np.zeros(20)))
     gap = relative_gap(problem.objective(first.assignment), first.bound)
     assert gap > 1e-4
-    said, efforts = [], []
+    said, efforts, own = [], [], DEFAULT.reoptimise
 
-    def noted(chains, most, *, until, target):
+    def noted(chains, most, budget, *, target):
         said.append(chains.state.losses().sum() <= target)
         return True
 
-    def chosen(problem, moves, evaluated, answer, effort=FEW):
+    def chosen(problem, moves, evaluated, answer, effort=None):
         efforts.append(effort)
         return chosen_again(problem, moves, evaluated, answer, effort)
 
@@ -148,6 +149,6 @@ def test_more_is_tried_only_where_the_gap_is_larger_than_that_of_the_former_plan
     monkeypatch.setattr(search, "chosen_again", chosen)
     again = few_moves(problem, Former(np.zeros(20), share * gap))
     assert len(said) == 1 and (said[0] or not enough)
-    assert efforts == ([FEW] if enough else [FEW, MANY])
+    assert efforts == ([own.again] if enough else [own.again, own.again_more])
     assert problem.objective(again.assignment) <= problem.objective(first.assignment)
     assert constraint_violations(problem, again.assignment) == []
