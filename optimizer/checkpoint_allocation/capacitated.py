@@ -23,8 +23,6 @@ from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch
 from optimizer.checkpoint_allocation.params import DEFAULT, Parameters
 from optimizer.verify.constraints import constraint_violations
 
-_QUICK_WORK = 0.05  # of the search when more follows; none where that is a program
-
 
 class _State:
     """The best answer and bound so far; `how` proved what."""
@@ -83,8 +81,7 @@ def solve_capacitated(
     """The best answer with a proven bound; None when none of the steps finds a feasible one."""
     size, own = problem.cost.size, parameters.capacitated
     small, large = size <= parameters.sizes.program, size > parameters.sizes.columns
-    work = None if large else 0.0 if small else _QUICK_WORK
-    searched = lagrangian_heuristic(problem, budget, parameters, start=start, work=work)
+    searched = lagrangian_heuristic(problem, budget, parameters, start=start, alone=large)
     state = _State(problem, searched, budget, parameters)
     state.offer(start)
     if large:

@@ -22,7 +22,7 @@ from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.lagrangian.bound import fitting, lagrangian_bound, reduced_minima
 from optimizer.checkpoint_allocation.lagrangian.separable import cliques, is_clique
 from optimizer.checkpoint_allocation.params import DEFAULT, ProgramParameters
-from optimizer.common.quiet import quiet_stdout
+from optimizer.checkpoint_allocation.restricted_program import answered
 
 _WIDER = 1e-5  # relative: load rows are relaxations; the true capacities are kept by the cuts
 _MISSED = 4e-6  # objective units of HiGHS: its feasibility and absolute gap tolerances (1e-6 each), twice
@@ -127,7 +127,7 @@ def branch_and_bound(
             return Outcome(None, _outer(bound, known), note="limit on programs struck")
         if budget.late:
             return Outcome(None, _outer(bound, known), note="time limit struck")
-        answer = _highs(unit.cost, rows, budget.left_s, nodes)
+        answer = answered(unit.cost, [rows.constraint()], nodes=nodes, time_limit_s=budget.left_s)
         if answer.status == 2:
             return _nothing_left(known)
         if answer.mip_dual_bound is not None and math.isfinite(answer.mip_dual_bound):
@@ -268,19 +268,6 @@ def _smallest_cover(problem: CheckpointAllocation, members: IntArray, node: int)
     needed = int(np.argmax(np.cumsum(load[order]) > problem.upper[node] * (1 + 1e-15))) + 1
     cover = members[order[:needed]]
     return cover if float(problem.weights[cover, node].sum()) > problem.upper[node] else members
-
-
-def _highs(cost: FloatArray, rows: _Rows, time_limit_s: float, nodes: int) -> Any:
-    from scipy.optimize import Bounds, milp  # noqa: PLC0415
-
-    with quiet_stdout():
-        return milp(
-            cost,
-            integrality=np.ones(len(cost), dtype=np.int64),
-            bounds=Bounds(0, 1),
-            constraints=rows.constraint(),
-            options={"disp": False, "mip_rel_gap": 0.0, "time_limit": time_limit_s, "node_limit": nodes},
-        )
 
 
 def _struck(answer: Any, budget: Budget) -> str:

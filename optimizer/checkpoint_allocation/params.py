@@ -25,7 +25,6 @@ PIECES = frozenset(
         "master",
         "meet in the middle",
         "move prices",
-        "neighbourhoods",
         "program first",
         "program last",
         "smoothed dual",
@@ -334,12 +333,6 @@ class ReoptimiseParameters:
     """What a move must save in one round after the other, as a share of what the linear program says it is worth."""
     swaps: int = 4
     """Rounds of shifts and swaps."""
-    again: tuple[int, float] = (150, 0.02)
-    """Moves chosen again: the cheapest ones beside those made, and deterministic time of CP-SAT."""
-    again_more: tuple[int, float] = (400, 0.03)
-    """The same where the gap is larger than that of the former plan."""
-    program_size: float = 1.0
-    """Pairs for each node of the last program on all nodes."""
     forced: int = 15
     """Forced moves, where the gap is larger than that of the former plan."""
     same: float = 5e-7

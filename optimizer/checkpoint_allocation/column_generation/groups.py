@@ -12,7 +12,6 @@ remains. Its answer is checked by whoever takes it, so its tolerances decide not
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from models.checked_arrays import BoolArray, FloatArray, IntArray
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.column_generation.knapsack import penalties
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, evaluated, raised
-from optimizer.common.quiet import quiet_stdout
+from optimizer.checkpoint_allocation.restricted_program import answered, rules_of_pairs
 
 
 @dataclass(frozen=True)
@@ -63,24 +62,12 @@ def pack(
 
 
 def _program(part: Part, kept: BoolArray, true: TrueLoads, nodes: int, work: Budget) -> IntArray | None:
-    from scipy import sparse  # noqa: PLC0415
-    from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415
-
     j, n = np.nonzero(kept.T)
-    columns = np.arange(len(j))
     share = true.load[part.nodes[n], part.items[j]] / true.room[part.nodes[n]]
-    once = sparse.csr_array((np.ones(len(j)), (j, columns)), shape=(len(part.items), len(j)))
-    loads = sparse.csr_array((share, (n, columns)), shape=(len(part.nodes), len(j)))
     cost = part.cost[n, j] - part.cost[n, j].min()
     largest = max(float(cost.max()), 1.0)
-    with quiet_stdout():
-        answer: Any = milp(
-            cost * (min(2.0**20, largest) / largest),
-            integrality=np.ones(len(j), dtype=np.int64),
-            bounds=Bounds(0, 1),
-            constraints=[LinearConstraint(once, 1, 1), LinearConstraint(loads, -np.inf, 1)],
-            options={"disp": False, "mip_rel_gap": 0.0, "node_limit": nodes, "time_limit": work.left_s},
-        )
+    rules = rules_of_pairs(j, n, share, np.ones(len(part.nodes)))
+    answer = answered(cost * (min(2.0**20, largest) / largest), rules, nodes=nodes, time_limit_s=work.left_s)
     work.program(len(j), int(answer.mip_node_count or 0) + 1)
     if answer.x is None:
         return None

@@ -6,9 +6,8 @@
    go: all but at most N of them to one node.
 3. That is repaired and improved (`exchange`), from the smoothed prices as well, and the better one goes on.
 4. Where heavy checkpoints are, dives that decide these first (`linear_core`) begin anew from the best prices.
-5. All nodes are packed again with few pairs (`all_nodes`), and ejection chains go on from there, then forced
-   moves and iterated local search (`ejection_chains`, `forced_moves`, `iterated`). In small problems some nodes at a
-   time are packed (`neighbourhoods`).
+5. All nodes are packed again with few pairs (`few_pairs`), and ejection chains go on from there, then forced
+   moves and iterated local search (`ejection_chains`, `forced_moves`, `iterated`).
 
 The bound is L of the best prices, over all pairs in float64 (`bound`): nothing before decides what is proven.
 """
@@ -22,7 +21,6 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.all_nodes import pack_all
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, fits_somewhere, lagrangian_bound
@@ -30,12 +28,11 @@ from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_price
 from optimizer.checkpoint_allocation.linear_core import dived, relaxed
 from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, apply_chains
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
+from optimizer.checkpoint_allocation.local_search.few_pairs import pack_all
 from optimizer.checkpoint_allocation.local_search.forced_moves import forced_moves
 from optimizer.checkpoint_allocation.local_search.iterated import iterated_local_search
-from optimizer.checkpoint_allocation.local_search.neighbourhoods import Effort, search
 from optimizer.checkpoint_allocation.params import DEFAULT, Parameters
 
-_STAGES = ((3, 150, 0.1), (4, 300, 0.2), (6, 400, 0.3), (8, 500, 0.3))  # nodes, pairs, work of one program
 _CHAIN_ROUNDS = 2
 
 
@@ -55,9 +52,12 @@ def lagrangian_heuristic(
     parameters: Parameters = DEFAULT,
     *,
     start: IntArray | None = None,
-    work: float | None = None,
+    alone: bool = True,
 ) -> HeuristicAnswer:
-    """The best answer of the steps above; `start` (J,) is improved as well. No anti-affinity, no limit on moves."""
+    """Return the best answer of the steps above; no anti-affinity, no limit on moves.
+
+    `start` (J,) is improved as well. Not `alone` when column generation follows: then less is searched.
+    """
     if not fits_somewhere(problem):
         return HeuristicAnswer(None, np.zeros(problem.n_nodes), -math.inf)
     search = _Search(problem, budget, parameters)
@@ -83,11 +83,11 @@ def lagrangian_heuristic(
     state.at_prices(search.prices)
     if problem.cost.size <= parameters.sizes.search:
         target = parameters.lagrangian.close * abs(bound)
-        if work is None:  # nobody else works on it
+        if alone:
             state = search.dives(state, bound)
             search.in_turns(state, target)
-        elif "neighbourhoods" in parameters.pieces:
-            search.packed(state, target, work)
+        else:
+            search.quickly(state, target, small=problem.cost.size <= parameters.sizes.program)
     return HeuristicAnswer(state.assignment, search.prices, bound, budget.late)
 
 
@@ -148,13 +148,13 @@ class _Search:
             if self.budget.late:
                 return
 
-    def packed(self, state: Exchange, target: float, work: float) -> None:
-        """Improve a state by programs on a few nodes, more and more, and ejection chains."""
-        for stage, (nodes, pairs, each) in enumerate(_STAGES):
-            effort = Effort(min(nodes, state.problem.n_nodes), pairs, each, work / len(_STAGES))
-            if not search(state, effort, self.budget, target=target, seed=stage):
-                return
-            self._with_chains(state)
+    def quickly(self, state: Exchange, target: float, *, small: bool) -> None:
+        """Improve a state a little where other methods follow; of a small problem those say more."""
+        if not small and "few pairs" in self.pieces:
+            pack_all(state, self.budget, size=self.own.turns[0][0], branches=1, target=target)
+        chains = self._with_chains(state)
+        if not small:
+            self._forced(chains, target)
 
     def _forced(self, chains: EjectionChains, target: float) -> None:
         if "forced moves" in self.pieces:

@@ -3,9 +3,8 @@
 A linear program of the moves corrects the former prices (`move_prices`): its duals prove most of what prices can prove
 where moves are counted, and say what a move must save to be worth one. The running assignment is repaired by ejection
 chains (`ejection_chains`): a node can only take what another one takes from it. More chains, then shifts and swaps,
-spend what is left of the moves, each as long as a move saves enough; then small programs choose the moves again
-(`moves_again`) and pack all nodes (`all_nodes`). Where the gap is larger than that of the former plan, a larger program
-chooses the moves once more, and forced moves follow (`forced_moves`).
+spend what is left of the moves, each as long as a move saves enough. Where the gap is larger than that of the former
+plan, forced moves follow (`forced_moves`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.all_nodes import pack_all
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
 from optimizer.checkpoint_allocation.lagrangian.bound import fits_somewhere, lagrangian_bound
@@ -27,15 +25,9 @@ from optimizer.checkpoint_allocation.linear_core import relaxed
 from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, apply_chains
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
 from optimizer.checkpoint_allocation.local_search.forced_moves import forced_moves
-from optimizer.checkpoint_allocation.local_search.neighbourhoods import Effort, search
 from optimizer.checkpoint_allocation.params import DEFAULT, Parameters, ReoptimiseParameters
-from optimizer.checkpoint_allocation.reoptimise.greedy_moves import greedy_moves
 from optimizer.checkpoint_allocation.reoptimise.move_bound import move_bound
 from optimizer.checkpoint_allocation.reoptimise.move_prices import EvaluatedPrices, Moves, best_prices, moves_of
-from optimizer.checkpoint_allocation.reoptimise.moves_again import chosen_again
-
-_FEW = 4  # moves left below which no nodes are packed again
-_EFFORT = Effort(8, 100, 0.05, 0.05)
 
 
 @dataclass(frozen=True)
@@ -72,9 +64,8 @@ def few_moves(
     prices, toll, bound = start.evaluated.prices, start.evaluated.toll, start.bound
     state = Exchange(problem, start.found, prices, parameters.local_search)
     chains = _feasible(state, start, toll, own)
-    saving = greedy_moves(problem)
     if chains is None or (state.loads < problem.lower).any():
-        return HeuristicAnswer(saving, prices, bound)
+        return HeuristicAnswer(None, prices, bound)
     for share in own.tolls if "chains" in pieces else ():
         chains.toll = share * toll
         chains.follow()
@@ -84,36 +75,17 @@ def few_moves(
         while state.shift():
             pass
         state.swap(0.05 * unit * (1 + attempt))
-    if (
-        "neighbourhoods" in pieces
-        and not start.few
-        and (problem.max_moves or 0) - problem.moves(state.assignment) >= _FEW
-    ):
-        search(state, _EFFORT, Budget(), target=0.0)
-    answer = state.assignment
-    if saving is not None and problem.objective(saving) < problem.objective(answer):
-        answer = saving
-    if start.few:
-        answer = chosen_again(problem, start.moves, start.evaluated, answer, own.again)
-        state.start_from(answer)
-        if "few pairs" in pieces:
-            pack_all(state, Budget(), size=own.program_size, branches=1, target=0.0, toll=toll)
+    if "forced moves" in pieces:
+        target = _target(state, (0.0 if former is None else former.gap) + own.same, bound)
         last = EjectionChains(state, own.chain_pairs, own.tolls[-1] * toll)
-        _look_again(last, start, 0.0 if former is None else former.gap, bound, parameters)
-        answer = state.assignment
-    return HeuristicAnswer(answer, prices, bound)
+        forced_moves(last, own.forced, Budget(), target=target)
+    return HeuristicAnswer(state.assignment, prices, bound)
 
 
-def _look_again(chains: EjectionChains, start: _Start, gap: float, bound: float, parameters: Parameters) -> None:
-    """Look on while the answer is farther from a bound that counts moves than a former plan was, by its gap."""
-    state, own = chains.state, parameters.reoptimise
-    lost = float(state.losses().sum())  # against the bound of the prices alone
-    target = lost - (state.cost() - bound) + (gap + own.same) * abs(bound)
-    if lost > target:
-        state.start_from(chosen_again(state.problem, start.moves, start.evaluated, state.assignment, own.again_more))
-        chains.follow()
-    if "forced moves" in parameters.pieces:
-        forced_moves(chains, own.forced, Budget(), target=target)
+def _target(state: Exchange, gap: float, bound: float) -> float:
+    """Return the losses against the bound of the prices alone that leave a gap to the bound that counts moves."""
+    lost = float(state.losses().sum())
+    return lost - (state.cost() - bound) + gap * abs(bound)
 
 
 def _start(problem: CheckpointAllocation, former: FloatArray | None, scale: float, parameters: Parameters) -> _Start:
@@ -128,11 +100,9 @@ def _start(problem: CheckpointAllocation, former: FloatArray | None, scale: floa
         )
     moves = moves_of(problem, found)
     if many:
-        linear = (
-            None
-            if "linear core" not in parameters.pieces
-            else relaxed(problem, found, prices, Budget(), parameters.lagrangian)
-        )
+        linear = None
+        if "linear core" in parameters.pieces:
+            linear = relaxed(problem, found, prices, Budget(), parameters.lagrangian)
         if linear is not None and lagrangian_bound(problem, linear[0]) > lagrangian_bound(problem, prices):
             prices = linear[0]
         return _Start(found, moves, moves.evaluated(prices), move_bound(problem, prices), few=False)
