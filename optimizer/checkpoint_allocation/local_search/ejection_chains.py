@@ -15,7 +15,6 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
 
-_LENGTHS = (6, 4, 3, 2)  # moves of a chain at most: shorter where longer ones meet themselves
 _ROOT = -1
 
 
@@ -90,7 +89,7 @@ class EjectionChains:
         return self._made(np.arange(len(self.rows)), np.zeros(len(self.rows)), _ROOT, 0.0)
 
     def _made(self, first: IntArray, bonus: FloatArray, origin: int, limit: float) -> bool:
-        for length in _LENGTHS:
+        for length in self.state.parameters.chain_lengths:
             path = self._cheapest(first, bonus, origin, limit, length)
             if path is None:
                 return False
