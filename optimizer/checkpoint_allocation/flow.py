@@ -29,7 +29,7 @@ _SPARE_BITS = (0, 8, 16, 24)  # of integer costs, one flow after the other until
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """How many checkpoints each node takes, (N,): at least, at most."""
+    """Least and largest numbers of checkpoints on each node, (N,)."""
 
     least: IntArray
     most: IntArray

@@ -6,6 +6,10 @@ How the answer stays a proof although HiGHS works with tolerances:
 - load rows are relative to the capacity and a hair wider than the true ones; an answer that the true
   capacities refuse is cut off by a cover inequality with coefficients 0 and 1, and all is solved again;
 - pairs are left out only when prices prove that every answer using them costs more than a known answer.
+
+Two searches make programs on fewer pairs, which prove nothing: `column_generation.groups` on the pairs of a few nodes
+that can pay, and `local_search.few_pairs` on those of all nodes that are nearest to the cheapest. They share `answered`
+and `rules_of_pairs`.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.lagrangian.bound import fitting, lagrangian_bound, reduced_minima
 from optimizer.checkpoint_allocation.lagrangian.separable import cliques, is_clique
 from optimizer.checkpoint_allocation.params import DEFAULT, ProgramParameters
-from optimizer.checkpoint_allocation.restricted_program import answered
+from optimizer.common.quiet import quiet_stdout
 
 _WIDER = 1e-5  # relative: load rows are relaxations; the true capacities are kept by the cuts
 _MISSED = 4e-6  # objective units of HiGHS: its feasibility and absolute gap tolerances (1e-6 each), twice
@@ -33,7 +37,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Known:
-    """What is known before: an answer with its objective (or None), prices, and a proven bound.
+    """Knowledge before a program: an answer with its objective (or None), prices, and a proven bound.
 
     `pairs` (J, N) is False where no better answer uses the pair; None leaves nothing out.
     """
@@ -275,3 +279,36 @@ def _struck(answer: Any, budget: Budget) -> str:
         late = budget.spent_s >= _ALL_OF_IT * budget.seconds
         return "time limit struck" if late else "limit on branch-and-bound nodes struck"
     return f"HiGHS stopped with status {answer.status}"
+
+
+def answered(cost: FloatArray, rules: list[Any], *, nodes: int, time_limit_s: float, gap: float = 0.0) -> Any:
+    """Return the answer of HiGHS for binary variables (P,) and linear rules, as SciPy gives it.
+
+    It stops after so many `nodes` of branch and bound, at the clock, or at a relative gap.
+    """
+    from scipy.optimize import Bounds, milp  # noqa: PLC0415
+
+    with quiet_stdout():
+        return milp(
+            cost,
+            integrality=np.ones(len(cost), dtype=np.int64),
+            bounds=Bounds(0, 1),
+            constraints=rules,
+            options={"disp": False, "mip_rel_gap": gap, "node_limit": nodes, "time_limit": time_limit_s},
+        )
+
+
+def rules_of_pairs(
+    j: IntArray, n: IntArray, share: FloatArray, most: FloatArray, least: FloatArray | float = -np.inf
+) -> list[Any]:
+    """Return the rules that each checkpoint is stored once, and nodes keep their limits (N,).
+
+    `j`, `n`, `share` (P,): checkpoint and node of each pair, and its load in the unit of the limits.
+    """
+    from scipy import sparse  # noqa: PLC0415
+    from scipy.optimize import LinearConstraint  # noqa: PLC0415
+
+    columns, row = np.arange(len(j)), np.unique(j, return_inverse=True)[1]
+    once = sparse.csr_array((np.ones(len(j)), (row, columns)))
+    loads = sparse.csr_array((share, (n, columns)), shape=(len(most), len(j)))
+    return [LinearConstraint(once, 1, 1), LinearConstraint(loads, least, most)]

@@ -7,7 +7,7 @@ Each value is at most what any assignment that keeps the constraints costs:
 - of copies with anti-affinity, as many different nodes as there are copies, each at its cheapest;
 - prices of the nodes (`lagrangian.bound`), of either sign; where capacities only count, in numbers of checkpoints
   (`flow.potential_bound`);
-- multipliers of the checkpoints, with one knapsack problem per node (`column_generation.certificate`);
+- multipliers of the checkpoints, with one knapsack problem per node (`column_generation.bound`);
 - for small problems, that nothing is found below the bound when all is tried (`better_assignment`).
 
 All is summed over all pairs, some rows at a time in float64, less what rounding may add.
@@ -75,7 +75,7 @@ def _is_rounding(problem: CheckpointAllocation, proven: float, bound: float, min
 
 
 def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatArray) -> Iterator[Proof]:
-    from optimizer.checkpoint_allocation.column_generation.certificate import multiplier_bound  # noqa: PLC0415
+    from optimizer.checkpoint_allocation.column_generation.bound import multiplier_bound  # noqa: PLC0415
     from optimizer.checkpoint_allocation.lagrangian.bound import lagrangian_bound  # noqa: PLC0415
     from optimizer.checkpoint_allocation.reoptimise.move_bound import move_bound  # noqa: PLC0415
 

@@ -20,6 +20,7 @@ from models.checked_arrays import FloatArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.column_generation.numbers import WholeNumbers, whole_numbers
 
+_LARGEST_CHECKED = 2_000_000  # J * N above which tables of all loads take too long; no plan has multipliers there
 LARGEST_SUM = 2.0**52  # of the absolute multipliers: with the costs still below 2**53
 
 
@@ -42,3 +43,10 @@ def _heaviest(numbers: WholeNumbers, u: FloatArray, node: int) -> float:
     for gain, weight in zip(value[can].tolist(), load[can].tolist(), strict=True):
         np.maximum(best[weight:], best[: room + 1 - weight] + gain, out=best[weight:])
     return float(best[room])
+
+
+def multiplier_bound(problem: CheckpointAllocation, multipliers: FloatArray | None) -> float | None:
+    """The bound of multipliers (J,), one knapsack problem per node; None for any that cannot be used."""
+    if multipliers is None or multipliers.shape != (problem.n_checkpoints,) or problem.cost.size > _LARGEST_CHECKED:
+        return None
+    return column_generation_bound(problem, multipliers)

@@ -26,7 +26,7 @@ _LARGEST_SUM = 2.0**46  # of the costs; multipliers may be some times larger
 
 
 def search_room(problem: CheckpointAllocation, parameters: Parameters = DEFAULT) -> int:
-    """How finely loads are counted where nothing is proven: tables as long as that are filled many times."""
+    """Return the units of a capacity where nothing is proven: tables as long as that are filled many times."""
     return LARGEST_ROOM if problem.cost.size <= parameters.sizes.program else parameters.columns.coarse_room
 
 

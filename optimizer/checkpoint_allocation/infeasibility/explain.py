@@ -51,7 +51,7 @@ def why_infeasible(
         found = reason(problem, fits)
         if found is not None:
             return found
-    return _narrow(problem, parameters)
+    return None if fits.all() else _narrow(problem, parameters)  # sums say all where any node may store anything
 
 
 def explained(
@@ -84,7 +84,7 @@ def explained(
 
 
 def _hall_reason(problem: CheckpointAllocation) -> Reason | None:
-    """What a set of nodes cannot hold or reach, in load or in numbers of checkpoints."""
+    """Return a set of nodes that cannot hold or reach enough, in load or in numbers of checkpoints."""
     found = hall_violator(problem)
     if found is not None:
         return Reason(_of_loads(problem, found), _parts_of(found))
@@ -112,7 +112,7 @@ def _parts_of(found: HallViolator) -> tuple[Part, ...]:
 
 
 def _heavy_reason(problem: CheckpointAllocation, parameters: InfeasibilityParameters) -> Reason | None:
-    """What nodes cannot hold in numbers of heavy checkpoints: of those of load t and more, floor(capacity / t) each."""
+    """Return nodes that cannot hold their heavy checkpoints, counted: of load t and more, floor(capacity / t) each."""
     if problem.load.ndim != 1 or problem.capacity is None:
         return None
     loads = np.unique(problem.load)
@@ -285,7 +285,7 @@ def _too_many_moves(problem: CheckpointAllocation, fits: BoolArray) -> Reason | 
 
 
 def _narrow(problem: CheckpointAllocation, parameters: InfeasibilityParameters) -> Reason | None:
-    """What a few nodes cannot hold, where that is quick to see: few checkpoints with nodes of their own."""
+    """Return a few nodes that cannot hold the checkpoints that only they may store, where that is quick to see."""
     if problem.capacity is None or problem.cost.size > parameters.quick_pairs:
         return None
     found = hall_violator(problem, most_arcs=parameters.quick_arcs)

@@ -39,7 +39,7 @@ class HallViolator:
 
     @property
     def size(self) -> tuple[int, int]:
-        """How many nodes and checkpoints it names: what is smaller says more."""
+        """Numbers of nodes and checkpoints: a smaller set says more."""
         return len(self.nodes), len(self.checkpoints)
 
 

@@ -40,7 +40,7 @@ def fits_in(problem: CheckpointAllocation, rows: slice | IntArray) -> BoolArray:
 
 
 def fits_somewhere(problem: CheckpointAllocation) -> bool:
-    """Whether every checkpoint has a node that may store it."""
+    """Return whether every checkpoint has a node that may store it."""
     step = max(1, _CHUNK // problem.n_nodes)
     parts = (slice(first, first + step) for first in range(0, problem.n_checkpoints, step))
     return all(bool(fits_in(problem, rows).any(axis=1).all()) for rows in parts)

@@ -32,7 +32,7 @@ from optimizer.checkpoint_allocation.reoptimise.move_prices import EvaluatedPric
 
 @dataclass(frozen=True)
 class Former:
-    """What a former plan knew: prices (N,), and its gap, infinite when none is known."""
+    """The knowledge of a former plan: prices (N,), and its gap, infinite when none is known."""
 
     prices: FloatArray
     gap: float = math.inf
