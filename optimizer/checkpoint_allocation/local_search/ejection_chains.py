@@ -134,7 +134,7 @@ class EjectionChains:
         return None if found is None else self._path(levels, *found)
 
     def _reach(self, origin: int, first: IntArray) -> float:
-        """Return the most that a chain can gain at its end, in priced room; one that lost as much before is given up."""
+        """Return the most a chain can gain at its end, in priced room; one that lost as much before is given up."""
         prices = self.state.prices
         gained = prices * np.maximum(self.room, 0.0)
         if origin >= 0:
