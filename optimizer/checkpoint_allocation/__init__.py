@@ -14,6 +14,26 @@ and l[j, n] the load of that; x is binary.
 Source: Madsen and Zhou, CIKM 2015 (constraints 1 and 2), with
 node-dependent loads, lower capacities and moves added. With capacities it is a generalised assignment
 problem.
+
+`exact` looks at the structure and asks the methods in turn; `params` has all their parameters, `budget` their limits.
+
+| where a bound is proven | of |
+|---|---|
+| `lagrangian.bound` | one price for each node, over all pairs; `lagrangian.smoothed_dual`, `linear_core` find them |
+| `column_generation.bound` | one multiplier for each checkpoint; `column_generation.search` finds them |
+| `reoptimise.move_bound` | prices where moves are counted; `reoptimise.move_prices` finds them |
+| `flow` | potentials of a minimum-cost flow, where capacities only count; `core_flow` finds them at any size |
+| `lagrangian.separable` | nothing couples the checkpoints: the minima themselves |
+| `mixed_integer` | branch and bound by HiGHS, within its tolerances |
+| `infeasibility` | sums, sets of nodes and multipliers that leave no allocation at all |
+
+| where a plan is made | how |
+|---|---|
+| `lagrangian.heuristic` | from prices, by the steps of `local_search` |
+| `local_search` | repair, shifts and swaps (`exchange`), chains, forced moves; `search` keeps copies apart |
+| `column_generation.improve` | from sets of checkpoints for each node |
+| `reoptimise.search` | from a plan that runs, with few moves |
+| `sensitive`, `random_methods` | the heuristics of the paper, which the others are compared with |
 """
 
 from __future__ import annotations
@@ -52,7 +72,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Hint:
-    """What may be started from: an assignment (J,), what a former plan knew."""
+    """A start: an assignment (J,), and the knowledge of a former plan."""
 
     assignment: IntArray | None = None
     former: Former | None = None

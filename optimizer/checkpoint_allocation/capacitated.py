@@ -47,7 +47,7 @@ class _State:
             self.best, self.value = assignment, value
 
     def knows(self, assignment: IntArray | None) -> bool:
-        """Whether the best answer is as good as one (that pairs were left out for)."""
+        """Return whether the best answer is as good as one (that pairs were left out for)."""
         return assignment is not None and self.value <= self.problem.objective(assignment)
 
     @property
@@ -56,7 +56,7 @@ class _State:
         return self.best is not None and is_proven(self.value, self.bound)
 
     def known(self, pairs: BoolArray | None = None) -> Known:
-        """What is known before a program; `pairs` (J, N) are left."""
+        """Return the knowledge before a program; `pairs` (J, N) are left."""
         return Known(self.best, self.value, self.prices, self.bound, pairs)
 
     def program(self, columns: ColumnGenerationResult | None, nodes: int, share: float) -> Outcome:
@@ -70,7 +70,7 @@ class _State:
         return found
 
     def outcome(self) -> Outcome:
-        """What is claimed."""
+        """Return the claims: answer, bound, and their certificates."""
         note = "; ".join(dict.fromkeys(filter(None, self.notes)))
         return Outcome(self.best, self.bound, note=note, prices=self.prices, multipliers=self.multipliers)
 
@@ -104,7 +104,7 @@ def solve_capacitated(
 
 
 def _program_first(state: _State) -> bool:
-    """Whether prices leave little, or column generation cannot help: it knows no minima, nor infeasibility."""
+    """Return whether prices leave little, or column generation cannot help: it knows no minima, nor infeasibility."""
     if state.best is None or state.problem.capacity_min is not None:
         return True
     if "program first" not in state.parameters.pieces:
@@ -141,7 +141,7 @@ def _by_column_generation(state: _State) -> None:
 
 
 def _left_over(state: _State, search: ColumnGeneration, share: float, few: int) -> bool:
-    """Whether so few pairs are left for the program, which may last until a share of the time limit."""
+    """Return whether so few pairs are left for the program, which may last until a share of the time limit."""
     found = search.found()
     state.offer(found.assignment)
     state.notes.append("time limit struck" if found.struck else "")

@@ -98,7 +98,7 @@ class _Core:
         return self.enter(self._within()) or not math.isinf(self.margin) or self.widen()
 
     def enter(self, keys: IntArray) -> bool:
-        """Whether there were new pairs among the keys."""
+        """Return whether there were new pairs among the keys."""
         before = len(self.keys)
         self.keys = np.union1d(self.keys, keys)
         return len(self.keys) > before

@@ -172,7 +172,7 @@ def _coupled(
 
 
 def _bound_of_moves(problem: CheckpointAllocation, price: FloatArray) -> float:
-    """What a limit on moves proves, with prices and without."""
+    """Return the bound that a limit on moves proves, with prices and without."""
     if problem.current is None or problem.max_moves is None:
         return -math.inf
     return max(move_bound(problem, price), move_bound(problem, np.zeros(problem.n_nodes)))

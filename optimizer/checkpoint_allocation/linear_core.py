@@ -121,7 +121,7 @@ def _extra(found: Candidates, prices: FloatArray) -> FloatArray:
 
 
 def _margin(extra: FloatArray, pairs: int) -> float:
-    """What the dearest of so many pairs beside the cheapest ones is dearer by."""
+    """Return the extra cost of the dearest of so many pairs beside the cheapest ones."""
     flat = extra[np.isfinite(extra)]
     most = len(extra) + pairs
     return math.inf if len(flat) <= most else float(np.partition(flat, most)[most])

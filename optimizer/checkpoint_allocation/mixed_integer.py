@@ -6,6 +6,10 @@ How the answer stays a proof although HiGHS works with tolerances:
 - load rows are relative to the capacity and a hair wider than the true ones; an answer that the true
   capacities refuse is cut off by a cover inequality with coefficients 0 and 1, and all is solved again;
 - pairs are left out only when prices prove that every answer using them costs more than a known answer.
+
+Two searches make programs on fewer pairs, which prove nothing: `column_generation.groups` on the pairs of a few nodes
+that can pay, and `local_search.few_pairs` on those of all nodes that are nearest to the cheapest. They share `answered`
+and `rules_of_pairs`.
 """
 
 from __future__ import annotations
@@ -32,7 +36,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Known:
-    """What is known before: an answer with its objective (or None), prices, and a proven bound.
+    """Knowledge before a program: an answer with its objective (or None), prices, and a proven bound.
 
     `pairs` (J, N) is False where no better answer uses the pair; None leaves nothing out.
     """
@@ -273,3 +277,18 @@ def _struck(answer: WholeAnswer, budget: Budget) -> str:
         late = budget.spent_s >= _ALL_OF_IT * budget.seconds
         return "time limit struck" if late else "limit on branch-and-bound nodes struck"
     return f"HiGHS stopped with status {answer.code}"
+
+
+def rules_of_pairs(
+    j: IntArray, n: IntArray, share: FloatArray, most: FloatArray, least: FloatArray | float = -np.inf
+) -> list[Rows]:
+    """Return the rules that each checkpoint is stored once, and nodes keep their limits (N,).
+
+    `j`, `n`, `share` (P,): checkpoint and node of each pair, and its load in the unit of the limits.
+    """
+    from scipy import sparse  # noqa: PLC0415
+
+    columns, row = np.arange(len(j)), np.unique(j, return_inverse=True)[1]
+    once = sparse.csr_array((np.ones(len(j)), (row, columns)))
+    loads = sparse.csr_array((share, (n, columns)), shape=(len(most), len(j)))
+    return [(once, 1, 1), (loads, least, most)]

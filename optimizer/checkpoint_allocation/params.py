@@ -62,7 +62,7 @@ class SizeParameters:
 
 @dataclass(frozen=True, kw_only=True)
 class CapacitatedParameters:
-    """How the time is divided where load capacities alone couple the checkpoints; shares are of the time limit."""
+    """The division of the time where load capacities alone couple the checkpoints; shares are of the time limit."""
 
     first_pairs: int = 1_600
     """Pairs that prices leave, up to which a program comes before column generation: it mostly ends at once."""
@@ -312,7 +312,7 @@ class ReoptimiseParameters:
     many: float = 0.1
     """Share of the checkpoints that may move from which on the count of moves says little."""
     missed: float = 1e-7
-    """What moves outside the candidates may take off the bound, relative, before others are chosen."""
+    """Share of the bound that moves outside the candidates may cost before other candidates are chosen."""
     price_rounds: int = 16
     """Linear programs of the moves."""
     price_pairs: int = 1_000
@@ -330,7 +330,7 @@ class ReoptimiseParameters:
     chains: int = 20
     """Chains of each kind."""
     tolls: tuple[float, ...] = (1.5, 0.8, 0.3)
-    """What a move must save in one round after the other, as a share of what the linear program says it is worth."""
+    """Least saving of a move in each round, as a share of its worth in the linear program."""
     swaps: int = 4
     """Rounds of shifts and swaps."""
     forced: int = 15

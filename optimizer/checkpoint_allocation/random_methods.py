@@ -18,7 +18,7 @@ from optimizer.checkpoint_allocation.params import DEFAULT
 
 
 def even_room(problem: CheckpointAllocation) -> IntArray:
-    """How many checkpoints of each operator one node may take, (n_groups,): ceil(#checkpoints / #nodes)."""
+    """Return how many checkpoints of each operator one node may take, (n_groups,): ceil(#checkpoints / #nodes)."""
     counts = np.bincount(problem.group_codes)
     return -(-counts // problem.n_nodes)
 

@@ -30,7 +30,7 @@ class Dive:
 
 @dataclass(frozen=True)
 class Depth:
-    """How to dive: steps after each fixing, the level of a step, nodes left at the end, nodes fixed at once."""
+    """The depth of a dive: steps after each fixing, the level of a step, nodes left at the end, nodes fixed at once."""
 
     steps: int
     delta: float
@@ -80,7 +80,7 @@ def dive(
 def _fix_one(
     state: Dive, sets: Sets, noise: float, fits: Callable[[int, IntArray], bool], random: np.random.Generator
 ) -> bool:
-    """Whether there was a set to fix."""
+    """Return whether there was a set to fix."""
     found = [
         (weight * float(random.uniform(1 - noise, 1)), node, key)
         for node in state.part.nodes.tolist()

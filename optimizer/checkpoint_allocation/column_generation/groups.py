@@ -19,7 +19,7 @@ from models.checked_arrays import BoolArray, FloatArray, IntArray
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.column_generation.knapsack import penalties
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, evaluated, raised
-from optimizer.checkpoint_allocation.restricted_program import rules_of_pairs
+from optimizer.checkpoint_allocation.mixed_integer import rules_of_pairs
 from optimizer.common.solvers import mixed_integer_program
 
 

@@ -68,13 +68,13 @@ class Improvement:
         return Part(given.cost[at], given.load[at], given.room[nodes], nodes, items, self.parameters)
 
     def losses(self) -> FloatArray:
-        """What each node is above its share of the bound, (N,)."""
+        """Return the excess of each node above its share of the bound, (N,)."""
         assert self.best is not None
         gain = self.u - self.numbers.cost[self.best, np.arange(len(self.best))]
         return np.maximum(np.array(self.most) - np.bincount(self.best, gain, len(self.most)), 0.0)
 
     def offer(self, node: IntArray) -> bool:
-        """Whether an allocation is better than the best, and keeps all constraints: then it is the best."""
+        """Return whether an allocation is better than the best, and keeps all constraints: then it is the best."""
         value = self.problem.objective(node)
         if not value < self.value or not self._keeps(node):
             return False
@@ -87,7 +87,7 @@ class Improvement:
         return bool(allowed and (loads <= self.problem.upper).all() and (loads >= self.problem.lower).all())
 
     def again(self, nodes: IntArray, *, noise: float, steps: int, at_once: int = 1) -> bool:
-        """Whether a dive into some nodes made the allocation better."""
+        """Return whether a dive into some nodes made the allocation better."""
         items = np.arange(self.problem.n_checkpoints)
         target = np.inf
         if self.best is not None:
@@ -124,7 +124,7 @@ class Improvement:
         return self._ended(found, items, target)
 
     def repacked(self, size: int) -> bool:
-        """Whether all sets of some nodes, that could be in a better packing, made the allocation better."""
+        """Return whether all sets of some nodes, that could be in a better packing, made the allocation better."""
         nodes = self.group(size)
         assert self.best is not None
         items = np.flatnonzero(np.isin(self.best, nodes))
@@ -178,7 +178,7 @@ class Improvement:
         return fit
 
     def _target(self, items: IntArray) -> float:
-        """What the checkpoints cost now, less the least that would be better."""
+        """Return the cost of the checkpoints now, less the least improvement."""
         assert self.best is not None
         now = float(self.numbers.cost[self.best[items], items].sum())
         return now - self.numbers.scale + 1 if self.numbers.whole else now - 1e-10 * abs(now)
@@ -245,7 +245,7 @@ def _rows(numbers: WholeNumbers) -> tuple[FloatArray, IntArray, IntArray]:
 
 
 def _wanted(numbers: WholeNumbers, u: FloatArray, alternatives: int) -> FloatArray:
-    """How near each node (N, J) is to take each checkpoint, between 0 and 1, at its price of room."""
+    """Return how near each node is to take each checkpoint, (N, J), 0 to 1, at its price of room."""
     gain: FloatArray = np.array([priced(u - c, w, int(r)) for c, w, r in zip(*_rows(numbers), strict=True)])
     best = gain.max(axis=0)
     behind = np.where(np.isfinite(gain), best - np.where(np.isfinite(gain), gain, 0.0), np.inf)

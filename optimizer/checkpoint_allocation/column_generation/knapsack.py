@@ -160,7 +160,7 @@ def penalties(
 
 
 def _core_penalties(v: FloatArray, w: IntArray, room: int, best: float) -> tuple[FloatArray, FloatArray]:
-    """What is lost by each item of the core being in, and out: tables of the items before and after it."""
+    """Return the loss by each item of the core being in, and out, by tables of the items before and after it."""
     count = len(v)
     before, after = np.zeros((count + 1, room + 1)), np.zeros((count + 1, room + 1))
     for k in range(count):

@@ -32,7 +32,7 @@ class _Columns:
                 self.add(node[true], np.array([item[one] for one in members(key).tolist()], dtype=np.int64))
 
     def add(self, node: int, chosen: IntArray) -> bool:
-        """Whether the set is new."""
+        """Return whether the set is new."""
         ordered = np.sort(chosen)
         key = (node, ordered.tobytes())
         new = key not in self.known
@@ -40,7 +40,7 @@ class _Columns:
         return new
 
     def program(self, u: FloatArray, box: float, until_s: float) -> tuple[FloatArray, float, int] | None:
-        """What to add to u (j,), what the sum of the sets' reduced costs would be, and iterations."""
+        """Return what to add to u (j,), what the sum of the sets' reduced costs would be, and iterations."""
         from scipy import sparse  # noqa: PLC0415
 
         chosen = list(self.known.values())

@@ -34,7 +34,7 @@ class Part:
     parameters: ColumnGenerationParameters = DEFAULT.columns
 
     def without(self, node: int, items: IntArray) -> Part:
-        """What is left when a node takes some checkpoints; both are positions here."""
+        """Return the rest when a node takes some checkpoints; both are positions here."""
         nodes, rest = np.delete(np.arange(len(self.nodes)), node), np.delete(np.arange(len(self.items)), items)
         at = np.ix_(nodes, rest)
         return Part(

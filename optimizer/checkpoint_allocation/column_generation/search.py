@@ -60,7 +60,7 @@ class ColumnGeneration:
         self._able = problem.capacity_min is None  # sets know no minima
 
     def programmed(self) -> bool:
-        """Whether a program on few pairs of all nodes came near the bound: then other programs will do well, too."""
+        """Return whether a program on few pairs of all nodes came near the bound: then others will do well."""
         if not self._able:
             return False
         state, count, own = self._state, self._state.problem.n_checkpoints, self._parameters.columns
@@ -91,7 +91,7 @@ class ColumnGeneration:
 
     @property
     def struck(self) -> bool:
-        """Whether the clock struck before the work was done."""
+        """Return whether the clock struck before the work was done."""
         return self._state.work.struck
 
     @property
@@ -105,7 +105,7 @@ class ColumnGeneration:
             self._state.offer(node)
 
     def found(self) -> ColumnGenerationResult:
-        """What is known now."""
+        """Return the state of the search."""
         if self._start is not None:
             self._state.offer(self._start)
         state = self._state
@@ -192,7 +192,7 @@ def _improve(state: Improvement, bound: float, start: IntArray | None, parameter
 
 
 def _useful(state: Improvement, way: tuple[str, int], *, several: bool) -> bool:
-    """Whether a way can do what others do not; `several`: groups are packed from all sets, too."""
+    """Return whether a way can do what others do not; `several`: groups are packed from all sets, too."""
     kind, size = way
     if state.best is None or not several:
         return kind == "dives"

@@ -58,7 +58,7 @@ def explained(
 
 
 def _heavy_reason(problem: CheckpointAllocation, parameters: InfeasibilityParameters) -> Reason | None:
-    """What nodes cannot hold in numbers of heavy checkpoints: of those of load t and more, floor(capacity / t) each."""
+    """Return nodes that cannot hold their heavy checkpoints, counted: of load t and more, floor(capacity / t) each."""
     if problem.load.ndim != 1 or problem.capacity is None:
         return None
     loads = np.unique(problem.load)

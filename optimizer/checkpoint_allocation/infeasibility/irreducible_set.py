@@ -73,7 +73,7 @@ class Parts:
 
     @cached_property
     def farkas(self) -> Farkas:
-        """What finds multipliers."""
+        """The search for multipliers."""
         return Farkas(self.problem, self.fits, self.anti_affinity)
 
     def refuted(self, parts: tuple[Part, ...], budget: Budget, *, each: bool) -> tuple[Part, ...] | None:
@@ -102,7 +102,7 @@ class Parts:
         return Some(stored, capacity, minimum, tuple(sorted(named["anti_affinity"])), bool(named["moves"]))
 
     def implied(self, part: Part, needed: set[Part], kept: tuple[Part, ...]) -> bool:
-        """Whether a checkpoint is needed since one is that is nowhere harder to store: it could take its place."""
+        """Return whether a checkpoint is needed since one is that is nowhere harder to store: it could replace it."""
         if part[0] != "store":
             return False
         others = [index for kind, index in needed if kind == "store"]
@@ -112,7 +112,7 @@ class Parts:
         return bool(others) and self._asked.is_implied(part[1], np.array(others))
 
     def _needs(self, some: Some) -> _Needs:
-        """What each checkpoint asks for under these rules."""
+        """Return the needs of each checkpoint under these rules."""
         p = self.problem
         shown = np.ones(p.n_nodes, bool) if some.anti_affinity else some.capacity | some.minimum
         load = np.where(some.capacity | some.minimum, p.weights, 0.0)
@@ -198,7 +198,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class _Needs:
-    """What checkpoints ask for: loads (J, K) and moves (J, K + 1) on nodes, loads for minima, anti-affinity labels."""
+    """Needs of checkpoints: loads (J, K) and moves (J, K + 1) on nodes, loads for minima, anti-affinity labels."""
 
     load: FloatArray
     moves: FloatArray
@@ -206,7 +206,7 @@ class _Needs:
     sets: IntArray
 
     def is_implied(self, j: int, others: IntArray) -> bool:
-        """Whether one of the others asks for no more than j."""
+        """Return whether one of the others asks for no more than j."""
         return bool(
             (
                 (self.load[j] >= self.load[others]).all(axis=1)

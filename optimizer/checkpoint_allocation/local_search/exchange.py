@@ -88,7 +88,7 @@ class Exchange:
         self.least = self.priced.min(axis=1)
 
     def cost(self) -> float:
-        """What all checkpoints cost where they are."""
+        """Return the cost of the assignment."""
         return float(self.found.cost[self.rows, self.at].sum())
 
     def dear(self) -> FloatArray:
@@ -97,7 +97,7 @@ class Exchange:
         return above
 
     def losses(self) -> FloatArray:
-        """What each node loses against the bound of the prices, (N,): dearer checkpoints, and priced room."""
+        """Return the loss of each node against the bound of the prices, (N,): dearer checkpoints, and priced room."""
         lost: FloatArray = np.bincount(self.assignment, self.dear(), self.problem.n_nodes).astype(np.float64)
         priced = self.prices > 0
         lost[priced] += self.prices[priced] * np.maximum(self.problem.upper[priced] - self.loads[priced], 0.0)
@@ -129,7 +129,7 @@ class Exchange:
         return False
 
     def repair(self) -> bool:
-        """Whether no node is overloaded any more: moves of least priced cost per useful load, into room."""
+        """Return whether no node is overloaded any more: moves of least priced cost per useful load, into room."""
         upper = self.problem.upper
         for _ in range(self.parameters.repairs):
             over = self.loads - upper
@@ -154,7 +154,7 @@ class Exchange:
         return False
 
     def shift(self) -> bool:
-        """Whether there were moves of single checkpoints to cheaper nodes with room."""
+        """Return whether there were moves of single checkpoints to cheaper nodes with room."""
         upper, lower = self.problem.upper, self.problem.lower
         own = self.found.cost[self.rows, self.at]
         weight = self.found.load[self.rows, self.at]
@@ -170,7 +170,7 @@ class Exchange:
         return len(chosen) > 0
 
     def swap(self, margin: float) -> bool:
-        """Whether there were exchanges of two checkpoints that save cost, among pairs within `margin` of the least."""
+        """Return whether pairs of checkpoints were exchanged to save cost, among pairs within `margin` of the least."""
         n, here = self.problem.n_nodes, self.assignment
         near = self.priced - self.least[:, None] <= margin
         near[self.rows, self.at] = False

@@ -12,7 +12,7 @@ import numpy as np
 
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
-from optimizer.checkpoint_allocation.restricted_program import rules_of_pairs
+from optimizer.checkpoint_allocation.mixed_integer import rules_of_pairs
 from optimizer.common.solvers import mixed_integer_program
 
 _NARROWER = 1e-7  # relative: what HiGHS takes for room; the true capacities are looked at afterwards

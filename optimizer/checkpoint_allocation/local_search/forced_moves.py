@@ -12,9 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from optimizer.checkpoint_allocation.budget import Budget
-from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains
+from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, descended
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
-from optimizer.checkpoint_allocation.local_search.iterated import descended
 
 _LEAST = 1e-12  # relative: less is not saved
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from optimizer.checkpoint_allocation.budget import Budget
-from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains
+from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, descended
 
 _LEAST = 1e-12  # relative: less is not saved
 
@@ -54,20 +54,3 @@ def _kicked(chains: EjectionChains, begin: IntArray, noise: FloatArray) -> None:
         if chains.improve(row):
             chains.follow(noise)
     chains.follow()
-
-
-def descended(chains: EjectionChains, before: IntArray) -> None:
-    """Chains that save, through the nodes whose checkpoints are not in the columns `before` (J,)."""
-    state = chains.state
-    for _ in range(state.parameters.fills):
-        if not chains.fill():
-            break
-    changed = np.flatnonzero(state.at != before)
-    nodes = state.found.nodes[changed]
-    rows = np.arange(len(changed))
-    touched = np.zeros(state.problem.n_nodes, dtype=np.bool_)
-    touched[nodes[rows, before[changed]]] = touched[nodes[rows, state.at[changed]]] = True
-    dear = np.where(touched[state.assignment], state.dear(), 0.0)
-    first = np.argsort(-dear, kind="stable")[: state.parameters.descents]
-    for row in first[dear[first] > 0].tolist():
-        chains.improve(row)

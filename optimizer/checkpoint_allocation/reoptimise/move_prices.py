@@ -87,7 +87,7 @@ class Moves:
         return change
 
     def evaluated(self, prices: FloatArray) -> EvaluatedPrices:
-        """What prices prove by these moves."""
+        """Return the bound of prices by these moves."""
         change = self.priced(prices)
         least = np.minimum.reduceat(change, self.begins) if len(change) else change
         must = self.must[self.row[self.begins]]
@@ -100,7 +100,7 @@ class Moves:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What prices in the box can prove by some moves, such prices (N,), shares of the moves, if the box is felt."""
+    """The best bound of prices in the box by some moves, such prices (N,), shares of the moves, if the box is felt."""
 
     predicted: float
     prices: FloatArray

@@ -31,7 +31,7 @@ from optimizer.verify.checkpoint_bounds import fits_somewhere, lagrangian_bound,
 
 @dataclass(frozen=True)
 class Former:
-    """What a former plan knew: prices (N,), and its gap, infinite when none is known."""
+    """The knowledge of a former plan: prices (N,), and its gap, infinite when none is known."""
 
     prices: FloatArray
     gap: float = math.inf
