@@ -58,7 +58,7 @@ def exact(
     cheapest = separable.cheapest(problem)
     if not constraint_violations(problem, cheapest):
         return Outcome(cheapest, problem.objective(cheapest), note="the cheapest nodes keep every constraint")
-    other = _by_count(problem, parameters) if flow.is_count_problem(problem) else None
+    other = _by_count(problem, parameters) if separable.is_count_problem(problem) else None
     if other is None:
         other = _coupled(problem, budget, parameters, hint, former)
     return _all_tried(problem, other, budget, sizes) if tiny else other

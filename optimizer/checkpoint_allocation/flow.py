@@ -35,13 +35,6 @@ class Counts:
     most: IntArray
 
 
-def is_count_problem(problem: CheckpointAllocation) -> bool:
-    """True when capacities only count checkpoints and nothing else couples them."""
-    if problem.neighbours or problem.max_moves is not None:
-        return False
-    return bool((problem.load == problem.load[:1]).all())
-
-
 def counts(problem: CheckpointAllocation) -> Counts:
     """The capacities as numbers of checkpoints; `least` exceeds J where a node cannot reach its minimum."""
     weight = problem.weights[0]

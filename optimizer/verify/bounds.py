@@ -104,7 +104,8 @@ def _computable(problem: CheckpointAllocation, prices: FloatArray) -> bool:
 
 def _counted(problem: CheckpointAllocation, prices: FloatArray) -> Iterator[Proof]:
     """The bound of prices for numbers of checkpoints, where all weigh the same on a node."""
-    from optimizer.checkpoint_allocation.flow import counts, is_count_problem, potential_bound  # noqa: PLC0415
+    from optimizer.checkpoint_allocation.flow import counts, potential_bound  # noqa: PLC0415
+    from optimizer.checkpoint_allocation.lagrangian.separable import is_count_problem  # noqa: PLC0415
 
     if is_count_problem(problem):
         value, rounding = potential_bound(problem, counts(problem), prices * problem.weights[0])

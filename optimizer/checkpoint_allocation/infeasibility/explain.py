@@ -16,7 +16,7 @@ import numpy as np
 from models import display
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.flow import counts, is_count_problem
+from optimizer.checkpoint_allocation.flow import counts
 from optimizer.checkpoint_allocation.infeasibility.deletion_filter import Part
 from optimizer.checkpoint_allocation.infeasibility.hall_violator import SURE, HallViolator, hall_violator
 from optimizer.checkpoint_allocation.infeasibility.irreducible_set import (
@@ -27,7 +27,7 @@ from optimizer.checkpoint_allocation.infeasibility.irreducible_set import (
     smaller_infeasible_set,
 )
 from optimizer.checkpoint_allocation.lagrangian.bound import fits_in, fitting
-from optimizer.checkpoint_allocation.lagrangian.separable import cliques, is_clique
+from optimizer.checkpoint_allocation.lagrangian.separable import cliques, is_clique, is_count_problem
 from optimizer.checkpoint_allocation.params import DEFAULT, InfeasibilityParameters, Parameters
 from optimizer.common.hall_violators import violating_rows
 

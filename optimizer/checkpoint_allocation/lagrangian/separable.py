@@ -23,6 +23,13 @@ def is_separable(problem: CheckpointAllocation) -> bool:
     )
 
 
+def is_count_problem(problem: CheckpointAllocation) -> bool:
+    """True when capacities only count checkpoints and nothing else couples them."""
+    if problem.neighbours or problem.max_moves is not None:
+        return False
+    return bool((problem.load == problem.load[:1]).all())
+
+
 def separable(problem: CheckpointAllocation) -> IntArray | None:
     """The optimal assignment (J,) of a separable problem; None when there is none. Ties: the lowest node."""
     assignment = cheapest(problem)

@@ -21,6 +21,7 @@ from optimizer.checkpoint_allocation import METHODS, flow, solve
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.lagrangian import separable
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, lagrangian_bound
+from optimizer.checkpoint_allocation.lagrangian.separable import is_count_problem
 from optimizer.checkpoint_allocation.mixed_integer import Known, branch_and_bound
 from optimizer.checkpoint_allocation.params import DEFAULT
 from optimizer.verify.checkpoints import verify_checkpoints
@@ -107,7 +108,7 @@ def test_flow_program_and_brute_force_agree_when_loads_are_equal(seed, capped, f
         forbidden=np.argwhere(random.random((j, n)) < 0.15),
     )  # fmt: skip
     best = brute_force(problem)
-    assert flow.is_count_problem(problem)
+    assert is_count_problem(problem)
     assignment, bound, _ = flow.count_flow(problem)
     program = by_program(problem)
     assert (best is None) == (assignment is None) == program.infeasible
