@@ -21,33 +21,31 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import flow
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
 from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices, smoothed_dual_prices
+from optimizer.checkpoint_allocation.params import DEFAULT, FlowParameters, Parameters
 from optimizer.common.solvers import minimum_cost_flow
 from optimizer.verify.checkpoint_bounds import Counts, potential_bound
 
-_KEPT = 12
-_ROUNDS = 40
-_FALL = (1e-2, 1e-3, 1e-4)  # temperatures, of the scale of costs
-_STEPS = 15
-_MARGIN = 0.01  # of the scale of costs
-_MOST_ARCS = 30_000_000
 _CHUNK = 1_000_000
-_ENTER = 3  # pairs of one checkpoint that enter the core together
 
 
-def core_flow(problem: CheckpointAllocation, limit: Counts) -> tuple[IntArray | None, float | None, FloatArray | None]:
+def core_flow(
+    problem: CheckpointAllocation, limit: Counts, parameters: Parameters = DEFAULT
+) -> tuple[IntArray | None, float | None, FloatArray | None]:
     """The optimal assignment (J,), its proven bound and the potentials (N,) for it; None for what was not found."""
     if not problem.allowed.any(axis=1).all():
         return None, None, None
-    scale = scale_of(problem)
-    prices = first_prices(problem, scale)
-    found = candidates(problem, prices, _KEPT)
-    for temperature in _FALL:
-        prices = smoothed_dual_prices(problem, found, prices, temperature * scale, steps=_STEPS)
+    scale, own = scale_of(problem), parameters.flow
+    prices = first_prices(problem, scale, parameters.lagrangian)
+    found = candidates(problem, prices, own.kept)
+    for temperature in own.temperatures:
+        prices = smoothed_dual_prices(
+            problem, found, prices, temperature * scale, steps=own.steps, parameters=parameters.lagrangian
+        )
     p = prices * problem.weights[0]
-    core = _Core(problem, limit, found, p, _MARGIN * scale * float(problem.weights[0].mean()))
+    core = _Core(problem, limit, found, p, own.margin * scale * float(problem.weights[0].mean()), own)
     best: IntArray | None = None
     bound, proof = -math.inf, None
-    for _ in range(_ROUNDS):
+    for _ in range(own.core_rounds):
         assignment = core.flow(p)
         if assignment is None:
             if not core.widen():
@@ -61,7 +59,7 @@ def core_flow(problem: CheckpointAllocation, limit: Counts) -> tuple[IntArray | 
             return assignment, value - rounding, p
         if value - rounding > bound:
             bound, proof = value - rounding, p
-        if not core.enter(_cheaper(problem, p, assignment)):
+        if not core.enter(_cheaper(problem, p, assignment, own.enter)):
             break
     return best, bound if math.isfinite(bound) else None, proof
 
@@ -70,8 +68,15 @@ class _Core:
     """The pairs that the flow may use, as sorted keys j * N + n; it only grows."""
 
     def __init__(
-        self, problem: CheckpointAllocation, limit: Counts, found: Candidates, p: FloatArray, margin: float
+        self,
+        problem: CheckpointAllocation,
+        limit: Counts,
+        found: Candidates,
+        p: FloatArray,
+        margin: float,
+        parameters: FlowParameters,
     ) -> None:
+        self.parameters = parameters
         self.problem, self.limit, self.found, self.p, self.margin = problem, limit, found, p, margin
         self.keys = self._within()
 
@@ -86,14 +91,14 @@ class _Core:
         if math.isinf(self.margin):
             kept = self.found.nodes.shape[1]
             n = self.problem.n_nodes
-            if kept == n or 4 * kept * self.problem.n_checkpoints > _MOST_ARCS:
+            if kept == n or 4 * kept * self.problem.n_checkpoints > self.parameters.most_arcs:
                 return False
             self.found = candidates(self.problem, self.p, min(4 * kept, n))
         self.margin = self.margin * 8 if self.margin < self.p.max(initial=0.0) + 1e-300 else math.inf
         return self.enter(self._within()) or not math.isinf(self.margin) or self.widen()
 
     def enter(self, keys: IntArray) -> bool:
-        """Whether there were new pairs among the keys."""
+        """Return whether there were new pairs among the keys."""
         before = len(self.keys)
         self.keys = np.union1d(self.keys, keys)
         return len(self.keys) > before
@@ -129,7 +134,9 @@ class _Core:
         own = self.problem.cost[np.arange(len(assignment)), assignment].astype(np.float64)
         length = np.full((width + 1, width + 1), np.inf)
         np.minimum.at(length, (n, assignment[j]), cost - own[j])  # own + p[own] <= cost + p[n]
-        return flow.shortest(length, np.bincount(assignment, minlength=width), self.limit)
+        return flow.shortest(
+            length, np.bincount(assignment, minlength=width), self.limit, self.parameters.potential_rounds
+        )
 
 
 def _flow(
@@ -156,8 +163,8 @@ def _flow(
     return to
 
 
-def _cheaper(problem: CheckpointAllocation, p: FloatArray, assignment: IntArray) -> IntArray:
-    """Keys of the cheapest pairs at p that are cheaper than the checkpoint's own, at most _ENTER for each."""
+def _cheaper(problem: CheckpointAllocation, p: FloatArray, assignment: IntArray, most: int) -> IntArray:
+    """Keys of the cheapest pairs at p that are cheaper than the checkpoint's own, at most so many for each."""
     found = []
     step = max(1, _CHUNK // problem.n_nodes)
     for first in range(0, problem.n_checkpoints, step):
@@ -167,7 +174,7 @@ def _cheaper(problem: CheckpointAllocation, p: FloatArray, assignment: IntArray)
         own = priced[at - first, assignment[rows]]
         late = np.flatnonzero(priced.min(axis=1) < own)
         some = priced[late]
-        best = np.argpartition(some, min(_ENTER, some.shape[1]) - 1, axis=1)[:, :_ENTER]
+        best = np.argpartition(some, min(most, some.shape[1]) - 1, axis=1)[:, :most]
         cheaper = np.take_along_axis(some, best, axis=1) < own[late, None]
         found.append((at[late, None] * problem.n_nodes + best)[cheaper])
     return np.concatenate(found)

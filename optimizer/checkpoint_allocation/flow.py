@@ -19,15 +19,13 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
+from optimizer.checkpoint_allocation.params import DEFAULT, FlowParameters
 from optimizer.common.solvers import minimum_cost_flow
 from optimizer.verify.checkpoint_bounds import Counts, counts, potential_bound
 
-FLOW_PAIRS = 300_000  # largest J * N that becomes a flow network as a whole
 _CHUNK = 1_000_000
 _EPS = float(np.finfo(np.float64).eps)
-_POTENTIAL_ROUNDS = 2_000
 _SPARE_BITS = (0, 8, 16, 24)  # of integer costs, one flow after the other until one has room
-_SMALLER = 0.25  # of the largest cost, that a ceiling is worth a second flow
 
 
 def enough_room(problem: CheckpointAllocation, limit: Counts) -> bool:
@@ -53,11 +51,12 @@ def integer_costs(cost: FloatArray, allowed: BoolArray, nodes: int) -> IntArray:
     return np.floor(np.ldexp(shifted, scale)).astype(np.int64)
 
 
-def capped(problem: CheckpointAllocation, assignment: IntArray) -> CheckpointAllocation | None:
+def capped(problem: CheckpointAllocation, assignment: IntArray, smaller: float) -> CheckpointAllocation | None:
     """The problem with no cost further above the least of its row than an assignment is twice above all least costs.
 
     What uses such a pair costs more than the assignment, before and after, and no cost rises: the best answers stay,
-    and what bounds them bounds the problem. None where the largest cost would stay much as it is.
+    and what bounds them bounds the problem. None where the largest cost
+    would not fall below a share (`smaller`) of what it is.
     """
     least, largest = np.empty(problem.n_checkpoints), np.empty(problem.n_checkpoints)
     step = max(1, _CHUNK // problem.n_nodes)
@@ -67,13 +66,15 @@ def capped(problem: CheckpointAllocation, assignment: IntArray) -> CheckpointAll
         largest[rows] = np.where(problem.allowed[rows], problem.cost[rows], -np.inf).max(axis=1)
     own = problem.cost[np.arange(problem.n_checkpoints), assignment].astype(np.float64)
     most = 2 * math.fsum((own - least).tolist())
-    if not 0 < most < _SMALLER * float((largest - least).max()):
+    if not 0 < most < smaller * float((largest - least).max()):
         return None
     ceiling = (least + most).astype(problem.cost.dtype)
     return replace(problem, cost=np.minimum(problem.cost, ceiling[:, None]))
 
 
-def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | None, FloatArray | None]:
+def count_flow(
+    problem: CheckpointAllocation, parameters: FlowParameters = DEFAULT.flow
+) -> tuple[IntArray | None, float | None, FloatArray | None]:
     """The optimal assignment (J,), its proven bound and the potentials (N,) that prove it; None when no flow exists.
 
     Raises ArithmeticError when the solver's range does not hold the costs.
@@ -89,7 +90,7 @@ def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | 
             break
     else:
         raise ArithmeticError(f"minimum-cost flow ended with status {code}")
-    potentials = _potentials(problem, limit, assignment)
+    potentials = _potentials(problem, limit, assignment, parameters.potential_rounds)
     bound, rounding = potential_bound(problem, limit, potentials)
     return assignment, bound - rounding, potentials
 
@@ -129,7 +130,7 @@ def as_prices(problem: CheckpointAllocation, potentials: FloatArray | None) -> F
     return np.where(np.isfinite(found), found, 0.0)
 
 
-def _potentials(problem: CheckpointAllocation, limit: Counts, assignment: IntArray) -> FloatArray:
+def _potentials(problem: CheckpointAllocation, limit: Counts, assignment: IntArray, rounds: int) -> FloatArray:
     """Shortest distances in the residual graph of nodes and sink, relative to the sink, (N,)."""
     n = problem.n_nodes
     length = np.full((n + 1, n + 1), np.inf)  # length[u, v]: p[v] <= p[u] + length[u, v]
@@ -139,17 +140,17 @@ def _potentials(problem: CheckpointAllocation, limit: Counts, assignment: IntArr
     used, starts = np.unique(assignment[order], return_index=True)
     length[:n, used] = np.minimum.reduceat(extra[order], starts, axis=0).T
     held = np.bincount(assignment, minlength=n)
-    return shortest(length, held, limit)
+    return shortest(length, held, limit, rounds)
 
 
-def shortest(length: FloatArray, held: IntArray, limit: Counts) -> FloatArray:
+def shortest(length: FloatArray, held: IntArray, limit: Counts, rounds: int) -> FloatArray:
     """Distances from the sink, (N,), where `length` (N + 1, N + 1) has those between nodes; its last row and column,
     the sink's, are filled in here: it may take from a node with more than its least, and give to one with room."""
     n = len(held)
     length[n, :n] = np.where(held < limit.most, 0.0, np.inf)
     length[:n, n] = np.where(held > limit.least, 0.0, np.inf)
     p = np.zeros(n + 1)
-    for _ in range(min(n + 1, _POTENTIAL_ROUNDS)):
+    for _ in range(min(n + 1, rounds)):
         shorter = np.minimum(p, (p[:, None] + length).min(axis=0))
         if (shorter == p).all():
             break

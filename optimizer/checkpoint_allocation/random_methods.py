@@ -14,29 +14,28 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-
-_STEPS_PER_CHECKPOINT = 200
+from optimizer.checkpoint_allocation.params import DEFAULT
 
 
 def even_room(problem: CheckpointAllocation) -> IntArray:
-    """How many checkpoints of each operator one node may take, (n_groups,): ceil(#checkpoints / #nodes)."""
+    """Return how many checkpoints of each operator one node may take, (n_groups,): ceil(#checkpoints / #nodes)."""
     counts = np.bincount(problem.group_codes)
     return -(-counts // problem.n_nodes)
 
 
-def baseline(problem: CheckpointAllocation, seed: int) -> IntArray | None:
+def baseline(problem: CheckpointAllocation, seed: int, steps: int = DEFAULT.program.random_steps) -> IntArray | None:
     """A random assignment (J,) that keeps forbidden and anti-affinity pairs; None when the walk found none."""
     room = np.bincount(problem.group_codes)
-    return _Draw(problem, room, _stream(seed, "baseline")).assignment()
+    return _Draw(problem, room, _stream(seed, "baseline"), steps).assignment()
 
 
-def even(problem: CheckpointAllocation, seed: int) -> IntArray | None:
+def even(problem: CheckpointAllocation, seed: int, steps: int = DEFAULT.program.random_steps) -> IntArray | None:
     """As `baseline`, with at most `even_room` checkpoints of one operator per node; None when not found.
 
     Where forbidden pairs leave no such allocation, the operator's limit rises to the least that does (without
     anti-affinity pairs; with them the walk may give up).
     """
-    return _Draw(problem, even_room(problem), _stream(seed, "even")).assignment()
+    return _Draw(problem, even_room(problem), _stream(seed, "even"), steps).assignment()
 
 
 def _stream(seed: int, name: str) -> np.random.Generator:
@@ -46,14 +45,14 @@ def _stream(seed: int, name: str) -> np.random.Generator:
 class _Draw:
     """One random allocation in the making: who is where, and how much room each (operator, node) has left."""
 
-    def __init__(self, problem: CheckpointAllocation, room: IntArray, random: np.random.Generator) -> None:
+    def __init__(self, problem: CheckpointAllocation, room: IntArray, random: np.random.Generator, steps: int) -> None:
         self.problem = problem
         self.random = random
         self.codes = problem.group_codes
         self.room = np.repeat(room[:, None], problem.n_nodes, axis=1)
         self.node = np.full(problem.n_checkpoints, -1, dtype=np.int64)
         self.members: dict[tuple[int, int], list[int]] = {}
-        self.steps_left = _STEPS_PER_CHECKPOINT * problem.n_checkpoints
+        self.steps_left = steps * problem.n_checkpoints
 
     def assignment(self) -> IntArray | None:
         waiting = self.random.permutation(self.problem.n_checkpoints).tolist()

@@ -49,7 +49,7 @@ def sensitive_first(problem: CheckpointAllocation) -> IntArray:
 
 
 def gap_at(levels: list[tuple[float, IntArray]], index: int) -> float:
-    """How much missing this level costs: infinite at the last, minus infinity when all were considered."""
+    """Return the cost of missing this level: infinite at the last, minus infinity when all were considered."""
     if index >= len(levels):
         return -math.inf
     return levels[index + 1][0] - levels[index][0] if index + 1 < len(levels) else math.inf

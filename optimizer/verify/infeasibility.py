@@ -36,11 +36,11 @@ class Reason:
 def why_infeasible(problem: CheckpointAllocation) -> Reason | None:
     """Return the reason; None when none of the cheap ones applies (it may still be infeasible)."""
     fits = fitting(problem)
-    for reason in (_nowhere, _too_few_nodes, _too_much, _too_little, _too_many_moves, _narrow):
+    for reason in (_nowhere, _too_few_nodes, _too_much, _too_little, _too_many_moves):
         found = reason(problem, fits)
         if found is not None:
             return found
-    return None
+    return None if fits.all() else _narrow(problem)  # sums say all where any node may store anything
 
 
 def _nowhere(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
@@ -107,7 +107,7 @@ def _too_many_moves(problem: CheckpointAllocation, fits: BoolArray) -> Reason | 
     return Reason(f"{must} checkpoints cannot stay, only {problem.max_moves} may move")
 
 
-def _narrow(problem: CheckpointAllocation, fits: BoolArray) -> Reason | None:
+def _narrow(problem: CheckpointAllocation) -> Reason | None:
     """Return what a few nodes cannot hold, where that is quick to see: few checkpoints with nodes of their own."""
     if problem.capacity is None or problem.cost.size > _QUICK_PAIRS:
         return None

@@ -20,15 +20,8 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.verify.checkpoint_bounds import fitting
 
 LARGEST_ROOM = 2**14  # loads are counted in at most so many units of a capacity, for a proof
-_COARSE_ROOM = 2**12  # and to look for multipliers and allocations of more than _FEW_PAIRS
-_FEW_PAIRS = 5_000
 _FRACTION = 2**10  # whole costs are counted in such parts, for multipliers between them
 _LARGEST_SUM = 2.0**46  # of the costs; multipliers may be some times larger
-
-
-def search_room(problem: CheckpointAllocation) -> int:
-    """Return how finely loads are counted where nothing is proven: tables of that length are filled many times."""
-    return LARGEST_ROOM if problem.cost.size <= _FEW_PAIRS else _COARSE_ROOM
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, members, raised
-from optimizer.checkpoint_allocation.column_generation.work import Work
-
-_FAILURES = 3  # of all sets in a row, with steps between
 
 
 @dataclass
@@ -32,7 +30,7 @@ class Dive:
 
 @dataclass(frozen=True)
 class Depth:
-    """How to dive: steps after each fixing, the level of a step, nodes left at the end, nodes fixed at once."""
+    """The depth of a dive: steps after each fixing, the level of a step, nodes left at the end, nodes fixed at once."""
 
     steps: int
     delta: float
@@ -50,7 +48,7 @@ def dive(
     target: float,
     fits: Callable[[int, IntArray], bool],
     random: np.random.Generator,
-    work: Work,
+    work: Budget,
 ) -> Dive | None:
     """Fix the sets of all nodes but a few; None when that cannot end below `target`. `sets` are used up.
 
@@ -74,7 +72,7 @@ def dive(
                 break
             count += 1
         failed = 0 if count > before else failed + 1
-        if failed and (not count or failed > _FAILURES):
+        if failed and (not count or failed > part.parameters.dive_failures):
             return None  # no set keeps the true capacities, and further steps bring none
     return state
 
@@ -82,7 +80,7 @@ def dive(
 def _fix_one(
     state: Dive, sets: Sets, noise: float, fits: Callable[[int, IntArray], bool], random: np.random.Generator
 ) -> bool:
-    """Whether there was a set to fix."""
+    """Return whether there was a set to fix."""
     found = [
         (weight * float(random.uniform(1 - noise, 1)), node, key)
         for node in state.part.nodes.tolist()

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.column_generation.knapsack import penalties
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, evaluated, raised
-from optimizer.checkpoint_allocation.column_generation.work import Work
+from optimizer.checkpoint_allocation.mixed_integer import rules_of_pairs
 from optimizer.common.solvers import mixed_integer_program
-
-_STEPS = 30
 
 
 @dataclass(frozen=True)
@@ -32,12 +31,12 @@ class TrueLoads:
     room: FloatArray
 
 
-def pair_bounds(part: Part, u: FloatArray, target: float, work: Work) -> tuple[float, FloatArray]:
+def pair_bounds(part: Part, u: FloatArray, target: float, work: Budget) -> tuple[float, FloatArray]:
     """L(u), and a lower bound (n, j) of every allocation that uses the pair, correct up to `target`."""
     total = evaluated(part, u, work)[0]
     margin = max(target - total, 0.0)
     found = [
-        penalties(u - cost, load, int(room), margin, work)
+        penalties(u - cost, load, int(room), margin, work, part.parameters)
         for cost, load, room in zip(part.cost, part.load, part.room, strict=True)
     ]
     within, without = np.array([one[1] for one in found]), np.array([one[2] for one in found])
@@ -45,10 +44,12 @@ def pair_bounds(part: Part, u: FloatArray, target: float, work: Work) -> tuple[f
 
 
 def pack(
-    part: Part, u: FloatArray, true: TrueLoads, work: Work, *, target: float, delta: float, pairs: int, nodes: int
+    part: Part, u: FloatArray, true: TrueLoads, work: Budget, *, target: float, delta: float, pairs: int, nodes: int
 ) -> IntArray | None:
     """The node (position) of each checkpoint, below `target`, that HiGHS finds among so many pairs, or None."""
-    better = raised(part, u, steps=_STEPS, delta=delta, patience=6, sets=Sets(), enough=target, work=work)
+    better = raised(
+        part, u, steps=part.parameters.proof_steps, delta=delta, patience=6, sets=Sets(), enough=target, work=work
+    )
     if better.bound >= target:
         return None
     limit = min(target, better.bound + 200 * max(delta, 1.0))
@@ -61,22 +62,13 @@ def pack(
     return _program(part, kept, true, nodes, work)
 
 
-def _program(part: Part, kept: BoolArray, true: TrueLoads, nodes: int, work: Work) -> IntArray | None:
-    from scipy import sparse  # noqa: PLC0415
-
+def _program(part: Part, kept: BoolArray, true: TrueLoads, nodes: int, work: Budget) -> IntArray | None:
     j, n = np.nonzero(kept.T)
-    columns = np.arange(len(j))
     share = true.load[part.nodes[n], part.items[j]] / true.room[part.nodes[n]]
-    once = sparse.csr_array((np.ones(len(j)), (j, columns)), shape=(len(part.items), len(j)))
-    loads = sparse.csr_array((share, (n, columns)), shape=(len(part.nodes), len(j)))
     cost = part.cost[n, j] - part.cost[n, j].min()
     largest = max(float(cost.max()), 1.0)
-    answer = mixed_integer_program(
-        cost * (min(2.0**20, largest) / largest),
-        [(once, 1, 1), (loads, -np.inf, 1)],
-        nodes=nodes,
-        limit_s=work.left_s,
-    )
+    rules = rules_of_pairs(j, n, share, np.ones(len(part.nodes)))
+    answer = mixed_integer_program(cost * (min(2.0**20, largest) / largest), rules, nodes=nodes, limit_s=work.left_s)
     work.program(len(j), answer.nodes + 1)
     if answer.x is None:
         return None

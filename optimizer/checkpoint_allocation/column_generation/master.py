@@ -12,15 +12,11 @@ from __future__ import annotations
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.column_generation.multipliers import Multipliers, Part, Sets, evaluated, members
-from optimizer.checkpoint_allocation.column_generation.work import Work
 from optimizer.common.solvers import linear_program
 
-_MOST_STEPS = 200
-_MOST_ITERATIONS = 20_000  # of one linear program
-_AT_BOX = 0.999
-_FEW_AT_BOX = 0.05  # share of multipliers at the box up to which the prediction of the program is that of the master
-_WIDER, _NARROWER, _MUCH_WIDER = 2.0, 0.5, 4.0
+_AT_BOX = 0.999  # share of the box from which on a multiplier is at the box
 
 
 class _Columns:
@@ -36,7 +32,7 @@ class _Columns:
                 self.add(node[true], np.array([item[one] for one in members(key).tolist()], dtype=np.int64))
 
     def add(self, node: int, chosen: IntArray) -> bool:
-        """Whether the set is new."""
+        """Return whether the set is new."""
         ordered = np.sort(chosen)
         key = (node, ordered.tobytes())
         new = key not in self.known
@@ -44,7 +40,7 @@ class _Columns:
         return new
 
     def program(self, u: FloatArray, box: float, until_s: float) -> tuple[FloatArray, float, int] | None:
-        """What to add to u (j,), what the sum of the sets' reduced costs would be, and iterations."""
+        """Return what to add to u (j,), what the sum of the sets' reduced costs would be, and iterations."""
         from scipy import sparse  # noqa: PLC0415
 
         chosen = list(self.known.values())
@@ -67,7 +63,7 @@ class _Columns:
             equal=(matrix[:j], np.ones(j)),
             method="highs-ds",
             limit_s=until_s,
-            iterations=_MOST_ITERATIONS,
+            iterations=self.part.parameters.master_iterations,
         )
         return (answer.dual_equal * box, answer.objective * box, answer.iterations) if answer.is_optimal else None
 
@@ -79,15 +75,16 @@ def boxed(
     *,
     box: float,
     close: float,
-    work: Work,
+    work: Budget,
 ) -> Multipliers:
     """Multipliers whose bound is within `close` of the best there are, unless the work ends.
 
     They are never worse than the start; `sets` have been met before.
     """
-    best = start
+    best, own = start, part.parameters
+    wider, narrower, much_wider = own.box_factors
     columns = _Columns(part, sets)
-    for _ in range(_MOST_STEPS):
+    for _ in range(own.master_steps):
         if work.over or not columns.known:
             break
         found = columns.program(best.u, box, work.left_s)
@@ -102,12 +99,12 @@ def boxed(
         stopped = float((np.abs(step) > _AT_BOX * box).mean())
         if got > 0:
             best = Multipliers(u, value, best.delta)
-        if predicted < close and stopped < _FEW_AT_BOX:
+        if predicted < close and stopped < own.box_felt:
             break
         if predicted < close or not any(new):
-            box *= _MUCH_WIDER
-        elif got > 0.5 * predicted and stopped > _FEW_AT_BOX:
-            box *= _WIDER
+            box *= much_wider
+        elif got > 0.5 * predicted and stopped > own.box_felt:
+            box *= wider
         elif got < -predicted:
-            box = max(box * _NARROWER, 1.0)
+            box = max(box * narrower, 1.0)
     return best

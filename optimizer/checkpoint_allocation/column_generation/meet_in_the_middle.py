@@ -17,13 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part
-from optimizer.checkpoint_allocation.column_generation.work import Work
 
-_LESS = 0.75  # the margin falls by this where there is too much
-_LISTED = 0.1  # sets of a node are at most this share of the unions that are allowed
-_WORD = 64
-_ATTEMPTS = 30
+_WORD = 64  # bits
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,7 @@ def meet_in_the_middle(
     fits: Callable[[int, BoolArray], BoolArray],
     margin: float,
     most: int,
-    work: Work,
+    work: Budget,
 ) -> MeetInTheMiddle:
     """The cheapest packing below `target` of all that lose at most `margin`, with at most so many unions at a time.
 
@@ -75,16 +72,16 @@ def meet_in_the_middle(
     """
     full = target - bound
     margin = min(margin, full)
-    for _ in range(_ATTEMPTS):
+    for _ in range(part.parameters.margin_attempts):
         halves = _halves(part, u, margin, fits, most, work)
         if halves is not None:
             return MeetInTheMiddle(_met(*halves, len(u), full), margin, margin >= full)
-        margin *= _LESS
+        margin *= part.parameters.margin_factors[0]
     return MeetInTheMiddle(None, margin, False)
 
 
 def sets_within(
-    value: FloatArray, load: IntArray, room: int, margin: float, most: int, work: Work
+    value: FloatArray, load: IntArray, room: int, margin: float, most: int, work: Budget
 ) -> tuple[np.ndarray, FloatArray] | None:
     """All sets that lose at most `margin` against the best one: bits (m, words) and losses (m,); None for too many."""
     can = np.flatnonzero(np.isfinite(value) & (load <= room) & (value >= -margin))
@@ -121,13 +118,13 @@ def unpacked(bits: np.ndarray, count: int) -> BoolArray:
 
 
 def _halves(
-    part: Part, u: FloatArray, margin: float, fits: Callable[[int, BoolArray], BoolArray], most: int, work: Work
+    part: Part, u: FloatArray, margin: float, fits: Callable[[int, BoolArray], BoolArray], most: int, work: Budget
 ) -> tuple[_Half, _Half] | None:
     """Both halves of the nodes; None for too many sets or unions."""
-    listed = []
+    listed, most_sets = [], int(part.parameters.sets_share * most)
     for node in range(len(part.nodes)):
         value = u - part.cost[node]
-        found = sets_within(value, part.load[node], int(part.room[node]), margin, int(_LISTED * most), work)
+        found = sets_within(value, part.load[node], int(part.room[node]), margin, most_sets, work)
         if found is None:
             return None
         bits, lost = found
@@ -139,7 +136,7 @@ def _halves(
     return None if first is None or second is None else (first, second)
 
 
-def _half(nodes: list[int], listed: list[_Unions], margin: float, most: int, work: Work) -> _Half | None:
+def _half(nodes: list[int], listed: list[_Unions], margin: float, most: int, work: Budget) -> _Half | None:
     unions = listed[nodes[0]]
     for node in nodes[1:]:
         longer = _longer(unions, listed[node], margin, most, work)
@@ -149,7 +146,7 @@ def _half(nodes: list[int], listed: list[_Unions], margin: float, most: int, wor
     return _Half(nodes, [listed[node].bits for node in nodes], unions)
 
 
-def _longer(unions: _Unions, sets: _Unions, margin: float, most: int, work: Work) -> _Unions | None:
+def _longer(unions: _Unions, sets: _Unions, margin: float, most: int, work: Budget) -> _Unions | None:
     """Each union with each disjoint set of another node, where they lose at most the margin together."""
     count = np.searchsorted(sets.lost, margin - unions.lost, side="right")
     total = int(count.sum())

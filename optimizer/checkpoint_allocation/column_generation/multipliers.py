@@ -15,13 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.column_generation.knapsack import best_set
-from optimizer.checkpoint_allocation.column_generation.work import Work
+from optimizer.checkpoint_allocation.params import DEFAULT, ColumnGenerationParameters
 
-_SHARE = 0.1  # of the latest sets in the running average
-_SHRINK = 0.6
-_RISING = 3  # good steps in a row after which the level is set higher
-_KEPT = 60  # sets that a node remembers at most
 _LARGE = 1e100
 
 
@@ -34,12 +31,15 @@ class Part:
     room: IntArray
     nodes: IntArray
     items: IntArray
+    parameters: ColumnGenerationParameters = DEFAULT.columns
 
     def without(self, node: int, items: IntArray) -> Part:
-        """What is left when a node takes some checkpoints; both are positions here."""
+        """Return the rest when a node takes some checkpoints; both are positions here."""
         nodes, rest = np.delete(np.arange(len(self.nodes)), node), np.delete(np.arange(len(self.items)), items)
         at = np.ix_(nodes, rest)
-        return Part(self.cost[at], self.load[at], self.room[nodes], self.nodes[nodes], self.items[rest])
+        return Part(
+            self.cost[at], self.load[at], self.room[nodes], self.nodes[nodes], self.items[rest], self.parameters
+        )
 
 
 @dataclass
@@ -51,13 +51,14 @@ class Sets:
 
     def add(self, part: Part, chosen: list[IntArray]) -> None:
         """Count the latest sets; older ones lose weight relative to them."""
-        self.growth /= 1 - _SHARE
+        self.growth /= 1 - part.parameters.average
+        most = part.parameters.sets_kept
         for node, at in zip(part.nodes.tolist(), chosen, strict=True):
             known = self.weights.setdefault(node, {})
             key = np.sort(part.items[at]).tobytes()
             known[key] = known.get(key, 0.0) + self.growth
-            if len(known) > _KEPT:
-                for light in sorted(known, key=known.__getitem__)[: _KEPT // 2]:
+            if len(known) > most:
+                for light in sorted(known, key=known.__getitem__)[: most // 2]:
                     del known[light]
         if self.growth > _LARGE:
             self._rescale()
@@ -95,12 +96,12 @@ class Multipliers:
     delta: float
 
 
-def evaluated(part: Part, u: FloatArray, work: Work | None = None) -> tuple[float, IntArray, list[IntArray]]:
+def evaluated(part: Part, u: FloatArray, work: Budget | None = None) -> tuple[float, IntArray, list[IntArray]]:
     """L(u), how often each checkpoint was taken (j,), and the sets."""
     total, count = float(u.sum()), np.zeros(len(u), dtype=np.int64)
     chosen = []
     for node in range(len(part.nodes)):
-        value, at = best_set(u - part.cost[node], part.load[node], int(part.room[node]), work)
+        value, at = best_set(u - part.cost[node], part.load[node], int(part.room[node]), work, part.parameters)
         total -= value
         count[at] += 1
         chosen.append(at)
@@ -115,10 +116,11 @@ def raised(
     delta: float,
     patience: int,
     sets: Sets,
-    work: Work,
+    work: Budget,
     enough: float = np.inf,
 ) -> Multipliers:
     """Multipliers after at most so many steps; stops when the bound reaches `enough`. u is kept to whole numbers."""
+    rise, shrink = part.parameters.rising, part.parameters.shrink
     u = np.rint(u)
     value, count, chosen = evaluated(part, u, work)
     sets.add(part, chosen)
@@ -137,9 +139,9 @@ def raised(
         rising = rising + 1 if rises > 0.5 * best.delta else 0
         if rises > 0:
             best.u, best.bound, best_count = u, value, count
-        if rising >= _RISING:
-            best.delta, rising = best.delta / _SHRINK, 0
+        if rising >= rise:
+            best.delta, rising = best.delta / shrink, 0
         if idle >= patience:
-            best.delta, idle = best.delta * _SHRINK, 0
+            best.delta, idle = best.delta * shrink, 0
             u, value, count = best.u, best.bound, best_count
     return best

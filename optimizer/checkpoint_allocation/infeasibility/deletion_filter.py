@@ -7,49 +7,12 @@ and when a checkpoint is needed, so is another that is at least as hard to store
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.verify.infeasibility import Part
 
 Parts = tuple[Part, ...]
-
-
-@dataclass
-class Budget:
-    """Work that may be done: its unit is fixed, so the same is done each time; the clock is the last resort.
-
-    `cut` when work was left out for lack of either, `struck` when the clock was why.
-    """
-
-    work: float
-    time_limit_s: float
-    cut: bool = False
-    struck: bool = False
-    _until: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._until = time.perf_counter() + self.time_limit_s
-
-    @property
-    def left_s(self) -> float:
-        """Seconds that are left."""
-        return self._until - time.perf_counter()
-
-    def open(self) -> bool:
-        """Whether more may be asked; what is not is noted."""
-        self.struck = self.struck or self.left_s <= 0
-        closed = self.struck or self.work <= 0
-        self.cut = self.cut or closed
-        return not closed
-
-    def spend(self, work: float, *, limited: bool = False) -> None:
-        """Work was done; `limited` when it ended at a limit without an answer."""
-        self.work -= work
-        self.cut = self.cut or limited
-        self.struck = self.struck or (limited and self.left_s <= 0)
 
 
 def deletion_filter(
@@ -73,7 +36,7 @@ def deletion_filter(
                 needed.add(some[0])
                 at += 1
                 continue
-            if not budget.open():
+            if budget.over:
                 return kept
             rest = kept[:at] + kept[at + step :]
             less = refuted(rest) if len(rest) < len(kept) else None
@@ -88,8 +51,3 @@ def deletion_filter(
         if step == 1:
             return kept
         step = max(1, min(step // 2, len(kept) // 2))
-
-
-def work_of(time_limit_s: float, per_second: float) -> float:
-    """The work that a time limit [s] allows."""
-    return per_second * time_limit_s if math.isfinite(time_limit_s) else math.inf

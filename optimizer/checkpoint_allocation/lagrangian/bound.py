@@ -11,22 +11,20 @@ import numpy as np
 
 from models.checked_arrays import FloatArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.params import DEFAULT, LagrangianParameters
 from optimizer.common.solvers import linear_program
 from optimizer.verify.checkpoint_bounds import fitting, reduced_minima
 
-LP_PAIRS = 30_000  # up to this J * N the prices are the duals of the linear relaxation
-_ELEMENTS = 400_000_000  # cost entries that all subgradient steps together may read
 
-
-def dual_prices(problem: CheckpointAllocation) -> FloatArray:
+def dual_prices(problem: CheckpointAllocation, parameters: LagrangianParameters = DEFAULT.lagrangian) -> FloatArray:
     """Good prices (N,) for the capacities; zeros without a capacity."""
     if problem.capacity is None:
         return np.zeros(problem.n_nodes)
-    if problem.cost.size <= LP_PAIRS:
+    if problem.cost.size <= parameters.lp_pairs:
         prices = _relaxation_prices(problem)
         if prices is not None:
             return prices
-    return _subgradient_prices(problem)
+    return _subgradient_prices(problem, parameters.subgradient_entries)
 
 
 def _relaxation_prices(problem: CheckpointAllocation) -> FloatArray | None:
@@ -53,14 +51,14 @@ def _relaxation_prices(problem: CheckpointAllocation) -> FloatArray | None:
     return np.where(np.isfinite(prices), prices, 0.0)
 
 
-def _subgradient_prices(problem: CheckpointAllocation) -> FloatArray:
+def _subgradient_prices(problem: CheckpointAllocation, entries: int) -> FloatArray:
     assert problem.capacity is not None
     fits = fitting(problem)
     cap = np.where(problem.capacity > 0, problem.capacity, 1.0)
     prices = best_prices = np.zeros(problem.n_nodes)
     best, target, patience, pace = -math.inf, math.inf, 0, 1.0
     rows = np.arange(problem.n_checkpoints)
-    for _ in range(int(np.clip(_ELEMENTS // problem.cost.size, 15, 400))):
+    for _ in range(int(np.clip(entries // problem.cost.size, 15, 400))):
         minima, at = reduced_minima(problem, prices, fits)
         value = math.fsum(minima.tolist()) - float(prices @ problem.upper)
         if value > best:

@@ -23,26 +23,30 @@ import numpy as np
 from models.checked_arrays import FloatArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, sample
-
-_SAMPLE_PAIRS = 2_000_000
-_ROUGH = ((0.1, 200), (0.03, 64))  # temperatures, of the scale of costs, and kept nodes
-_ROUGH_STEPS = 12
-_MEMORY = 20  # pairs of steps and slopes that say how the function curves
-_TRIALS = 10  # of one step's length
-_RISE = 1e-9  # relative: a step that gains less is the last
+from optimizer.checkpoint_allocation.params import DEFAULT, LagrangianParameters
 
 
-def first_prices(problem: CheckpointAllocation, scale: float) -> FloatArray:
+def first_prices(
+    problem: CheckpointAllocation, scale: float, parameters: LagrangianParameters = DEFAULT.lagrangian
+) -> FloatArray:
     """Rough prices (N,) from a sample of checkpoints, evenly spaced: the same for every run."""
-    rows = sample(problem, max(1, _SAMPLE_PAIRS // problem.n_nodes))
+    rows = sample(problem, max(1, parameters.sample_pairs // problem.n_nodes))
     load = float(problem.weights.mean(axis=1).sum())
     prices = np.zeros(problem.n_nodes)
     if load == 0:
         return prices  # nothing fills a node
     share = float(problem.weights[rows].mean(axis=1).sum()) / load
-    for temperature, kept in _ROUGH:
+    for temperature, kept in parameters.sample_temperatures:
         found = candidates(problem, prices, kept, rows)
-        prices = smoothed_dual_prices(problem, found, prices, temperature * scale, steps=_ROUGH_STEPS, share=share)
+        prices = smoothed_dual_prices(
+            problem,
+            found,
+            prices,
+            temperature * scale,
+            steps=parameters.sample_steps,
+            share=share,
+            parameters=parameters,
+        )
     return prices
 
 
@@ -54,6 +58,7 @@ def smoothed_dual_prices(
     *,
     steps: int,
     share: float = 1.0,
+    parameters: LagrangianParameters = DEFAULT.lagrangian,
 ) -> FloatArray:
     """Prices (N,) after at most so many steps from given ones; `share` of the load is in `found`.
 
@@ -73,7 +78,13 @@ def smoothed_dual_prices(
             jac=True,
             method="L-BFGS-B",
             bounds=[(low, None if limited else low) for low, limited in zip(lows, dual.limited.tolist(), strict=True)],
-            options={"maxiter": steps, "maxcor": _MEMORY, "maxls": _TRIALS, "ftol": _RISE, "gtol": 0.0},
+            options={
+                "maxiter": steps,
+                "maxcor": parameters.memory,
+                "maxls": parameters.trials,
+                "ftol": parameters.least_rise,
+                "gtol": 0.0,
+            },
         )
     better: FloatArray = np.maximum(begin + np.asarray(answer.x) * temperature, 0.0)
     return better if np.isfinite(better).all() and np.isfinite(answer.fun) else begin

@@ -15,7 +15,6 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
 
-_LENGTHS = (6, 4, 3, 2)  # moves of a chain at most: shorter where longer ones meet themselves
 _ROOT = -1
 
 
@@ -54,7 +53,7 @@ class EjectionChains:
         return noise
 
     def follow(self, noise: FloatArray | None = None) -> None:
-        """What depends on where checkpoints are now; `noise` is added to what the pairs cost.
+        """Update everything that depends on where checkpoints are; `noise` is added to the costs of pairs.
 
         With it chains may be made that cost more.
         """
@@ -76,21 +75,21 @@ class EjectionChains:
         self.paid = state.prices[self.target] * self.load
 
     def leave(self, node: int) -> bool:
-        """Whether a chain from an overloaded node, the one that is cheapest for the load it takes away, was made."""
+        """Return whether a chain from an overloaded node, the cheapest for the load it takes away, was made."""
         first = np.flatnonzero(self.source == node)
         return self._made(first, -self.state.prices[node] * self.own, node, np.inf)
 
     def improve(self, row: int) -> bool:
-        """Whether a chain that begins with a checkpoint, and may close at its node, saves cost and was made."""
+        """Return whether a chain that begins with a checkpoint, and may close at its node, saves cost and was made."""
         state, first = self.state, np.flatnonzero(self.rows == row)
         return self._made(first, np.zeros(len(self.rows)), int(state.found.nodes[row, state.at[row]]), 0.0)
 
     def fill(self) -> bool:
-        """Whether the chain that saves most of all was made."""
+        """Return whether the chain that saves most of all was made."""
         return self._made(np.arange(len(self.rows)), np.zeros(len(self.rows)), _ROOT, 0.0)
 
     def _made(self, first: IntArray, bonus: FloatArray, origin: int, limit: float) -> bool:
-        for length in _LENGTHS:
+        for length in self.state.parameters.chain_lengths:
             path = self._cheapest(first, bonus, origin, limit, length)
             if path is None:
                 return False
@@ -135,7 +134,7 @@ class EjectionChains:
         return None if found is None else self._path(levels, *found)
 
     def _reach(self, origin: int, first: IntArray) -> float:
-        """What a chain can gain where it ends, in priced room: one that has lost as much before is given up."""
+        """Return the most a chain can gain at its end, in priced room; one that lost as much before is given up."""
         prices = self.state.prices
         gained = prices * np.maximum(self.room, 0.0)
         if origin >= 0:
@@ -191,3 +190,20 @@ def apply_chains(chains: EjectionChains, most: int) -> int:
     while made < most and chains.fill():
         made += 1
     return made + sum(chains.improve(row) for row in np.argsort(-state.dear(), kind="stable")[:most].tolist())
+
+
+def descended(chains: EjectionChains, before: IntArray) -> None:
+    """Chains that save, through the nodes whose checkpoints are not in the columns `before` (J,)."""
+    state = chains.state
+    for _ in range(state.parameters.fills):
+        if not chains.fill():
+            break
+    changed = np.flatnonzero(state.at != before)
+    nodes = state.found.nodes[changed]
+    rows = np.arange(len(changed))
+    touched = np.zeros(state.problem.n_nodes, dtype=np.bool_)
+    touched[nodes[rows, before[changed]]] = touched[nodes[rows, state.at[changed]]] = True
+    dear = np.where(touched[state.assignment], state.dear(), 0.0)
+    first = np.argsort(-dear, kind="stable")[: state.parameters.descents]
+    for row in first[dear[first] > 0].tolist():
+        chains.improve(row)

@@ -16,16 +16,20 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import Candidates
-
-_REPAIRS = 400
-_PAIRS = 3_000_000  # swaps that one step compares
+from optimizer.checkpoint_allocation.params import DEFAULT, LocalSearchParameters
 
 
 class Exchange:
     """An assignment that is being changed: `at` (J,) is the column of each checkpoint's node among its candidates."""
 
-    def __init__(self, problem: CheckpointAllocation, found: Candidates, prices: FloatArray) -> None:
-        self.problem, self.found, self.prices = problem, found, prices
+    def __init__(
+        self,
+        problem: CheckpointAllocation,
+        found: Candidates,
+        prices: FloatArray,
+        parameters: LocalSearchParameters = DEFAULT.local_search,
+    ) -> None:
+        self.problem, self.found, self.prices, self.parameters = problem, found, prices, parameters
         self.rows = np.arange(problem.n_checkpoints)
         self.priced = found.priced(prices)
         self.least = self.priced.min(axis=1)
@@ -84,7 +88,7 @@ class Exchange:
         self.least = self.priced.min(axis=1)
 
     def cost(self) -> float:
-        """What all checkpoints cost where they are."""
+        """Return the cost of the assignment."""
         return float(self.found.cost[self.rows, self.at].sum())
 
     def dear(self) -> FloatArray:
@@ -93,7 +97,7 @@ class Exchange:
         return above
 
     def losses(self) -> FloatArray:
-        """What each node loses against the bound of the prices, (N,): dearer checkpoints, and priced room."""
+        """Return the loss of each node against the bound of the prices, (N,): dearer checkpoints, and priced room."""
         lost: FloatArray = np.bincount(self.assignment, self.dear(), self.problem.n_nodes).astype(np.float64)
         priced = self.prices > 0
         lost[priced] += self.prices[priced] * np.maximum(self.problem.upper[priced] - self.loads[priced], 0.0)
@@ -125,9 +129,9 @@ class Exchange:
         return False
 
     def repair(self) -> bool:
-        """Whether no node is overloaded any more: moves of least priced cost per useful load, into room."""
+        """Return whether no node is overloaded any more: moves of least priced cost per useful load, into room."""
         upper = self.problem.upper
-        for _ in range(_REPAIRS):
+        for _ in range(self.parameters.repairs):
             over = self.loads - upper
             if not (over > 0).any():
                 return True
@@ -150,7 +154,7 @@ class Exchange:
         return False
 
     def shift(self) -> bool:
-        """Whether there were moves of single checkpoints to cheaper nodes with room."""
+        """Return whether there were moves of single checkpoints to cheaper nodes with room."""
         upper, lower = self.problem.upper, self.problem.lower
         own = self.found.cost[self.rows, self.at]
         weight = self.found.load[self.rows, self.at]
@@ -166,15 +170,16 @@ class Exchange:
         return len(chosen) > 0
 
     def swap(self, margin: float) -> bool:
-        """Whether there were exchanges of two checkpoints that save cost, among pairs within `margin` of the least."""
-        n = self.problem.n_nodes
-        here = self.assignment
+        """Return whether pairs of checkpoints were exchanged to save cost, among pairs within `margin` of the least."""
+        n, here = self.problem.n_nodes, self.assignment
         near = self.priced - self.least[:, None] <= margin
         near[self.rows, self.at] = False
         rows, to = np.nonzero(near & np.isfinite(self.priced))
         source, target = here[rows], self.found.nodes[rows, to]
         forth = source < target
-        first, second = _equi_join(source[forth] * n + target[forth], target[~forth] * n + source[~forth])
+        first, second = _equi_join(
+            source[forth] * n + target[forth], target[~forth] * n + source[~forth], self.parameters.swap_pairs
+        )
         one, other = np.flatnonzero(forth)[first], np.flatnonzero(~forth)[second]
         return self._swap_best(rows, to, one, other)
 
@@ -238,14 +243,14 @@ def _node_disjoint(value: FloatArray, a: IntArray, b: IntArray, n: int) -> IntAr
     return np.concatenate(taken) if taken else left
 
 
-def _equi_join(keys: IntArray, others: IntArray) -> tuple[IntArray, IntArray]:
-    """All pairs of positions with equal keys, at most _PAIRS."""
+def _equi_join(keys: IntArray, others: IntArray, most: int) -> tuple[IntArray, IntArray]:
+    """All pairs of positions with equal keys, at most so many."""
     order = np.argsort(others, kind="stable")
     ordered = others[order]
     begin, end = np.searchsorted(ordered, keys, "left"), np.searchsorted(ordered, keys, "right")
     count = end - begin
-    if count.sum() > _PAIRS:
-        count = np.where(np.cumsum(count) <= _PAIRS, count, 0)
+    if count.sum() > most:
+        count = np.where(np.cumsum(count) <= most, count, 0)
     first = np.repeat(np.arange(len(keys)), count)
     inside = np.arange(len(first)) - np.repeat(np.cumsum(count) - count, count)
     return first, order[begin[first] + inside]

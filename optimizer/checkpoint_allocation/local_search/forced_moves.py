@@ -9,29 +9,25 @@ same answer.
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
-from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains
+from optimizer.checkpoint_allocation.budget import Budget
+from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, descended
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
-from optimizer.checkpoint_allocation.local_search.iterated import descended
 
-_RELIEFS = 40  # chains that take away what is too much for one checkpoint
 _LEAST = 1e-12  # relative: less is not saved
 
 
-def forced_moves(chains: EjectionChains, most: int, *, until: float, target: float) -> bool:
+def forced_moves(chains: EjectionChains, most: int, budget: Budget, *, target: float) -> bool:
     """Improve the state of some chains by forced moves of at most `most` checkpoints; False when the clock struck.
 
-    The clock is `until`, of time.perf_counter. Stops when the answer is within `target` of the bound that the state's
-    prices prove.
+    Stops when the answer is within `target` of the bound that the state's prices prove.
     """
     state = chains.state
     best, cost = state.at.copy(), state.cost()
     tried: set[tuple[int, int]] = set()
     for _ in range(most):
-        if time.perf_counter() > until:
+        if budget.late:
             return False
         if state.losses().sum() <= target:
             break
@@ -68,7 +64,7 @@ def _made_room(chains: EjectionChains, row: int, to: int) -> bool:
     at[row] = to
     state.place(at)
     chains.follow()
-    for _ in range(_RELIEFS):
+    for _ in range(state.parameters.reliefs):
         over = state.loads - problem.upper
         node = int(over.argmax())
         if over[node] <= 0:

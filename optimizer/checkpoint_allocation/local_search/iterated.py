@@ -9,38 +9,33 @@ what was before it comes back. (Lourenco, Martin and Stuetzle, Iterated local se
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains
+from optimizer.checkpoint_allocation.budget import Budget
+from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, descended
 
-_NOISE = (1.3, 2.6, 3.9, 5.2)  # of the margin of the pairs: one round after the other
-_KICKS = (4, 8)  # chains with noise that a round begins
-_FILLS = 20  # chains that fill room,
-_FROM = 20  # and checkpoints that chains begin with, in a round at most
 _LEAST = 1e-12  # relative: less is not saved
 
 
-def iterated_local_search(chains: EjectionChains, rounds: int, *, until: float, target: float, seed: int = 0) -> bool:
-    """Improve the state of some chains; False when the clock (`until`, of time.perf_counter) struck before the rounds.
+def iterated_local_search(chains: EjectionChains, rounds: int, budget: Budget, *, target: float, seed: int = 0) -> bool:
+    """Improve the state of some chains; False when the clock struck before the rounds were over.
 
     Stops when the answer is within `target` of the bound that the state's prices prove.
     """
-    state = chains.state
+    state, noise, kicks = chains.state, chains.state.parameters.noise, chains.state.parameters.kicks
     random = np.random.default_rng(seed)
     best, cost = state.at.copy(), state.cost()
     for turn in range(rounds):
-        if time.perf_counter() > until:
+        if budget.late:
             return False
         if state.losses().sum() <= target:
             return True
-        size = _NOISE[turn % len(_NOISE)] * chains.margin
+        size = noise[turn % len(noise)] * chains.margin
         dear = state.dear()
         if not dear.any():
             return True
-        begin = random.choice(len(dear), _KICKS[turn // len(_NOISE) % len(_KICKS)], p=dear / dear.sum())
+        begin = random.choice(len(dear), kicks[turn // len(noise) % len(kicks)], p=dear / dear.sum())
         _kicked(chains, begin, size * chains.drawn(random))
         descended(chains, best)
         found = state.cost()
@@ -59,20 +54,3 @@ def _kicked(chains: EjectionChains, begin: IntArray, noise: FloatArray) -> None:
         if chains.improve(row):
             chains.follow(noise)
     chains.follow()
-
-
-def descended(chains: EjectionChains, before: IntArray) -> None:
-    """Chains that save, through the nodes whose checkpoints are not in the columns `before` (J,)."""
-    state = chains.state
-    for _ in range(_FILLS):
-        if not chains.fill():
-            break
-    changed = np.flatnonzero(state.at != before)
-    nodes = state.found.nodes[changed]
-    rows = np.arange(len(changed))
-    touched = np.zeros(state.problem.n_nodes, dtype=np.bool_)
-    touched[nodes[rows, before[changed]]] = touched[nodes[rows, state.at[changed]]] = True
-    dear = np.where(touched[state.assignment], state.dear(), 0.0)
-    first = np.argsort(-dear, kind="stable")[:_FROM]
-    for row in first[dear[first] > 0].tolist():
-        chains.improve(row)

@@ -14,7 +14,8 @@ from scipy.optimize import linprog
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import mixed_integer, solve
-from optimizer.checkpoint_allocation.infeasibility.deletion_filter import Budget, deletion_filter
+from optimizer.checkpoint_allocation.budget import Budget
+from optimizer.checkpoint_allocation.infeasibility.deletion_filter import deletion_filter
 from optimizer.checkpoint_allocation.infeasibility.farkas import Multipliers
 from optimizer.checkpoint_allocation.infeasibility.irreducible_set import (
     InfeasibleSet,
@@ -332,8 +333,8 @@ def test_filtering_ends_at_its_limit_and_says_that_more_could_go():
 
         return {k for _, k in deletion_filter(parts, refuted, budget)}, budget.cut
 
-    assert asked(Budget(1_000.0, 60.0)) == (needed, False)
-    kept, cut = asked(Budget(3.0, 60.0))
+    assert asked(Budget(1_000.0)) == (needed, False)
+    kept, cut = asked(Budget(3.0))
     assert (needed < kept, cut) == (True, True)
 
 
