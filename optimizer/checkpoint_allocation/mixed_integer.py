@@ -312,3 +312,10 @@ def rules_of_pairs(
     once = sparse.csr_array((np.ones(len(j)), (row, columns)))
     loads = sparse.csr_array((share, (n, columns)), shape=(len(most), len(j)))
     return [LinearConstraint(once, 1, 1), LinearConstraint(loads, least, most)]
+
+
+def at_most(chosen: BoolArray, most: int) -> Any:
+    """Return the rule that at most so many of some pairs (P,) are chosen."""
+    from scipy.optimize import LinearConstraint  # noqa: PLC0415
+
+    return LinearConstraint(chosen[None].astype(np.float64), -np.inf, most)
