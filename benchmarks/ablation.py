@@ -44,7 +44,7 @@ GROUPS: dict[str, set[str]] = {
     "assignment": SEARCH | COLUMNS | QUICK,
     "middle": SEARCH | COLUMNS | QUICK,
     "large": SEARCH | QUICK | {"core dives", "iterated search"},
-    "reoptimise": SEARCH | {"chains", "forced moves", "move prices", "swaps"},
+    "reoptimise": SEARCH | {"chains", "few pairs", "forced moves", "move prices", "swaps"},
 }
 """The pieces that can act in a group."""
 

@@ -292,3 +292,8 @@ def rules_of_pairs(
     once = sparse.csr_array((np.ones(len(j)), (row, columns)))
     loads = sparse.csr_array((share, (n, columns)), shape=(len(most), len(j)))
     return [(once, 1, 1), (loads, least, most)]
+
+
+def at_most(chosen: BoolArray, most: int) -> Rows:
+    """Return the rule that at most so many of some pairs (P,) are chosen."""
+    return (chosen[None].astype(np.float64), -np.inf, most)

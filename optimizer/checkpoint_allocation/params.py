@@ -333,6 +333,8 @@ class ReoptimiseParameters:
     """Least saving of a move in each round, as a share of its worth in the linear program."""
     swaps: int = 4
     """Rounds of shifts and swaps."""
+    program_size: float = 1.0
+    """Pairs for each node of the program on all nodes that follows."""
     forced: int = 15
     """Forced moves, where the gap is larger than that of the former plan."""
     same: float = 5e-7

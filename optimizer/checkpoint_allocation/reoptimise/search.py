@@ -3,8 +3,8 @@
 A linear program of the moves corrects the former prices (`move_prices`): its duals prove most of what prices can prove
 where moves are counted, and say what a move must save to be worth one. The running assignment is repaired by ejection
 chains (`ejection_chains`): a node can only take what another one takes from it. More chains, then shifts and swaps,
-spend what is left of the moves, each as long as a move saves enough. Where the gap is larger than that of the former
-plan, forced moves follow (`forced_moves`).
+spend what is left of the moves, each as long as a move saves enough; a program on few pairs looks once more. Where
+the gap is larger than that of the former plan, forced moves follow (`forced_moves`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_price
 from optimizer.checkpoint_allocation.linear_core import relaxed
 from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, apply_chains
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
+from optimizer.checkpoint_allocation.local_search.few_pairs import pack_all
 from optimizer.checkpoint_allocation.local_search.forced_moves import forced_moves
 from optimizer.checkpoint_allocation.params import DEFAULT, Parameters, ReoptimiseParameters
 from optimizer.checkpoint_allocation.reoptimise.move_prices import EvaluatedPrices, Moves, best_prices, moves_of
@@ -74,6 +75,8 @@ def few_moves(
         while state.shift():
             pass
         state.swap(0.05 * unit * (1 + attempt))
+    if start.few and "few pairs" in pieces:
+        pack_all(state, Budget(), size=own.program_size, branches=1, target=0.0, toll=toll)
     if "forced moves" in pieces:
         target = _target(state, (0.0 if former is None else former.gap) + own.same, bound)
         last = EjectionChains(state, own.chain_pairs, own.tolls[-1] * toll)

@@ -55,6 +55,21 @@ def test_what_is_packed_again_keeps_the_capacities_and_costs_no_more(seed):
     assert lagrangian_bound(problem, prices) <= problem.objective(state.assignment) <= before
 
 
+@pytest.mark.parametrize("most", [0, 3, 5, 12])
+def test_moves_are_counted(most):
+    """Of two rings of four and eight the one that fits is turned."""
+    small, large = ring(4).cost, ring(8).cost
+    cost = np.full((12, 12), 100.0)
+    cost[:4, :4], cost[4:, 4:] = small, large
+    running = np.concatenate([(np.arange(4) + 1) % 4, 4 + (np.arange(8) + 1) % 8])
+    problem = CheckpointAllocation(cost=cost, load=np.ones(12), capacity=np.ones(12), current=running, max_moves=most)
+    state = Exchange(problem, candidates(problem, np.zeros(12), 12), np.zeros(12))
+    state.start_from(running)
+    assert pack_all(state, later(), size=1.4, branches=10, target=0.0, toll=0.1)
+    assert problem.objective(state.assignment) == {0: 12, 3: 12, 5: 8, 12: 0}[most]
+    assert problem.moves(state.assignment) <= most
+
+
 def test_nothing_is_tried_within_the_target_or_when_the_clock_struck():
     problem = ring(12)
     state = Exchange(problem, candidates(problem, np.zeros(12), 12), np.zeros(12))
