@@ -154,7 +154,7 @@ def line(said: str, spent: float, rival_s: float) -> None:
 
 def small(seed: int) -> Any:
     """A deployment of five or six operators on five hosts."""
-    from models.planning.replicas.problem import ReplicaProblem  # noqa: PLC0415
+    from models.planning.replicas import ReplicaProblem  # noqa: PLC0415
 
     draw = np.random.default_rng(seed)
     n = int(draw.integers(5, 7))
@@ -171,7 +171,7 @@ def small(seed: int) -> Any:
 
 def forty(size: int, a_host: int, hosts: int) -> Any:
     """Forty equal operators, so many to a host, twenty queries, and a budget of ten replicas."""
-    from models.planning.replicas.problem import ReplicaProblem  # noqa: PLC0415
+    from models.planning.replicas import ReplicaProblem  # noqa: PLC0415
 
     draw = np.random.default_rng(1)
     return ReplicaProblem(

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from models.checked_arrays import CheckedArrays
-from models.seeds import seed_faults
+from models.schema_types import seed_faults
 
 
 def checked_limits(time_limit_s: float, seed: int, workers: int = 1) -> CheckedArrays:

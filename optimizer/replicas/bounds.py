@@ -25,7 +25,7 @@ from itertools import combinations
 import numpy as np
 
 from models.checked_arrays import FloatArray
-from models.planning.replicas.problem import ReplicaProblem
+from models.planning.replicas import ReplicaProblem
 from models.planning.selection import QuerySelection
 from models.planning.solution import Status
 from optimizer.common.solvers import left_s, mixed_integer_program, sparse_matrix

@@ -15,8 +15,8 @@ import numpy as np
 from models import display
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.errors import InputError
-from models.planning.replicas.importance import IMPORTANCE, importance
-from models.planning.replicas.problem import ROUNDING, ReplicaPlan, ReplicaProblem
+from models.planning import replicas
+from models.planning.replicas import IMPORTANCE, ROUNDING, ReplicaPlan, ReplicaProblem
 from models.planning.solution import Status
 from models.validation_messages import similar
 from optimizer.replicas.placing import PLACEMENTS, Placed, place_replicas
@@ -57,7 +57,7 @@ def plan(
     if not usable(problem, start):
         return without_room(problem, start, time.perf_counter() - began)
     drawn = np.zeros(problem.n_operators) if noise is None else noise
-    worth = importance(by, problem, start.instances, drawn)
+    worth = replicas(by, problem, start.instances, drawn)
     order = np.lexsort((drawn, -worth)).astype(np.int64)
     left, most = _left(problem, start)
     level = SELECTIONS[selection](left, worth, order, most, time_limit_s)

@@ -20,7 +20,7 @@ import numpy as np
 
 from models import display
 from models.errors import InputError
-from models.planning.replicas.problem import Instances, ReplicaPlan, ReplicaProblem
+from models.planning.replicas import Instances, ReplicaPlan, ReplicaProblem
 from models.planning.solution import Status
 from optimizer.replicas.heuristic import evaluated, plan, without_room
 from optimizer.replicas.placing import Placed

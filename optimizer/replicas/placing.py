@@ -16,7 +16,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.placement import Placement
-from models.planning.replicas.problem import Instances, ReplicaProblem
+from models.planning.replicas import Instances, ReplicaProblem
 from optimizer.placement import best_fit, first_fit
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from models.checked_arrays import FloatArray
-from models.planning.replicas.problem import ROUNDING, ReplicaProblem
+from models.planning.replicas import ROUNDING, ReplicaProblem
 from optimizer.replicas.placing import Placed
 from optimizer.verify.replica_program import Program
 

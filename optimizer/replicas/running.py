@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.checked_arrays import FloatArray
-from models.planning.replicas.problem import ROUNDING, ReplicaProblem
+from models.planning.replicas import ROUNDING, ReplicaProblem
 from optimizer.replicas.placing import Placed, place_primaries
 
 Kept = list[list[int]]

@@ -17,8 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
-from models.planning.replicas.importance import of_queries
-from models.planning.replicas.problem import ReplicaProblem
+from models.planning.replicas import ReplicaProblem, of_queries
 from models.planning.selection import OperatorSelection, QuerySelection
 from optimizer.selection import select_queries, solve
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from models.checked_arrays import FloatArray
-from models.planning.replicas.problem import Instances, ReplicaProblem
+from models.planning.replicas import Instances, ReplicaProblem
 from models.reliability.cuts import minimal
 from models.reliability.exact import Engine
 from optimizer.replicas.placing import Placed

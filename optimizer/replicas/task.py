@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from models.checked_arrays import FloatArray
-from models.planning.replicas.problem import Instances, ReplicaPlan, ReplicaProblem
+from models.planning.replicas import Instances, ReplicaPlan, ReplicaProblem
 from optimizer.replicas.bounds import mean_bound, worst_bound
 from optimizer.replicas.certify import Proof, proven
 from optimizer.replicas.heuristic import evaluated, plan

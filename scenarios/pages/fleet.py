@@ -8,7 +8,7 @@ from analysis.report import fleet_figures, fleet_tables, text
 from analysis.report.page import Fact, Page
 from analysis.report.section import Section
 from models import display
-from models.fleet.unavailability import keeps
+from models.fleet.system import keeps
 from scenarios.fleet.runs import FleetResult
 from scenarios.pages.run import versions
 

@@ -15,7 +15,7 @@ from analysis.report.scales import share_ticks
 from analysis.report.section import Section
 from analysis.report.tables import text_table
 from models import display
-from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
+from models.planning.replicas import ReplicaPlan, ReplicaProblem
 from models.reliability.times import downtime_s
 from models.table import Table
 from optimizer.replicas.optimise import FrontPoint

@@ -13,8 +13,7 @@ from analysis.report.section import Section
 from analysis.report.tables import text_table
 from analysis.report.text import NONE, plain
 from models import display
-from models.planning.sizing.answer import CurvePoint, EvaluatedPlan
-from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.sizing.problem import CurvePoint, EvaluatedPlan, SizingProblem, SystemPlan
 from models.planning.solution import Status
 from models.reliability.times import downtime_s
 from models.table import Table

@@ -19,7 +19,7 @@ from models.correlation import pearson
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.checkpoint_correlation import allocation_from_correlation
-from models.seeds import seed_faults
+from models.schema_types import seed_faults
 from scenarios.files.documents import key_faults
 
 KEYS = ("load", "host", "speed", "outside", "theta", "seed", "group")

@@ -25,7 +25,7 @@ from models.planning.checkpoint_allocation import CheckpointAllocation, Checkpoi
 from models.planning.checkpoint_interval import IntervalPlan
 from models.planning.migration_steps import StepsPlan
 from models.planning.placement import PlacementPlan
-from models.planning.replicas.problem import KIND, Instances, ReplicaPlan, checked_instances
+from models.planning.replicas import KIND, Instances, ReplicaPlan, checked_instances
 from models.planning.selection import QueryPlan, SelectionPlan
 from models.planning.solution import Solution, Status
 from scenarios.files.documents import key_faults, read_arrays, read_document

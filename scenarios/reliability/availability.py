@@ -12,19 +12,16 @@ import numpy as np
 
 from models.checked_arrays import FloatArray
 from models.errors import InputError, named, raise_if_any
-from models.reliability.classes import broken_given_classes
 from models.reliability.cuts import Cuts, joint_cuts, query_cuts
 from models.reliability.description import Availability, availability_from, faults
-from models.reliability.exact import BOUNDS, some_broken, unavailability
-from models.reliability.factoring import TooManyNodes
-from models.reliability.intervals import wilson
+from models.reliability.exact import BOUNDS, TooManyNodes, some_broken, unavailability
+from models.reliability.importance import fewest_down, single_points
 from models.reliability.law import broken_law
 from models.reliability.problem import Setting, domains_of, queries_of, settings_of
 from models.reliability.queries import Failures, Queries
-from models.reliability.repair import broken_given_down
-from models.reliability.single_points import fewest_down, single_points
-from models.reliability.times import downtime_s
-from models.seeds import seed_faults
+from models.reliability.repair import broken_given_classes, broken_given_down
+from models.reliability.times import downtime_s, wilson
+from models.schema_types import seed_faults
 from scenarios.files.documents import read_document
 from scenarios.reliability.failure_logs import read_kept
 from scenarios.reliability.sampling_time import SamplingTime

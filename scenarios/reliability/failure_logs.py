@@ -20,7 +20,7 @@ from analysis.spark.sources import TABLES, Source, open_sources
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.records.profile import instant_text
 from models.reliability.failure_log import STILL_DOWN, US, FailureLog
-from models.seeds import seed_faults
+from models.schema_types import seed_faults
 from scenarios.files.json import read_json
 from scenarios.files.write_once import write_text
 

@@ -11,7 +11,7 @@ from models.correlation import pearson
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.checkpoint_correlation import allocation_from_correlation
 from models.scenario.fault_tolerance import Maintenance
-from models.scenario.maintenance import FreshAllocation, LoadHistory
+from models.scenario.inputs import FreshAllocation, LoadHistory
 from models.scenario.scenario import Scenario
 from optimizer.checkpoint_allocation.ties import level_ties
 from scenarios.planning.checkpoints import solve_by

@@ -14,8 +14,8 @@ from analysis.documents import from_document
 from analysis.runs.run_summary import RunSummary
 from models.errors import InputError, raise_if_any
 from models.records.profile import Profile
-from models.scenario.design import DesignPoint, number_of_points
 from models.scenario.fault_tolerance import Allocation
+from models.scenario.reading import DesignPoint, number_of_points
 from models.scenario.rules import faults, not_simulated
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileRate

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from models.errors import NO_VALUE, InputError
 from models.records.profile import Profile
-from models.scenario.design import DesignPoint, design_points, number_of_points
-from models.scenario.reading import scenario_from
+from models.scenario.reading import DesignPoint, design_points, number_of_points, scenario_from
 from models.scenario.scenario import Scenario
 from models.scenario.writing import raw_of
 from models.steady_state.estimate import estimate

@@ -8,7 +8,7 @@ import numpy as np
 
 from models import display
 from models.fleet.description import ManagerSettings
-from models.fleet.unavailability import keeps
+from models.fleet.system import keeps
 from sim.fleet.host_loads import HostLoads
 from sim.fleet.reconfiguration import Admission, Deployment, Reconfiguration
 

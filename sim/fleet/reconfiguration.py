@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from models import display
-from models.fleet.unavailability import keeps
+from models.fleet.system import keeps
 from models.units import to_ns
 from sim.clock import Clock, Process
 from sim.fleet.actions import Add, Change, Move, Remove, Split

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from models.fleet.unavailability import keeps
+from models.fleet.system import keeps
 from sim.fleet.actions import Change, Remove
 from sim.fleet.placement import FleetPlacement
 

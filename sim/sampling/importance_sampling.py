@@ -14,8 +14,8 @@ import numpy as np
 from models.checked_arrays import FloatArray
 from models.errors import InputError
 from models.reliability.cuts import query_cuts
-from models.reliability.intervals import at_most, effective, wilson
 from models.reliability.queries import Failures, Queries
+from models.reliability.times import at_most, effective, wilson
 from sim.sampling.plain import BLOCK, Estimate, Sampled, arrays_of, check, in_parts, seed_of
 from sim.sampling.states import count_weighted
 

@@ -18,8 +18,8 @@ import numpy as np
 from models.checked_arrays import FloatArray, IntArray
 from models.errors import InputError
 from models.reliability.cuts import Cuts, elements, query_cuts
-from models.reliability.intervals import Interval, effective, wilson
 from models.reliability.queries import Failures, Queries
+from models.reliability.times import Interval, effective, wilson
 from sim.draws import code_of
 from sim.sampling.states import count_words
 

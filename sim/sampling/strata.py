@@ -15,8 +15,8 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.reliability.cuts import Cuts, elements, joint_cuts, query_cuts
-from models.reliability.intervals import Interval, wilson
 from models.reliability.queries import Failures, Queries
+from models.reliability.times import Interval, wilson
 from sim.sampling.plain import BLOCK, Estimate, Sampled, arrays_of, check, in_parts, mean_and_interval, seed_of
 from sim.sampling.states import count_given
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import InputError
-from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
+from models.planning.replicas import ReplicaPlan, ReplicaProblem
 from models.planning.solution import Status
 from optimizer.replicas import PLACEMENTS, SELECTIONS, plan
 from optimizer.replicas.placing import place_primaries, place_replicas

@@ -13,7 +13,7 @@ from replica_cases import every_plan, problems, value
 from work_limits import clock_that_strikes_after
 
 from models.errors import InputError
-from models.planning.replicas.problem import ReplicaProblem
+from models.planning.replicas import ReplicaProblem
 from models.planning.solution import Status
 from optimizer.replicas import plan
 from optimizer.replicas.bounds import mean_bound, worst_bound

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from replica_cases import every_plan, problems, value
 
 from models.errors import InputError
-from models.planning.replicas.problem import Instances, ReplicaProblem
+from models.planning.replicas import Instances, ReplicaProblem
 from models.planning.solution import Status
 from optimizer.replicas import SELECTIONS, plan
 from optimizer.replicas.optimise import cheapest, front, most_available

@@ -19,7 +19,7 @@ from analysis.expected_usable import EXPECTED
 from analysis.runs.metrics import metrics_of
 from holdfast.cli import app
 from models.scenario.fault_tolerance import Maintenance
-from models.scenario.maintenance import LoadHistory
+from models.scenario.inputs import LoadHistory
 from models.scenario.reading import scenario_from
 from scenarios.files.scenario import write_scenario
 from scenarios.planning.checkpoints import solve_by

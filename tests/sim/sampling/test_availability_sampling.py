@@ -15,9 +15,9 @@ from plain_availability import broken_by_hand, random_queries, runs, small_queri
 from models.errors import InputError
 from models.reliability.cuts import query_cuts
 from models.reliability.exact import mean_broken, some_broken, unavailability
-from models.reliability.intervals import at_most, clopper_pearson, effective, wilson
 from models.reliability.law import broken_law
 from models.reliability.queries import Failures, Queries, equal_hosts
+from models.reliability.times import at_most, clopper_pearson, effective, wilson
 from sim.sampling.importance_sampling import log_weights, tilted_chances, weighted
 from sim.sampling.plain import BLOCK, arrays_of, in_parts, sampled
 from sim.sampling.states import add_bits, break_words, draw_words, ones, tell_numbers
