@@ -59,8 +59,8 @@ from optimizer.checkpoint_allocation.params import Parameters
 from optimizer.checkpoint_allocation.reoptimise.search import Former
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.checkpoint_allocation.units import LARGEST_PRICE, are_prices, units_of
-from optimizer.common.arguments import checked_limits
-from optimizer.common.granularity import closed_by_granularity
+from optimizer.common.enumeration import closed_by_granularity
+from optimizer.common.solvers import checked_limits
 from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.constraints import constraint_violations
 from optimizer.verify.infeasibility import why_infeasible

@@ -21,7 +21,7 @@ from models.schema_types import seed_faults
 from models.validation_messages import similar
 from optimizer.replicas import PLACEMENTS, SELECTIONS, plan
 from optimizer.replicas.optimise import FrontPoint, cheapest, front, front_of_counts, most_available
-from optimizer.replicas.running import start_of
+from optimizer.replicas.placing import start_of
 from scenarios.queries.files import LoadedQueries
 from scenarios.queries.running_replicas import placed_by_file, placed_by_plan
 from sim.draws import code_of

@@ -11,13 +11,13 @@ import pytest
 
 from optimizer.checkpoint_allocation import params
 from optimizer.placement import budget
-from optimizer.selection import queries, query_program
+from optimizer.selection import queries, query_tree
 
 _TIMES = 1000.0
 _START, _YEARS = 1e6, 1e9
 _PER_SECOND = (
     (queries, ("_WORK_BEFORE_PER_S", "_WORK_AROUND_PER_S", "_WORK_AFTER_PER_S", "_FILLING_PER_S")),
-    (query_program, ("_DETERMINISTIC_PER_S",)),
+    (query_tree, ("_DETERMINISTIC_PER_S",)),
     (budget, ("_WORK_PER_S", "_MODEL_SHARE")),
 )
 """What searches do in each second of their limit, by module."""

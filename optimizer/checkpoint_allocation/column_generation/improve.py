@@ -22,7 +22,7 @@ from optimizer.checkpoint_allocation.column_generation.knapsack import best_set,
 from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import meet_in_the_middle
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, raised
 from optimizer.checkpoint_allocation.params import DEFAULT, Parameters
-from optimizer.verify.whole_numbers import LARGEST_ROOM, WholeNumbers, whole_numbers
+from optimizer.verify.checkpoint_bounds import LARGEST_ROOM, WholeNumbers, whole_numbers
 
 
 def search_room(problem: CheckpointAllocation, parameters: Parameters = DEFAULT) -> int:

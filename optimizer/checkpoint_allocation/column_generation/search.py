@@ -16,9 +16,13 @@ from optimizer.checkpoint_allocation.column_generation.improve import Improvemen
 from optimizer.checkpoint_allocation.column_generation.master import boxed
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, raised
 from optimizer.checkpoint_allocation.params import DEFAULT, ColumnGenerationParameters, Parameters
-from optimizer.verify.checkpoint_bounds import reduced_minima
-from optimizer.verify.multiplier_bound import LARGEST_SUM, column_generation_bound
-from optimizer.verify.whole_numbers import WholeNumbers, whole_numbers
+from optimizer.verify.checkpoint_bounds import (
+    LARGEST_SUM,
+    WholeNumbers,
+    column_generation_bound,
+    reduced_minima,
+    whole_numbers,
+)
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,16 @@ from optimizer.checkpoint_allocation.infeasibility.irreducible_set import (
 )
 from optimizer.checkpoint_allocation.params import DEFAULT, InfeasibilityParameters, Parameters
 from optimizer.verify.checkpoint_bounds import fits_in
-from optimizer.verify.hall_violator import HallViolator, hall_violator
-from optimizer.verify.infeasibility import MOST_NAMED, Reason, amounts, hall_reason, named, parts_of
+from optimizer.verify.infeasibility import (
+    MOST_NAMED,
+    HallViolator,
+    Reason,
+    amounts,
+    hall_reason,
+    hall_violator,
+    named,
+    parts_of,
+)
 
 
 def explained(

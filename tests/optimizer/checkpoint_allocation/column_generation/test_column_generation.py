@@ -21,11 +21,10 @@ from optimizer.checkpoint_allocation.column_generation.multipliers import Part, 
 from optimizer.checkpoint_allocation.column_generation.search import generate_columns
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.checkpoint_allocation.params import ColumnGenerationParameters
-from optimizer.verify import whole_numbers as numbers
-from optimizer.verify.checkpoint_bounds import lagrangian_bound
+from optimizer.verify import checkpoint_bounds as numbers
+from optimizer.verify.checkpoint_bounds import column_generation_bound, lagrangian_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
-from optimizer.verify.multiplier_bound import column_generation_bound
 from scenarios.planning.plan_files import plan_to_dict, read_checkpoint_plan, write_plan
 
 EVERY = settings(derandomize=True, deadline=None, max_examples=40)

@@ -24,7 +24,7 @@ from optimizer.checkpoint_allocation.infeasibility.irreducible_set import (
     mip_infeasible_set,
     smaller_infeasible_set,
 )
-from optimizer.verify.hall_violator import hall_violator
+from optimizer.verify.infeasibility import hall_violator
 
 
 def possible(problem: CheckpointAllocation, parts: set[tuple[str, int]]) -> bool:
