@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.failure_logs.lifetimes import Fit, fits
-from analysis.failure_logs.rates import Spread, mean_interval, rate_interval, spread_of
+from analysis.failure_logs.lifetimes import Fit, Spread, fits, mean_interval, rate_interval, spread_of
 from analysis.failure_logs.reader import read_plain
 from analysis.failure_logs.records import LANL, LogQuestion, Records, kind_of, log_of
 from analysis.spark.sources import TABLES, Source, open_sources
