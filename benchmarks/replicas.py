@@ -261,8 +261,8 @@ def availability(scale: float, repeats: int) -> None:
 
     from models.reliability.exact import mean_broken, unavailability  # noqa: PLC0415
     from models.reliability.queries import Queries, equal_hosts  # noqa: PLC0415
+    from sim.sampling.importance_sampling import stratified  # noqa: PLC0415
     from sim.sampling.plain import sampled  # noqa: PLC0415
-    from sim.sampling.strata import stratified  # noqa: PLC0415
 
     queries, settings = drawn(100, 100), (0.0025, 0.005, 0.01, 0.02, 0.03)
     failures, at = equal_hosts(settings, 100), equal_hosts(P, 100)

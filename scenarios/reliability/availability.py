@@ -300,9 +300,8 @@ def _narrower(bounds: Figure, sampled: Figure) -> Figure:
 
 
 def _sampled(queries: Queries, setting: Setting, method: str, runs: int, seed: int, workers: int) -> Line:
-    from sim.sampling.importance_sampling import weighted  # noqa: PLC0415
+    from sim.sampling.importance_sampling import stratified, weighted  # noqa: PLC0415
     from sim.sampling.plain import sampled  # noqa: PLC0415 - compiles, and numba is slow to load
-    from sim.sampling.strata import stratified  # noqa: PLC0415
 
     if setting.down is not None or setting.pair is not None:
         raise InputError.at("--method", method, "is for independent hosts: crews and upgrades are solved exactly")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.tools.memory_layout import in_lines
+from sim.kernel.tools.pointer import in_lines
 
 WAKES = 4
 

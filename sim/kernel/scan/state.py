@@ -20,15 +20,13 @@ from sim.kernel.event_loop.entities import (
     SOURCE_ARRIVAL,
 )
 from sim.kernel.scan.checkpoints import REMOTE_LINK, ROUND, SAVED_ROWS
-from sim.kernel.scan.entities import BOX, PARCEL, QUEUED, SLOT, STAGE
+from sim.kernel.scan.entities import BOX, PARCEL, QUEUED, SERVER, SLOT, STAGE
 from sim.kernel.scan.heap import AGENDA, HAPPENING
 from sim.kernel.scan.histograms import BINNING, HISTOGRAM_COUNTS, HISTOGRAM_PAGES
 from sim.kernel.scan.kept import ARRIVAL, LOG_POOL, SAVED, SAVING, SERVED
-from sim.kernel.scan.links import LINK
-from sim.kernel.scan.queues import CHUNK_POOL, QUEUE
-from sim.kernel.scan.rows import ROW_COLUMNS, ROWS, SPAN_ROW
+from sim.kernel.scan.links import CHUNK_POOL, LINK, QUEUE
+from sim.kernel.scan.order import ROW_COLUMNS, ROWS, SPAN_ROW
 from sim.kernel.scan.send import MESSAGES, SENT
-from sim.kernel.scan.servers import SERVER
 from sim.kernel.scan.span import PROGRESS, REQUESTS, SPAN
 from sim.kernel.scan.straight import SHUFFLING
 from sim.kernel.tools.draws import OPERATOR_DRAWS
