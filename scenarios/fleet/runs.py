@@ -22,8 +22,8 @@ from models.fleet.rules import faults, log_faults, shaped_from
 from models.fleet.system import Downtimes, System, keeps, system_of
 from models.schema_types import seed_faults
 from scenarios.files.documents import read_document
-from scenarios.files.new_directory import check_place, new_directory
 from scenarios.files.parquet import Field, write_csv, write_parquet
+from scenarios.files.write_once import check_place, new_directory
 from scenarios.queries.files import read_queries
 from scenarios.runs.task_runner import Share, run_tasks
 

@@ -20,7 +20,7 @@ from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.records.profile import instant_text
 from models.reliability.failure_log import STILL_DOWN, US, FailureLog
 from models.schema_types import seed_faults
-from scenarios.files.json import read_json
+from scenarios.files.documents import read_json
 from scenarios.files.write_once import write_text
 
 ENGINES = ("auto", "plain", "spark")

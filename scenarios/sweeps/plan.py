@@ -24,7 +24,7 @@ from models.scenario.writing import raw_of
 from models.steady_state.estimate import estimate
 from scenarios.files.scenario import LoadedScenario, named_files
 from scenarios.queries.replica_plan import with_planned_replicas
-from scenarios.runs.input_files import profiles_of, rates_of, shares_of
+from scenarios.runs.inputs import profiles_of, rates_of, shares_of
 
 FORMAT = 2
 MOST_RUNS = 1_000_000
