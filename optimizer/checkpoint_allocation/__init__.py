@@ -49,7 +49,7 @@ from models.checked_arrays import IntArray
 from models.errors import raise_if_any
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.planning.solution import Status, is_proven
-from optimizer.checkpoint_allocation import params, random_methods
+from optimizer.checkpoint_allocation import params, sensitive
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.exact import exact
 from optimizer.checkpoint_allocation.infeasibility.explain import explained
@@ -123,13 +123,13 @@ def _with_reason(problem: CheckpointAllocation, outcome: Outcome, budget: Budget
 
 
 def _baseline(problem: CheckpointAllocation, budget: Budget, parameters: Parameters, seed: int, hint: Hint) -> Outcome:
-    drawn = random_methods.baseline(problem, seed, parameters.program.random_steps)
+    drawn = sensitive.baseline(problem, seed, parameters.program.random_steps)
     return _drawn(problem, drawn, np.bincount(problem.group_codes), seed, budget, parameters)
 
 
 def _even(problem: CheckpointAllocation, budget: Budget, parameters: Parameters, seed: int, hint: Hint) -> Outcome:
-    drawn = random_methods.even(problem, seed, parameters.program.random_steps)
-    return _drawn(problem, drawn, random_methods.even_room(problem), seed, budget, parameters)
+    drawn = sensitive.even(problem, seed, parameters.program.random_steps)
+    return _drawn(problem, drawn, sensitive.even_room(problem), seed, budget, parameters)
 
 
 def _sensitive_first(

@@ -23,7 +23,7 @@ from models.planning.solution import is_proven
 from optimizer.checkpoint_allocation import flow
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.capacitated import solve_capacitated
-from optimizer.checkpoint_allocation.core_flow import core_flow
+from optimizer.checkpoint_allocation.flow import core_flow
 from optimizer.checkpoint_allocation.infeasibility.irreducible_set import lp_is_feasible
 from optimizer.checkpoint_allocation.lagrangian import separable
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices

@@ -25,8 +25,7 @@ import numpy as np
 from models import display
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.errors import InputError
-from models.planning import replicas
-from models.planning.replicas import IMPORTANCE, ROUNDING, ReplicaPlan, ReplicaProblem, of_queries
+from models.planning.replicas import IMPORTANCE, ROUNDING, ReplicaPlan, ReplicaProblem, importance, of_queries
 from models.planning.selection import OperatorSelection, QuerySelection
 from models.planning.solution import Status
 from models.validation_messages import similar
@@ -177,7 +176,7 @@ def plan(
     if not usable(problem, start):
         return without_room(problem, start, time.perf_counter() - began)
     drawn = np.zeros(problem.n_operators) if noise is None else noise
-    worth = replicas(by, problem, start.instances, drawn)
+    worth = importance(by, problem, start.instances, drawn)
     order = np.lexsort((drawn, -worth)).astype(np.int64)
     left, most = _left(problem, start)
     level = SELECTIONS[selection](left, worth, order, most, time_limit_s)

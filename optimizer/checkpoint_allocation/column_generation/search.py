@@ -11,10 +11,9 @@ from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import is_proven
 from optimizer.checkpoint_allocation.budget import Budget
-from optimizer.checkpoint_allocation.column_generation.groups import pair_bounds
 from optimizer.checkpoint_allocation.column_generation.improve import Improvement, search_room
-from optimizer.checkpoint_allocation.column_generation.master import boxed
-from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, raised
+from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import pair_bounds
+from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, boxed, raised
 from optimizer.checkpoint_allocation.params import DEFAULT, ColumnGenerationParameters, Parameters
 from optimizer.verify.checkpoint_bounds import (
     LARGEST_SUM,

@@ -5,11 +5,18 @@ nodes; few move. A set of parts is irreducible when it cannot hold and each part
 out (`deletion_filter`) and asking again: first the linear program, which may divide checkpoints and whose multipliers
 are a proof (`farkas`). Where that program holds, the mixed-integer one is asked: only that checkpoints are whole is in
 the way then. Of small problems whole checkpoints may need fewer parts than divided ones.
+
+Taking parts out of what cannot hold, as long as it still cannot: until each that is left is needed.
+
+The deletion filter of Chinneck and Dravnieks (1991), many parts at a time and then one by one. A proof may need fewer
+parts than it was asked about: what it does not name leaves as well. Who was needed among more is needed among fewer;
+and when a checkpoint is needed, so is another that is at least as hard to store: it asks for as much on every node.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,13 +26,52 @@ import numpy as np
 from models.checked_arrays import LARGEST, BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.budget import Budget
-from optimizer.checkpoint_allocation.infeasibility.deletion_filter import deletion_filter
 from optimizer.checkpoint_allocation.infeasibility.farkas import Farkas, Some
 from optimizer.checkpoint_allocation.mixed_integer import Known, branch_and_bound
 from optimizer.checkpoint_allocation.params import DEFAULT, Parameters
 from optimizer.verify.better_assignment import better_assignment
 from optimizer.verify.checkpoint_bounds import cliques, fitting, is_clique
 from optimizer.verify.infeasibility import Part
+
+PartTuple = tuple[Part, ...]
+
+
+def deletion_filter(
+    parts: PartTuple,
+    refuted: Callable[[PartTuple], PartTuple | None],
+    budget: Budget,
+    implied: Callable[[Part, set[Part], PartTuple], bool] = lambda part, needed, kept: False,
+) -> PartTuple:
+    """The parts that are left when those that are not needed are out; the budget says whether it ended before.
+
+    `refuted` gives those that cannot hold among some, or None. `implied` says whether a part is needed for sure where
+    others are.
+    """
+    kept, needed = parts, set[Part]()
+    step = max(1, len(parts) // 2)
+    while True:
+        at = 0
+        while at < len(kept):
+            some = kept[at : at + step]
+            if step == 1 and (some[0] in needed or implied(some[0], needed, kept)):
+                needed.add(some[0])
+                at += 1
+                continue
+            if budget.over:
+                return kept
+            rest = kept[:at] + kept[at + step :]
+            less = refuted(rest) if len(rest) < len(kept) else None
+            if less is not None:
+                before = set(kept[:at])
+                kept = tuple(part for part in rest if part in set(less))
+                at = sum(part in before for part in kept)
+                continue
+            if step == 1:
+                needed.add(some[0])
+            at += step
+        if step == 1:
+            return kept
+        step = max(1, min(step // 2, len(kept) // 2))
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,15 @@ from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
-from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
-from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices, smoothed_dual_prices
+from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, first_prices, smoothed_dual_prices
 from optimizer.checkpoint_allocation.linear_core import dived, relaxed
-from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, apply_chains
-from optimizer.checkpoint_allocation.local_search.exchange import Exchange
-from optimizer.checkpoint_allocation.local_search.few_pairs import pack_all
-from optimizer.checkpoint_allocation.local_search.forced_moves import forced_moves
-from optimizer.checkpoint_allocation.local_search.iterated import iterated_local_search
+from optimizer.checkpoint_allocation.local_search.ejection_chains import (
+    EjectionChains,
+    apply_chains,
+    forced_moves,
+    iterated_local_search,
+)
+from optimizer.checkpoint_allocation.local_search.exchange import Exchange, pack_all
 from optimizer.checkpoint_allocation.params import DEFAULT, Parameters
 from optimizer.verify.checkpoint_bounds import fits_somewhere, lagrangian_bound
 

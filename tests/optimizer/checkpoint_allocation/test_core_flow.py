@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
-from optimizer.checkpoint_allocation import core_flow, flow, solve
+from optimizer.checkpoint_allocation import flow, solve
 from optimizer.checkpoint_allocation.candidates import _best
 from optimizer.checkpoint_allocation.params import DEFAULT
 from optimizer.verify.checkpoint_bounds import counts
@@ -46,7 +46,7 @@ def check_core(seed, kept):
         assert whole is None
         return
     parameters = replace(DEFAULT, flow=replace(DEFAULT.flow, kept=kept))
-    found, proven, _ = core_flow.core_flow(problem, limit, parameters)
+    found, proven, _ = flow.core_flow(problem, limit, parameters)
     assert (found is None) == (whole is None)
     if whole is not None:
         assert constraint_violations(problem, found) == []

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import InputError
-from models.planning import replicas
-from models.planning.replicas import ReplicaProblem, degree, exact_gains, low_utilisation, of_queries
+from models.planning.replicas import ReplicaProblem, degree, exact_gains, importance, low_utilisation, of_queries
 
 
 def made(**more: Any) -> ReplicaProblem:
@@ -44,11 +43,11 @@ def test_heuristic_importance_is_as_the_paper_defines_it() -> None:
     noise = np.zeros(3)
     assert degree(problem).tolist() == [1.0, 0.5, 0.5]
     assert low_utilisation(problem).tolist() == pytest.approx([0.6, 0.0, 0.8])
-    assert replicas("product", problem, (), noise).tolist() == pytest.approx([0.6, 0.0, 0.4])
+    assert importance("product", problem, (), noise).tolist() == pytest.approx([0.6, 0.0, 0.4])
     assert low_utilisation(made(load=[0.0] * 3)).tolist() == [1.0] * 3
     assert of_queries(made(weights=(1.0, 2.0)), np.array([0.6, 0.0, 0.4])).tolist() == pytest.approx([0.15, 0.5])
     with pytest.raises(InputError, match="did you mean degree"):
-        replicas("degre", problem, (), noise)
+        importance("degre", problem, (), noise)
 
 
 def test_degree_overstates_what_a_replica_gains_beside_an_unreplicated_neighbour() -> None:

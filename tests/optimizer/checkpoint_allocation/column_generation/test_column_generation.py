@@ -15,8 +15,8 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import params, solve
 from optimizer.checkpoint_allocation.budget import Budget
-from optimizer.checkpoint_allocation.column_generation import dive, knapsack
-from optimizer.checkpoint_allocation.column_generation.groups import pair_bounds
+from optimizer.checkpoint_allocation.column_generation import improve, knapsack
+from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import pair_bounds
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, raised
 from optimizer.checkpoint_allocation.column_generation.search import generate_columns
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
@@ -269,7 +269,7 @@ def test_a_dive_ends_where_no_set_keeps_the_true_capacities():
     part = Part(np.zeros((3, 6)), np.ones((3, 6), np.int64), np.full(3, 2), np.arange(3), np.arange(6))
     sets = Sets()
     raised(part, np.ones(6), steps=5, delta=4.0, patience=2, sets=sets, work=Budget(1e9))
-    depth = dive.Depth(steps=2, delta=4.0, left=1)
+    depth = improve.Depth(steps=2, delta=4.0, left=1)
     said = []
 
     def never(node, chosen):
@@ -277,5 +277,5 @@ def test_a_dive_ends_where_no_set_keeps_the_true_capacities():
         return False
 
     random = np.random.default_rng(0)
-    assert dive.dive(part, np.ones(6), sets, depth, target=9.0, fits=never, random=random, work=Budget(1e9)) is None
+    assert improve.dive(part, np.ones(6), sets, depth, target=9.0, fits=never, random=random, work=Budget(1e9)) is None
     assert said

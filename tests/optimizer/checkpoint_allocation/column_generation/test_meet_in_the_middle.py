@@ -7,13 +7,19 @@ import pytest
 from scipy.optimize import linprog
 
 from optimizer.checkpoint_allocation.budget import Budget
-from optimizer.checkpoint_allocation.column_generation.master import boxed
 from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import (
     meet_in_the_middle,
     sets_within,
     unpacked,
 )
-from optimizer.checkpoint_allocation.column_generation.multipliers import Multipliers, Part, Sets, evaluated, raised
+from optimizer.checkpoint_allocation.column_generation.multipliers import (
+    Multipliers,
+    Part,
+    Sets,
+    boxed,
+    evaluated,
+    raised,
+)
 
 
 def small_part(seed, *, nodes=None, items=None):

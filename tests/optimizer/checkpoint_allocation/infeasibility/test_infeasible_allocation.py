@@ -15,11 +15,11 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import mixed_integer, solve
 from optimizer.checkpoint_allocation.budget import Budget
-from optimizer.checkpoint_allocation.infeasibility.deletion_filter import deletion_filter
 from optimizer.checkpoint_allocation.infeasibility.farkas import Multipliers
 from optimizer.checkpoint_allocation.infeasibility.irreducible_set import (
     InfeasibleSet,
     Parts,
+    deletion_filter,
     lp_infeasible_set,
     mip_infeasible_set,
     smaller_infeasible_set,

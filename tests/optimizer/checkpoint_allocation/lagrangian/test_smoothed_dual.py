@@ -11,8 +11,12 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.candidates import candidates, scale_of
 from optimizer.checkpoint_allocation.lagrangian import heuristic
-from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
-from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import SmoothedDual, first_prices, smoothed_dual_prices
+from optimizer.checkpoint_allocation.lagrangian.bound import (
+    SmoothedDual,
+    dual_prices,
+    first_prices,
+    smoothed_dual_prices,
+)
 from optimizer.checkpoint_allocation.params import DEFAULT
 from optimizer.verify.checkpoint_bounds import lagrangian_bound
 

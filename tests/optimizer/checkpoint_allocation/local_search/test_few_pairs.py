@@ -7,8 +7,7 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
-from optimizer.checkpoint_allocation.local_search.exchange import Exchange
-from optimizer.checkpoint_allocation.local_search.few_pairs import pack_all
+from optimizer.checkpoint_allocation.local_search.exchange import Exchange, pack_all
 from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.constraints import constraint_violations
 

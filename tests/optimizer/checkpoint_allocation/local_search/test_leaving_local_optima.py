@@ -12,10 +12,13 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
-from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, apply_chains
+from optimizer.checkpoint_allocation.local_search.ejection_chains import (
+    EjectionChains,
+    apply_chains,
+    forced_moves,
+    iterated_local_search,
+)
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
-from optimizer.checkpoint_allocation.local_search.forced_moves import forced_moves
-from optimizer.checkpoint_allocation.local_search.iterated import iterated_local_search
 from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.constraints import constraint_violations
 

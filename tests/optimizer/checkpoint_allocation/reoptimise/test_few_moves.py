@@ -10,7 +10,7 @@ import pytest
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import relative_gap
-from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import first_prices
+from optimizer.checkpoint_allocation.lagrangian.bound import first_prices
 from optimizer.checkpoint_allocation.reoptimise import search
 from optimizer.checkpoint_allocation.reoptimise.search import Former, few_moves
 from optimizer.verify.constraints import constraint_violations
