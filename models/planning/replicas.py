@@ -323,7 +323,7 @@ class ReplicaPlan(Solution):
     lower bound of it; `broken` (n_p, n_queries) is P(query is broken) in all settings. `cost`: what the replicas take.
     `left_out`: replicas that were chosen and found no host. `methods` say how it was made. With a `target`, the share
     of queries that has to run, objective and bound are of the cost. `certificate`: multipliers that prove the bound, or
-    a part of it (`optimizer.replicas.program`). `moves`: of the replicas that ran before, how many left their hosts.
+    a part of it (`optimizer.verify.replica_program`). `moves`: of the replicas that ran before, how many left their hosts.
     """
 
     instances: Instances | None = None

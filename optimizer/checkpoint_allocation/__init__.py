@@ -11,21 +11,23 @@ and l[j, n] the load of that; x is binary.
                 capacity_min[n] <= sum_j l[j, n] x[j, n] <= capacity[n]    for each n
                 sum_j (1 - x[j, current[j]]) <= max_moves
 
-Source: Madsen and Zhou, CIKM 2015 (constraints 1 and 2), with
-node-dependent loads, lower capacities and moves added. With capacities it is a generalised assignment
-problem.
+Source: Madsen and Zhou, CIKM 2015 (constraints 1 and 2), with node-dependent loads, lower capacities and moves added.
+With capacities it is a generalised assignment problem.
 
 `exact` looks at the structure and asks the methods in turn; `params` has all their parameters, `budget` their limits.
 
-| where a bound is proven | of |
-|---|---|
-| `lagrangian.bound` | one price for each node, over all pairs; `lagrangian.smoothed_dual`, `linear_core` find them |
-| `column_generation.bound` | one multiplier for each checkpoint; `column_generation.search` finds them |
-| `reoptimise.move_bound` | prices where moves are counted; `reoptimise.move_prices` finds them |
-| `flow` | potentials of a minimum-cost flow, where capacities only count; `core_flow` finds them at any size |
-| `lagrangian.separable` | nothing couples the checkpoints: the minima themselves |
-| `mixed_integer` | branch and bound by HiGHS, within its tolerances |
-| `infeasibility` | sums, sets of nodes and multipliers that leave no allocation at all |
+Bounds that sums prove are evaluated in `optimizer.verify`, so that they are checked again without a solver:
+
+| where a bound is proven | of | found by |
+|---|---|---|
+| `verify.checkpoint_bounds` | one price for each node | `lagrangian.bound`, `linear_core` |
+| | one multiplier for each checkpoint | `column_generation.search` |
+| | prices where moves are counted | `reoptimise.move_prices` |
+| | potentials of a minimum-cost flow, where capacities only count | `flow` |
+| `lagrangian.separable` | nothing couples the checkpoints: the minima themselves | itself |
+| `mixed_integer` | branch and bound by HiGHS, within its tolerances | itself |
+| `verify.infeasibility` | sums and sets of nodes that leave no allocation at all | itself |
+| `infeasibility` | heavy checkpoints, and multipliers, that leave none | itself |
 
 | where a plan is made | how |
 |---|---|
@@ -33,7 +35,7 @@ problem.
 | `local_search` | repair, shifts and swaps (`exchange`), chains, forced moves; `search` keeps copies apart |
 | `column_generation.improve` | from sets of checkpoints for each node |
 | `reoptimise.search` | from a plan that runs, with few moves |
-| `sensitive`, `random_methods` | the heuristics of the paper, which the others are compared with |
+| `sensitive` | the heuristics of the paper, which the others are compared with |
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ How the answer stays a proof although HiGHS works with tolerances:
   capacities refuse is cut off by a cover inequality with coefficients 0 and 1, and all is solved again;
 - pairs are left out only when prices prove that every answer using them costs more than a known answer.
 
-Two searches make programs on fewer pairs, which prove nothing: `column_generation.groups` on the pairs of a few nodes
-that can pay, and `local_search.few_pairs` on those of all nodes that are nearest to the cheapest. They share `answered`
-and `rules_of_pairs`.
+Two searches make programs on fewer pairs, which prove nothing: `column_generation.meet_in_the_middle` on the pairs of a
+few nodes that can pay, and `local_search.exchange` on those of all nodes that are nearest to the cheapest. They share
+`rules_of_pairs`.
 """
 
 from __future__ import annotations
@@ -296,4 +296,4 @@ def rules_of_pairs(
 
 def at_most(chosen: BoolArray, most: int) -> Rows:
     """Return the rule that at most so many of some pairs (P,) are chosen."""
-    return (chosen[None].astype(np.float64), -np.inf, most)
+    return chosen[None].astype(np.float64), -np.inf, most

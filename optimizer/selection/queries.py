@@ -2,9 +2,9 @@
 
     maximise   sum v[q] z[q]   subject to   z[q] <= y[o] for each q and o in O[q],   sum w[o] y[o] <= W,   z, y binary
 
-The best price of weight gives a bound and the shares that prove it (`lagrangian`, `closure`). Queries that fit are
-filled in (`filling`); branch and bound (`query_tree`) and large neighbourhoods (`neighbourhoods`) improve them; CP-SAT
-searches among the sets that the shares leave open (`query_program`). Source: Goldschmidt, Nehme and Yu (1994) for the
+The best price of weight gives a bound and the shares that prove it (`closure`). Queries that fit are
+filled in (`filling`); branch and bound, large neighbourhoods, and CP-SAT among the sets that the shares leave open
+improve them (`query_tree`). Source: Goldschmidt, Nehme and Yu (1994) for the
 problem, Picard (1976) for the cuts.
 """
 

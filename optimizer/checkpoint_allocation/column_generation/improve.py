@@ -10,7 +10,7 @@ Allocations from sets: fix the set that the average holds most of, correct the m
 
 As a node gets its set for good, the program shrinks by the node and the checkpoints, and a few steps make the
 multipliers right for the rest. Whole sets fill their nodes as well as any, which no rounding of single pairs does. The
-last nodes are packed together (`groups`). Source: Sadykov, Vanderbeck, Pessoa, Tahiri and Uchoa 2019, pure diving.
+last nodes are packed together (`meet_in_the_middle`). Source: Sadykov, Vanderbeck, Pessoa, Tahiri and Uchoa 2019, pure diving.
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@
    go: all but at most N of them to one node.
 3. That is repaired and improved (`exchange`), from the smoothed prices as well, and the better one goes on.
 4. Where heavy checkpoints are, dives that decide these first (`linear_core`) begin anew from the best prices.
-5. All nodes are packed again with few pairs (`few_pairs`), and ejection chains go on from there, then forced
-   moves and iterated local search (`ejection_chains`, `forced_moves`, `iterated`).
+5. All nodes are packed again with few pairs (`exchange`); ejection chains, forced moves and iterated local search go on
+   from there (`ejection_chains`).
 
-The bound is L of the best prices, over all pairs in float64 (`bound`): nothing before decides what is proven.
+The bound is L of the best prices, over all pairs in float64 (`optimizer.verify.checkpoint_bounds`). The heuristics
+above cannot affect it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ and takes l[j,r] from r. With x in [0, 1] for each, k moves allowed and room wha
     minimise   sum d x    subject to   load brought - load taken <= room for each node,  sum x <= k,
                                        sum_n x[j,n] <= 1, and = 1 where j may not stay
 
-has the prices lambda of `move_bound` that prove most as its duals, and the toll mu that a move must save as that of the
+has the prices lambda of `checkpoint_bounds.move_bound` that prove most as its duals, and the toll mu that a move must save as that of the
 count. It has a row for each node and not for each checkpoint: of those, only the ones that were broken are asked for.
 
 Moves enter by their cost at the prices so far. What such a small program says of prices is only true near them, so they
