@@ -3,7 +3,7 @@
 There are three ways for outputs, from the narrowest to the widest: `straight` (one output of each tuple, over one edge,
 to one partition), a batch edge by edge (no link with a bandwidth, one second), and one by one in the order of the event
 loop. All three make the same tuples with the same ids and instants, and in a box those of one sender stand in the
-order of sending, which is all that `gather` asks for.
+order of sending, which is all that `order.gather` asks for.
 """
 
 from __future__ import annotations

@@ -73,12 +73,17 @@ ROOMS = (
             "drawn": _i8,  # of a batch: service times, then waits, then the partitions that get its outputs
         },
     ),
-    Room("queues", {"chunk_pool": CHUNK_POOL}, {"queues": QUEUE, "chunks": QUEUED, "chunk_next": _i4}),
-    Room("servers", arrays={"servers": SERVER, "frees": _i8}),
-    Room("links", arrays={"links": LINK}),
-    Room("gather", arrays={"ranks": _i4, "refs": _i4, "kept": _i4}),
-    Room("order", arrays={"times": _i8, "order": _i8, "spare": _i8, "counts": _i4}),
-    Room("rows", {"rows": ROWS}, {"visit_rows": SPAN_ROW, **ROW_COLUMNS}),
+    Room("links", {"chunk_pool": CHUNK_POOL}, {"queues": QUEUE, "chunks": QUEUED, "chunk_next": _i4, "links": LINK}),
+    Room("entities", arrays={"servers": SERVER, "frees": _i8}),
+    Room(
+        "order",
+        {"rows": ROWS},
+        {
+            **{"ranks": _i4, "refs": _i4, "kept": _i4, "times": _i8, "order": _i8, "spare": _i8, "counts": _i4},
+            "visit_rows": SPAN_ROW,
+            **ROW_COLUMNS,
+        },
+    ),
     Room(
         "histograms",
         {"binning": BINNING},
@@ -130,8 +135,8 @@ ROOMS = (
 ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     # An operator is done by several modules in turn, each of which says how far it has come and what it lacks.
     "span": ("send",),
-    "progress": ("gather", "links", "send"),
-    "requests": ("links", "rows", "send"),
+    "progress": ("links", "order", "send"),
+    "requests": ("links", "order", "send"),
     # A batch of tuples goes from one loop to the next.
     "done": ("span",),
     "ids": ("span",),
@@ -141,11 +146,8 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "boxes": ("links", "span", "straight"),
     "sent": ("straight",),
     # What is put in order is written by who wants it in order.
-    "times": ("gather", "histograms", "rows", "send"),
-    "ranks": ("rows",),
-    "order": ("gather",),
+    "times": ("histograms", "send"),
     "spare": ("send",),
-    "counts": ("gather", "rows"),
     "queues": ("span",),  # it takes a piece off a queue at once
     "servers": ("checkpoints", "span"),  # writing a snapshot occupies a task, as a service does
     "saved": ("checkpoints",),  # counts grow with tuples, and are cut at checkpoints
