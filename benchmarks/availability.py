@@ -86,9 +86,8 @@ def sampling(repeats: int) -> None:
     """Runs per second of all samplers, and intervals of what is rare."""
     from models.reliability.exact import mean_broken, unavailability  # noqa: PLC0415
     from models.reliability.queries import Queries, equal_hosts  # noqa: PLC0415
-    from sim.sampling.importance_sampling import weighted  # noqa: PLC0415
+    from sim.sampling.importance_sampling import stratified, weighted  # noqa: PLC0415
     from sim.sampling.plain import sampled  # noqa: PLC0415
-    from sim.sampling.strata import stratified  # noqa: PLC0415
 
     queries, samplers = placement(1), (sampled, stratified, weighted)
     start = time.process_time()

@@ -29,7 +29,7 @@ from allocation_instances import GENERALISED, assignment, factor_correlations, m
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.planning.solution import Status, relative_gap
 from optimizer.checkpoint_allocation import solve
-from optimizer.common.quiet import quiet_stdout
+from optimizer.common.solvers import quiet_stdout
 
 FAMILIES = {"random": random_correlations, "factor": factor_correlations, "mean": mean_correlations}
 RIVAL_PAIRS = 600_000

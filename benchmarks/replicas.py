@@ -154,7 +154,7 @@ def line(said: str, spent: float, rival_s: float) -> None:
 
 def small(seed: int) -> Any:
     """A deployment of five or six operators on five hosts."""
-    from models.planning.replicas.problem import ReplicaProblem  # noqa: PLC0415
+    from models.planning.replicas import ReplicaProblem  # noqa: PLC0415
 
     draw = np.random.default_rng(seed)
     n = int(draw.integers(5, 7))
@@ -171,7 +171,7 @@ def small(seed: int) -> Any:
 
 def forty(size: int, a_host: int, hosts: int) -> Any:
     """Forty equal operators, so many to a host, twenty queries, and a budget of ten replicas."""
-    from models.planning.replicas.problem import ReplicaProblem  # noqa: PLC0415
+    from models.planning.replicas import ReplicaProblem  # noqa: PLC0415
 
     draw = np.random.default_rng(1)
     return ReplicaProblem(
@@ -261,8 +261,8 @@ def availability(scale: float, repeats: int) -> None:
 
     from models.reliability.exact import mean_broken, unavailability  # noqa: PLC0415
     from models.reliability.queries import Queries, equal_hosts  # noqa: PLC0415
+    from sim.sampling.importance_sampling import stratified  # noqa: PLC0415
     from sim.sampling.plain import sampled  # noqa: PLC0415
-    from sim.sampling.strata import stratified  # noqa: PLC0415
 
     queries, settings = drawn(100, 100), (0.0025, 0.005, 0.01, 0.02, 0.03)
     failures, at = equal_hosts(settings, 100), equal_hosts(P, 100)

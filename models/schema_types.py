@@ -2,11 +2,14 @@
 
 A description has two faces. In a file its keys carry quantities as text (`interval = "5 s"`). In code the
 same field is a plain number in SI units with the unit in its name (`interval_s = 5.0`).
+
+Seeds: one range for every option and key, so that the same number decides the draws of each command.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -23,7 +26,21 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from models import units
-from models.seeds import MOST_SEED
+from models.errors import InputFault
+
+MOST_SEED = 2**63 - 1
+SEED_RULE = "must be a whole number between 0 and 2^63 - 1"
+
+
+def seed_faults(path: str, seed: object) -> Iterator[InputFault]:
+    """Yield the fault of a value that is no seed, under the name of its option or key."""
+    try:
+        number = -1 if isinstance(seed, bool) else operator.index(seed)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if not 0 <= number <= MOST_SEED:
+        yield InputFault(path, seed, SEED_RULE, f"as in {path} 1" if path.startswith("--") else "")
+
 
 V = TypeVar("V")
 FROM_FILE = {"units": True}  # validation context: bare numbers for dimensioned keys are refused

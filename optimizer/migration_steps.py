@@ -24,10 +24,9 @@ from models.checked_arrays import FloatArray, IntArray
 from models.errors import raise_if_any
 from models.planning.migration_steps import MigrationSteps, StepsPlan
 from models.planning.solution import Status, is_proven
-from optimizer.common.arguments import checked_limits
 from optimizer.common.edge_colouring import busiest, coloured, is_bipartite
 from optimizer.common.enumeration import MOST_ORDERED, first_of_all_orders
-from optimizer.common.solvers import left_s, solve_cp
+from optimizer.common.solvers import checked_limits, left_s, solve_cp
 from optimizer.verify.plans import reason_of_bound, verify_plan
 
 _PROGRAM_SIZE = 20_000  # moves times colours up to which CP-SAT is asked for a colouring

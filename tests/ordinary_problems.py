@@ -16,7 +16,7 @@ from models.planning.checkpoint_allocation import CheckpointAllocation, Checkpoi
 from models.planning.checkpoint_interval import CheckpointInterval, IntervalPlan, allowed_intervals, slowdown
 from models.planning.migration_steps import MigrationSteps, StepsPlan
 from models.planning.placement import Placement, PlacementPlan
-from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
+from models.planning.replicas import ReplicaPlan, ReplicaProblem
 from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
 from models.planning.solution import Solution
 

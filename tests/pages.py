@@ -23,6 +23,7 @@ from analysis.report.content import (
     Reason,
     Topology,
 )
+from analysis.report.figure import Section
 from analysis.report.migration_sections import (
     cost_section,
     decisions_section,
@@ -42,7 +43,6 @@ from analysis.report.parts import (
     PlacedHost,
     PlacementChange,
 )
-from analysis.report.section import Section
 from analysis.report.sections import (
     Flow,
     allocation_section,

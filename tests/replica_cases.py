@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from hypothesis import strategies as st
 
-from models.planning.replicas.problem import Instances, ReplicaProblem
+from models.planning.replicas import Instances, ReplicaProblem
 
 
 @st.composite

@@ -1,6 +1,8 @@
 """The summary of a run of hosts and queries as values, with order and names of the document that `--json` prints.
 
 Shares are of the time; intervals are (low, high) with 95 %. None stands for what is not known.
+
+Tables of the summary of a fleet; the terminal shows their brief form, pages the whole.
 """
 
 from __future__ import annotations
@@ -8,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis.statistics import Mean
+from models import display
+from models.table import Column, Table
 
 
 @dataclass(frozen=True)
@@ -97,3 +101,18 @@ class FleetSummary:
     hosts_in_use: UseOfHosts
     decisions: tuple[DecisionCount, ...]
     refused_for: tuple[RefusalCount, ...]
+
+
+_VERDICTS = ("begun", "done", "refused", "aborted")
+
+
+def decisions_table(summary: FleetSummary) -> Table:
+    """Return how many decisions there were of each action, by verdict."""
+    count = {(one.action, one.verdict): one.count for one in summary.decisions}
+    columns = (
+        Column("action", number=False, brief="action"),
+        *(Column(verdict, display.count, brief=verdict) for verdict in _VERDICTS),
+    )
+    actions = dict.fromkeys(action for action, _ in count)
+    rows = tuple((action, *(count.get((action, verdict), 0) for verdict in _VERDICTS)) for action in actions)
+    return Table("Decisions of all replications", columns, rows, "counts", brief_title="Decisions")

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.report import text
-from analysis.report.colours import styles
-from analysis.report.figure import SHARE, Figure, plain_list, reading
+from analysis.report.figure import SHARE, Figure, log_ticks, plain_list, reading, share_ticks
 from analysis.report.parts import Curve
-from analysis.report.scales import log_ticks, share_ticks
+from analysis.report.text import styles
 from models import display
 
 _MOST = 8

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from analysis.report import lines, tables, text
 from analysis.report.content import Lines
-from analysis.report.figure import Figure
+from analysis.report.figure import Figure, Section
 from analysis.report.lines_of_records import MOST_HOSTS
-from analysis.report.section import Section
 from analysis.runs.run_summary import Checkpoints, Recovery, UploadDelay
 from analysis.runs.tables import checkpoints_of_hosts, checkpoints_of_operators, record_delays
 from models.steady_state.checkpoint_traffic import LinkSharing

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from analysis.report import text
-from analysis.report.colours import Style, styles
-from analysis.report.figure import Figure, Spec, header, plain_list, reading
+from analysis.report.figure import Figure, Section, Spec, header, plain_list, reading
 from analysis.report.parts import Chart, ClaimRow
-from analysis.report.section import Section
 from analysis.report.tables import text_table
+from analysis.report.text import Style, styles
 from models import display
 from models.table import Table
 

@@ -1,11 +1,25 @@
-"""Values that pages show and no summary has: topology, loads, allocations, lines over time, decisions."""
+"""Values that pages show and no summary has: topology, loads, allocations, lines over time, decisions.
+
+Values that pages show, from the scenario, the summary and the records of a run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+
+from analysis.report.parts import Cost, CostRow, LoadChecks, PlacedGroup, PlacedHost, PlacementChange
+from analysis.runs.elasticity import first_placement, host_utilisation, last_placement
+from analysis.runs.run_summary import RunSummary
+from models.records.decisions import Action, sentence
+from models.records.decisions import decisions as made_decisions
+from models.records.tables import RunRecords
+from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
+from models.steady_state.flow import copies, flows
+from models.topology import layout
 
 
 @dataclass(frozen=True)
@@ -120,3 +134,148 @@ class Decision:
     replication: int = 0
     about: str = ""
     action: str = ""
+
+
+_NS, _HOUR = 1e9, 3600.0
+_MOST_CHECKS = 240
+_PART = 0.1  # of all checks: the first and the last of them say how busy hosts were before and after
+_ABOUT: dict[str, str] = {
+    Action.RESTORE: "recovery",
+    Action.LOSE_STATE: "recovery",
+    Action.FAIL: "recovery",
+    Action.FENCE: "recovery",
+    Action.MOVE: "moves",
+    Action.USE_DIRECT: "moves",
+    Action.RESCALE: "parallelism",
+    Action.STORE: "checkpoint hosts",
+    Action.REALLOCATE: "checkpoint hosts",
+    Action.COMPARE: "checkpoint hosts",
+    Action.ADD_REPLICA: "replicas",
+    Action.LOSE_REPLICA: "replicas",
+    Action.TAKE_OVER: "replicas",
+    Action.FINISH_EARLY: "replicas",
+    Action.ACQUIRE: "hosts",
+    Action.DRAIN: "hosts",
+    Action.RELEASE: "hosts",
+    Action.BALANCE: "hosts",
+}
+
+
+def decisions(records: Sequence[RunRecords]) -> tuple[Decision, ...]:
+    """Return what was decided and why; who is to hold a checkpoint comes last, because there is most of it."""
+    found = [
+        Decision(at_ns / 1e9, sentence(made), made.reason, one.replication, _ABOUT[made.action], made.action)
+        for one in records
+        for at_ns, made in made_decisions(one.tables["decisions"])
+    ]
+    return tuple(sorted(found, key=lambda one: one.action == Action.STORE))
+
+
+def load_checks(one: RunRecords) -> LoadChecks | None:
+    """Return what the adaptation manager found, at most 240 points; None where it never checked."""
+    table = one.tables["adaptations"]
+    if not len(table["at_ns"]):
+        return None
+    together = -(-len(table["at_ns"]) // _MOST_CHECKS)
+    begins = np.arange(0, len(table["at_ns"]), together)
+    columns = ("groups", "usable", "assisted", "direct", "drained")
+    risk, usable, assisted, direct, drained = (np.add.reduceat(table[name], begins) for name in columns)
+    at_s = table["at_ns"][begins] / _NS
+    return LoadChecks(at_s, risk, usable, assisted, direct, drained, together, one.replication)
+
+
+def placement_change(scenario: Scenario, one: RunRecords) -> PlacementChange | None:
+    """Return key groups by host before and after, and how busy hosts were; None where nothing moved."""
+    before, after = first_placement(scenario), last_placement(scenario, one)
+    changed = {who for who, host in before.items() if after[who] != host}
+    if not changed:
+        return None
+    names = tuple(layout.hosts(scenario))
+    rows: dict[str, tuple[list[PlacedGroup], list[PlacedGroup]]] = {name: ([], []) for name in names}
+    for (operator, group), host in before.items():
+        there = after[operator, group]
+        rows[host][0].append(PlacedGroup(operator, group, there if there != host else ""))
+        rows[there][1].append(PlacedGroup(operator, group, host if there != host else ""))
+    loads, span_s = _loads(scenario, one)
+    hosts = tuple(
+        PlacedHost(name, tuple(left), tuple(right), *loads.get(name, (None, None)))
+        for name, (left, right) in rows.items()
+    )
+    return PlacementChange(
+        hosts, tuple(dict.fromkeys(operator for operator, _ in before)), len(changed), span_s, one.replication
+    )
+
+
+def _loads(scenario: Scenario, one: RunRecords) -> tuple[dict[str, tuple[float, float]], float | None]:
+    """Return host -> CPU in use, means of the first and of the last checks, and what time these checks cover [s]."""
+    series = host_utilisation(scenario, one)
+    if not series.at_ns.size:
+        return {}, None
+    count = max(1, round(_PART * series.at_ns.size))
+    found = dict.fromkeys(layout.hosts(scenario), (0.0, 0.0))
+    for name, values in zip(series.names, series.values, strict=True):
+        found[name] = (float(values[:count].mean()), float(values[-count:].mean()))
+    return found, float(series.at_ns[count - 1]) / _NS
+
+
+def cost(scenario: Scenario, summary: RunSummary, replications: int) -> Cost | None:
+    """Return what the hosts cost, those of one description together; None where none has a price."""
+    total = summary.hosts.cost_usd
+    if total is None:
+        return None
+    used = summary.hosts.seconds
+    rows = []
+    for name, group in scenario.hosts.items():
+        seconds = sum(used[layout.host_name(name, k)] for k in range(group.count))
+        price = group.price_per_s
+        rows.append(
+            CostRow(
+                name,
+                group.count,
+                seconds,
+                None if price is None else price * _HOUR,
+                None if price is None else price * seconds,
+            )
+        )
+    per_s = total / summary.duration_s
+    window_s = summary.duration_s - summary.warmup_s
+    tuples = summary.latency_s.count / replications
+    return Cost(tuple(rows), total, per_s * _HOUR, 1e6 * per_s * window_s / tuples if tuples else None)
+
+
+def hosts_used(one: RunRecords) -> Lines | None:
+    """Return how many hosts are in use from each instant to the next; None where that never changes."""
+    table = one.tables["hosts_in_use"]
+    begins, ends = (table[name].astype(np.int64) for name in ("from_ns", "until_ns"))
+    changes = np.unique(np.concatenate((begins, ends)))
+    changes = changes[(changes > 0) & (changes < one.duration_ns)]
+    if not changes.size:
+        return None
+    at = np.concatenate(([0], changes))
+    count = [int(((begins <= when) & (when < ends)).sum()) for when in at.tolist()]
+    # Both ends of each stretch, so that the line has steps.
+    edges = np.stack([at, np.append(changes, one.duration_ns)], axis=1).ravel()
+    return Lines(edges / _NS, ("hosts",), np.repeat(np.array(count, float), 2)[None, :], one.replication)
+
+
+def topology(scenario: Scenario, inputs: RunInputs) -> Topology:
+    """Return the dataflow with expected rates, and the tasks of each host at the start."""
+    rates = flows(scenario, inputs)
+    boxes = tuple(
+        OperatorBox(name, operator.kind, operator.parallelism, operator.groups if operator.keyed else None)
+        for name, operator in scenario.operators.items()
+    )
+    edges = tuple(
+        Edge(
+            upstream,
+            name,
+            partitioning,
+            rates[upstream].rate_out.mean_per_s * copies(scenario, upstream, name, inputs),
+        )
+        for name, operator in scenario.operators.items()
+        for upstream, partitioning in operator.inputs.items()
+    )
+    placed: dict[str, tuple[str, ...]] = dict.fromkeys(layout.hosts(scenario), ())
+    for task, host in layout.placement(scenario).items():
+        placed[host] += (task,)
+    return Topology(boxes, edges, placed)

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.report import text
-from analysis.report.colours import style
-from analysis.report.figure import PHASES, Figure, Spec
+from analysis.report.figure import PHASES, Figure, Spec, is_wide, log_ticks, rate_unit, time_unit
 from analysis.report.parts import Design
-from analysis.report.scales import is_wide, log_ticks, rate_unit, time_unit
+from analysis.report.text import style
 
 _MOST, _MOST_BEHIND = 40, 150
 _CLOSE = 0.6  # the least of what is close to the greatest, as a share of it

@@ -2,18 +2,26 @@
 
 Colours are roles ("var:--name"), filled in by the page's script from its style sheet, so that figures follow
 the light and the dark scheme. Only values under a key that speaks of colour are filled in.
+
+A section of the page: words, then figures and tables.
+
+Axes of times, shares and bytes: ticks that read as words do, and units that suit the values.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from markupsafe import Markup
 
 from analysis.report import text
+from analysis.report.placement import BeforeAfter
+from models.table import Table
 
 PHASES = {"detect": "detection", "restore": "restoring", "replay": "replay", "catch_up": "catching up"}
 Spec = dict[str, Any]
@@ -90,3 +98,93 @@ def _rounded(value: float, digits: int) -> float | None:
     if not math.isfinite(value):
         return None
     return float(f"{value:.0f}") if abs(value) >= 10 ** (digits - 1) else float(f"{value:.{digits}g}")
+
+
+@dataclass(frozen=True)
+class Section:
+    """One section of the page; its parts are drawings, figures and tables in this order."""
+
+    name: str
+    title: str
+    short: str
+    words: str = ""
+    drawings: tuple[Markup, ...] = ()
+    hosts: tuple[tuple[str, list[str]], ...] = ()
+    left_out: int = 0
+    placed: BeforeAfter | None = None
+    figures: tuple[Figure, ...] = ()
+    tables: tuple[Table, ...] = ()
+    definitions: dict[str, str] = field(default_factory=dict)
+
+
+_TICKS = ("ns", "µs", "ms", "s")
+_FEW_DECADES = 2.3  # of which ticks at powers of ten alone would be too few
+_FEW_OF_SHARES = 1.7  # their ticks are longer
+_NARROW = 0.6  # decades in which 1, 2 and 5 would be too few
+_WIDE = 30.0  # times the least: more than that needs a log scale
+_TIMES = (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
+_BYTES = (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0))
+
+
+def log_ticks(least: Sequence[float] | np.ndarray, most: Sequence[float] | np.ndarray) -> Spec:
+    """Ticks [s] of a log scale from 1 ns to 500,000 s: 1, 2 and 5 of each decade where there are few decades."""
+    low, high = np.asarray(least, dtype=np.float64), np.asarray(most, dtype=np.float64)
+    low, high = low[low > 0], high[high > 0]
+    decades = math.log10(float(high.max()) / float(low.min())) if low.size and high.size else 0.0
+    steps = (1, 2, 5) if decades < _FEW_DECADES else (1,)
+    ticks = [(k, step) for k in range(-9, 6) for step in steps]
+    return {
+        "tickvals": [float(f"{step}e{k}") for k, step in ticks],
+        "ticktext": [_tick(k, step) for k, step in ticks],
+    }
+
+
+def _tick(decade: int, step: int) -> str:
+    """5 x 10^-4 s is 500 µs."""
+    unit = min(3, (decade + 9) // 3)
+    return f"{step * 10 ** (decade + 9 - 3 * unit):,} {_TICKS[unit]}"
+
+
+_LONG_TIMES = (
+    (1e-3, "1 ms"), (1e-2, "10 ms"), (0.1, "100 ms"), (1.0, "1 s"), (10.0, "10 s"), (60.0, "1 min"), (600.0, "10 min"),
+    (3600.0, "1 h"), (86_400.0, "1 d"), (864_000.0, "10 d"),
+    (31_557_600.0, "1 y"), (315_576_000.0, "10 y"), (3_155_760_000.0, "100 y"),
+)  # fmt: skip
+
+
+def long_time_ticks() -> Spec:
+    """Ticks [s] of a log scale of times as people say them, from 1 ms to 100 years."""
+    return {"tickvals": [at for at, _ in _LONG_TIMES], "ticktext": [said for _, said in _LONG_TIMES], "tickangle": 0}
+
+
+def share_ticks(least: float, most: float | None = None) -> Spec:
+    """Ticks of a log scale of shares down to `least`: 100 %, 10 %, 1 %, ...; 50 % and 20 % too where `most` is near."""
+    if most is not None and least > 0 and math.log10(most / least) < _FEW_OF_SHARES:
+        steps = (1, 2, 5) if math.log10(most / least) > _NARROW else tuple(range(1, 10))
+        ticks = [(k, step) for k in range(math.floor(math.log10(least)) - 1, 1) for step in steps]
+        tickvals = [float(f"{step}e{k}") for k, step in ticks if step == 1 or k < 0]
+        return {"tickvals": tickvals, "ticktext": [f"{100 * value:.12g} %" for value in tickvals]}
+    decades = range(math.floor(math.log10(least)), 1) if least > 0 else range(1)
+    said = ["100 %", "10 %", *(f"{10.0 ** (k + 2):.{max(0, -k - 2)}f} %" for k in range(-2, min(decades) - 1, -1))]
+    return {"tickvals": [10.0**k for k in range(0, min(decades) - 1, -1)], "ticktext": said[: len(decades)]}
+
+
+def is_wide(values: Iterable[float | None]) -> bool:
+    """Return whether the values are all above zero and so far apart that a log scale is needed."""
+    known = [value for value in values if value is not None]
+    return bool(known) and min(known) > 0 and max(known) > _WIDE * min(known)
+
+
+def time_unit(values: Iterable[float | None]) -> tuple[str, float]:
+    """The unit, and its length [s], in which the greatest value is at least 1."""
+    return _unit(values, _TIMES)
+
+
+def rate_unit(values: Iterable[float | None]) -> tuple[str, float]:
+    """The unit of bytes per second, and its size, in which the greatest value is at least 1."""
+    return _unit(values, _BYTES)
+
+
+def _unit(values: Iterable[float | None], units: Sequence[tuple[str, float]]) -> tuple[str, float]:
+    most = max((abs(value) for value in values if value is not None), default=0.0)
+    return next((unit for unit in units if most >= unit[1]), units[2])

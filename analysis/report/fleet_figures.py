@@ -8,12 +8,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from analysis.fleet.host_use import used_hosts
+from analysis.fleet.summary import used_hosts
 from analysis.report import text
-from analysis.report.colours import style
-from analysis.report.figure import SHARE, Figure, Spec, header
+from analysis.report.figure import SHARE, Figure, Spec, header, share_ticks
 from analysis.report.gantt import NS_PER_S, Layer, Stretch, counted, gantt, unit_of_time
-from analysis.report.scales import share_ticks
+from analysis.report.text import style
 from models import display
 from models.fleet.records import FleetRecords, Row
 from models.fleet.system import System

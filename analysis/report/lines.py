@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from analysis.report import text
-from analysis.report.colours import styles
 from analysis.report.content import Latency, Lines
-from analysis.report.figure import Figure, Spec, header, plain_list, reading
-from analysis.report.heat import heat
-from analysis.report.scales import log_ticks
+from analysis.report.figure import Figure, Spec, header, log_ticks, plain_list, reading
+from analysis.report.gantt import heat
+from analysis.report.text import styles
 from analysis.runs.run_summary import Recovery
 
 _MOST_ROWS = 240

@@ -8,9 +8,9 @@ import numpy as np
 
 from analysis.report.content import Latency, Lines
 from analysis.report.parts import Curve
-from analysis.runs.ccdf import latency_histogram, survival
 from analysis.runs.checkpoints import delay_series
 from analysis.runs.elasticity import host_utilisation
+from analysis.runs.histograms import latency_histogram, survival
 from analysis.runs.timelines import (
     LatencyTimeline,
     Series,

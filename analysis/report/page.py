@@ -17,8 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from analysis.report import text
-from analysis.report.figure import PHASES
-from analysis.report.section import Section
+from analysis.report.figure import PHASES, Section
 
 _TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 

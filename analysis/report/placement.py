@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.report import text
-from analysis.report.colours import COLOURS, number_of
 from analysis.report.parts import PlacedGroup, PlacedHost, PlacementChange
+from analysis.report.text import COLOURS, number_of
 
 _MOST_HOSTS, _MOST_CHIPS = 60, 2500
 

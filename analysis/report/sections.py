@@ -16,8 +16,8 @@ from analysis.report.content import (
     Reason,
     Topology,
 )
+from analysis.report.figure import Section
 from analysis.report.parts import Curve, Design
-from analysis.report.section import Section
 from analysis.report.topology import draw
 from analysis.runs.migration_kinds import ClassifiedMigration
 from analysis.runs.run_summary import Guarantee, OperatorSummary, Outages, Recovery, Replicas, Verdict

@@ -9,8 +9,8 @@ import networkx as nx
 from markupsafe import Markup
 
 from analysis.report import text
-from analysis.report.colours import number_of
 from analysis.report.content import Edge, OperatorBox, Topology
+from analysis.report.text import number_of
 
 _BOX, _NARROW = (168, 66), (122, 80)  # width and height of a box, left to right, and top to bottom
 _BESIDE, _BELOW = 104, 30  # gaps between layers and within a layer, left to right

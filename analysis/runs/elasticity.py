@@ -1,4 +1,7 @@
-"""Load and hosts in use where key groups migrate by themselves, from the rows of statistics and decisions."""
+"""Load and hosts in use where key groups migrate by themselves, from the rows of statistics and decisions.
+
+Place the key groups of a run at its start and at its end, from the scenario and the rows of migrations.
+"""
 
 from __future__ import annotations
 
@@ -121,3 +124,35 @@ def changes_of_hosts(records: Sequence[RunRecords]) -> list[tuple[str, str, str]
         for at_ns, one in decisions(records[0].tables["decisions"])
         if one.action in (Action.ACQUIRE, Action.RELEASE)
     ]
+
+
+Placement = dict[tuple[str, int], str]
+
+
+def first_placement(scenario: Scenario) -> Placement:
+    """(operator, key group) -> host at the start, of all operators with key groups, in file order."""
+    hosts = layout.placement(scenario)
+    return {
+        (name, group): hosts[layout.task_name(name, layout.task_of_group(group, operator.parallelism))]
+        for name, operator in scenario.operators.items()
+        if operator.keyed
+        for group in range(operator.groups)
+    }
+
+
+def last_placement(scenario: Scenario, one: RunRecords) -> Placement:
+    """(operator, key group) -> host at the end: after all moves and recoveries that came to their new host."""
+    placed = first_placement(scenario)
+    events: list[tuple[int, int, int, int]] = []
+    for table, instants in (("migrations", ("resumed_ns", "completed_ns")), ("recoveries", ("restored_ns",))):
+        rows = one.tables[table]
+        columns = (rows[name].tolist() for name in ("operator", "key_group", "target", *instants))
+        for operator, group, target, *times in zip(*columns, strict=True):
+            at_ns = next((at for at in times if at != NEVER), NEVER)
+            if at_ns != NEVER:
+                events.append((at_ns, operator, group, target))
+    for _, operator, group, target in sorted(events, key=lambda event: event[0]):
+        who = (one.operators[operator], group)
+        if who in placed:
+            placed[who] = one.hosts[target]
+    return placed

@@ -1,6 +1,8 @@
 """Classify migrations as assisted or direct, and group them by kind, protocol and cause.
 
 A migration is assisted if its target held the key group's checkpoint when it was asked for.
+
+Migrations of key groups, from their rows.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from analysis.runs.run_summary import Migration
-from analysis.statistics import Mean, ratio_mean
+from analysis.statistics import Mean, ratio_mean, seconds
 from models.records.tables import NEVER, RunRecords
 
 ASSISTED, DIRECT = "assisted", "direct"
@@ -116,3 +118,41 @@ def _held(one: RunRecords) -> _Held:
             if at_ns != NEVER:
                 found.setdefault((operator, group), []).append((at_ns, host))
     return {who: sorted(rows) for who, rows in found.items()}
+
+
+def migrations(records: Sequence[RunRecords]) -> tuple[Migration, ...]:
+    """Return one entry for each migration that began, in the order of replications and beginnings.
+
+    `requested_s` is an instant, `pause_s` and `completion_s` are lengths, None where the end never came. The pause is
+    the protocol's latency: for how long the key group was not processed, or not answered for. Completion goes from the
+    request until the new owner goes on and the old one holds the checkpoint. `worst_s` is the longest time from the
+    arrival of a tuple of the group until it was answered: on a task with one queue that is more than the pause.
+    """
+    return tuple(entry for one in records for entry in _of_replication(one))
+
+
+def _of_replication(one: RunRecords) -> list[Migration]:
+    table = one.tables["migrations"]
+    rows = zip(*(table[name].tolist() for name in table), strict=True)
+    return [
+        Migration(
+            replication=one.replication,
+            protocol=row["protocol"],
+            operator=one.operators[row["operator"]],
+            key_group=row["key_group"],
+            origin=one.hosts[row["origin"]],
+            target=one.hosts[row["target"]],
+            requested_s=seconds(row["requested_ns"]),
+            pause_s=_length(row["paused_ns"], row["resumed_ns"]),
+            completion_s=_length(row["requested_ns"], row["completed_ns"]),
+            worst_s=None if row["worst_ns"] == NEVER else seconds(row["worst_ns"]),
+            replayed=row["replayed"],
+            bytes=row["bytes"],
+            cause=row["cause"],
+        )
+        for row in (dict(zip(table, values, strict=True)) for values in rows)
+    ]
+
+
+def _length(begin_ns: int, end_ns: int) -> float | None:
+    return None if NEVER in (begin_ns, end_ns) else seconds(end_ns - begin_ns)

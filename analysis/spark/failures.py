@@ -20,7 +20,7 @@ from analysis.failure_logs.records import CAUSES, LANL, LogQuestion, Records
 from analysis.spark import rows
 from analysis.spark.files import linked, session_for, spark_errors
 from analysis.spark.schema import FRACTIONS, INTEGERS
-from analysis.spark.sizes import setup, text_bytes
+from analysis.spark.session import setup, text_bytes
 from analysis.spark.sources import Source
 from models.reliability.failure_log import STILL_DOWN
 

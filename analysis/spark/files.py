@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.spark.session import spark_session
-from analysis.spark.sizes import Setup
+from analysis.spark.question import first_line
+from analysis.spark.session import Setup, spark_session
 from analysis.spark.sources import Source, packed_faults
-from analysis.spark.sql import first_line
 from models.errors import NO_VALUE, InputError, raise_if_any
 
 if TYPE_CHECKING:

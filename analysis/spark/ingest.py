@@ -30,12 +30,11 @@ from analysis.spark.counts import (
     stream_columns,
 )
 from analysis.spark.files import linked, session_for, spark_errors, watched
-from analysis.spark.question import MOST_CELLS, Question
+from analysis.spark.question import MOST_CELLS, Question, condition
 from analysis.spark.rows import read_all
 from analysis.spark.schema import INTEGERS, parse_schema, type_faults
-from analysis.spark.sizes import Setup, setup, text_bytes
+from analysis.spark.session import Setup, setup, text_bytes
 from analysis.spark.sources import Source, check_columns, check_types, open_sources
-from analysis.spark.sql import condition
 from models import display
 from models.correlation import pearson
 from models.errors import NO_VALUE, InputError, raise_if_any

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.spark.json_lines import structure
 from analysis.spark.schema import FRACTIONS, INTEGERS, SIMPLE_TYPES, Columns, parse_schema, struct
-from analysis.spark.sources import FLIGHT_SCHEMA, JSON, Source, common_columns
+from analysis.spark.sources import FLIGHT_SCHEMA, JSON, Source, common_columns, structure
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

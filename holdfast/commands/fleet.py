@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analysis.fleet.tables import decisions_table
+from analysis.fleet.fleet_summary import decisions_table
 from analysis.report import render_page
 from holdfast import terminal
 from holdfast.progress import progress

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.seeds import seed_faults
+from models.schema_types import seed_faults
 from models.units import UnitError, parse
 from models.validation_messages import similar
 

@@ -19,8 +19,7 @@ from optimizer.common.reasons import reasons as explain
 from scenarios.files.write_once import refuse_plan
 from scenarios.planning.checkpoints import METHODS, solve_by
 from scenarios.planning.files import read_problem
-from scenarios.planning.plan_files import plan_to_dict, write_plan
-from scenarios.planning.running_plans import running_checkpoints, with_few_moves
+from scenarios.planning.plan_files import plan_to_dict, running_checkpoints, with_few_moves, write_plan
 
 if TYPE_CHECKING:
     from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan

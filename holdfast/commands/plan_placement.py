@@ -18,8 +18,7 @@ from optimizer.common.reasons import placement_reasons
 from optimizer.placement import FITS, fitted, solve
 from scenarios.files.write_once import refuse_plan
 from scenarios.planning.files import read_problem_of
-from scenarios.planning.plan_files import plan_document, write_plan
-from scenarios.planning.running_plans import placement_from
+from scenarios.planning.plan_files import placement_from, plan_document, write_plan
 
 if TYPE_CHECKING:
     from models.planning.placement import Placement, PlacementPlan

@@ -17,7 +17,7 @@ from holdfast.commands.options import refuse_limits
 from holdfast.plan_lines import leave_without_plan
 from models import display
 from models.errors import NO_VALUE, InputError
-from models.planning.replicas.importance import IMPORTANCE
+from models.planning.replicas import IMPORTANCE
 from models.validation_messages import similar
 from optimizer.replicas.task import STRUCK
 from scenarios.files.write_once import refuse_page, refuse_plan, write_text
@@ -42,8 +42,8 @@ from scenarios.queries.replicas import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
-    from models.queries.loads import OperatorTable
+    from models.planning.replicas import ReplicaPlan, ReplicaProblem
+    from models.queries.graph import OperatorTable
     from models.table import Table
     from optimizer.replicas.optimise import FrontPoint
 

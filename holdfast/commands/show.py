@@ -19,7 +19,7 @@ from scenarios.files.library import resolve
 from scenarios.files.scenario import LoadedScenario, missing_files, read_scenario
 from scenarios.queries.replica_plan import with_planned_replicas
 from scenarios.reliability.failure_replay import replayed
-from scenarios.runs.input_files import check_key_groups, profiles_of, rates_of, shares_of
+from scenarios.runs.inputs import check_key_groups, profiles_of, rates_of, shares_of
 
 
 def show(

@@ -32,8 +32,7 @@ from scenarios.planning.sizing import (
 )
 
 if TYPE_CHECKING:
-    from models.planning.sizing.answer import CurvePoint, EvaluatedPlan, PlanFigures
-    from models.planning.sizing.problem import SizingProblem, SystemPlan
+    from models.planning.sizing.problem import CurvePoint, EvaluatedPlan, PlanFigures, SizingProblem, SystemPlan
     from models.table import Table
     from scenarios.planning.sizing import SizingAnswer
 

@@ -13,9 +13,17 @@ from holdfast import run_tables, study_tables, terminal
 from holdfast.progress import progress
 from scenarios.files.scenario import read_scenario
 from scenarios.studies.findings import findings
-from scenarios.studies.place import begin_again, place_of, profile_in
 from scenarios.studies.store import check_target, write_study
-from scenarios.studies.study import Study, check, in_place, ingest_flights, key_groups_of
+from scenarios.studies.study import (
+    Study,
+    begin_again,
+    check,
+    in_place,
+    ingest_flights,
+    key_groups_of,
+    place_of,
+    profile_in,
+)
 from scenarios.studies.study import study as run_study
 
 _RUNS_FAILED = 4

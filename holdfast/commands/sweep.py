@@ -15,8 +15,7 @@ from scenarios.files.library import resolve
 from scenarios.files.scenario import read_scenario
 from scenarios.pages.sweep import runs_of_designs, write_page
 from scenarios.runs.execute import COMPILING
-from scenarios.sweeps.answer import sweep_answer
-from scenarios.sweeps.summary import check_metrics, chosen_metrics, sweep_summary
+from scenarios.sweeps.summary import check_metrics, chosen_metrics, sweep_answer, sweep_summary
 from scenarios.sweeps.sweep import sweep as run_sweep
 
 _RUNS_FAILED = 4

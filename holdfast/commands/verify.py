@@ -19,8 +19,15 @@ from optimizer.verify.plans import verify_plan
 from optimizer.verify.replicas import verify_replicas
 from optimizer.verify.stated import figures_of, figures_of_checkpoints, with_stated
 from scenarios.planning.files import read_problem, read_problem_of
-from scenarios.planning.plan_files import CHECKPOINTS, REPLICAS, StatedPlan, read_plan_file
-from scenarios.planning.running_plans import placement_from, running_checkpoints, with_few_moves
+from scenarios.planning.plan_files import (
+    CHECKPOINTS,
+    REPLICAS,
+    StatedPlan,
+    placement_from,
+    read_plan_file,
+    running_checkpoints,
+    with_few_moves,
+)
 from scenarios.queries.files import read_queries
 from scenarios.queries.replica_files import figures_of_replicas, posed, unverified_of_replicas
 

@@ -2,20 +2,44 @@
 
 Source: Adaptive selective replication (VLDB PhD workshop 2013), section 2.1. An operator has a type, a predicate and
 one or two inputs; a source has a stream in place of them, a destination ends a query.
+
+Questions about graphs that more than one package asks.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import networkx as nx
 
 from models.errors import NO_VALUE, InputFault, raise_if_any
-from models.graphs import cycles
 from models.queries.description import KINDS, Kind
 from models.validation_messages import nearest_if_shown, path_text
+
+N = TypeVar("N", bound=Hashable)
+
+
+def cycles(graph: nx.DiGraph[N]) -> list[list[N]]:
+    """Return one cycle for each set of nodes that reach each other, from its first node on and back to that.
+
+    First nodes, and the cycles, are in the order of the graph.
+
+    >>> cycles(nx.DiGraph([("a", "b"), ("b", "c"), ("c", "b"), ("d", "d")]))
+    [['b', 'c', 'b'], ['d', 'd']]
+    """
+    place = {node: index for index, node in enumerate(graph)}
+    found = []
+    for nodes in nx.strongly_connected_components(graph):
+        first = min(nodes, key=place.__getitem__)
+        if len(nodes) > 1 or graph.has_edge(first, first):
+            within = graph.subgraph(nodes)
+            back = min(within.predecessors(first), key=place.__getitem__)
+            found.append([*nx.shortest_path(within, first, back), first])
+    return sorted(found, key=lambda cycle: place[cycle[0]])
+
 
 INPUTS: dict[str, int] = {
     "source": 0,

@@ -10,22 +10,333 @@ these that a part of it took.
 >>> found = unavailability(queries, equal_hosts([0.1, 1e-5], 3))
 >>> found.methods, found.low[1].round(14).tolist()
 (('product', 'inclusion-exclusion'), [1e-10, 2e-10])
+
+How many failure sets of each size break something: inclusion-exclusion over unions of cuts, in whole numbers.
+
+With c[j] = sum over sets of cuts whose union has j elements of (-1)^(cuts + 1), inclusion-exclusion says
+P(broken) = sum_j c[j] q^j. These terms cancel. Written as
+
+    P(broken) = sum_k N[k] q^k (1 - q)^(n - k),    N[k] = sum_j c[j] C(n - j, k - j),
+
+where N[k] of the sets of k elements break it, nothing is negative: every digit is kept for any q, and one N serves
+a whole curve over q.
+
+Variable elimination: one element after the other is summed out of tables, in the order of least fill.
+
+A table says P(something that was summed out is broken) for each state of the elements it still depends on. Joining two
+tables a, b gives a + (1 - a) b; summing out an element gives up b(up) + down b(down). Nothing is subtracted from 1 but
+what is near 0 or 0 exactly, so small probabilities keep their digits. The cost grows with 2^width, and not with the
+number of cuts: made for "some of all queries is broken". (Dechter, *Bucket elimination*, Artificial Intelligence 1999.)
+
+Factoring: condition on one element after the other until the rest is simple.
+
+broken(cuts) = down[e] broken(cuts with e down) + up[e] broken(cuts with e up); parts that share no element are
+independent of each other, a cut of one element is its own part (unit propagation), and equal remainders are computed
+once. Sums and products of what is not negative keep every digit. (Satyanarayana and Chang, *Network reliability and
+the factoring theorem*, Networks 1983.)
+
+The same code serves three kinds of numbers: arrays of probabilities, fractions in tests, and whole numbers that hold
+a count for each size of failure set (`counts_by_size`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import comb
+from typing import Any
 
 import numpy as np
 
 from models.checked_arrays import FloatArray, frozen
-from models.reliability.counting import MOST_CUTS, MOST_ELEMENTS, Counts, at_equal_chance, breaking_sets
-from models.reliability.cuts import Cuts, components, elements, joint_cuts, query_cuts, support
-from models.reliability.elimination import eliminated
-from models.reliability.factoring import MOST_NODES, TooManyNodes, bracketed, factored
-from models.reliability.limits import one_of
+from models.reliability.cuts import (
+    Cuts,
+    components,
+    elements,
+    failed,
+    joint_cuts,
+    minimal,
+    one_of,
+    product_of,
+    query_cuts,
+    sandwich,
+    support,
+    survived,
+)
 from models.reliability.queries import Failures, Queries
+
+MOST_CUTS = 16
+MOST_ELEMENTS = 62
+_FEW_CUTS = 6  # up to here plain Python is faster than arrays
+
+Counts = tuple[int, ...]
+
+
+def breaking_sets(cuts: Cuts) -> Counts:
+    """Return N[k] for k = 0 .. n: of the sets of k of the n elements in the cuts, how many contain a cut.
+
+    >>> breaking_sets((0b011, 0b110))  # two pairs that share an element
+    (0, 0, 2, 1)
+    """
+    n = support(cuts).bit_count()
+    if len(cuts) > MOST_CUTS or n > MOST_ELEMENTS:
+        raise ValueError(f"{len(cuts)} cuts of {n} elements: at most {MOST_CUTS} of {MOST_ELEMENTS}")
+    c = _by_union_plain(cuts, n) if len(cuts) <= _FEW_CUTS else _by_union(cuts, n)
+    # c[j] is the signed number of unions of cuts with j elements; each union is in comb(n - j, k - j) sets of k.
+    used = [(j, value) for j, value in enumerate(c) if value]
+    return tuple(sum(value * comb(n - j, k - j) for j, value in used if j <= k) for k in range(n + 1))
+
+
+def _by_union_plain(cuts: Cuts, n: int) -> list[int]:
+    # Inclusion-exclusion with whole numbers: exact however many terms cancel out. The empty union is left out.
+    unions, signs, c = [0], [-1], [0] * (n + 1)
+    for cut in cuts:
+        unions += [union | cut for union in unions]
+        signs += [-sign for sign in signs]
+    for union, sign in zip(unions[1:], signs[1:], strict=True):
+        c[union.bit_count()] += sign
+    return c
+
+
+def _by_union(cuts: Cuts, n: int) -> list[int]:
+    place = {element: index for index, element in enumerate(elements(support(cuts)))}
+    unions, signs = np.zeros(1, dtype=np.uint64), np.array([-1], dtype=np.int64)
+    for cut in cuts:
+        local = np.uint64(sum(1 << place[element] for element in elements(cut)))
+        unions = np.concatenate([unions, unions | local])
+        signs = np.concatenate([signs, -signs])
+    sizes = np.bitwise_count(unions[1:]).astype(np.int64)
+    plus = np.bincount(sizes[signs[1:] > 0], minlength=n + 1)
+    minus = np.bincount(sizes[signs[1:] < 0], minlength=n + 1)
+    return [int(value) for value in plus - minus]
+
+
+def at_equal_chance(counts: Counts, q: FloatArray) -> FloatArray:
+    """Return P(broken) if every element is down with probability q, by value of q; relative error about 1e-15."""
+    # All terms are positive, so small probabilities keep their digits; inclusion-exclusion in floats would not.
+    n, total = len(counts) - 1, np.zeros_like(q)
+    for k, count in enumerate(counts):
+        if count:
+            total += float(count) * q**k * (1 - q) ** (n - k)
+    return np.minimum(total, 1.0)
+
+
+MOST_WIDTH = 18
+_Table = tuple[tuple[int, ...], FloatArray]  # the elements, ascending, and an array (n_p or 1, 2, .., 2); 1 is down
+
+
+def elimination_order(cuts: Cuts, most_width: int | None = None) -> tuple[list[int], int]:
+    """Return the elements in the order of least fill, and the width: how many others a table has at most.
+
+    Stops at an element of more than `most_width` others.
+    """
+    linked = _links(cuts)
+    scores = {element: _fill(linked, element) for element in linked}
+    order, width = [], 0
+    while linked:
+        element = min(scores, key=lambda one: (scores[one], linked[one].bit_count(), one))
+        around = linked.pop(element)
+        del scores[element]
+        order.append(element)
+        width = max(width, around.bit_count())
+        if most_width is not None and width > most_width:
+            break
+        # The neighbours of an element that is eliminated are in one table from now on: link them all.
+        changed = around
+        for other in elements(around):
+            linked[other] = (linked[other] | around) & ~(1 << element | 1 << other)
+            changed |= linked[other]
+        for other in elements(changed):
+            scores[other] = _fill(linked, other)
+    return order, width
+
+
+def _links(cuts: Cuts) -> dict[int, int]:
+    linked: dict[int, int] = {}
+    for cut in cuts:
+        for element in elements(cut):
+            linked[element] = linked.get(element, 0) | cut & ~(1 << element)
+    return dict(sorted(linked.items()))
+
+
+def _fill(linked: dict[int, int], element: int) -> int:
+    """Return twice the pairs of neighbours that are not linked yet."""
+    around = linked[element]
+    return sum((around & ~linked[other]).bit_count() - 1 for other in elements(around))
+
+
+def eliminated(cuts: Cuts, chances: FloatArray, most_width: int = MOST_WIDTH) -> FloatArray | None:
+    """Return P(broken) for each row of `chances` (n_p, n_elements), (n_p,); None when the width is above the limit."""
+    order, width = elimination_order(cuts, most_width)
+    if width > most_width:
+        return None
+    waiting: list[_Table] = [_table_of(cut) for cut in cuts]
+    for element in order:
+        touched = [table for table in waiting if element in table[0]]
+        waiting = [table for table in waiting if element not in table[0]]
+        waiting.append(_summed_out(_product(touched), element, chances[:, element]))
+    found = _product(waiting)[1]
+    return np.minimum(np.broadcast_to(found, len(chances)), 1.0)
+
+
+def _table_of(cut: int) -> _Table:
+    scope = tuple(elements(cut))
+    table = np.zeros((1, *[2] * len(scope)))
+    table[(0, *[1] * len(scope))] = 1.0
+    return scope, table
+
+
+def _product(tables: list[_Table]) -> _Table:
+    scope = tuple(sorted({element for one, _ in tables for element in one}))
+    # OR of the tables: broken by one of them, 1 - (1 - a) (1 - b), without subtracting nearly equal numbers.
+    found = np.zeros((1, *[1] * len(scope)))
+    for own, table in tables:
+        shape = (len(table), *[2 if element in own else 1 for element in scope])
+        found = found + (1 - found) * table.reshape(shape)
+    return scope, found
+
+
+def _summed_out(table: _Table, element: int, down: FloatArray) -> _Table:
+    scope, values = table
+    axis = scope.index(element) + 1
+    q = down.reshape(-1, *[1] * (len(scope) - 1))
+    up, failed = values.take(0, axis=axis), values.take(1, axis=axis)
+    return tuple(one for one in scope if one != element), (1 - q) * up + q * failed
+
+
+MOST_NODES = 4_000
+_DEEPEST = 300  # of the recursion
+
+
+class TooManyNodes(Exception):
+    """The budget of nodes is spent."""
+
+
+class Factoring:
+    """Factoring on elements, for any commutative weights: probabilities, or polynomials that count.
+
+    `total(n)` is the weight of `n` elements that do not matter: 1 for probabilities."""
+
+    def __init__(
+        self,
+        down: Sequence[Any] | Mapping[int, Any],
+        up: Sequence[Any] | Mapping[int, Any],
+        total: Callable[[int], Any] = lambda n: 1,
+        most_nodes: int = MOST_NODES,
+    ) -> None:
+        self.nodes = 0
+        self._down, self._up, self._total, self._most = down, up, total, most_nodes
+        self._known: dict[Cuts, Any] = {}
+
+    def broken(self, cuts: Cuts, depth: int = 0) -> Any:
+        """Return the weight of all failure sets that contain one of the minimal cuts; raises TooManyNodes."""
+        if not cuts:
+            return 0
+        if not cuts[0]:
+            return self._total(0)
+        # Different branches lead to the same rest: without the cache the tree would be exponential far more often.
+        key = tuple(sorted(cuts))
+        if key in self._known:
+            return self._known[key]
+        self.nodes += 1
+        if self.nodes > self._most or depth > _DEEPEST:
+            raise TooManyNodes
+        # Independent parts first: branching on one of them must not copy the others.
+        parts = components(cuts)
+        if len(parts) > 1:
+            found = self._in_series(parts, depth)
+        elif len(cuts) == 1:
+            found = product_of(self._down[element] for element in elements(cuts[0]))
+        else:
+            found = self._branched(cuts, depth)
+        self._known[key] = found
+        return found
+
+    def _in_series(self, parts: list[Cuts], depth: int) -> Any:
+        """Return the broken weight of independent parts in series: b + (w - b) b', w the weight so far."""
+        found: Any = 0
+        weight: Any = self._total(0)
+        for part in parts:
+            inner, own = self.broken(part, depth + 1), self._total(support(part).bit_count())
+            found = found * own + (weight - found) * inner
+            weight = weight * own
+        return found
+
+    def _branched(self, cuts: Cuts, depth: int) -> Any:
+        element = most_frequent(cuts)
+        rest = support(cuts).bit_count() - 1
+        found: Any = 0
+        for weight, after in (
+            (self._down[element], failed(cuts, 1 << element)),
+            (self._up[element], survived(cuts, element)),
+        ):
+            free = rest - support(after).bit_count()  # elements that do not matter any more in this branch
+            found = found + weight * self._total(free) * self.broken(after, depth + 1)
+        return found
+
+
+def most_frequent(cuts: Cuts) -> int:
+    """Return the element in most cuts, the lowest of equals: conditioning on it simplifies most."""
+    times: dict[int, int] = {}
+    for cut in cuts:
+        for element in elements(cut):
+            times[element] = times.get(element, 0) + 1
+    return min(times, key=lambda element: (-times[element], element))
+
+
+def factored(cuts: Cuts, chances: FloatArray, most_nodes: int = MOST_NODES) -> FloatArray:
+    """Return P(broken) for each row of `chances` (n_p, n_elements), (n_p,); raises TooManyNodes."""
+    columns = {element: chances[:, element] for element in elements(support(cuts))}
+    ups = {element: 1 - column for element, column in columns.items()}
+    found = Factoring(columns, ups, most_nodes=most_nodes).broken(cuts)
+    return np.minimum(np.broadcast_to(np.asarray(found, dtype=np.float64), len(chances)), 1.0)
+
+
+def counts_by_size(cuts: Cuts, most_nodes: int = MOST_NODES) -> tuple[int, ...]:
+    """Return `counting.breaking_sets` for any number of cuts; raises TooManyNodes.
+
+    A whole number holds all counts, one for every `width` bits: then a product of numbers is one of polynomials, and a
+    failed element shifts by one place.
+    """
+    cuts = minimal(cuts)
+    n = support(cuts).bit_count()
+    width = n + 1  # no count is above 2^n
+    x = 1 << width
+    ones = dict.fromkeys(elements(support(cuts)), 1)
+    packed = Factoring(dict.fromkeys(ones, x), ones, lambda free: (1 + x) ** free, most_nodes).broken(cuts)
+    return tuple(packed >> width * k & (x - 1) for k in range(n + 1))
+
+
+def bracketed(cuts: Cuts, chances: FloatArray, most_nodes: int = MOST_NODES) -> tuple[FloatArray, FloatArray]:
+    """Return the bounds (low, high) of P(broken), each (n_p,): factoring while nodes last, `sandwich` below."""
+    reduced = minimal(cuts)
+    low, high = sandwich(reduced, chances)
+    found = _bracket(reduced, chances, most_nodes, 0)[0]
+    return np.maximum(found[0], low), np.minimum(found[1], high)
+
+
+def _bracket(cuts: Cuts, chances: FloatArray, budget: int, depth: int) -> tuple[FloatArray, int]:
+    """Return the bounds, (2, n_p), and the nodes spent; of two branches the first may take half of the budget."""
+    if not cuts or not cuts[0]:
+        return np.full((2, len(chances)), 1.0 if cuts else 0.0), 0
+    if len(cuts) == 1 or budget < 3 or depth > _DEEPEST:
+        return np.stack(sandwich(cuts, chances)), 1
+    parts = components(cuts)
+    spent, found = 1, np.zeros((2, len(chances)))
+    if len(parts) > 1:
+        for index, part in enumerate(parts):
+            inner, used = _bracket(part, chances, (budget - spent) // (len(parts) - index), depth + 1)
+            found = found + (1 - found) * inner
+            spent += used
+        return found, spent
+    element = most_frequent(cuts)
+    q = chances[:, element]
+    for share, weight, after in ((2, 1 - q, survived(cuts, element)), (1, q, failed(cuts, 1 << element))):
+        inner, used = _bracket(after, chances, (budget - spent) // share, depth + 1)
+        found = found + weight * inner
+        spent += used
+    return found, spent
+
 
 METHODS = ("product", "inclusion-exclusion", "factoring", "elimination", "bounds")
 BOUNDS = "bounds"

@@ -11,10 +11,9 @@ import numpy as np
 from models import display
 from models.checked_arrays import FloatArray
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.reliability.classes import class_law
 from models.reliability.description import MOST_VALUES, Availability, Query
 from models.reliability.queries import Failures, Queries, with_common_cause
-from models.reliability.repair import down_law, pair_unavailability, upgrade_law
+from models.reliability.repair import class_law, down_law, pair_unavailability, upgrade_law
 from models.reliability.times import day_average_rule, end_of_day, not_taken_over, steady
 
 if TYPE_CHECKING:

@@ -1,13 +1,124 @@
-"""Inputs of a run besides its scenario: recorded rates, and which host holds which checkpoint."""
+"""Inputs of a run besides its scenario: recorded rates, and which host holds which checkpoint.
+
+Maintenance of checkpoint allocations: what statistics show in a run, a fresh plan from it, and what is worth moving.
+
+The score of an allocation is the sum of its costs, c[j, n] for checkpoint j on node n. Maintenance compares the score
+of the allocation as it is with that of a fresh one; while the difference is more than theta times the fresh score
+(its magnitude: scores can be negative), the checkpoints move whose moves improve the score most.
+Source: the page "Checkpoint-assisted migration", sections "Checkpoint allocation" (maintenance) and "Airline scenario".
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from models.scenario.maintenance import Planner
+from models.checked_arrays import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class LoadHistory:
+    """The load that the control plane has seen so far; nothing of the future. Arrays are read-only.
+
+    names: (operator, key group) of each of the G key groups; tuples (G, windows): that came for each in each period;
+    work_s (G,): mean work for one tuple, at speed 1; window_s: length of a period; host (G,): node of each key group;
+    capacity (N,): cores times speed of each node; outside (N,): share of it that others and all that is no key group
+    took; takes (N,): whether the node may hold checkpoints.
+    """
+
+    names: tuple[tuple[str, int], ...]
+    tuples: IntArray
+    work_s: FloatArray
+    window_s: float
+    host: IntArray
+    capacity: FloatArray
+    outside: FloatArray
+    takes: BoolArray
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    @property
+    def load(self) -> FloatArray:
+        """Return the mean load of each key group in each period, (G, windows) [cores of speed 1]."""
+        found: FloatArray = self.tuples * (self.work_s / self.window_s)[:, None]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class FreshAllocation:
+    """A plan from a history: node of each checkpoint (G,), and what each pair costs (G, N)."""
+
+    assignment: IntArray
+    cost: FloatArray
+
+
+Planner = Callable[[LoadHistory], FreshAllocation | None]
+"""Plans afresh; None where there is no plan. A pure function, and one that another process can be given."""
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """A checkpoint (index into the costs) is to go from one node to another, which makes the score better by `gain`."""
+
+    checkpoint: int
+    origin: int
+    target: int
+    gain: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Scores of the present and of a fresh allocation, by how much the first is worse, and the moves.
+
+    `left`: the difference after the moves.
+    """
+
+    current: float
+    fresh: float
+    difference: float
+    left: float
+    moves: tuple[Relocation, ...]
+
+
+def compare(cost: FloatArray, current: IntArray, fresh: IntArray, theta: float) -> Comparison:
+    """Return the fewest moves after which the score exceeds the fresh one by at most theta times its magnitude.
+
+    cost (J, N); current, fresh (J,) nodes. The largest gains go first, ties by the first checkpoint. Once all positive
+    gains have been taken, the score is not worse than the fresh one.
+    """
+    rows = np.arange(len(current))
+    now, then = cost[rows, current], cost[rows, fresh]
+    gain = now - then
+    order = np.argsort(-gain, kind="stable")
+    ordered = gain[order].tolist()
+    score = math.fsum(then.tolist())
+    count = _enough(ordered, theta * abs(score))
+    moves = tuple(Relocation(int(j), int(current[j]), int(fresh[j]), float(gain[j])) for j in order[:count].tolist())
+    return Comparison(math.fsum(now.tolist()), score, math.fsum(ordered), math.fsum(ordered[count:]), moves)
+
+
+def _enough(gains: list[float], limit: float) -> int:
+    """Return the fewest leading gains to take, so that the sum of the others is at most the limit.
+
+    `gains` falls; without its positive entries the sum is not above zero, so there is an answer.
+    """
+    # Bisection: the sum of the others falls with the count as long as gains are positive. fsum, so that ties do not
+    # depend on the order of summation.
+    low, high = 0, sum(gain > 0 for gain in gains)
+    while low < high:
+        middle = (low + high) // 2
+        if math.fsum(gains[middle:]) <= limit:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @dataclass(frozen=True)

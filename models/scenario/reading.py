@@ -2,6 +2,8 @@
 
 Shapes are checked first. What is broken is then left out and the rest is checked for references and
 consistency, so that one misspelt key does not hide a missing input.
+
+The design points of a sweep: every combination of the values of `sweep`.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ import copy
 import math
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from pydantic import ValidationError
@@ -19,7 +23,7 @@ from models.scenario.description import FORMAT
 from models.scenario.file_keys import children_at, is_free_map
 from models.scenario.scenario import Scenario
 from models.scenario.writing import raw_of
-from models.schema_types import FROM_FILE
+from models.schema_types import FROM_FILE, FrozenMap
 from models.validation_messages import Step, faults_of, nearest, path_text
 
 _TABLES = ("workload", "operators", "hosts", "events")  # a broken entry leaves the other entries usable
@@ -295,3 +299,30 @@ def _path_fault(tables: Mapping[str, Any], path: str, steps: list[str]) -> Input
             return InputFault(where if step else (path or "path"), NO_VALUE, "no such key", nearest(step, choices))
         here = here.get(step) if isinstance(here, Mapping) else None
     return None
+
+
+@dataclass(frozen=True)
+class DesignPoint:
+    """One combination: `settings` maps dotted paths to values as in a file."""
+
+    number: int
+    settings: Mapping[str, object]
+
+    def of(self, scenario: Scenario) -> Scenario:
+        """Return the scenario of this point, which has no sweep.
+
+        Raises InputError where values that are fine alone do not go together.
+        """
+        return scenario_with(scenario.model_copy(update={"sweep": FrozenMap()}), self.settings)
+
+
+def number_of_points(scenario: Scenario) -> int:
+    """Return how many combinations there are; 1 without a sweep."""
+    return math.prod(len(values) for values in scenario.sweep.values())
+
+
+def design_points(scenario: Scenario) -> Iterator[DesignPoint]:
+    """Yield all combinations, numbered from 0; the last path of the file varies fastest."""
+    paths = list(scenario.sweep)
+    for number, values in enumerate(product(*scenario.sweep.values())):
+        yield DesignPoint(number, dict(zip(paths, values, strict=True)))

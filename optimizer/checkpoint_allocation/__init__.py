@@ -11,15 +11,36 @@ and l[j, n] the load of that; x is binary.
                 capacity_min[n] <= sum_j l[j, n] x[j, n] <= capacity[n]    for each n
                 sum_j (1 - x[j, current[j]]) <= max_moves
 
-Source: Madsen and Zhou, CIKM 2015 (constraints 1 and 2), with
-node-dependent loads, lower capacities and moves added. With capacities it is a generalised assignment
-problem.
+Source: Madsen and Zhou, CIKM 2015 (constraints 1 and 2), with node-dependent loads, lower capacities and moves added.
+With capacities it is a generalised assignment problem.
+
+`exact` looks at the structure and asks the methods in turn; `params` has all their parameters, `budget` their limits.
+
+Bounds that sums prove are evaluated in `optimizer.verify`, so that they are checked again without a solver:
+
+| where a bound is proven | of | found by |
+|---|---|---|
+| `verify.checkpoint_bounds` | one price for each node | `lagrangian.bound`, `linear_core` |
+| | one multiplier for each checkpoint | `column_generation.search` |
+| | prices where moves are counted | `reoptimise.move_prices` |
+| | potentials of a minimum-cost flow, where capacities only count | `flow` |
+| `lagrangian.separable` | nothing couples the checkpoints: the minima themselves | itself |
+| `mixed_integer` | branch and bound by HiGHS, within its tolerances | itself |
+| `verify.infeasibility` | sums and sets of nodes that leave no allocation at all | itself |
+| `infeasibility` | heavy checkpoints, and multipliers, that leave none | itself |
+
+| where a plan is made | how |
+|---|---|
+| `lagrangian.heuristic` | from prices, by the steps of `local_search` |
+| `local_search` | repair, shifts and swaps (`exchange`), chains, forced moves; `search` keeps copies apart |
+| `column_generation.improve` | from sets of checkpoints for each node |
+| `reoptimise.search` | from a plan that runs, with few moves |
+| `sensitive` | the heuristics of the paper, which the others are compared with |
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,16 +51,18 @@ from models.checked_arrays import IntArray
 from models.errors import raise_if_any
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.planning.solution import Status, is_proven
-from optimizer.checkpoint_allocation import random_methods
+from optimizer.checkpoint_allocation import params, sensitive
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.exact import exact
 from optimizer.checkpoint_allocation.infeasibility.explain import explained
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
+from optimizer.checkpoint_allocation.params import Parameters
 from optimizer.checkpoint_allocation.reoptimise.search import Former
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.checkpoint_allocation.units import LARGEST_PRICE, are_prices, units_of
-from optimizer.common.arguments import checked_limits
-from optimizer.common.granularity import closed_by_granularity
+from optimizer.common.enumeration import closed_by_granularity
+from optimizer.common.solvers import checked_limits
 from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.constraints import constraint_violations
 from optimizer.verify.infeasibility import why_infeasible
@@ -47,15 +70,11 @@ from optimizer.verify.infeasibility import why_infeasible
 __all__ = ["METHODS", "solve"]
 
 _EPS = float(np.finfo(np.float64).eps)
-_FALLBACK_SECONDS = 10.0
-_FALLBACK_PAIRS = 200_000
-_REASON_SHARE = 0.2  # of the time limit, for why there is no answer,
-_LEAST_REASON_S = 0.5  # or so much where that time is over
 
 
 @dataclass(frozen=True)
 class Hint:
-    """What may be started from: an assignment (J,), what a former plan knew."""
+    """A start: an assignment (J,), and the knowledge of a former plan."""
 
     assignment: IntArray | None = None
     former: Former | None = None
@@ -69,53 +88,59 @@ def solve(
     seed: int = 0,
     workers: int = 1,
     hint: Any = None,
+    parameters: Parameters | None = None,
 ) -> CheckpointPlan:
-    """The plan that `method` (one of METHODS) finds, with objective, proven bound and violations.
+    """Return the plan that `method` (one of METHODS) finds, with objective, proven bound and violations.
 
-    `seed` decides the draws of `baseline` and `even`. `workers` never changes the answer: every method runs
-    on one. `hint` is an assignment (J,) or a
-    former plan to start from (`exact` only). The time limit [s] is a last resort
-    of `exact`; the note says when it struck. Raises InputError for a bad argument.
+    `seed` decides the draws of `baseline` and `even`. `workers` never changes the answer: every method runs on one.
+    `hint` is an assignment (J,) or a former plan to start from (`exact` only). `time_limit_s` [s] is a last resort of
+    `exact`; the note says when it struck. `parameters` replace the defaults of all measurements. Raises InputError for
+    a bad argument.
 
     >>> from holdfast import plan_checkpoints, read_problem
     >>> plan = plan_checkpoints(read_problem("examples/checkpoints.json"))
     >>> str(plan.status), plan.objective, plan.assignment.tolist()
     ('optimal', 0.9, [1, 2, 0, 3, 2])
     """
-    began = time.perf_counter()
+    own = params.DEFAULT if parameters is None else parameters
+    budget = Budget.of_seconds(time_limit_s, own.work_per_s * time_limit_s)
     start = _checked(problem, method, time_limit_s, seed, workers, hint)
     reason = why_infeasible(problem)
     if reason is not None:
-        note = explained(problem, proven=True, time_limit_s=_REASON_SHARE * time_limit_s, known=reason)
-        return CheckpointPlan(status=Status.INFEASIBLE, method=method, note=note, wall_s=time.perf_counter() - began)
-    outcome = METHODS[method](problem, time_limit_s, seed, start)
+        limit_s = own.infeasibility.share * time_limit_s
+        note = explained(problem, own, proven=True, time_limit_s=limit_s, known=reason)
+        return CheckpointPlan(status=Status.INFEASIBLE, method=method, note=note, wall_s=budget.spent_s)
+    outcome = METHODS[method](problem, budget, own, seed, start)
     if outcome.assignment is None:
-        outcome = _with_reason(problem, outcome, time_limit_s, began)
-    return _plan(problem, method, outcome, began)
+        outcome = _with_reason(problem, outcome, budget, own)
+    return _plan(problem, method, outcome, budget)
 
 
-def _with_reason(problem: CheckpointAllocation, outcome: Outcome, time_limit_s: float, began: float) -> Outcome:
+def _with_reason(problem: CheckpointAllocation, outcome: Outcome, budget: Budget, parameters: Parameters) -> Outcome:
     """An outcome without an answer, with the smallest reason for it; such a reason is a proof where there was none."""
-    left = max(time_limit_s - (time.perf_counter() - began), _LEAST_REASON_S)
-    reason = explained(problem, proven=outcome.infeasible, time_limit_s=min(_REASON_SHARE * time_limit_s, left))
+    own = parameters.infeasibility
+    limit_s = min(own.share * budget.seconds, max(budget.seconds - budget.spent_s, own.least_s))
+    reason = explained(problem, parameters, proven=outcome.infeasible, time_limit_s=limit_s)
     return replace(outcome, infeasible=True, bound=None, note=reason) if reason else outcome
 
 
-def _baseline(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: Hint) -> Outcome:
-    drawn = random_methods.baseline(problem, seed)
-    return _drawn(problem, drawn, np.bincount(problem.group_codes), seed, time_limit_s)
+def _baseline(problem: CheckpointAllocation, budget: Budget, parameters: Parameters, seed: int, hint: Hint) -> Outcome:
+    drawn = sensitive.baseline(problem, seed, parameters.program.random_steps)
+    return _drawn(problem, drawn, np.bincount(problem.group_codes), seed, budget, parameters)
 
 
-def _even(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: Hint) -> Outcome:
-    drawn = random_methods.even(problem, seed)
-    return _drawn(problem, drawn, random_methods.even_room(problem), seed, time_limit_s)
+def _even(problem: CheckpointAllocation, budget: Budget, parameters: Parameters, seed: int, hint: Hint) -> Outcome:
+    drawn = sensitive.even(problem, seed, parameters.program.random_steps)
+    return _drawn(problem, drawn, sensitive.even_room(problem), seed, budget, parameters)
 
 
-def _sensitive_first(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: Hint) -> Outcome:
-    return Outcome(sensitive_first(problem), _quick_bound(problem))
+def _sensitive_first(
+    problem: CheckpointAllocation, budget: Budget, parameters: Parameters, seed: int, hint: Hint
+) -> Outcome:
+    return Outcome(sensitive_first(problem), _quick_bound(problem, parameters))
 
 
-def _exact(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: Hint) -> Outcome:
+def _exact(problem: CheckpointAllocation, budget: Budget, parameters: Parameters, seed: int, hint: Hint) -> Outcome:
     units = units_of(problem)
     former = hint.former
     if former is not None:
@@ -123,13 +148,13 @@ def _exact(problem: CheckpointAllocation, time_limit_s: float, seed: int, hint: 
         sane = are_prices(problem, former.prices, units)
         former = replace(former, prices=np.maximum(former.prices, 0.0)) if sane else None  # minima's are no start
     if units.common:
-        return exact(problem, time_limit_s=time_limit_s, hint=hint.assignment, former=former)
-    found = exact(units.scaled(problem), time_limit_s=time_limit_s, hint=hint.assignment, former=former)
+        return exact(problem, budget, parameters, hint=hint.assignment, former=former)
+    found = exact(units.scaled(problem), budget, parameters, hint=hint.assignment, former=former)
     bound = None if found.bound is None else units.bound_back(found.bound)
     return replace(found, bound=bound, prices=units.prices_back(found.prices))
 
 
-METHODS: dict[str, Callable[[CheckpointAllocation, float, int, Hint], Outcome]] = {
+METHODS: dict[str, Callable[[CheckpointAllocation, Budget, Parameters, int, Hint], Outcome]] = {
     "baseline": _baseline,
     "even": _even,
     "sensitive-first": _sensitive_first,
@@ -138,11 +163,16 @@ METHODS: dict[str, Callable[[CheckpointAllocation, float, int, Hint], Outcome]] 
 
 
 def _drawn(
-    problem: CheckpointAllocation, drawn: IntArray | None, room: IntArray, seed: int, time_limit_s: float
+    problem: CheckpointAllocation,
+    drawn: IntArray | None,
+    room: IntArray,
+    seed: int,
+    budget: Budget,
+    parameters: Parameters,
 ) -> Outcome:
-    if drawn is None and problem.neighbours and problem.cost.size <= _FALLBACK_PAIRS:
-        drawn, room = _drawn_by_program(problem, room, seed, min(time_limit_s, _FALLBACK_SECONDS))
-    bound = _quick_bound(problem)
+    if drawn is None and problem.neighbours and problem.cost.size <= parameters.program.random_pairs:
+        drawn, room = _drawn_by_program(problem, room, seed, budget, parameters)
+    bound = _quick_bound(problem, parameters)
     if drawn is None:
         return Outcome(None, bound, note="no allocation with this spread was found")
     most = np.zeros((len(room), problem.n_nodes), dtype=np.int64)
@@ -153,7 +183,7 @@ def _drawn(
 
 
 def _drawn_by_program(
-    problem: CheckpointAllocation, room: IntArray, seed: int, seconds: float
+    problem: CheckpointAllocation, room: IntArray, seed: int, budget: Budget, parameters: Parameters
 ) -> tuple[IntArray | None, IntArray]:
     """Where the random walk got stuck: the cheapest spread allocation for random costs, and its limits."""
     costs = np.random.default_rng(seed).integers(0, 1000, size=problem.cost.shape).astype(np.float64)
@@ -164,20 +194,26 @@ def _drawn_by_program(
         anti_affinity=problem.anti_affinity,
         group=problem.group,
     )
+    seconds = min(budget.seconds, parameters.program.random_seconds)
     nothing = Known(None, math.inf, np.zeros(problem.n_nodes), -math.inf)
     for more in range(int(np.bincount(problem.group_codes).max())):
-        found = branch_and_bound(drawing, nothing, time_limit_s=seconds, spread=room + more)
+        limit = Budget.of_seconds(seconds, parameters.work_per_s * seconds)
+        found = branch_and_bound(drawing, nothing, limit, parameters.program, spread=room + more)
         if not found.infeasible:
             return found.assignment, room
     return None, room
 
 
-def _quick_bound(problem: CheckpointAllocation) -> float:
+def _quick_bound(problem: CheckpointAllocation, parameters: Parameters) -> float:
     zero = lagrangian_bound(problem, np.zeros(problem.n_nodes))
-    return zero if problem.capacity is None else max(zero, lagrangian_bound(problem, dual_prices(problem)))
+    return (
+        zero
+        if problem.capacity is None
+        else max(zero, lagrangian_bound(problem, dual_prices(problem, parameters.lagrangian)))
+    )
 
 
-def _plan(problem: CheckpointAllocation, method: str, outcome: Outcome, began: float) -> CheckpointPlan:
+def _plan(problem: CheckpointAllocation, method: str, outcome: Outcome, budget: Budget) -> CheckpointPlan:
     """The outcome as a plan: objective recomputed, constraints checked, the status no more than proven."""
     bound = None if outcome.bound is None or not math.isfinite(outcome.bound) else float(outcome.bound)
     assignment, note = outcome.assignment, outcome.note
@@ -185,7 +221,7 @@ def _plan(problem: CheckpointAllocation, method: str, outcome: Outcome, began: f
         status = Status.INFEASIBLE if outcome.infeasible else Status.UNKNOWN
         note = note or "no feasible allocation was found"
         known = bound if status is Status.UNKNOWN else None  # what does not exist is not bounded
-        return CheckpointPlan(status=status, bound=known, method=method, note=note, wall_s=time.perf_counter() - began)
+        return CheckpointPlan(status=status, bound=known, method=method, note=note, wall_s=budget.spent_s)
     objective = problem.objective(assignment)
     broken = constraint_violations(problem, assignment)
     status = Status.UNKNOWN
@@ -201,7 +237,7 @@ def _plan(problem: CheckpointAllocation, method: str, outcome: Outcome, began: f
         status=status,
         objective=objective,
         bound=bound,
-        wall_s=time.perf_counter() - began,
+        wall_s=budget.spent_s,
         note=note,
         assignment=assignment,
         method=method,

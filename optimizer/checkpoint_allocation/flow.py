@@ -7,6 +7,17 @@ potentials p from shortest paths in the residual graph give the bound
     sum_j min_n (c[j,n] + p[n]) - sum_n (max(p[n], 0) most[n] - max(-p[n], 0) least[n])
 
 which equals the objective at an optimal flow and is a bound for every p.
+
+The transportation problem at any size: a flow on few pairs, proved on all of them.
+
+When capacities only count (`flow`), an optimal flow is known by node potentials p: every checkpoint is on a node with
+the smallest c[j,n] + p[n], and only full nodes have p[n] > 0. So the flow may be made on a core of pairs:
+
+1. prices of a smoothed problem rank the pairs; a checkpoint whose second best is dearer by more than a margin is put on
+   its best node, the others keep the pairs within the margin;
+2. a minimum-cost flow on these pairs and the room that is left; without one the margin grows;
+3. shortest paths in the residual graph of the core give p, and one pass over all pairs gives the bound of `flow`;
+4. pairs that are cheaper at p than the checkpoint's own enter the core, and it starts again, until there are none.
 """
 
 from __future__ import annotations
@@ -19,15 +30,15 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
+from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
+from optimizer.checkpoint_allocation.lagrangian.bound import first_prices, smoothed_dual_prices
+from optimizer.checkpoint_allocation.params import DEFAULT, FlowParameters, Parameters
 from optimizer.common.solvers import minimum_cost_flow
 from optimizer.verify.checkpoint_bounds import Counts, counts, potential_bound
 
-FLOW_PAIRS = 300_000  # largest J * N that becomes a flow network as a whole
 _CHUNK = 1_000_000
 _EPS = float(np.finfo(np.float64).eps)
-_POTENTIAL_ROUNDS = 2_000
 _SPARE_BITS = (0, 8, 16, 24)  # of integer costs, one flow after the other until one has room
-_SMALLER = 0.25  # of the largest cost, that a ceiling is worth a second flow
 
 
 def enough_room(problem: CheckpointAllocation, limit: Counts) -> bool:
@@ -53,11 +64,12 @@ def integer_costs(cost: FloatArray, allowed: BoolArray, nodes: int) -> IntArray:
     return np.floor(np.ldexp(shifted, scale)).astype(np.int64)
 
 
-def capped(problem: CheckpointAllocation, assignment: IntArray) -> CheckpointAllocation | None:
+def capped(problem: CheckpointAllocation, assignment: IntArray, smaller: float) -> CheckpointAllocation | None:
     """The problem with no cost further above the least of its row than an assignment is twice above all least costs.
 
     What uses such a pair costs more than the assignment, before and after, and no cost rises: the best answers stay,
-    and what bounds them bounds the problem. None where the largest cost would stay much as it is.
+    and what bounds them bounds the problem. None where the largest cost
+    would not fall below a share (`smaller`) of what it is.
     """
     least, largest = np.empty(problem.n_checkpoints), np.empty(problem.n_checkpoints)
     step = max(1, _CHUNK // problem.n_nodes)
@@ -67,13 +79,15 @@ def capped(problem: CheckpointAllocation, assignment: IntArray) -> CheckpointAll
         largest[rows] = np.where(problem.allowed[rows], problem.cost[rows], -np.inf).max(axis=1)
     own = problem.cost[np.arange(problem.n_checkpoints), assignment].astype(np.float64)
     most = 2 * math.fsum((own - least).tolist())
-    if not 0 < most < _SMALLER * float((largest - least).max()):
+    if not 0 < most < smaller * float((largest - least).max()):
         return None
     ceiling = (least + most).astype(problem.cost.dtype)
     return replace(problem, cost=np.minimum(problem.cost, ceiling[:, None]))
 
 
-def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | None, FloatArray | None]:
+def count_flow(
+    problem: CheckpointAllocation, parameters: FlowParameters = DEFAULT.flow
+) -> tuple[IntArray | None, float | None, FloatArray | None]:
     """The optimal assignment (J,), its proven bound and the potentials (N,) that prove it; None when no flow exists.
 
     Raises ArithmeticError when the solver's range does not hold the costs.
@@ -89,7 +103,7 @@ def count_flow(problem: CheckpointAllocation) -> tuple[IntArray | None, float | 
             break
     else:
         raise ArithmeticError(f"minimum-cost flow ended with status {code}")
-    potentials = _potentials(problem, limit, assignment)
+    potentials = _potentials(problem, limit, assignment, parameters.potential_rounds)
     bound, rounding = potential_bound(problem, limit, potentials)
     return assignment, bound - rounding, potentials
 
@@ -129,7 +143,7 @@ def as_prices(problem: CheckpointAllocation, potentials: FloatArray | None) -> F
     return np.where(np.isfinite(found), found, 0.0)
 
 
-def _potentials(problem: CheckpointAllocation, limit: Counts, assignment: IntArray) -> FloatArray:
+def _potentials(problem: CheckpointAllocation, limit: Counts, assignment: IntArray, rounds: int) -> FloatArray:
     """Shortest distances in the residual graph of nodes and sink, relative to the sink, (N,)."""
     n = problem.n_nodes
     length = np.full((n + 1, n + 1), np.inf)  # length[u, v]: p[v] <= p[u] + length[u, v]
@@ -139,20 +153,173 @@ def _potentials(problem: CheckpointAllocation, limit: Counts, assignment: IntArr
     used, starts = np.unique(assignment[order], return_index=True)
     length[:n, used] = np.minimum.reduceat(extra[order], starts, axis=0).T
     held = np.bincount(assignment, minlength=n)
-    return shortest(length, held, limit)
+    return shortest(length, held, limit, rounds)
 
 
-def shortest(length: FloatArray, held: IntArray, limit: Counts) -> FloatArray:
+def shortest(length: FloatArray, held: IntArray, limit: Counts, rounds: int) -> FloatArray:
     """Distances from the sink, (N,), where `length` (N + 1, N + 1) has those between nodes; its last row and column,
     the sink's, are filled in here: it may take from a node with more than its least, and give to one with room."""
     n = len(held)
     length[n, :n] = np.where(held < limit.most, 0.0, np.inf)
     length[:n, n] = np.where(held > limit.least, 0.0, np.inf)
     p = np.zeros(n + 1)
-    for _ in range(min(n + 1, _POTENTIAL_ROUNDS)):
+    for _ in range(min(n + 1, rounds)):
         shorter = np.minimum(p, (p[:, None] + length).min(axis=0))
         if (shorter == p).all():
             break
         p = shorter
     potentials: FloatArray = p[:n] - p[n]
     return potentials
+
+
+_CORE_CHUNK = 1_000_000
+
+
+def core_flow(
+    problem: CheckpointAllocation, limit: Counts, parameters: Parameters = DEFAULT
+) -> tuple[IntArray | None, float | None, FloatArray | None]:
+    """The optimal assignment (J,), its proven bound and the potentials (N,) for it; None for what was not found."""
+    if not problem.allowed.any(axis=1).all():
+        return None, None, None
+    scale, own = scale_of(problem), parameters.flow
+    prices = first_prices(problem, scale, parameters.lagrangian)
+    found = candidates(problem, prices, own.kept)
+    for temperature in own.temperatures:
+        prices = smoothed_dual_prices(
+            problem, found, prices, temperature * scale, steps=own.steps, parameters=parameters.lagrangian
+        )
+    p = prices * problem.weights[0]
+    core = _Core(problem, limit, found, p, own.margin * scale * float(problem.weights[0].mean()), own)
+    best: IntArray | None = None
+    bound, proof = -math.inf, None
+    for _ in range(own.core_rounds):
+        assignment = core.flow(p)
+        if assignment is None:
+            if not core.widen():
+                break
+            continue
+        best = assignment  # of a larger core: never worse
+        p = core.potentials(assignment)
+        value, rounding = potential_bound(problem, limit, p)
+        objective = problem.objective(assignment)
+        if abs(objective - value) <= rounding:
+            return assignment, value - rounding, p
+        if value - rounding > bound:
+            bound, proof = value - rounding, p
+        if not core.enter(_cheaper(problem, p, assignment, own.enter)):
+            break
+    return best, bound if math.isfinite(bound) else None, proof
+
+
+class _Core:
+    """The pairs that the flow may use, as sorted keys j * N + n; it only grows."""
+
+    def __init__(
+        self,
+        problem: CheckpointAllocation,
+        limit: Counts,
+        found: Candidates,
+        p: FloatArray,
+        margin: float,
+        parameters: FlowParameters,
+    ) -> None:
+        self.parameters = parameters
+        self.problem, self.limit, self.found, self.p, self.margin = problem, limit, found, p, margin
+        self.keys = self._within()
+
+    def _within(self) -> IntArray:
+        priced = self.found.cost + self.p[self.found.nodes]
+        near = (priced <= priced.min(axis=1, keepdims=True) + self.margin) & np.isfinite(priced)
+        rows, at = np.nonzero(near)
+        return np.sort(rows * self.problem.n_nodes + self.found.nodes[rows, at])
+
+    def widen(self) -> bool:
+        """A margin four times as large, then more nodes; False when there is nothing more to allow."""
+        if math.isinf(self.margin):
+            kept = self.found.nodes.shape[1]
+            n = self.problem.n_nodes
+            if kept == n or 4 * kept * self.problem.n_checkpoints > self.parameters.most_arcs:
+                return False
+            self.found = candidates(self.problem, self.p, min(4 * kept, n))
+        self.margin = self.margin * 8 if self.margin < self.p.max(initial=0.0) + 1e-300 else math.inf
+        return self.enter(self._within()) or not math.isinf(self.margin) or self.widen()
+
+    def enter(self, keys: IntArray) -> bool:
+        """Return whether there were new pairs among the keys."""
+        before = len(self.keys)
+        self.keys = np.union1d(self.keys, keys)
+        return len(self.keys) > before
+
+    def pairs(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """Checkpoint, node and cost of the pairs."""
+        j, n = np.divmod(self.keys, self.problem.n_nodes)
+        return j, n, self.problem.cost[j, n].astype(np.float64)
+
+    def flow(self, p: FloatArray) -> IntArray | None:
+        """The cheapest assignment on the pairs, with costs relative to p; None when there is none."""
+        j, n, cost = self.pairs()
+        count = np.bincount(j, minlength=self.problem.n_checkpoints)
+        only = count[j] == 1
+        assignment = np.full(self.problem.n_checkpoints, -1, dtype=np.int64)
+        assignment[j[only]] = n[only]
+        held = np.bincount(n[only], minlength=self.problem.n_nodes)
+        most, least = self.limit.most - held, np.maximum(self.limit.least - held, 0)
+        free, row = np.unique(j[~only], return_inverse=True)
+        if (most < 0).any() or least.sum() > len(free):
+            return None
+        if len(free):
+            to = _flow(row, n[~only], cost[~only] + p[n[~only]], p, most, least, len(free))
+            if to is None:
+                return None
+            assignment[free] = to
+        return assignment
+
+    def potentials(self, assignment: IntArray) -> FloatArray:
+        """Shortest distances in the residual graph of the pairs, (N,)."""
+        j, n, cost = self.pairs()
+        width = self.problem.n_nodes
+        own = self.problem.cost[np.arange(len(assignment)), assignment].astype(np.float64)
+        length = np.full((width + 1, width + 1), np.inf)
+        np.minimum.at(length, (n, assignment[j]), cost - own[j])  # own + p[own] <= cost + p[n]
+        return shortest(length, np.bincount(assignment, minlength=width), self.limit, self.parameters.potential_rounds)
+
+
+def _flow(
+    row: IntArray, node: IntArray, priced: FloatArray, p: FloatArray, most: IntArray, least: IntArray, count: int
+) -> IntArray | None:
+    """The node of each of `count` rows; p[n] is given back by the arc from node n to the sink."""
+    width = len(most)
+    sink = count + width
+    least_priced = np.full(count, np.inf)
+    np.minimum.at(least_priced, row, priced)
+    costs = np.concatenate([priced - least_priced[row], -p])
+    largest = float(np.abs(costs).max(initial=0.0))
+    bits = 0 if largest <= 0 else 60 - math.frexp(largest)[1] - math.ceil(math.log2(sink + 1))
+    units = np.floor(np.ldexp(costs, bits)).astype(np.int64)
+    tails, heads = np.concatenate([row, np.arange(count, sink)]), np.concatenate([node + count, np.full(width, sink)])
+    capacity = np.concatenate([np.ones(len(row), dtype=np.int64), most - least])
+    supplies = np.concatenate([np.ones(count, dtype=np.int64), -least, [int(least.sum()) - count]])
+    _, flows, _ = minimum_cost_flow((tails, heads, capacity, units), supplies)
+    if flows is None:
+        return None
+    used = flows[: len(row)] > 0
+    to = np.full(count, -1, dtype=np.int64)
+    to[row[used]] = node[used]
+    return to
+
+
+def _cheaper(problem: CheckpointAllocation, p: FloatArray, assignment: IntArray, most: int) -> IntArray:
+    """Keys of the cheapest pairs at p that are cheaper than the checkpoint's own, at most so many for each."""
+    found = []
+    step = max(1, _CORE_CHUNK // problem.n_nodes)
+    for first in range(0, problem.n_checkpoints, step):
+        rows = slice(first, first + step)
+        at = np.arange(first, min(first + step, problem.n_checkpoints))
+        priced = np.where(problem.allowed[rows], problem.cost[rows] + p, np.inf)
+        own = priced[at - first, assignment[rows]]
+        late = np.flatnonzero(priced.min(axis=1) < own)
+        some = priced[late]
+        best = np.argpartition(some, min(most, some.shape[1]) - 1, axis=1)[:, :most]
+        cheaper = np.take_along_axis(some, best, axis=1) < own[late, None]
+        found.append((at[late, None] * problem.n_nodes + best)[cheaper])
+    return np.concatenate(found)

@@ -13,7 +13,6 @@ too much on a node costs, so each program has a solution.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,16 +20,10 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.candidates import Candidates
+from optimizer.checkpoint_allocation.params import DEFAULT, LagrangianParameters
 from optimizer.common.solvers import linear_program
-
-_CORE_PAIRS = 40_000  # pairs of the linear program
-_DIVE_PAIRS, _NODE_PAIRS = 8_000, 20  # the same, of those of a dive: in all, or for each node where that is more,
-_FAR, _NODES = 0.1, 3  # where heavy checkpoints have the best few nodes within a share of what is to be gained
-_DECIDED = 1 / 3  # of the heavy checkpoints in parts, by one program
-_PROGRAMS = 8
-_PART = 1e-6  # less is no part
-_EXCESS = 10.0  # of the largest price: what load costs that is too much
 
 
 @dataclass(frozen=True)
@@ -51,17 +44,21 @@ class _Core:
 
 
 def relaxed(
-    problem: CheckpointAllocation, found: Candidates, prices: FloatArray, *, until: float = math.inf
+    problem: CheckpointAllocation,
+    found: Candidates,
+    prices: FloatArray,
+    budget: Budget,
+    parameters: LagrangianParameters = DEFAULT.lagrangian,
 ) -> tuple[FloatArray, IntArray] | None:
     """Dual prices (N,) of the linear program on the core, and the column (J,) with the largest share.
 
-    `until`: of time.perf_counter, when the clock strikes; None then, and where there is no solution.
+    None where the clock strikes, and where there is no solution.
     """
     extra = _extra(found, prices)
-    core = _core(problem, found, extra, (extra <= _margin(extra, _CORE_PAIRS)) & np.isfinite(extra))
+    core = _core(problem, found, extra, (extra <= _margin(extra, parameters.core_pairs)) & np.isfinite(extra))
     if not len(core.j) or (core.room < 0).any() or problem.capacity is None:
         return None
-    answer = _solved(core, prices, math.inf, until)
+    answer = _solved(core, prices, math.inf, budget)
     if answer is None:
         return None
     shares, change = answer
@@ -75,38 +72,41 @@ def dived(
     problem: CheckpointAllocation,
     found: Candidates,
     prices: FloatArray,
+    budget: Budget,
+    parameters: LagrangianParameters = DEFAULT.lagrangian,
     *,
     gain: float,
     share: float,
-    until: float = math.inf,
 ) -> IntArray | None:
     """Columns (J,) that a dive leads to; `gain`: how far a known answer is from the bound of the prices.
 
     Heavy is what takes more than a share of the smallest capacity. None when nothing is heavy, a program fails, or the
-    clock (`until`, of time.perf_counter) strikes.
+    clock strikes.
     """
     finite = np.isfinite(found.cost)
     heavy = np.where(finite, found.load, 0.0).max(axis=1) > share * float(problem.upper.min())
     extra = _extra(found, prices)
     if problem.capacity is None or not heavy.any() or not (prices > 0).any():
         return None
-    margin = _margin(extra[~heavy], max(_DIVE_PAIRS, _NODE_PAIRS * problem.n_nodes))
+    margin = _margin(extra[~heavy], max(parameters.dive_pairs, parameters.dive_pairs_per_node * problem.n_nodes))
     rank = np.argsort(np.argsort(extra, axis=1, kind="stable"), axis=1, kind="stable")
-    near = (extra <= max(margin, _FAR * gain)) & (rank < _NODES)
+    near = (extra <= max(margin, parameters.dive_far * gain)) & (rank < parameters.dive_nodes)
     kept = np.where(heavy[:, None], near, extra <= margin) & finite
     at: IntArray = extra.argmin(axis=1)
-    excess = _EXCESS * float(prices.max())
-    for left in range(_PROGRAMS - 1, -1, -1):
+    excess = parameters.dive_excess * float(prices.max())
+    for left in range(parameters.dive_programs - 1, -1, -1):
         core = _core(problem, found, extra, kept)
         at[core.only] = kept[core.only].argmax(axis=1)
         if not len(core.j):
             break
-        answer = _solved(core, prices, excess, until)
+        answer = _solved(core, prices, excess, budget)
         if answer is None:
             return None
         order = np.argsort(answer[0], kind="stable")
         at[core.j[order]] = core.k[order]
-        parts = _parts(core, heavy, answer[0], all_of_them=left == 1)
+        parts = _parts(core, heavy, answer[0], parameters.dive_part)
+        if left != 1:
+            parts = parts[: math.ceil(parameters.dive_decided * len(parts))]
         if not len(parts):
             break
         kept[parts] = False
@@ -121,7 +121,7 @@ def _extra(found: Candidates, prices: FloatArray) -> FloatArray:
 
 
 def _margin(extra: FloatArray, pairs: int) -> float:
-    """What the dearest of so many pairs beside the cheapest ones is dearer by."""
+    """Return the extra cost of the dearest of so many pairs beside the cheapest ones."""
     flat = extra[np.isfinite(extra)]
     most = len(extra) + pairs
     return math.inf if len(flat) <= most else float(np.partition(flat, most)[most])
@@ -140,17 +140,16 @@ def _core(problem: CheckpointAllocation, found: Candidates, extra: FloatArray, k
     return _Core(np.flatnonzero(only), j, k, node, load, extra[j, k], room, size)
 
 
-def _parts(core: _Core, heavy: BoolArray, shares: FloatArray, *, all_of_them: bool) -> IntArray:
-    """The heavy checkpoints in parts that are decided next: those whose largest part is largest, ties by index."""
-    inside = heavy[core.j] & (shares > _PART) & (shares < 1 - _PART)
+def _parts(core: _Core, heavy: BoolArray, shares: FloatArray, least: float) -> IntArray:
+    """Return the heavy checkpoints in parts, those with the largest part first, ties by index."""
+    inside = heavy[core.j] & (shares > least) & (shares < 1 - least)
     rows = np.unique(core.j[inside])
     largest = np.zeros(len(heavy))
     np.maximum.at(largest, core.j, shares)
-    order = rows[np.argsort(-largest[rows], kind="stable")]
-    return order if all_of_them else order[: math.ceil(_DECIDED * len(order))]
+    return rows[np.argsort(-largest[rows], kind="stable")]
 
 
-def _solved(core: _Core, prices: FloatArray, excess: float, until: float) -> tuple[FloatArray, FloatArray] | None:
+def _solved(core: _Core, prices: FloatArray, excess: float, budget: Budget) -> tuple[FloatArray, FloatArray] | None:
     """The shares of the pairs, and what to add to the prices, when costs are relative to them.
 
     Room that is left over gives its price back: a column of it costs the price, and fills the row. What is too much
@@ -177,7 +176,7 @@ def _solved(core: _Core, prices: FloatArray, excess: float, until: float) -> tup
         objective,
         equal=(both, np.concatenate([core.room / size, np.ones(count)])),
         method="highs-ds",
-        limit_s=None if math.isinf(until) else max(until - time.perf_counter(), 1e-3),
+        limit_s=budget.left_s,
     )
     if not answer.is_optimal or answer.x is None:
         return None

@@ -6,12 +6,15 @@ How the answer stays a proof although HiGHS works with tolerances:
 - load rows are relative to the capacity and a hair wider than the true ones; an answer that the true
   capacities refuse is cut off by a cover inequality with coefficients 0 and 1, and all is solved again;
 - pairs are left out only when prices prove that every answer using them costs more than a known answer.
+
+Two searches make programs on fewer pairs, which prove nothing: `column_generation.meet_in_the_middle` on the pairs of a
+few nodes that can pay, and `local_search.exchange` on those of all nodes that are nearest to the cheapest. They share
+`rules_of_pairs`.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,19 +22,21 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
+from optimizer.checkpoint_allocation.budget import Budget
+from optimizer.checkpoint_allocation.params import DEFAULT, ProgramParameters
 from optimizer.common.solvers import Rows, WholeAnswer, mixed_integer_program
 from optimizer.verify.checkpoint_bounds import cliques, fitting, is_clique, lagrangian_bound, reduced_minima
 
 _WIDER = 1e-5  # relative: load rows are relaxations; the true capacities are kept by the cuts
 _MISSED = 4e-6  # objective units of HiGHS: its feasibility and absolute gap tolerances (1e-6 each), twice
 _LARGEST_COST = 2.0**20
+_ALL_OF_IT = 0.95  # of the time limit: HiGHS ends a little before its own
 _EPS = float(np.finfo(np.float64).eps)
-_NODES_PER_SECOND = 2_000  # the deterministic limit: branch-and-bound nodes per second of the time limit
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known before: an answer with its objective (or None), prices, and a proven bound.
+    """Knowledge before a program: an answer with its objective (or None), prices, and a proven bound.
 
     `pairs` (J, N) is False where no better answer uses the pair; None leaves nothing out.
     """
@@ -91,18 +96,18 @@ class _Rows:
 def branch_and_bound(
     problem: CheckpointAllocation,
     known: Known,
+    budget: Budget,
+    parameters: ProgramParameters = DEFAULT.program,
     *,
-    time_limit_s: float,
     spread: IntArray | None = None,
     most_nodes: int | None = None,
     most_programs: float = math.inf,
 ) -> Outcome:
     """The best assignment found, with a bound. `spread` (n_groups,) caps each operator's count per node.
 
-    `most_nodes` of branch and bound are allowed at most; None follows from the time limit [s]. An answer that true
+    `most_nodes` of branch and bound are allowed at most; None follows from the work of the budget. An answer that true
     capacities refuse leads to another program, up to `most_programs`.
     """
-    began = time.perf_counter()
     j, n = pairs_left(problem, known)
     if len(np.unique(j)) < problem.n_checkpoints:
         return _nothing_left(known)
@@ -113,31 +118,29 @@ def branch_and_bound(
     rows = _program(problem, j, n)
     if spread is not None:
         _add_spread(rows, problem, j, n, spread)
-    base, bound, nodes = (
-        math.fsum(row_minimum.tolist()),
-        -math.inf,
-        int(_NODES_PER_SECOND * time_limit_s) + 1_000 if most_nodes is None else most_nodes,
-    )
+    base, bound = math.fsum(row_minimum.tolist()), -math.inf
+    nodes = most_nodes
+    if nodes is None:
+        nodes = int(parameters.nodes_per_s * budget.limit) + parameters.nodes_least
     programs = 0
     while True:
-        left = time_limit_s - (time.perf_counter() - began)
         programs += 1
         if programs > most_programs:
             return Outcome(None, _outer(bound, known), note="limit on programs struck")
-        if left <= 0:
+        if budget.late:
             return Outcome(None, _outer(bound, known), note="time limit struck")
-        answer = mixed_integer_program(unit.cost, [rows.constraint()], nodes=nodes, limit_s=left)
+        answer = mixed_integer_program(unit.cost, [rows.constraint()], nodes=nodes, limit_s=budget.left_s)
         if answer.status is Status.INFEASIBLE:
             return _nothing_left(known)
         if answer.bound is not None:
             bound = max(bound, unit.proven(answer.bound, base, problem.n_checkpoints))
         if answer.x is None:
-            return Outcome(None, _outer(bound, known), note=_struck(answer, time.perf_counter() - began, time_limit_s))
+            return Outcome(None, _outer(bound, known), note=_struck(answer, budget))
         assignment = np.full(problem.n_checkpoints, -1, dtype=np.int64)
         chosen = answer.x > 0.5
         assignment[j[chosen]] = n[chosen]
         if not _cut_off(rows, problem, assignment, j, n):
-            note = "" if answer.status is Status.OPTIMAL else _struck(answer, time.perf_counter() - began, time_limit_s)
+            note = "" if answer.status is Status.OPTIMAL else _struck(answer, budget)
             return Outcome(assignment, _outer(bound, known), note=note)
 
 
@@ -269,7 +272,28 @@ def _smallest_cover(problem: CheckpointAllocation, members: IntArray, node: int)
     return cover if float(problem.weights[cover, node].sum()) > problem.upper[node] else members
 
 
-def _struck(answer: WholeAnswer, spent_s: float, limit_s: float) -> str:
+def _struck(answer: WholeAnswer, budget: Budget) -> str:
     if answer.at_limit:
-        return "time limit struck" if spent_s >= 0.95 * limit_s else "limit on branch-and-bound nodes struck"
+        late = budget.spent_s >= _ALL_OF_IT * budget.seconds
+        return "time limit struck" if late else "limit on branch-and-bound nodes struck"
     return f"HiGHS stopped with status {answer.code}"
+
+
+def rules_of_pairs(
+    j: IntArray, n: IntArray, share: FloatArray, most: FloatArray, least: FloatArray | float = -np.inf
+) -> list[Rows]:
+    """Return the rules that each checkpoint is stored once, and nodes keep their limits (N,).
+
+    `j`, `n`, `share` (P,): checkpoint and node of each pair, and its load in the unit of the limits.
+    """
+    from scipy import sparse  # noqa: PLC0415
+
+    columns, row = np.arange(len(j)), np.unique(j, return_inverse=True)[1]
+    once = sparse.csr_array((np.ones(len(j)), (row, columns)))
+    loads = sparse.csr_array((share, (n, columns)), shape=(len(most), len(j)))
+    return [(once, 1, 1), (loads, least, most)]
+
+
+def at_most(chosen: BoolArray, most: int) -> Rows:
+    """Return the rule that at most so many of some pairs (P,) are chosen."""
+    return chosen[None].astype(np.float64), -np.inf, most

@@ -24,14 +24,14 @@ _MOST_PAID = 1e30  # what loads at prices of a former plan may cost, in units: m
 
 @dataclass(frozen=True)
 class Units:
-    """What costs and loads are multiplied with, each a power of two."""
+    """Factors of costs and loads, powers of two."""
 
     cost: float
     load: float
 
     @property
     def common(self) -> bool:
-        """Whether nothing changes."""
+        """Return whether nothing changes."""
         return self.cost == self.load == 1.0
 
     def scaled(self, problem: CheckpointAllocation) -> CheckpointAllocation:
@@ -68,7 +68,7 @@ def units_of(problem: CheckpointAllocation) -> Units:
 
 
 def are_prices(problem: CheckpointAllocation, prices: FloatArray, units: Units) -> bool:
-    """Whether prices (N,) of a former plan, in units, can be any: loads at them cost no more than 32 bits hold."""
+    """Return whether prices (N,) of a former plan, in units, are usable: loads at them cost what 32 bits hold."""
     dearest = float(np.abs(prices).max())
     return dearest * max(1.0, float(problem.load.max()) * units.load) <= _MOST_PAID
 

@@ -17,25 +17,76 @@ than one find different answers from run to run; and the seed is given. Nothing 
 
 The libraries are imported when a solver is first called: together they take a second, and most problems need no more
 than one of them.
+
+Keeping native solvers off stdout: HiGHS prints a debugging line now and then, whatever its options.
+
+The arguments that every solver takes: a limit of time, the seed of its draws, and workers.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import math
+import os
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray
 from models.planning.solution import Status
-from optimizer.common.arguments import solver_seed
-from optimizer.common.quiet import quiet_stdout
+from models.schema_types import seed_faults
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
+
+
+@contextlib.contextmanager
+def quiet_stdout() -> Iterator[None]:
+    """Discard what native code writes to file descriptor 1 inside the block; Python's own buffer is flushed first."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # there is no stdout to protect
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        _flush_native()  # what was written before belongs to the caller
+        os.dup2(nowhere, 1)
+        yield
+    finally:
+        _flush_native()
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def _flush_native() -> None:
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).fflush(None)
+
+
+def checked_limits(time_limit_s: float, seed: int, workers: int = 1) -> CheckedArrays:
+    """Return the faults of these arguments, to which a solver adds those of its own before it raises them together."""
+    check = CheckedArrays()
+    if not (time_limit_s > 0 and math.isfinite(time_limit_s)):
+        check.add("time_limit_s", time_limit_s, "must be a positive number of seconds")
+    check.faults.extend(seed_faults("seed", seed))
+    if isinstance(workers, bool) or not isinstance(workers, (int, np.integer)) or workers < 1:
+        check.add("workers", workers, "must be a whole number, at least 1")
+    return check
+
+
+def solver_seed(seed: int) -> int:
+    """Return the seed that OR-Tools gets: it takes 31 bits."""
+    return seed % 2**31
+
 
 _LEAST_S = 0.01  # a limit of 0 seconds would mean none to some solvers
 _HIGHS_STATUS = {0: Status.OPTIMAL, 2: Status.INFEASIBLE}  # others: a limit, unbounded, or numerical trouble

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from models.errors import raise_if_any
 from models.planning.placement import Placement, PlacementPlan
-from optimizer.common.arguments import checked_limits
 from optimizer.common.first_fit import best_fit, first_fit
+from optimizer.common.solvers import checked_limits
 from optimizer.placement.all_placed import AllPlaced
 from optimizer.placement.budget import Budget
 from optimizer.placement.fits import FITS, fitted

@@ -24,12 +24,10 @@ from models.planning.placement import Placement, PlacementPlan
 from models.planning.solution import Status
 from optimizer.common.first_fit import best_fit
 from optimizer.placement.budget import Budget, infeasible_plan
-from optimizer.placement.columns import Columns, column_bound
+from optimizer.placement.columns import Columns, column_bound, from_columns
 from optimizer.placement.one_colour import one_colour, splits_by_colour
-from optimizer.placement.rounding import from_columns
-from optimizer.placement.search import Search
+from optimizer.placement.search import Search, sent_home, start
 from optimizer.placement.small import decide, irreducible_infeasible_set, whole
-from optimizer.placement.starts import sent_home, start
 from optimizer.verify.placement_bounds import Bound, colour_bound, host_bound, impossible
 
 _SMALL = 3_000  # instances times hosts up to which an exact model is asked about the whole problem

@@ -1,4 +1,4 @@
-"""Replicas of operators: see `models.planning.replicas.problem` for the program.
+"""Replicas of operators: see `models.planning.replicas` for the program.
 
 `heuristic.plan` does what the paper does: importance, then selection, then placement.
 """

@@ -13,6 +13,14 @@ t = -log(1 - u) together:
 
 A target whose least load is above the budget cannot be reached. The targets that can make a difference are those at
 which a query may leave one more set of its covers; bisection finds the first that is not excluded.
+
+Bounds of problems of replicas from their programs (`optimizer.verify.replica_program`), by HiGHS.
+
+Multipliers of the linear program prove what `Program.bound` computes of them, whatever solver they are from. With whole
+columns the program is stronger; of that only the dual bound of the solver counts, less an allowance, and its solution
+is one more plan for the search to start from.
+
+A plan from a whole solution of the program: instances that share a host in it share one here, if there is room.
 """
 
 from __future__ import annotations
@@ -20,17 +28,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from itertools import combinations
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import FloatArray
-from models.planning.replicas.problem import ReplicaProblem
+from models.checked_arrays import FloatArray, frozen
+from models.planning.replicas import ROUNDING, ReplicaProblem
 from models.planning.selection import QuerySelection
 from models.planning.solution import Status
-from optimizer.common.solvers import left_s, mixed_integer_program, sparse_matrix
+from optimizer.common.solvers import left_s, linear_program, mixed_integer_program, sparse_matrix
+from optimizer.replicas.placing import Placed
 from optimizer.selection.queries import select_by_lagrangian
 from optimizer.verify.replica_bounds import DOWN, Bounds, Cover
+from optimizer.verify.replica_program import Program
 
 _MOST_COVERS = 12  # of a query, for which all sets of open covers are listed
 _NODES = 2_000
@@ -131,3 +143,139 @@ def _least_load(bounds: Bounds, target: float, deadline: float) -> tuple[float, 
 
 def _covers(problem: ReplicaProblem, covers: Sequence[Cover], chosen: np.ndarray) -> list[Cover]:
     return [cover for cover in covers if all(chosen[o] for o in cover)]
+
+
+_MOST_TERMS = 400_000  # beyond that there is no certificate
+_MOST_WHOLE = 60_000  # and beyond that nothing with whole y
+_PROGRAM_NODES = 60
+_PROGRAM_ALLOWANCE = 1e-5  # of all costs together: the solver computes in floating point
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A lower bound of the objective, multipliers that prove it or less, and the best whole solution, if any."""
+
+    bound: float = 0.0
+    multipliers: FloatArray | None = None
+    columns: FloatArray | None = None
+
+
+def proven(program: Program, deadline: float = math.inf) -> Proof:
+    """Return what the solver proves until the deadline, one of time.monotonic."""
+    if not program.right or len(program.values) > _MOST_TERMS or time.monotonic() >= deadline:
+        return Proof()
+    found = multipliers(program, deadline)
+    least = 0.0 if found is None else program.bound(found)
+    if len(program.values) > _MOST_WHOLE or time.monotonic() >= deadline:
+        return Proof(least, found)
+    whole, columns = _with_whole(program, deadline)
+    return Proof(max(least, whole), found, columns)
+
+
+def multipliers(program: Program, deadline: float = math.inf) -> FloatArray | None:
+    """Return multipliers of the rows (rows,), none below zero; None where the solver has none."""
+    scale = _scale(program)
+    found = linear_program(
+        np.array(program.costs) / scale,
+        at_most=(-_matrix(program), -np.array(program.right)),
+        bounds=(0.0, 1.0),
+        limit_s=left_s(deadline),
+    )
+    return frozen(scale * np.maximum(0.0, -found.dual_at_most)) if found.is_optimal else None
+
+
+def _with_whole(program: Program, deadline: float) -> tuple[float, FloatArray | None]:
+    """Return a lower bound of the program with whole columns, and the columns of its best solution."""
+    scale = _scale(program)
+    found = mixed_integer_program(
+        np.array(program.costs) / scale,
+        [(_matrix(program), np.array(program.right), np.inf)],
+        nodes=_PROGRAM_NODES,
+        limit_s=left_s(deadline),
+    )
+    columns = None if found.x is None else frozen(found.x)
+    if found.bound is None:
+        return 0.0, columns
+    allowance = _PROGRAM_ALLOWANCE * (abs(program.constant) + math.fsum(map(abs, program.costs)))
+    return max(0.0, program.constant + scale * found.bound - allowance), columns
+
+
+def _scale(program: Program) -> float:
+    return max(map(abs, program.costs), default=0.0) or 1.0
+
+
+def _matrix(program: Program) -> Any:
+    shape = (len(program.right), len(program.costs))
+    return sparse_matrix(program.values, program.rows, program.columns, shape)
+
+
+_HALF = 0.5
+
+
+def chosen(problem: ReplicaProblem, columns: FloatArray) -> frozenset[int]:
+    """Return the operators that have a replica in the solution."""
+    return frozenset(np.flatnonzero(columns[: problem.n_operators] > _HALF).tolist())
+
+
+def primaries_of(problem: ReplicaProblem, program: Program, columns: FloatArray) -> Placed | None:
+    """Return hosts for the primaries, group by group, the heaviest group first; None where one finds no room."""
+    rooms = _Rooms(problem)
+    hosts = problem.primaries.tolist()
+    for o, host in enumerate(hosts):
+        if host >= 0:
+            rooms.put(o, host)
+    for group in _groups(problem, program, columns):
+        new = [o for o in group if hosts[o] < 0]
+        together = rooms.host_for(new)
+        for o in sorted(new, key=lambda o: (-problem.load[o], o)):
+            host = rooms.host_for([o]) if together is None else together
+            if host is None:
+                return None
+            hosts[o] = host
+            rooms.put(o, host)
+    return Placed([[host] for host in hosts], 0)
+
+
+def _groups(problem: ReplicaProblem, program: Program, columns: FloatArray) -> list[list[int]]:
+    """Return the operators by the host that they share, the heaviest group first."""
+    leader, replicated = list(range(problem.n_operators)), chosen(problem, columns)
+
+    def root(o: int) -> int:
+        while leader[o] != o:
+            o = leader[o]
+        return o
+
+    together = [pair for pair, column in program.pairs.items() if columns[column] > _HALF]
+    for q, column in program.spread.items():
+        if columns[column] <= _HALF:
+            together += pairwise(o for o in problem.operators[q] if o not in replicated)
+    for one, other in together:
+        leader[max(root(one), root(other))] = min(root(one), root(other))
+    found: dict[int, list[int]] = {}
+    for o in range(problem.n_operators):
+        found.setdefault(root(o), []).append(o)
+    return sorted(found.values(), key=lambda group: (-float(problem.load[group].sum()), group))
+
+
+class _Rooms:
+    """The free capacity of the hosts for primaries."""
+
+    def __init__(self, problem: ReplicaProblem) -> None:
+        assert problem.primary_hosts is not None
+        self._open = problem.primary_hosts
+        slack = 1 + ROUNDING
+        self._kinds = [(problem.load, problem.host_cpu * slack)]
+        if problem.network is not None and problem.host_network is not None:
+            self._kinds.append((problem.network, problem.host_network * slack))
+
+    def put(self, o: int, host: int) -> None:
+        """Take the room of an operator."""
+        for load, room in self._kinds:
+            room[host] -= load[o]
+
+    def host_for(self, operators: Sequence[int]) -> int | None:
+        """Return the first host with room for all of them."""
+        fits = self._open.copy()
+        for load, room in self._kinds:
+            fits &= room >= float(load[list(operators)].sum())
+        return int(fits.argmax()) if fits.any() else None

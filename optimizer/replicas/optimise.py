@@ -20,13 +20,11 @@ import numpy as np
 
 from models import display
 from models.errors import InputError
-from models.planning.replicas.problem import Instances, ReplicaPlan, ReplicaProblem
+from models.planning.replicas import Instances, ReplicaPlan, ReplicaProblem
 from models.planning.solution import Status
 from optimizer.replicas.heuristic import evaluated, plan, without_room
-from optimizer.replicas.placing import Placed
-from optimizer.replicas.running import least_cost, start_of
-from optimizer.replicas.search import put_back, trim
-from optimizer.replicas.state import State
+from optimizer.replicas.placing import Placed, least_cost, start_of
+from optimizer.replicas.search import State, put_back, trim
 from optimizer.replicas.task import OPTIMISED, STRUCK, Clock, Task, value_of
 from optimizer.verify.replica_bounds import most_cost, most_levels
 from optimizer.verify.replica_enumeration import MOST_NODES_OF_FRONT, MOST_OPERATORS, ExactPoint, exact_front

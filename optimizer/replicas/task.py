@@ -7,15 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from models.checked_arrays import FloatArray
-from models.planning.replicas.problem import Instances, ReplicaPlan, ReplicaProblem
-from optimizer.replicas.bounds import mean_bound, worst_bound
-from optimizer.replicas.certify import Proof, proven
+from models.planning.replicas import Instances, ReplicaPlan, ReplicaProblem
+from optimizer.replicas.bounds import Proof, chosen, mean_bound, primaries_of, proven, worst_bound
 from optimizer.replicas.heuristic import evaluated, plan
-from optimizer.replicas.placing import Placed, place_primaries
-from optimizer.replicas.rounding import chosen, primaries_of
-from optimizer.replicas.running import start_of, usable
-from optimizer.replicas.search import exchange, fill, loosen, move, put_back, start_with
-from optimizer.replicas.state import State
+from optimizer.replicas.placing import Placed, place_primaries, start_of, usable
+from optimizer.replicas.search import State, exchange, fill, loosen, move, put_back, start_with
 from optimizer.verify.replica_bounds import Bounds, Cover, bounds_of
 from optimizer.verify.replica_program import cost_program_of, program_of
 

@@ -22,7 +22,7 @@ from typing import overload
 
 from models.errors import raise_if_any
 from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan
-from optimizer.common.arguments import checked_limits
+from optimizer.common.solvers import checked_limits
 from optimizer.selection.operators import select_operators
 from optimizer.selection.queries import select_queries
 

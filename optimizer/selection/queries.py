@@ -2,9 +2,9 @@
 
     maximise   sum v[q] z[q]   subject to   z[q] <= y[o] for each q and o in O[q],   sum w[o] y[o] <= W,   z, y binary
 
-The best price of weight gives a bound and the shares that prove it (`lagrangian`, `closure`). Queries that fit are
-filled in (`filling`); branch and bound (`query_tree`) and large neighbourhoods (`neighbourhoods`) improve them; CP-SAT
-searches among the sets that the shares leave open (`query_program`). Source: Goldschmidt, Nehme and Yu (1994) for the
+The best price of weight gives a bound and the shares that prove it (`closure`). Queries that fit are
+filled in (`filling`); branch and bound, large neighbourhoods, and CP-SAT among the sets that the shares leave open
+improve them (`query_tree`). Source: Goldschmidt, Nehme and Yu (1994) for the
 problem, Picard (1976) for the cuts.
 """
 
@@ -20,13 +20,11 @@ from models.checked_arrays import BoolArray
 from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan, limit_of
 from models.planning.solution import Status, is_proven
 from optimizer.common.enumeration import better_queries, exact_sum
-from optimizer.selection import neighbourhoods
-from optimizer.selection.closure import Closures, Cut
+from optimizer.selection import query_tree
+from optimizer.selection.closure import Closures, Cut, best_cuts, real_split, whole_numbers
 from optimizer.selection.filling import Filling
-from optimizer.selection.lagrangian import best_cuts, real_split, whole_numbers
 from optimizer.selection.operators import real_price, select_operators
-from optimizer.selection.query_program import Fixed, Found, fixed, searched
-from optimizer.selection.query_tree import Tree
+from optimizer.selection.query_tree import Fixed, Found, Tree, fixed, searched
 from optimizer.selection.scaling import Scaled
 
 _STEP_BITS = 38  # as for operators: only what is better by 2^-38 of the bound is looked for, if numbers are not exact
@@ -185,7 +183,7 @@ def _varied(search: _Search, best: _Best, work: float, deadline: float, seed: in
         )
 
     draw = np.random.default_rng([seed, 1])
-    queries, timed_out = neighbourhoods.improved(search.problem, best.queries, tree, work, draw, deadline)
+    queries, timed_out = query_tree.improved(search.problem, best.queries, tree, work, draw, deadline)
     return _Best(queries, best.bound, "the time limit struck" if timed_out else best.note)
 
 

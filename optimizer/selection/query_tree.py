@@ -7,6 +7,20 @@ it both sets come closer. A child begins its search for a price with the sets of
 have and with what it must. What would lower its bound below the value of a better set is taken, or left out, at once.
 
 The node of the highest bound comes first and of equal ones the last, so the search dives where bounds are equal.
+
+Large neighbourhood search: most operators stay as the best set has them, branching decides about the others.
+
+Source: Shaw, "Using constraint programming and local search methods to solve vehicle routing problems" (1998). Which
+operators are free is drawn: any; those met on a walk from one to another by queries that use both; or all but those of
+some of the queries. How many, of each kind, follows what branching gets done: more where it ends before its work is
+used up, fewer where it does not.
+
+The exact search of the sets of queries that shares leave open, by CP-SAT.
+
+    maximise   sum v[q] z[q]   subject to   z[q] implies y[o] for each o in O[q],   sum w[o] y[o] <= W
+
+over queries and operators that are not fixed. A query or an operator is fixed where the other choice loses more than
+the distance between the bound and the best known value.
 """
 
 from __future__ import annotations
@@ -14,6 +28,7 @@ from __future__ import annotations
 import heapq
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -21,9 +36,11 @@ import numpy as np
 
 from models.checked_arrays import BoolArray
 from models.planning.selection import QuerySelection
+from models.planning.solution import Status
+from optimizer.common.solvers import left_s, solve_cp
 from optimizer.selection.closure import Closures, Cut, QuerySet
 from optimizer.selection.filling import Filling
-from optimizer.selection.scaling import Scaled
+from optimizer.selection.scaling import Scaled, scaled
 
 _MOST_CUTS = 12  # of one node
 _NEAR_BITS = 4  # what is worth less than the best set by a 16th is not filled
@@ -233,3 +250,173 @@ class Tree:
         queries = np.zeros(self._problem.n_queries, dtype=np.bool_)
         queries[self._filling.chosen] = True
         self.start_from(queries)
+
+
+_ANY, _WALK, _WITHOUT = 100, 100, 8  # operators, steps, queries at first
+_LEAST = 4
+_MORE, _FEWER = 1.15, 0.7
+_JUMP = 0.1  # chance that a walk goes on from any other operator
+_SHARE, _MOST_WORK = 12, 1_000_000  # of all work for one neighbourhood, and how much at most
+_CALL = 1_000  # what drawing one takes beside its pairs, in the unit of work
+
+
+class Neighbourhoods:
+    """Sets of free operators (n,), drawn around a set of queries (m,)."""
+
+    def __init__(self, problem: QuerySelection, draw: np.random.Generator) -> None:
+        self._problem, self._draw = problem, draw
+        self._queries = problem.uses[np.argsort(problem.uses[:, 1], kind="stable"), 0]
+        counts = np.bincount(problem.uses[:, 1], minlength=problem.n_operators)
+        self._first = np.concatenate([[0], np.cumsum(counts)])
+
+    def any_operators(self, queries: BoolArray, size: int) -> BoolArray:
+        """Return `size` operators, each as likely as any other."""
+        free = np.zeros(self._problem.n_operators, dtype=np.bool_)
+        free[self._draw.permutation(len(free))[:size]] = True
+        return free
+
+    def on_a_walk(self, queries: BoolArray, size: int) -> BoolArray:
+        """Return the operators of so many queries met on a walk, each of which uses an operator of the one before."""
+        n = self._problem.n_operators
+        free, at = np.zeros(n, dtype=np.bool_), int(self._draw.integers(n))
+        for jump, next_query, next_operator in self._draw.random((size, 3)).tolist():
+            free[at] = True
+            met = self._queries[self._first[at] : self._first[at + 1]]
+            if jump < _JUMP or not len(met):
+                at = int(next_query * n)
+                continue
+            operators = self._problem.operators_of(int(met[int(next_query * len(met))]))
+            free[operators] = True
+            at = int(operators[int(next_operator * len(operators))])
+        return free
+
+    def without_some_queries(self, queries: BoolArray, size: int) -> BoolArray:
+        """Return all operators but those that the set needs when so many of its queries are left out."""
+        kept = queries.copy()
+        inside = np.flatnonzero(queries)
+        kept[self._draw.permutation(inside)[:size]] = False
+        return ~self._problem.union(kept)
+
+
+def improved(
+    problem: QuerySelection,
+    queries: BoolArray,
+    tree: Callable[[BoolArray, BoolArray], Tree],
+    work: float,
+    draw: np.random.Generator,
+    deadline: float,
+) -> tuple[BoolArray, bool]:
+    """Return the best queries (m,) after so much work on neighbourhoods of them, and whether the clock ended it.
+
+    `tree` makes a search of the sets that take operators (n,) and leave out others (n,).
+    """
+    drawn = Neighbourhoods(problem, draw)
+    kinds = (drawn.any_operators, drawn.on_a_walk, drawn.without_some_queries)
+    sizes = [float(_ANY), float(_WALK), float(_WITHOUT)]
+    overhead = (len(problem.uses) + problem.n_queries + problem.n_operators) // 8 + _CALL
+    most = max(_LEAST, problem.n_operators, problem.n_queries)
+    kind, each = 0, min(_MOST_WORK, work / _SHARE)
+    while work > 0:
+        size = sizes[kind]
+        free, taken = kinds[kind](queries, math.ceil(size)), problem.union(queries)
+        part = tree(taken & ~free, ~taken & ~free)
+        part.start_from(queries)
+        found = part.search(min(work, each), deadline)
+        if found.timed_out:
+            return found.queries, True
+        work -= part.work + overhead
+        sizes[kind] = max(_LEAST, size * _FEWER) if part.is_open else min(most, size * _MORE)
+        if found.queries is queries:  # where something was gained the same kind comes again
+            kind = (kind + 1) % len(kinds)
+        queries = found.queries
+    return queries, False
+
+
+_BITS = 40  # sums that CP-SAT handles with ease
+_DETERMINISTIC_PER_S = 0.25  # units of CP-SAT's own clock per second of the time limit: less than a second each
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Parts of every better set: queries in it or not, operators in it or not."""
+
+    query_in: BoolArray
+    query_out: BoolArray
+    operator_in: BoolArray
+    operator_out: BoolArray
+
+    @property
+    def n_open(self) -> int:
+        """Return how many queries are not decided."""
+        return int((~self.query_in & ~self.query_out).sum())
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best set of queries, None for none; the bound in the unit of values, None for none; whether time struck."""
+
+    queries: BoolArray | None
+    bound: float | None
+    timed_out: bool
+
+
+def fixed(problem: QuerySelection, root: Cut, possible: BoolArray, goal: int) -> Fixed:
+    """Return what is fixed in every set that is worth at least `goal`, as the cut at the root proves."""
+    slack = root.bound - goal
+    query_in = possible & (root.query_loss > slack)
+    operator_out = np.asarray(root.operator_loss > slack, dtype=np.bool_)
+    query, operator = problem.uses[:, 0], problem.uses[:, 1]
+    query_out = ~possible
+    query_out[query[operator_out[operator]]] = True
+    operator_in = problem.union(query_in)
+    query_in |= ~query_out & problem.whole(operator_in)
+    return Fixed(query_in & ~query_out, query_out, operator_in, operator_out)
+
+
+def searched(
+    problem: QuerySelection,
+    possible: BoolArray,
+    known: Fixed,
+    start: BoolArray,
+    *,
+    time_limit_s: float,
+    deadline: float,
+    seed: int,
+) -> Found:
+    """Return the best set among those that keep what is fixed, with a bound for these sets.
+
+    Numbers are rounded as in `scaling`, to fewer bits: the bound holds, the set is checked by who asks.
+    """
+    from ortools.sat.python import cp_model  # noqa: PLC0415 - slow to load
+
+    numbers = scaled(np.where(possible, problem.value, 0.0), problem.weight, problem.limit, _BITS)
+    value, weight = numbers.value // numbers.grain, numbers.weight
+    unit = int(np.gcd.reduce(weight)) or 1
+    model = cp_model.CpModel()
+    needed = problem.union(~known.query_out)
+    takes = {o: model.new_bool_var("") for o in np.flatnonzero(needed & ~known.operator_in).tolist()}
+    whole = {q: model.new_bool_var("") for q in np.flatnonzero(~known.query_out & ~known.query_in).tolist()}
+    for q, variable in whole.items():
+        for o in problem.operators_of(q).tolist():
+            if o in takes:
+                model.add_implication(variable, takes[o])
+    room = (numbers.capacity - int(weight[known.operator_in].sum())) // unit
+    variables, weights = list(takes.values()), [int(weight[o]) // unit for o in takes]
+    model.add(cp_model.LinearExpr.weighted_sum(variables, weights) <= room)
+    model.maximize(cp_model.LinearExpr.weighted_sum(list(whole.values()), [int(value[q]) for q in whole]))
+    union = problem.union(start)
+    for q, variable in whole.items():
+        model.add_hint(variable, bool(start[q]))
+    for o, variable in takes.items():
+        model.add_hint(variable, bool(union[o]))
+    answer = solve_cp(model, deterministic_s=_DETERMINISTIC_PER_S * time_limit_s, limit_s=left_s(deadline), seed=seed)
+    late = time.monotonic() >= deadline
+    base = int(value[known.query_in].sum())
+    if answer.status is Status.INFEASIBLE:  # nothing that keeps what is fixed: nothing is better
+        return Found(None, 0.0, late)
+    if not answer.found:
+        return Found(None, None, late)
+    chosen = known.query_in.copy()
+    chosen[list(whole)] = answer.chosen(list(whole.values()))
+    bound = (base + math.ceil(answer.bound - 1e-6)) * numbers.grain
+    return Found(chosen, numbers.real(bound), late)

@@ -17,9 +17,8 @@ import numpy as np
 from models import display
 from models.checked_arrays import FloatArray
 from models.planning.checkpoint_interval import exact
-from models.planning.sizing.answer import EvaluatedPlan, PlanFigures, Verdict
 from models.planning.sizing.chain import NotThere, not_there
-from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.sizing.problem import EvaluatedPlan, PlanFigures, SizingProblem, SystemPlan, Verdict
 from models.reliability.times import downtime_s
 from optimizer.sizing.sticky_feasible_interval import evaluate_sticky, sticky_in_use
 

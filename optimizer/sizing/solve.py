@@ -16,8 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from models import display
-from models.planning.sizing.answer import CurvePoint, EvaluatedPlan, SizingPlan, Verdict
-from models.planning.sizing.problem import SizingProblem
+from models.planning.sizing.problem import CurvePoint, EvaluatedPlan, SizingPlan, SizingProblem, Verdict
 from models.planning.solution import Status
 from optimizer.sizing.feasible_interval import evaluate_plan, in_use, tightened
 

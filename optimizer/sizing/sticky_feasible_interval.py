@@ -14,8 +14,7 @@ import numpy as np
 
 from models import display
 from models.planning.checkpoint_interval import exact
-from models.planning.sizing.answer import EvaluatedPlan, PlanFigures, Verdict
-from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.sizing.problem import EvaluatedPlan, PlanFigures, SizingProblem, SystemPlan, Verdict
 from models.planning.sizing.sticky_placement import StickyPlacement, at_most
 from models.reliability.times import downtime_s
 

@@ -21,6 +21,26 @@ Sets: checkpoints j, nodes n. l[j,n] is the load of j on n, u[n] and v[n] the mo
 
 Constraints that are left out (anti-affinity, moves) only make a bound weaker. Each is evaluated over the whole matrix
 in float64, less an allowance for rounding: poor prices give a weak bound and never a false one.
+
+The bound of column generation, from one multiplier per checkpoint: what proves it, and a plain way to check it.
+
+For multipliers u[j] of any sign, with S any set of checkpoints that node n may store together,
+
+    sum c x  =  sum_j u[j] + sum_n sum_{j on n} (c[j,n] - u[j])
+             >= sum_j u[j] - sum_n K_n(u),     K_n(u) = max over S of sum_{j in S} (u[j] - c[j,n])
+
+for every allocation that stores each checkpoint once. K_n is a knapsack problem, solved here by dynamic programming
+over all checkpoints of positive value, without any short cut. Source: Fisher, Jaikumar and Van Wassenhove 1986; with
+the best u it equals the bound of Dantzig-Wolfe, whose columns are the sets S.
+
+The program in whole numbers, so that sums and comparisons behind a proof are exact.
+
+Costs are multiplied by a power of two and rounded down, loads by a power of two per node and rounded down, capacities
+rounded down after an allowance for the float64 sum that `overloads` takes. An allocation that keeps the true capacities
+keeps these, and costs at least as much as here: a lower bound of this program is one of the true program. Where costs
+and loads are whole numbers already (the generalised assignment problem), nothing is rounded.
+
+All numbers stay below 2**53: float64 holds them, and adds them, exactly.
 """
 
 from __future__ import annotations
@@ -173,3 +193,98 @@ def cliques(problem: CheckpointAllocation) -> list[IntArray]:
 def is_clique(problem: CheckpointAllocation, members: IntArray) -> bool:
     """Return True when every two members of a component are an anti-affinity pair."""
     return all(len(problem.neighbours[j]) == len(members) - 1 for j in members.tolist())
+
+
+LARGEST_ROOM = 2**14  # loads are counted in at most so many units of a capacity, for a proof
+_FRACTION = 2**10  # whole costs are counted in such parts, for multipliers between them
+_LARGEST_SUM = 2.0**46  # of the costs; multipliers may be some times larger
+
+
+@dataclass(frozen=True)
+class WholeNumbers:
+    """cost (N, J) in units of 1 / scale, infinite where a pair is not allowed; load (N, J), room (N,) below 2**15.
+
+    `whole`: true costs are whole numbers, so objectives are. `exact_loads`: no load was rounded.
+    """
+
+    cost: FloatArray
+    load: IntArray
+    room: IntArray
+    scale: float
+    whole: bool
+    exact_loads: bool
+
+    def proven(self, least: float) -> float:
+        """Return a lower bound of true objectives, from one of this program in its units."""
+        return float(math.ceil(least / self.scale)) if self.whole else least / self.scale
+
+    def excluded(self, objective: float) -> float:
+        """Return the least value in units that no answer better than `objective` can have."""
+        return (objective - 1) * self.scale + 1 if self.whole else math.ceil(objective * self.scale)
+
+
+def whole_numbers(
+    problem: CheckpointAllocation, largest_room: int = LARGEST_ROOM, *, near: bool = False
+) -> WholeNumbers:
+    """Return the program in whole numbers.
+
+    `near` rounds loads to the nearest one, to look for allocations: that proves nothing.
+    """
+    fits = fitting(problem).T
+    true = np.where(fits, problem.cost.T, 0.0).astype(np.float64)
+    largest = float(np.abs(true).max()) or 1.0
+    bits = math.log2(_LARGEST_SUM) - math.log2(largest) - math.log2(problem.n_checkpoints)
+    scale = 2.0 ** min(math.floor(bits), 1000)
+    whole = bool((true == np.rint(true)).all()) and scale >= 1
+    if whole:
+        scale = min(scale, float(_FRACTION))
+    cost = np.where(fits, np.floor(true * scale), np.inf)
+    load, room, exact = _loads(problem, fits, largest_room, near=near)
+    return WholeNumbers(cost, load, room, scale, whole, exact)
+
+
+def _loads(
+    problem: CheckpointAllocation, fits: np.ndarray, largest: int, *, near: bool
+) -> tuple[IntArray, IntArray, bool]:
+    weights = np.where(fits, problem.weights.T, 0.0)
+    upper = np.minimum(problem.upper, weights.sum(axis=1) + 1)  # more room than all loads together is no limit
+    if bool((weights == np.rint(weights)).all()) and float(upper.max()) <= LARGEST_ROOM:
+        return weights.astype(np.int64), np.floor(upper).astype(np.int64), True
+    scale = 2.0 ** np.floor(np.log2(largest / np.maximum(upper, 1e-280)))
+    if near:
+        load = np.rint(weights * scale[:, None]).astype(np.int64)
+        return load, np.maximum(np.floor(upper * scale).astype(np.int64) - 1, 0), False
+    load = np.floor(weights * scale[:, None]).astype(np.int64)
+    return load, np.floor(upper * scale * (1 + 1e-12)).astype(np.int64), False
+
+
+LARGEST_CHECKED = 2_000_000  # J * N above which tables of all loads would take too long; no plan has multipliers there
+LARGEST_SUM = 2.0**52  # of the absolute multipliers: with the costs still below 2**53
+
+
+def column_generation_bound(problem: CheckpointAllocation, multipliers: FloatArray) -> float:
+    """Return the lower bound of every feasible allocation that multipliers (J,) prove; -inf when they are too large."""
+    numbers = whole_numbers(problem)
+    u = np.rint(multipliers * numbers.scale)
+    if not np.isfinite(u).all() or float(np.abs(u).sum()) > LARGEST_SUM:
+        return -math.inf
+    least = float(u.sum()) - sum(_heaviest(numbers, u, node) for node in range(problem.n_nodes))
+    return numbers.proven(least)
+
+
+def _heaviest(numbers: WholeNumbers, u: FloatArray, node: int) -> float:
+    """Return K of one node, in whole numbers."""
+    room = int(numbers.room[node])
+    value, load = u - numbers.cost[node], numbers.load[node]
+    can = np.flatnonzero((value > 0) & (load <= room))
+    best = np.zeros(room + 1)
+    for gain, weight in zip(value[can].tolist(), load[can].tolist(), strict=True):
+        np.maximum(best[weight:], best[: room + 1 - weight] + gain, out=best[weight:])
+    return float(best[room])
+
+
+def multiplier_bound(problem: CheckpointAllocation, multipliers: FloatArray | None) -> float | None:
+    """Return the bound of multipliers (J,), one knapsack problem per node; None for any that cannot be used."""
+    if multipliers is None or multipliers.shape != (problem.n_checkpoints,) or problem.cost.size > LARGEST_CHECKED:
+        return None
+    return float(column_generation_bound(problem, multipliers))

@@ -23,7 +23,7 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from optimizer.common.granularity import closed_by_granularity
+from optimizer.common.enumeration import closed_by_granularity
 from optimizer.verify.better_assignment import better_assignment, good_prices
 from optimizer.verify.checkpoint_bounds import (
     cliques,
@@ -34,11 +34,11 @@ from optimizer.verify.checkpoint_bounds import (
     is_count_problem,
     lagrangian_bound,
     move_bound,
+    multiplier_bound,
     potential_bound,
     reduced_minima,
 )
 from optimizer.verify.infeasibility import why_infeasible
-from optimizer.verify.multiplier_bound import multiplier_bound
 
 _TRIED_PAIRS = 2_000
 _ROUNDING = 1e-9  # of what the cheapest nodes cost
@@ -89,6 +89,7 @@ def _is_rounding(problem: CheckpointAllocation, proven: float, bound: float, min
 
 
 def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatArray) -> Iterator[Proof]:
+
     yield Proof(math.fsum(minima.tolist()), "the cheapest allowed nodes")
     if problem.max_moves is not None:
         yield Proof(move_bound(problem, np.zeros(problem.n_nodes)), "the moves that save most")

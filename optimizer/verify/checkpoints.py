@@ -16,8 +16,7 @@ from models import display
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.planning.solution import Status
-from optimizer.verify.better_assignment import better_assignment
-from optimizer.verify.cheap_assignments import allowed_costs, cheap_assignments, improved
+from optimizer.verify.better_assignment import allowed_costs, better_assignment, cheap_assignments, improved
 from optimizer.verify.checkpoint_proofs import Proof, proof_of_bound, why_no_assignment
 from optimizer.verify.claims import VALUE_TOLERANCE, Verdict, and_so, false_claims
 from optimizer.verify.constraints import MOST_LISTED, Violation, constraint_violations, is_outside

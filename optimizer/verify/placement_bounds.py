@@ -16,7 +16,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, IntArray
 from models.planning.placement import Placement
-from optimizer.common.hall_violators import violating_rows
+from optimizer.verify.infeasibility import violating_rows
 
 _ROOMIEST = 64  # hosts with most room that are looked at first
 _MOST_MATCHED = 500  # instances of an operator up to which they are matched with hosts

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from models.planning.replicas.problem import ReplicaProblem
+from models.planning.replicas import ReplicaProblem
 
 _CERTAIN = 1 - 1e-12  # chances above it count as it: a bound may be too low
 DOWN = 1 - 1e-12  # bounds are rounded down by as much

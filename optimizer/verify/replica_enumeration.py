@@ -23,7 +23,7 @@ from itertools import combinations
 
 import numpy as np
 
-from models.planning.replicas.problem import ROUNDING, Instances, ReplicaProblem
+from models.planning.replicas import ROUNDING, Instances, ReplicaProblem
 from models.reliability.cuts import minimal
 from models.reliability.exact import Engine
 

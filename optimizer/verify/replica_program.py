@@ -44,7 +44,7 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, frozen
-from models.planning.replicas.problem import ReplicaProblem
+from models.planning.replicas import ReplicaProblem
 from optimizer.verify.replica_bounds import Bounds, bounds_of, most_levels
 
 _DOWN = 1 - 1e-12

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 
 from models import display
-from models.planning.replicas.problem import Instances, ReplicaPlan, ReplicaProblem
+from models.planning.replicas import Instances, ReplicaPlan, ReplicaProblem
 from models.planning.selection import QuerySelection
 from models.planning.solution import Status
 from optimizer.common.enumeration import better_queries

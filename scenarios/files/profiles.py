@@ -16,8 +16,8 @@ from pyarrow import compute, parquet
 from analysis.correlation import between_streams, between_totals, pearson
 from models.errors import NO_VALUE, InputError
 from models.records.profile import Profile
-from scenarios.files.new_directory import check_place, new_directory
 from scenarios.files.parquet import Field, write_parquet
+from scenarios.files.write_once import check_place, new_directory
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,19 +1,102 @@
 """Files that are there whole or not at all: written under another name, which goes whatever fails.
 
 That name has one length, so that a file may have every name that the file system allows.
+
+Names of files and directories that are being written, which tell those of a process that has died.
+
+    PREFIX MACHINE-PROCESS-RUN-RANDOM
+
+MACHINE stands for the host and its namespace of processes, RUN for this run of the process: in a container every run
+may have the same number.
+
+Directories that appear whole or not at all.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+import re
+import secrets
+import shutil
+import socket
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 from models.errors import MACHINE_FAULTS, NO_VALUE, InputError
-from scenarios.files.unfinished import new_name, remove_stale
+
+FILE = ".holdfast-new-"
+"""The prefix of files that are being written."""
+_OWNER = re.compile(r"([0-9a-f]{8})-([0-9]+)-([0-9a-f]{8})-[0-9a-f]{8}")
+_OLD_S = 86_400.0  # nobody can ask whether a process of another machine is alive; no file takes a day to write
+
+
+def new_name(prefix: str = FILE) -> str:
+    """Return a name that nobody else has, and that tells its process."""
+    return f"{prefix}{_machine()}-{os.getpid()}-{_run(os.getpid())}-{secrets.token_hex(4)}"
+
+
+def is_new_name(name: str, prefix: str = FILE) -> bool:
+    """Return whether this is a name of something that is, or was, being written."""
+    return name.startswith(prefix) and _OWNER.fullmatch(name[len(prefix) :]) is not None
+
+
+def remove_stale(folder: Path, prefix: str = FILE) -> None:
+    """Remove what processes that have died were writing in a folder; what cannot be removed stays."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if is_new_name(path.name, prefix) and _is_stale(path, path.name[len(prefix) :]):
+                _remove(path)
+
+
+def _is_stale(path: Path, owner: str) -> bool:
+    machine, process, run, _ = owner.split("-")
+    if machine != _machine():
+        with contextlib.suppress(OSError):
+            return time.time() - path.lstat().st_mtime > _OLD_S
+        return False
+    if int(process) == os.getpid():
+        return run != _run(os.getpid())
+    return not _is_alive(int(process))
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True  # of somebody else
+    return True
+
+
+@cache
+def _run(_: int) -> str:
+    """Return what tells this run of a process; a fork has another number, and so another run."""
+    return secrets.token_hex(4)
+
+
+@cache
+def _machine() -> str:
+    name = socket.gethostname()
+    with contextlib.suppress(OSError):
+        name += str(Path("/proc/self/ns/pid").readlink())
+    return hashlib.sha256(name.encode()).hexdigest()[:8]
+
 
 _LONGEST_NAME = 255  # bytes, where a file system does not tell
 
@@ -190,3 +273,89 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+_LONGEST_MARK = 200  # bytes of a name
+
+
+@contextmanager
+def new_directory(path: Path, *, force: bool = False, ours: Callable[[Path], bool] = lambda _: False) -> Iterator[Path]:
+    """Yield a directory beside `path` to write into, which takes the place of `path` when the block ends well.
+
+    When the block raises, or the process dies, `path` is as it was before. An empty directory may be there.
+    What else is there is replaced only with `force`, and only if `ours(path)` says that it is of the kind
+    that is written: `force` on a wrong path must not empty it. Raises InputError otherwise.
+    """
+    check_place(path, force=force, ours=ours)
+    target = _resolved(path)
+    _remove_stale_beside(target)
+    written = _beside(target, "new")
+    with disk_errors(target, "cannot be made"):
+        written.mkdir(parents=True)
+    try:
+        with disk_errors(target):
+            yield written
+            check_place(target, force=force, ours=ours)
+            _put(written, target)
+    except BaseException:
+        shutil.rmtree(written, ignore_errors=True)
+        raise
+
+
+def check_place(path: Path, *, force: bool = False, ours: Callable[[Path], bool] = lambda _: False) -> None:
+    """Raise the InputError that `new_directory` would raise for what is at `path` now."""
+    target = _resolved(path)
+    why = why_unwritable(target)
+    if why:
+        raise InputError.at(str(target), NO_VALUE, "cannot be made", why)
+    if not force and path.is_symlink() and not path.exists():
+        raise InputError.at(str(path), "a link", "leads nowhere", "use --force to make what it names")
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not target.is_dir():
+        raise InputError.at(str(target), "a file", "must be a directory or not there yet")
+    if not force:
+        raise InputError.at(str(target), "a directory with files", "is not overwritten", "use --force")
+    if not ours(target):
+        rule = "is not overwritten, even with force"
+        raise InputError.at(str(target), "a directory with other files", rule, "choose a new one")
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # RuntimeError: a link that leads to itself
+        why = getattr(error, "strerror", None) or "a link leads to itself"
+        raise InputError.at(str(path), NO_VALUE, "cannot be made", why.lower()) from None
+
+
+def _remove_stale_beside(target: Path) -> None:
+    """Remove what a process that has died began to write for this place."""
+    kinds = ("new", "old") if target.exists() else ("new",)  # an old one without its successor is all there is
+    for kind in kinds:
+        remove_stale(target.parent, _prefix(target, kind))
+
+
+def _put(written: Path, target: Path) -> None:
+    if not target.exists():
+        written.rename(target)
+        return
+    old = _beside(target, "old")
+    target.rename(old)
+    try:
+        written.rename(target)
+    except BaseException:
+        old.rename(target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _beside(target: Path, what: str) -> Path:
+    return target.with_name(new_name(_prefix(target, what)))
+
+
+def _prefix(target: Path, what: str) -> str:
+    """Return the beginning of names beside the target: its own name, or a digest where that leaves no room for more."""
+    name = os.fsencode(target.name)
+    mark = target.name if len(name) <= _LONGEST_MARK else hashlib.sha256(name).hexdigest()
+    return f".{mark}.{what}-"

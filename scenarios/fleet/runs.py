@@ -16,16 +16,14 @@ from analysis.fleet.fleet_summary import FleetSummary
 from analysis.fleet.summary import fleet_summary
 from models import display
 from models.errors import InputError, header_hint, named, raise_if_any
-from models.fleet.description import Fleet
-from models.fleet.query_sets import with_query_set
+from models.fleet.description import Fleet, with_query_set
 from models.fleet.records import TABLES, FleetRecords
 from models.fleet.rules import faults, log_faults, shaped_from
-from models.fleet.system import Downtimes, System, system_of
-from models.fleet.unavailability import keeps
-from models.seeds import seed_faults
+from models.fleet.system import Downtimes, System, keeps, system_of
+from models.schema_types import seed_faults
 from scenarios.files.documents import read_document
-from scenarios.files.new_directory import check_place, new_directory
 from scenarios.files.parquet import Field, write_csv, write_parquet
+from scenarios.files.write_once import check_place, new_directory
 from scenarios.queries.files import read_queries
 from scenarios.runs.task_runner import Share, run_tasks
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.report import text
-from analysis.report.colours import style
 from analysis.report.figure import Figure as Drawing
-from analysis.report.figure import Spec
+from analysis.report.figure import Section, Spec, share_ticks
 from analysis.report.page import Fact, Page
-from analysis.report.scales import share_ticks
-from analysis.report.section import Section
 from analysis.report.tables import text_table
+from analysis.report.text import style
 from models import display
 from models.reliability.times import downtime_s
 from models.table import Table

@@ -7,13 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from analysis.failure_logs.lifetimes import LAWS, Fit, seen_survival, survival_of, verdict
-from analysis.report.colours import styles
-from analysis.report.figure import SHARE, Figure, Spec, header, plain_list
+from analysis.report.figure import SHARE, Figure, Section, Spec, header, long_time_ticks, plain_list
 from analysis.report.page import Fact, Page
-from analysis.report.scales import long_time_ticks
-from analysis.report.section import Section
 from analysis.report.tables import text_table
-from analysis.report.text import plain
+from analysis.report.text import plain, styles
 from models import display
 from models.reliability.failure_log import CensoredDurations
 from models.table import Table

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from analysis.fleet.fleet_summary import QuerySummary
-from analysis.fleet.tables import decisions_table
+from analysis.fleet.fleet_summary import QuerySummary, decisions_table
 from analysis.report import fleet_figures, fleet_tables, text
+from analysis.report.figure import Section
 from analysis.report.page import Fact, Page
-from analysis.report.section import Section
 from models import display
-from models.fleet.unavailability import keeps
+from models.fleet.system import keeps
 from scenarios.fleet.runs import FleetResult
 from scenarios.pages.run import versions
 

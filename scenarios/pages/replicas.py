@@ -8,14 +8,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from analysis.report import text
-from analysis.report.colours import style
-from analysis.report.figure import SHARE, Figure, Spec, reading
+from analysis.report.figure import SHARE, Figure, Section, Spec, reading, share_ticks
 from analysis.report.page import Fact, Page
-from analysis.report.scales import share_ticks
-from analysis.report.section import Section
 from analysis.report.tables import text_table
+from analysis.report.text import style
 from models import display
-from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
+from models.planning.replicas import ReplicaPlan, ReplicaProblem
 from models.reliability.times import downtime_s
 from models.table import Table
 from optimizer.replicas.optimise import FrontPoint

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from analysis.report.colours import style
-from analysis.report.figure import Figure, Spec, reading
+from analysis.report.figure import Figure, Section, Spec, reading, share_ticks
 from analysis.report.page import Fact, Page
-from analysis.report.scales import share_ticks
-from analysis.report.section import Section
 from analysis.report.tables import text_table
-from analysis.report.text import NONE, plain
+from analysis.report.text import NONE, plain, style
 from models import display
-from models.planning.sizing.answer import CurvePoint, EvaluatedPlan
-from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.sizing.problem import CurvePoint, EvaluatedPlan, SizingProblem, SystemPlan
 from models.planning.solution import Status
 from models.reliability.times import downtime_s
 from models.table import Table

@@ -12,7 +12,7 @@ from models.scenario.scenario import Scenario
 from scenarios.files.write_once import write_text
 from scenarios.pages.designs import DesignRuns, designs
 from scenarios.pages.run import versions
-from scenarios.sweeps.answer import sweep_answer
+from scenarios.sweeps.summary import sweep_answer
 from scenarios.sweeps.sweep import SweepResult
 
 REPORT = "report.html"

@@ -3,11 +3,23 @@
 A problem has the keys of its class: `CheckpointAllocation`, `OperatorSelection`, `QuerySelection`, `MigrationSteps`,
 `Placement` or `CheckpointInterval`; what a key may hold stands there. JSON `null` and, in an NPZ file, a missing array
 both mean "none". What would take more memory than is allowed is refused before it is read.
+
+Problems from measured loads: a file may hold loads, from which the costs of an allocation follow.
+
+    "history": {"load": [[..]], "host": [..], "speed": [..], "outside": [..], "theta": 0.85, "seed": 0, "group": [..]}
+
+load (key groups, windows) in cores, host: the node of each key group, speed: cores times speed of each node, outside:
+the share of each node that others take (none without it), theta: the utilisation above which a node is overloaded.
+
+How much memory a planning problem will take, from the head of its file: told before anything is read.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import os
+import zipfile
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
@@ -15,17 +27,144 @@ from typing import Any
 
 import numpy as np
 
-from analysis.expected_usable import EXPECTED
-from models.errors import NO_VALUE, InputError, raise_if_any
+from analysis.expected_usable import EXPECTED, expected_allocation
+from models import display
+from models.checked_arrays import CheckedArrays
+from models.correlation import pearson
+from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_correlation import allocation_from_correlation
 from models.planning.checkpoint_interval import CheckpointInterval
 from models.planning.migration_steps import MigrationSteps
 from models.planning.placement import Placement
 from models.planning.selection import OperatorSelection, QuerySelection
-from scenarios.files.documents import key_faults, read_document
+from models.schema_types import seed_faults
+from scenarios.files.documents import BROKEN, key_faults, read_document
 from scenarios.files.write_once import write_file, write_text
-from scenarios.planning.load_history import problem_of_history
-from scenarios.planning.memory import refuse_too_large
+
+KEYS = ("load", "host", "speed", "outside", "theta", "seed", "group")
+_REQUIRED_LOADS = ("load", "host", "speed")
+
+
+def problem_of_history(found: Mapping[str, Any], method: str) -> CheckpointAllocation:
+    """Return the problem that the method solves: expected usable checkpoints, or by the paper's correlations.
+
+    `found` are the keys of the file, of which `history` is one. Raises InputError.
+    """
+    history = found["history"]
+    others = [key for key, value in found.items() if key != "history" and value is not None]
+    faults = [InputFault(key, NO_VALUE, "stands beside a history", "leave out one of them") for key in others]
+    if not isinstance(history, Mapping):
+        raise InputError.at("history", history, "must be an object")
+    faults += key_faults(history, KEYS, _REQUIRED_LOADS, noun="history", at="history.")
+    raise_if_any(faults)
+    check = CheckedArrays()
+    load = check.floats("history.load", history["load"], (None, None), low=0.0)
+    speed = check.floats("history.speed", history["speed"], (None,), low=0.0)
+    groups, nodes = (None if load is None else len(load)), (None if speed is None else len(speed))
+    host = check.indices("history.host", history["host"], (groups,), (nodes,))
+    theta, seed = (_plain(history.get(key, default)) for key, default in (("theta", 0.85), ("seed", 0)))
+    if isinstance(theta, bool) or not isinstance(theta, (int, float)) or not theta > 0:
+        check.add("history.theta", theta, "must be a positive number")
+    check.faults.extend(seed_faults("history.seed", seed))
+    labels = _labels(check, _plain(history.get("group")), groups)
+    outside = history.get("outside")
+    taken = np.zeros(nodes or 0) if outside is None else check.floats("history.outside", outside, (nodes,), low=0.0)
+    raise_if_any(check.faults)
+    assert load is not None and speed is not None and host is not None and taken is not None
+    nodes = len(speed)
+    if method == EXPECTED:
+        return expected_allocation(load, host, speed=speed, outside=taken, theta=theta, seed=seed, group=labels)
+    return allocation_from_correlation(pearson(load), load.mean(axis=1), host, nodes, group=labels)
+
+
+def _labels(check: CheckedArrays, group: Any, groups: int | None) -> tuple[str | int, ...] | None:
+    """Return the operator of each key group, None where there are none or faults."""
+    if group is None:
+        return None
+    rule = "must be a list with a text or a whole number for each key group"
+    if not isinstance(group, (list, tuple)):
+        check.add("history.group", group, rule)
+        return None
+    wrong = [(k, one) for k, one in enumerate(group) if isinstance(one, bool) or not isinstance(one, (str, int))]
+    if wrong:
+        check.add(f"history.group[{wrong[0][0]}]", wrong[0][1], "must be a text or a whole number")
+    elif groups is not None and len(group) != groups:
+        check.add("history.group", f"{len(group)} entries", f"must have {groups}, one for each key group")
+    return tuple(group)
+
+
+def _plain(value: Any) -> Any:
+    """Return an array of an NPZ file as JSON would have it."""
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+_JSON = 8.0  # bytes of memory for each byte of a JSON file while it is read: Python's numbers are large
+_PAIR = 2.0  # bytes for each pair beside its cost: what is allowed, and what is looked at
+_CHECKPOINT = 2_500.0  # bytes for each checkpoint: its best nodes with costs, loads and shares
+_FIXED = 250e6
+_EACH = {
+    "selection": ("value", 300.0),
+    "queries": ("uses", 1_500.0),
+    "steps": ("moves", 700.0),
+    "placement": ("cpu", 1_200.0),
+}
+"""Bytes for each level of an operator, pair of query and operator, move, instance, while it is planned (measured)."""
+_SHORTEST = 20.0  # bytes in a JSON file of what one of these takes there
+_SHARE = 0.8  # of the machine's memory, when nothing is said
+
+
+def machine_memory() -> float:
+    """Return the bytes that a plan may take when nothing is said: a share of what the machine has."""
+    try:
+        return _SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):  # a system that does not tell
+        return math.inf
+
+
+def needed_bytes(path: Path, kind: str = "checkpoints") -> float:
+    """Return the estimate for a problem file of a kind [B]; 0 for a file that cannot be read: its reader says why."""
+    array, each = _EACH.get(kind, ("", 0.0))
+    try:
+        if path.suffix != ".npz":
+            return _FIXED + (_JSON + each / _SHORTEST) * path.stat().st_size
+        if not path.is_file():
+            return 0.0
+        with zipfile.ZipFile(path) as archive:
+            arrays = {name: _head(archive, name) for name in archive.namelist() if name.endswith(".npy")}
+    except (OSError, *BROKEN):
+        return 0.0
+    total = float(sum(math.prod(shape) * size for shape, size in arrays.values()))
+    if array:
+        shape, _ = arrays.get(f"{array}.npy", ((0,), 0))
+        return _FIXED + total + each * (math.prod(shape) if kind == "selection" else shape[0] if shape else 0)
+    shape, _ = arrays.get("cost.npy", ((0, 0), 0))
+    return _FIXED + total + _PAIR * math.prod(shape) + _CHECKPOINT * (shape[0] if shape else 0)
+
+
+def refuse_too_large(path: Path, memory_bytes: float | None = None, kind: str = "checkpoints") -> None:
+    """Raise InputError when the estimate is above the limit, which is a share of the machine's memory when None."""
+    limit = machine_memory() if memory_bytes is None else memory_bytes
+    needed = needed_bytes(path, kind)
+    if needed > limit:
+        rule = "needs about {} of memory, {} may be taken".format(*display.apart(needed, limit, form=display.size))
+        smaller = "write cost as float32 into an .npz file" if kind == "checkpoints" else "write an .npz file"
+        hint = f"{smaller}, or allow more with --memory"
+        raise InputError.at("file", path.name, rule, hint)
+
+
+def _head(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], int]:
+    """Shape and bytes per entry of an array in the archive, without its data."""
+    with archive.open(name) as file:
+        major, _ = np.lib.format.read_magic(file)
+        reads = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
+        return _shape_and_size(reads(file))
+
+
+def _shape_and_size(head: tuple[tuple[int, ...], bool, np.dtype[np.generic]]) -> tuple[tuple[int, ...], int]:
+    shape, _, kind = head
+    return shape, kind.itemsize
+
 
 Problem = OperatorSelection | QuerySelection | MigrationSteps | Placement | CheckpointInterval
 
@@ -59,7 +198,7 @@ def read_problem(path: str | Path, method: str = "exact", *, memory_bytes: float
     A file that would take more than `memory_bytes` (None: a share of the machine's) is refused with the estimate.
 
     A file with a `history` has the loads that costs follow from, by what the method minimises
-    (`scenarios.planning.load_history`). Raises InputError for a missing or broken file, unknown or missing keys, wrong
+    (`scenarios.planning.files`). Raises InputError for a missing or broken file, unknown or missing keys, wrong
     contents, and a method that needs a history where there is none.
 
     >>> from holdfast import read_problem

@@ -10,9 +10,8 @@ from typing import Any
 
 from models import display
 from models.errors import InputError, named
-from models.planning.sizing.answer import EvaluatedPlan, PlanFigures, SizingPlan
 from models.planning.sizing.description import Sizing, sizing_from
-from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.sizing.problem import EvaluatedPlan, PlanFigures, SizingPlan, SizingProblem, SystemPlan
 from models.planning.solution import Status
 from models.reliability.times import mostly_down
 from models.units import in_unit

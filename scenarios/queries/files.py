@@ -8,8 +8,7 @@ from pathlib import Path
 
 from models.checked_arrays import FloatArray
 from models.queries.description import QuerySet, query_set_from
-from models.queries.graph import QueryGraph
-from models.queries.loads import OperatorTable, table_of
+from models.queries.graph import OperatorTable, QueryGraph, table_of
 from models.queries.operators import Query
 from models.queries.reading import queries_from
 from scenarios.files.documents import read_document

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from models.errors import InputError
-from models.planning.replicas.problem import KIND, Instances, ReplicaPlan, ReplicaProblem
+from models.planning.replicas import KIND, Instances, ReplicaPlan, ReplicaProblem
 from scenarios.planning.plan_files import StatedPlan
 from scenarios.queries.files import LoadedQueries
 from scenarios.queries.replicas import Options, budget_of, problem_of

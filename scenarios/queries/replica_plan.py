@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from models.errors import NO_VALUE, InputError, InputFault, named, raise_if_any
-from models.planning.replicas.problem import KIND, checked_instances
+from models.planning.replicas import KIND, checked_instances
 from models.scenario.fault_tolerance import ActiveReplica, ReplicaPlanFile
 from models.scenario.rules import faults, not_simulated
 from models.scenario.scenario import Scenario

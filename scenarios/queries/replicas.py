@@ -14,15 +14,14 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, frozen
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.planning.replicas.importance import IMPORTANCE
-from models.planning.replicas.problem import GOALS, Instances, ReplicaPlan, ReplicaProblem
+from models.planning.replicas import GOALS, IMPORTANCE, Instances, ReplicaPlan, ReplicaProblem
 from models.queries.description import MOST_LEVELS
-from models.reliability.single_points import single_points
-from models.seeds import seed_faults
+from models.reliability.importance import single_points
+from models.schema_types import seed_faults
 from models.validation_messages import similar
 from optimizer.replicas import PLACEMENTS, SELECTIONS, plan
 from optimizer.replicas.optimise import FrontPoint, cheapest, front, front_of_counts, most_available
-from optimizer.replicas.running import start_of
+from optimizer.replicas.placing import start_of
 from scenarios.queries.files import LoadedQueries
 from scenarios.queries.running_replicas import placed_by_file, placed_by_plan
 from sim.draws import code_of

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.planning.replicas.problem import Instances, checked_instances
+from models.planning.replicas import Instances, checked_instances
 from models.validation_messages import nearest_if_shown, path_text
 from scenarios.planning.plan_files import plan_fields
 from scenarios.queries.files import LoadedQueries

@@ -18,8 +18,7 @@ import numpy as np
 from models.checked_arrays import FloatArray, IntArray
 from models.errors import InputError
 from models.queries.description import Kind, Templates
-from models.queries.graph import QueryGraph
-from models.queries.loads import OperatorTable, table_of
+from models.queries.graph import OperatorTable, QueryGraph, table_of
 from models.queries.operators import Operator, Query
 from sim.draws import code_of
 

@@ -1,8 +1,12 @@
-"""Answers how often queries are broken: reads the file, lets exact methods or sampling find it, writes the document."""
+"""Answers how often queries are broken: reads the file, lets exact methods or sampling find it, writes the document.
+
+How long sampling takes: a small batch is timed before many runs begin.
+"""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,28 +14,66 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from models import display
 from models.checked_arrays import FloatArray
 from models.errors import InputError, named, raise_if_any
-from models.reliability.classes import broken_given_classes
 from models.reliability.cuts import Cuts, joint_cuts, query_cuts
 from models.reliability.description import Availability, availability_from, faults
-from models.reliability.exact import BOUNDS, some_broken, unavailability
-from models.reliability.factoring import TooManyNodes
-from models.reliability.intervals import wilson
+from models.reliability.exact import BOUNDS, TooManyNodes, some_broken, unavailability
+from models.reliability.importance import fewest_down, single_points
 from models.reliability.law import broken_law
 from models.reliability.problem import Setting, domains_of, queries_of, settings_of
 from models.reliability.queries import Failures, Queries
-from models.reliability.repair import broken_given_down
-from models.reliability.single_points import fewest_down, single_points
-from models.reliability.times import downtime_s
-from models.seeds import seed_faults
+from models.reliability.repair import broken_given_classes, broken_given_down
+from models.reliability.times import downtime_s, wilson
+from models.schema_types import seed_faults
 from scenarios.files.documents import read_document
 from scenarios.reliability.failure_logs import read_kept
-from scenarios.reliability.sampling_time import SamplingTime
 from sim.draws import code_of
 
 if TYPE_CHECKING:
     from sim.sampling.plain import Estimate, Sampled
+
+
+MEASURED = 100_000_000  # runs of all settings, from which on a batch is timed: fewer take seconds
+BATCH = 1_000_000
+_WARMING = 4096  # runs in which compiled code is loaded
+_LONGEST_S = 86_400.0
+
+ProgressCallback = Callable[[str], None]
+
+
+class SamplingTime:
+    """The expected time of sampling `runs` for each of so many settings; `clock` counts seconds."""
+
+    def __init__(
+        self, runs: int, settings: int, on_progress: ProgressCallback, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._runs, self._settings, self._on_progress, self._clock = runs, settings, on_progress, clock
+        self._known = runs * settings <= MEASURED
+
+    def check(self, sample: Callable[[int], object]) -> None:
+        """Time a batch of `sample` and tell what all will take; raise InputError where that is more than a day.
+
+        Do so once, and only where there are many runs.
+        """
+        if self._known:
+            return
+        self._known = True
+        batch = min(BATCH, self._runs)
+        sample(min(_WARMING, batch))
+        begun = self._clock()
+        sample(batch)
+        each_s = (self._clock() - begun) / batch * self._settings
+        expected_s = each_s * self._runs
+        several = f" for each of {self._settings} settings" if self._settings > 1 else ""
+        said = f"sampling {display.count(self._runs, 'run')}{several} takes about {display.duration(expected_s)}"
+        if expected_s > _LONGEST_S:
+            fitting = display.about(_LONGEST_S / each_s, 1)
+            hint = f"about {fitting} runs take a day; stratified and importance-sampling need fewer for what is rare"
+            raise InputError.at("--runs", self._runs, f"{said}: at most a day", hint)
+        self._on_progress(said)
+
 
 METHODS = ("auto", "exact", "monte-carlo", "stratified", "importance-sampling")
 SHARES = (0.99, 0.95, 0.9)  # of queries that run: how likely it is that fewer do
@@ -303,9 +345,8 @@ def _narrower(bounds: Figure, sampled: Figure) -> Figure:
 
 
 def _sampled(queries: Queries, setting: Setting, method: str, runs: int, seed: int, workers: int) -> Line:
-    from sim.sampling.importance_sampling import weighted  # noqa: PLC0415
+    from sim.sampling.importance_sampling import stratified, weighted  # noqa: PLC0415
     from sim.sampling.plain import sampled  # noqa: PLC0415 - compiles, and numba is slow to load
-    from sim.sampling.strata import stratified  # noqa: PLC0415
 
     if setting.down is not None or setting.pair is not None:
         raise InputError.at("--method", method, "is for independent hosts: crews and upgrades are solved exactly")

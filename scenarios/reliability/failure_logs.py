@@ -12,16 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from analysis.failure_logs.lifetimes import Fit, fits
-from analysis.failure_logs.rates import Spread, mean_interval, rate_interval, spread_of
+from analysis.failure_logs.lifetimes import Fit, Spread, fits, mean_interval, rate_interval, spread_of
 from analysis.failure_logs.reader import read_plain
 from analysis.failure_logs.records import LANL, LogQuestion, Records, kind_of, log_of
 from analysis.spark.sources import TABLES, Source, open_sources
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.records.profile import instant_text
 from models.reliability.failure_log import STILL_DOWN, US, FailureLog
-from models.seeds import seed_faults
-from scenarios.files.json import read_json
+from models.schema_types import seed_faults
+from scenarios.files.documents import read_json
 from scenarios.files.write_once import write_text
 
 ENGINES = ("auto", "plain", "spark")

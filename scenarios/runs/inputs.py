@@ -1,23 +1,234 @@
-"""The inputs of a run, and the checks that `validate` and `run` share; nothing is simulated."""
+"""The inputs of a run, and the checks that `validate` and `run` share; nothing is simulated.
+
+Recorded inputs of a run, read from the files that a scenario names: rate series and ingested profiles.
+
+The planner of a run: a fresh allocation of checkpoints from the statistics that the run has collected so far.
+"""
 
 from __future__ import annotations
 
+import csv
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from analysis.expected_usable import EXPECTED, expected_allocation
+from models import display
+from models.correlation import pearson
 from models.engine import Engine
-from models.errors import raise_if_any
+from models.errors import InputError, InputFault, header_hint, named, raise_if_any
+from models.planning.checkpoint_allocation import CheckpointAllocation
+from models.planning.checkpoint_correlation import allocation_from_correlation
 from models.records.profile import Profile
-from models.scenario.inputs import RunInputs
+from models.scenario.fault_tolerance import Maintenance
+from models.scenario.inputs import FreshAllocation, LoadHistory, RateSeries, RunInputs
 from models.scenario.rules import faults, not_simulated
 from models.scenario.scenario import Scenario
+from models.scenario.workload import ProfileKeys, ProfileRate, SeriesRate
 from models.steady_state.estimate import check_limits, estimate
+from models.topology.layout import topological
+from optimizer.checkpoint_allocation.ties import level_ties
+from scenarios.planning.checkpoints import solve_by
 from scenarios.queries.replica_plan import filled
-from scenarios.runs.input_files import check_key_groups, profiles_of, rates_of, shares_of
 
 if TYPE_CHECKING:
     from scenarios.planning.checkpoints import CheckpointHosts
+
+
+_MOST_STEPS = 10_000_000
+_MOST_TUPLES = 1e12  # in one step
+
+
+def profiles_of(scenario: Scenario, folder: Path) -> dict[str, Profile]:
+    """Return source -> the profile that gives its rate; paths are relative to the scenario's folder."""
+    found = {}
+    for source, workload in scenario.workload.items():
+        if isinstance(workload.rate, ProfileRate):
+            from scenarios.files.profiles import read_profile  # noqa: PLC0415 - loads Arrow
+
+            with named(f"workload.{source}.rate.profile"):
+                found[source] = read_profile(folder / workload.rate.profile)
+    return found
+
+
+def rates_of(scenario: Scenario, folder: Path, profiles: Mapping[str, Profile]) -> dict[str, RateSeries]:
+    """Return source -> its rate over time, for the sources that have a recorded one."""
+    rates = {}
+    for source, workload in scenario.workload.items():
+        if isinstance(workload.rate, SeriesRate):
+            rates[source] = _series(f"workload.{source}.rate", workload.rate, folder)
+        elif isinstance(workload.rate, ProfileRate):
+            rates[source] = profile_rate(source, workload.rate, profiles[source])
+    return rates
+
+
+def shares_of(scenario: Scenario, profiles: Mapping[str, Profile]) -> dict[str, float]:
+    """Return stream -> its measured selectivity, for streams that operators take; raises InputError for others."""
+    shares = {name: share for profile in profiles.values() for name, share in profile.selectivity.items()}
+    wanted = [
+        (f"operators.{name}.takes.{upstream}", taken)
+        for name, operator in scenario.operators.items()
+        for upstream, taken in operator.takes.items()
+        if isinstance(taken, str)
+    ]
+    known = ", ".join(shares) or "none: no source has a profile"
+    raise_if_any(
+        InputFault(path, taken, "must be a stream of the profile", f"there: {known}")
+        for path, taken in wanted
+        if taken not in shares
+    )
+    return {taken: shares[taken] for _, taken in wanted}
+
+
+def profile_rate(source: str, rate: ProfileRate, profile: Profile) -> RateSeries:
+    """Return the stream's bins mapped onto the span, scaled to the mean rate; keys are the profile's key groups.
+
+    The series begins at `begin` of the span, perhaps within a bin.
+    """
+    path = f"workload.{source}.rate"
+    if rate.stream not in profile.streams:
+        rule, hint = "must be a stream of the profile", f"there: {', '.join(profile.streams)}"
+        raise InputError.at(f"{path}.stream", rate.stream, rule, hint)
+    counts = profile.counts[profile.streams.index(rate.stream)]
+    total = counts.sum(axis=0)
+    if not total.any():
+        raise InputError.at(f"{path}.stream", rate.stream, "has no rows in the profile")
+    edges = np.linspace(0.0, rate.span_s, profile.bins + 1) - rate.begin_s
+    over = int(np.searchsorted(edges, 0.0, side="right")) - 1  # bins that end before the run begins
+    edges = edges[over:]
+    edges[0] = 0.0
+    return RateSeries(edges, (total / total.mean() * rate.mean_per_s)[over:], counts[:, over:])
+
+
+def check_key_groups(scenario: Scenario, profiles: Mapping[str, Profile]) -> None:
+    """Raise InputError where keys of a profile reach an operator with another number of key groups."""
+    groups: dict[str, int] = {}
+    faults = []
+    for name in topological(scenario):
+        operator = scenario.operators[name]
+        if operator.kind == "source":
+            if isinstance(scenario.workload[name].keys, ProfileKeys):
+                groups[name] = profiles[name].key_groups
+            continue
+        reached = {groups[upstream] for upstream in operator.inputs if upstream in groups}
+        if reached and (operator.output is None or operator.output.keys is None):
+            groups[name] = max(reached)
+        wrong = reached - {operator.groups}
+        if wrong and "key" in operator.inputs.values():
+            rule = f"must be {wrong.pop()}, the key groups of the profile that its keys come from"
+            faults.append(InputFault(f"operators.{name}.key_groups", operator.groups, rule))
+    raise_if_any(faults)
+
+
+def _series(path: str, rate: SeriesRate, folder: Path) -> RateSeries:
+    values = _column(path, rate, folder)
+    return RateSeries(np.arange(values.size + 1) * rate.step_s, values * (rate.scale / rate.step_s))
+
+
+def _column(path: str, rate: SeriesRate, folder: Path) -> np.ndarray:
+    file = folder / rate.series
+    values: list[float] = []
+    if file.exists() and not file.is_file():
+        raise InputError.at(f"{path}.series", rate.series, "must be a plain file")
+    try:
+        with file.open(newline="", encoding="utf-8") as lines:
+            reader = csv.DictReader(lines)
+            columns = reader.fieldnames or ()
+            if rate.value not in columns:
+                rule = f"must be a column of {rate.series}"
+                raise InputError.at(f"{path}.value", rate.value, rule, header_hint(columns))
+            for row in reader:
+                values.append(_value(f"{path}.series", rate, row[rate.value], reader.line_num))
+                if len(values) > _MOST_STEPS:
+                    raise InputError.at(f"{path}.series", rate.series, f"has more than {_MOST_STEPS} steps")
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else "it is not a CSV file in UTF-8"
+        raise InputError.at(f"{path}.series", rate.series, "cannot be read", str(why)) from None
+    if not any(values):
+        raise InputError.at(f"{path}.series", rate.series, "must have a value above zero")
+    return np.array(values)
+
+
+def _value(path: str, rate: SeriesRate, text: str | None, line: int) -> float:
+    try:
+        value = float(text or "")
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= _MOST_TUPLES:
+        rule = f"line {line}: {rate.value} must be a number between 0 and {display.number(_MOST_TUPLES, 6)}"
+        raise InputError.at(path, rate.series, rule, "it counts the tuples of one step")
+    return value
+
+
+TIE_BAND = 0.1  # nodes whose correlation is so close to the best count as equally good
+_BANDED = "tie-band"
+
+
+@dataclass(frozen=True)
+class HistoryPlanner:
+    """Plans as `maintenance` says; a value, so that each process that runs a replication has its own.
+
+    No method has a limit of time here: with nothing that couples the checkpoints each is planned by itself, and what is
+    drawn at random follows from the seed.
+    """
+
+    maintenance: Maintenance
+    theta: float  # utilisation above which a host is overloaded
+    seed: int
+
+    def __call__(self, history: LoadHistory) -> FreshAllocation | None:
+        """Return the plan and its costs; None where a checkpoint has no node that may hold it."""
+        problem, method = self._problem(history), self.maintenance.method
+        if not problem.allowed.any(axis=1).all():
+            return None
+        plan = solve_by("exact" if method == _BANDED else method, problem, seed=self.seed)
+        if plan.assignment is None:
+            return None
+        assignment = level_ties(problem, plan.assignment) if method == _BANDED else plan.assignment
+        return FreshAllocation(assignment, problem.cost)
+
+    def _problem(self, history: LoadHistory) -> CheckpointAllocation:
+        operators = tuple(operator for operator, _ in history.names)
+        if self.maintenance.method == EXPECTED:
+            made = expected_allocation(
+                history.load,
+                history.host,
+                speed=history.capacity,
+                outside=history.outside,
+                theta=self.theta,
+                seed=self.seed,
+                group=operators,
+            )
+        else:
+            made = allocation_from_correlation(
+                pearson(history.tuples),  # whole numbers: the same bits on every machine
+                history.load.mean(axis=1),
+                history.host,
+                len(history.capacity),
+                group=operators,
+                zero_below=self.maintenance.zero_below,
+                tie_band=TIE_BAND if self.maintenance.method == _BANDED else 0.0,
+            )
+        return replace(made, forbidden=_forbidden(history))
+
+
+def _forbidden(history: LoadHistory) -> np.ndarray:
+    """Pairs [checkpoint, node]: its own host, and all that may not hold any."""
+    may = np.broadcast_to(history.takes, (len(history.host), len(history.takes))).copy()
+    may[np.arange(len(history.host)), history.host] = False
+    return np.argwhere(~may)
+
+
+def planner_of(scenario: Scenario) -> HistoryPlanner | None:
+    """Return the planner that the run of the scenario needs, or None."""
+    maintenance = scenario.fault_tolerance.maintenance
+    if maintenance is None:
+        return None
+    return HistoryPlanner(maintenance, scenario.elasticity.high, scenario.seed)
 
 
 def checked(scenario: Scenario, folder: Path, engine: Engine = "auto") -> tuple[Scenario, RunInputs]:
@@ -52,7 +263,7 @@ def inputs_of(
     if scenario.fault_tolerance.method != "checkpoint":
         return RunInputs(rates=rates, shares=shares, checkpoint_hosts=checkpoint_hosts or {})
     from scenarios.planning.checkpoints import checkpoint_hosts_of  # noqa: PLC0415
-    from scenarios.runs.maintenance import planner_of  # noqa: PLC0415 - solvers, only where checkpoints are held
+    from scenarios.runs.inputs import planner_of  # noqa: PLC0415 - solvers, only where checkpoints are held
 
     planned = checkpoint_hosts_of(scenario, folder, known) if checkpoint_hosts is None else checkpoint_hosts
     return RunInputs(rates=rates, shares=shares, checkpoint_hosts=planned, planner=planner_of(scenario))

@@ -21,8 +21,8 @@ from analysis.statistics import NS_PER_S
 from models.errors import NO_VALUE, InputError
 from models.records.histogram import bounds
 from models.records.tables import HISTOGRAM_TABLES, TABLES, Column, RunRecords
-from scenarios.files.new_directory import check_place, new_directory
 from scenarios.files.parquet import Field, read_parquet, write_parquet
+from scenarios.files.write_once import check_place, new_directory
 
 FORMAT = 1
 SCENARIO, SUMMARY = "scenario.toml", "summary.json"

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 from analysis.report import render_page
-from scenarios.files.new_directory import check_place, new_directory
 from scenarios.files.scenario import LoadedScenario, moved, scenario_text
+from scenarios.files.write_once import check_place, new_directory
 from scenarios.pages.study import study_page
 from scenarios.planning.files import problem_to_dict
 from scenarios.planning.plan_files import plan_to_dict

@@ -24,8 +24,15 @@ from pathlib import Path
 from analysis.runs.metrics import Metrics
 from models.errors import NO_VALUE, InputError
 from scenarios.files.parquet import Field, read_parquet, write_parquet
-from scenarios.files.unfinished import is_new_name, remove_stale
-from scenarios.files.write_once import being_written, disk_errors, flush, name_once, write_once
+from scenarios.files.write_once import (
+    being_written,
+    disk_errors,
+    flush,
+    is_new_name,
+    name_once,
+    remove_stale,
+    write_once,
+)
 from scenarios.sweeps.plan import SweepPlan, read_plan, what_differs
 
 PLAN, RUNS, TMP, REPLACED = "plan.json", "runs", "tmp", "replaced"

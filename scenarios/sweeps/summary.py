@@ -1,14 +1,24 @@
-"""The summary of a sweep: each design point's means with intervals, and its difference to the first one."""
+"""The summary of a sweep: each design point's means with intervals, and its difference to the first one.
+
+The answer of a sweep in sentences: which design has the best latency, recovery and pauses, and is that chance?
+
+The verdicts are those of `analysis.comparison`. The best of many designs is chosen by many comparisons: the answer says
+if its difference is not significant with Bonferroni's correction for all of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from analysis.comparison import Difference, common_metrics, compare, mean_over
+from analysis.report import text
+from analysis.report.designs import counted
+from analysis.report.parts import Design
 from analysis.runs.metrics import FREE_SECTIONS, possible_metrics
 from models.errors import InputError
 from models.validation_messages import nearest
+from scenarios.pages.designs import DesignRuns, designs, difference
 from scenarios.sweeps.sweep import SweepResult
 
 MAIN_METRICS = (
@@ -131,3 +141,106 @@ def _varies(result: SweepResult, metric: str) -> bool:
 
 def _seed(result: SweepResult, point: int) -> object:
     return result.plan.points[point].settings.get("seed", result.plan.scenario.seed)
+
+
+_MEASURES = {
+    "latency_p99_s": "p99 latency",
+    "recovery_s": "mean recovery time",
+    "pause_s": "mean pause of a move",
+}
+_MOST_NAMED = 4
+
+
+def sweep_answer(given: Sequence[DesignRuns]) -> tuple[str, ...]:
+    """Return one or more sentences for each time that two designs or more have."""
+    made = designs(given)
+    found = (_answer(given, made, measure, words) for measure, words in _MEASURES.items())
+    return tuple(one for one in found if one)
+
+
+def _answer(given: Sequence[DesignRuns], made: Sequence[Design], measure: str, words: str) -> str:
+    means = {k: mean for k, one in enumerate(made) if (mean := one.of(measure).mean) is not None}
+    if len(means) < 2:
+        return ""
+    lowest = min(means, key=lambda k: (means[k], k))
+    said = f"{_named(made, lowest)} has the lowest {words}: {text.seconds(means[lowest])}"
+    if 0 not in means:
+        return f"{said}. Nothing is compared: design 0, the baseline, has none."
+    changes = {k: found for k in means if k and (found := difference(given[0], given[k], measure)) is not None}
+    if all(one.shown == "equal" for one in changes.values()):
+        return f"All designs have the same {words}: {text.seconds(means[0])}."
+    if all(one.difference.ci95 is None for one in changes.values()):
+        return f"{said}. This may be chance: an interval takes two runs or more of each design."
+    verdict = _best(given, made, measure, words, changes)
+    return f"{verdict}{_unfinished(made) if measure == 'recovery_s' else ''}"
+
+
+def _best(
+    given: Sequence[DesignRuns], made: Sequence[Design], measure: str, words: str, changes: Mapping[int, Difference]
+) -> str:
+    """Name the design with the lowest mean of those that are significantly lower than design 0."""
+    lower = [k for k, one in changes.items() if one.shown == "lower"]
+    if not lower:
+        return _none_lower(made, measure, words, changes)
+    best = min(lower, key=lambda k: (made[k].of(measure).mean or 0.0, k))
+    mean = made[best].of(measure).mean
+    rivals = [k for k in changes if k != best and (made[k].of(measure).mean or 0.0) < (mean or 0.0)]
+    among = "of those that differ significantly from design 0 " if rivals else ""
+    said = f"{_named(made, best)} has {among}the lowest {words}: {text.seconds(mean)}, {_below(changes[best])}."
+    if not changes[best].significant_among(len(changes)):
+        said += f" With {len(changes)} comparisons this may be chance: Bonferroni's correction includes zero."
+    near = [k for k in changes if k != best and _near(given[best], given[k], measure)]
+    return f"{said}{_not_told_apart(near)}"
+
+
+def _none_lower(made: Sequence[Design], measure: str, words: str, changes: Mapping[int, Difference]) -> str:
+    """Say that no design is significantly lower than design 0, and whether some are higher."""
+    first, mean = _named(made, 0), made[0].of(measure).mean
+    verdicts = [one.shown for one in changes.values()]
+    if "higher" not in verdicts:
+        return f"No design differs significantly from {_small(first)} in {words}: {text.seconds(mean)}."
+    against = f"{text.seconds(mean)}. Against it: {counted(verdicts)}."
+    if "unclear" in verdicts:
+        return f"No design has a significantly lower {words} than {_small(first)}, {against}"
+    return f"{first} has the lowest {words}: {against}"
+
+
+def _below(one: Difference) -> str:
+    """Say how far a design is below design 0, as a share where that has one."""
+    relative = one.relative_to_first
+    mean, interval, write = relative.mean, relative.ci95, text.share
+    if mean is None:
+        mean, interval, write = one.difference.mean, one.difference.ci95, text.seconds
+    assert mean is not None and interval is not None
+    return f"{write(-mean)} below design 0, the baseline (95 % interval {write(-interval[1])} to {write(-interval[0])})"
+
+
+def _near(best: DesignRuns, other: DesignRuns, measure: str) -> bool:
+    found = difference(best, other, measure)
+    return found is not None and found.shown in ("equal", "unclear")
+
+
+def _not_told_apart(near: Sequence[int]) -> str:
+    if not near:
+        return ""
+    names = ", ".join(map(str, near[:_MOST_NAMED]))
+    more = f" and {len(near) - _MOST_NAMED} more" if len(near) > _MOST_NAMED else ""
+    return f" Not significantly different from it: design{'s' if len(near) > 1 else ''} {names}{more}."
+
+
+def _unfinished(made: Sequence[Design]) -> str:
+    open_ended = [
+        f"{one.unfinished_recoveries} of design {k}" for k, one in enumerate(made) if one.unfinished_recoveries
+    ]
+    if not open_ended:
+        return ""
+    more = f" and of {len(open_ended) - _MOST_NAMED} more designs" if len(open_ended) > _MOST_NAMED else ""
+    return f" Recoveries that did not end within the run are left out: {', '.join(open_ended[:_MOST_NAMED])}{more}."
+
+
+def _named(made: Sequence[Design], number: int) -> str:
+    return f"Design {number} ({text.plain(made[number].label)})"
+
+
+def _small(name: str) -> str:
+    return name[0].lower() + name[1:]

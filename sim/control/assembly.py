@@ -25,8 +25,7 @@ from sim.data_plane import DataPlane, Listener, Plane
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.moves import Migrations
 from sim.scaling.elasticity import Elasticity
-from sim.scaling.rescaling import Rescaling
-from sim.scaling.spare_hosts import SpareHosts, in_use
+from sim.scaling.spare_hosts import Rescaling, SpareHosts, in_use
 
 PlaneFactory = Callable[[RunPlan, Cluster, Clock, Listener], Plane]
 

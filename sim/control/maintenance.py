@@ -16,7 +16,7 @@ from models import display
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
-from models.scenario.maintenance import Comparison, LoadHistory, Planner, Relocation, compare
+from models.scenario.inputs import Comparison, LoadHistory, Planner, Relocation, compare
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import NOWHERE

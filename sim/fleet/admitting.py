@@ -1,4 +1,9 @@
-"""Admission of a query: hosts for its operators, and the replicas that it needs for its objective."""
+"""Admission of a query: hosts for its operators, and the replicas that it needs for its objective.
+
+Importance of a replica of a part, without trying hosts for it.
+
+Loads of hosts as shares of their capacity, changes under way included, and which hosts are up.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,69 @@ from collections.abc import Callable
 import numpy as np
 
 from models import display
+from models.checked_arrays import FloatArray
 from models.fleet.description import ManagerSettings
-from models.fleet.unavailability import keeps
-from sim.fleet.host_loads import HostLoads
+from models.fleet.system import keeps
+from sim.fleet.placement import FleetPlacement, Part
 from sim.fleet.reconfiguration import Admission, Deployment, Reconfiguration
+
+
+def largest_load(placement: FleetPlacement) -> float:
+    """Return the load of the largest part [cores]."""
+    return max((float(placement.load[one.op]) * one.share for one in placement.parts.values()), default=0.0)
+
+
+def importance(kind: str, placement: FleetPlacement, part: Part, largest: float, draw: float) -> float:
+    """Return the share of queries that need it, low load, the product of both, a draw, or the value of the file.
+
+    `largest` is the load of the largest part [cores].
+
+    Source: Adaptive selective replication (VLDB PhD workshop 2013), "Importance".
+    """
+    degree = len(placement.users[part.op]) / max(1, len(placement.present))
+    low = 1.0 - (float(placement.load[part.op]) * part.share / largest if largest else 0.0)
+    if kind == "degree":
+        return degree
+    if kind == "utilisation":
+        return low
+    if kind == "product":
+        return degree * low
+    if kind == "random":
+        return draw
+    return placement.system.fleet.operator(placement.system.operators[part.op]).importance or 0.0
+
+
+class HostLoads:
+    """Loads of the hosts of a system whose placement changes."""
+
+    def __init__(self, changes: Reconfiguration) -> None:
+        self.changes, self.placement = changes, changes.placement
+        self.capacity = changes.placement.system.capacity
+
+    def is_up(self, host: int) -> bool:
+        """Return True if instances can come to the host now."""
+        return self.changes.service.up[host] and self.placement.in_use[host] and host not in self.placement.draining
+
+    def will_be(self) -> FloatArray:
+        """Return shares of capacity once everything under way is over, (n_hosts,)."""
+        found: FloatArray = (self.placement.expected() - self.placement.leaving()) / self.capacity
+        return found
+
+    def at_most(self) -> FloatArray:
+        """Return shares of capacity at the worst moment of the changes under way, (n_hosts,)."""
+        # A move counts at both hosts: until it is live its load is still at the old one, and room is reserved.
+        found: FloatArray = self.placement.expected() / self.capacity
+        return found
+
+    def by_share(self, shares: FloatArray) -> list[int]:
+        """Return the hosts that are up, least loaded first, of equal ones by number."""
+        up = np.array(self.changes.service.up) & np.array(self.placement.in_use)
+        up[list(self.placement.draining)] = False
+        # Rounded: sums of the same loads in another order must not decide a tie.
+        order = np.argsort(np.round(shares, 9), kind="stable")
+        found: list[int] = order[up[order]].tolist()
+        return found
+
 
 _TIE = 1e-9
 _TRIED = 4  # hosts nearest to the query that are tried for a replica, and as many of the least loaded

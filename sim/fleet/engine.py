@@ -1,6 +1,6 @@
 """One replication: hosts that fail, queries that come and go, rates that change, and a manager that checks the loads.
 
-A static system can do without events (`sim.fleet.merging`); the rows are the same.
+A static system can do without events (`sim.fleet.outages`); the rows are the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from models.units import to_ns
 from sim.clock import Clock, Process
 from sim.fleet.failures import HostFailures
 from sim.fleet.manager import Manager
-from sim.fleet.merging import in_order, merged
+from sim.fleet.outages import in_order, merged
 from sim.fleet.placement import FleetPlacement
 from sim.fleet.reconfiguration import Admission, Deployment, Reconfiguration
 from sim.fleet.service import Service

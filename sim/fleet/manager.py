@@ -19,9 +19,7 @@ from models.checked_arrays import FloatArray
 from models.fleet.description import ManagerSettings
 from sim.draws import code_of, uniform
 from sim.fleet.actions import Add, Change, Move, Remove, Split
-from sim.fleet.admitting import Admitting
-from sim.fleet.host_loads import HostLoads
-from sim.fleet.importance import importance, largest_load
+from sim.fleet.admitting import Admitting, HostLoads, importance, largest_load
 from sim.fleet.placement import Part
 from sim.fleet.reconfiguration import Admission, Reconfiguration
 

@@ -6,9 +6,9 @@ what a tuple does, begin with `sim.plain`. The same things are found here in
 | `sim.plain`              | event loop (`event_loop`)                  | scan (`scan`)                          |
 |--------------------------|--------------------------------------------|----------------------------------------|
 | `plane`                  | `plane`, `loop`, `events`                  | `plane`, `span`                        |
-| `task`, with its queue   | `tasks`, `entities`                        | `queues`, `servers`                    |
+| `task`, with its queue   | `tasks`, `entities`                        | `links`, `entities`                    |
 | `host`, `link`           | `sharing`, `fair_links`                    | `links`                                |
-| `channels`               | `channels`                                 | `gather`, `order`, `send`, `straight`  |
+| `channels`               | `channels`                                 | `order`, `send`, `straight`            |
 | `partition`, `instances` | `instances`, `buffers`, `hash_tables`      | `state`, `kept`                        |
 | `outbox`                 | `outbox`, `backpressure`                   | -                                      |
 | `checkpoint`             | `checkpoints`, `restoring`                 | `checkpoints`, `saving`                |

@@ -29,7 +29,7 @@ from sim.data_plane import (
     RecoverablePlane,
     SharedCpuPlane,
 )
-from sim.kernel.scan.keys import keys_of
+from sim.kernel.scan.saving import keys_of
 from sim.operator_plan import OperatorPlan
 
 T = TypeVar("T")
@@ -60,7 +60,7 @@ def plane_of(kernel: Kernel) -> PlaneFactory:
 def compilation(plan: RunPlan, told: Callable[[float], None]) -> Iterator[None]:
     """While code is compiled `told` gets the share of the time that it will take; nothing if all was kept."""
     from sim.kernel.event_loop.setup import needs_more  # noqa: PLC0415
-    from sim.kernel.tools.compiling import watched  # noqa: PLC0415 - Numba is loaded when a run begins
+    from sim.kernel.tools.cache import watched  # noqa: PLC0415 - Numba is loaded when a run begins
 
     if kernel_for(plan).name == SCAN:
         saves = plan.scenario.fault_tolerance.method == "checkpoint"

@@ -15,8 +15,7 @@ import networkx as nx
 from sim.clock import Process
 from sim.control.cluster import LostPartition
 from sim.control.run_state import RunState
-from sim.migration.protocol import WHOLE, PlanKind, ProtocolRun, Request, Territory
-from sim.migration.runtime import ProtocolRuntime
+from sim.migration.protocol import WHOLE, PlanKind, ProtocolRun, ProtocolRuntime, Request, Territory
 
 
 class RunCoordinator:

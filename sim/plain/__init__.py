@@ -13,9 +13,8 @@ channels.
 `partition`: the nouns. A partition is a key group with its state, the outputs that it keeps for replay, and its
 checkpoint. Items travel and wait: tuples (`Visit`), messages, watermarks, work.
 
-`recorder`: the rows of the run, one for each tuple that a task has processed.
-
-`views`: interfaces by which the parts below reach the plane around them.
+`views`: the rows of the run, one for each tuple that a task has processed, and interfaces by which the parts below
+reach the plane around them.
 
 `outbox`: bounded queues. A task that receives has places, a task that sends an outbox whose head waits for one.
 
@@ -33,7 +32,7 @@ the run; these wait while the task is down, paused, or has unsent outputs. The s
 
 `audit`: the ledger at the end. Was every tuple applied once?
 
-`actions` and `instances`: verbs of migration protocols: pauses, holds, messages and barriers; a key group at two tasks.
+`instances`: verbs of migration protocols: pauses, holds, messages and barriers; a key group at two tasks.
 
 `plane`: `PlainPlane`, the verbs and questions of `sim.data_plane.DataPlane` by which control acts on all of it.
 """

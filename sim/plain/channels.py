@@ -17,9 +17,8 @@ from sim.draws import code_of, source_id
 from sim.plain.host import Host
 from sim.plain.link import Link
 from sim.plain.partition import Bundle, Message, Output, Partition, Row, TaskView, Visit
-from sim.plain.recorder import Recorder
 from sim.plain.task import Task
-from sim.plain.views import PlaneView, WatermarksView
+from sim.plain.views import PlaneView, Recorder, WatermarksView
 
 
 class Source:

@@ -1,13 +1,19 @@
-"""Key groups at two tasks at a time: further instances of a partition, and their routes."""
+"""Key groups at two tasks at a time: further instances of a partition, and their routes.
+
+Verbs that migration protocols apply to tasks: pauses, holds, messages, barriers, timed actions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from models.records.tables import NEVER
+from sim.clock import PAUSES, Process
+from sim.data_plane import CONTROL, Timed
 from sim.plain.channels import Channels
-from sim.plain.partition import Partition
+from sim.plain.partition import Letter, Message, Partition, Visit, Work
+from sim.plain.task import Task
 
 
 class GroupInstances(Channels):
@@ -112,3 +118,133 @@ class GroupInstances(Channels):
             # A sender that is down keeps them: it has to send them to the successor when it is restored.
             if old in sender.kept and sender.live:
                 sender.kept[old].clear()
+
+
+class Actions(Channels):
+    """The verbs of `sim.data_plane` for migrations."""
+
+    # -- pauses
+
+    def pause(self, task: int, until_ns: int | None) -> None:
+        """Let the task start nothing before that instant, or (None) before `unpause`."""
+        paused, until = self.tasks[task], NEVER if until_ns is None else until_ns
+        before = paused.paused_until_ns
+        if not paused.alive or before == NEVER or (until != NEVER and until <= max(before, self.clock.now_ns())):
+            return  # a pause never shortens another
+        paused.paused_until_ns = until
+        if until != NEVER:
+            self.clock.at(until, PAUSES + task, lambda _: self._pause_ends(paused))
+
+    def _pause_ends(self, task: Task) -> None:
+        if task.alive and task.paused_until_ns == self.clock.now_ns():
+            self._unpause(task)
+            self.tell()
+
+    def unpause(self, task: int) -> None:
+        """End the pause."""
+        if self.tasks[task].alive and self.tasks[task].paused_until_ns:
+            self._unpause(self.tasks[task])
+            self.tell()
+
+    def _unpause(self, task: Task) -> None:
+        # Sources and timers before the queue: their outputs were due during the pause.
+        task.paused_until_ns = 0
+        for source in self.sources:
+            if source.partition.task is task and source.partition.live:
+                source.catch_up()
+        for partition in self._numbered if task.operator.timer_ns else ():
+            if partition.task is task and partition.live:
+                self.emit_ticks(partition, partition.due)
+        task.go_on()
+        self.notice(task)
+
+    # -- rules that are asked at a tuple's turn
+
+    def hold(self, task: int, partition: int | None, origin: int | None) -> None:
+        """Put tuples for the partition from that task (None: all) on a side list, at their turn."""
+        if self.tasks[task].alive:
+            self.tasks[task].rules.append((partition, origin))
+
+    def unhold(self, task: int, partition: int | None) -> None:
+        """End the rules for the partition (None: all rules); tuples that no rule holds now go in front."""
+        holder = self.tasks[task]
+        if not holder.alive:
+            return
+        holder.rules = [rule for rule in holder.rules if partition is not None and rule[0] != partition]
+        free = [
+            visit for visit in holder.side if partition in (None, visit.partition.number) and not holder.holds(visit)
+        ]
+        holder.side = [visit for visit in holder.side if visit not in free]
+        # Note them before they are served: watermarks that wait must not pass them.
+        self.note_freed(free)
+        holder.put_in_front(free)
+        self.notice(holder)
+        self.tell()
+
+    def mute(self, partition: int, muted: bool) -> None:
+        """Let the partition apply tuples and emit nothing, or end that."""
+        self._numbered[partition].muted = muted
+        # Watermarks that left while it was silent promise nothing about its own outputs.
+        if not muted:
+            self._numbered[partition].live_at = self._sendings
+
+    # -- messages
+
+    def send(
+        self,
+        sender: int,
+        receiver: int,
+        token: int,
+        turn: bool = False,
+        size_bytes: int = 0,
+        work_ns: int = 0,
+        channels: int = 0,
+    ) -> None:
+        """Send a message from task to task, behind all that went before on the same channel."""
+        task, origin = self.tasks[receiver], None if sender == CONTROL else self.tasks[sender]
+        message = Message(token, origin, turn or channels > 0, work_ns, channels)
+        if origin is None:
+            self.send_message(message, task, size_bytes)
+        elif origin.alive:
+            origin.outbox.post(Letter(message, task, size_bytes))
+
+    def unalign(self, task: int) -> None:
+        """Forget the oldest barriers that wait at the task; items that they held back arrive now."""
+        stuck = self.tasks[task]
+        if stuck.alive:
+            stuck.give_up_alignment()
+            self.notice(stuck)
+            self.tell()
+
+    # -- timed actions
+
+    def start_actions(self, actions: Iterable[Timed]) -> None:
+        """Do these in order, each at its instant."""
+        todo = list(actions)
+        assert todo == sorted(todo, key=lambda action: action.at_ns)
+        assert not todo or todo[0].at_ns > self.clock.now_ns()
+        self.clock.process(self._act(todo))
+
+    def _act(self, actions: list[Timed]) -> Process:
+        for action in actions:
+            if action.at_ns > self.clock.now_ns():
+                yield self.clock.sleep(action.at_ns)
+            self._verb(action.verb)(*action.arguments)
+            self.tell()
+
+    def _verb(self, name: str) -> Callable[..., None]:
+        if name == "chore":
+            return self._chore
+        made: Callable[..., None] = getattr(self, name)
+        return made
+
+    def _chore(self, task: int, ns: int) -> None:
+        """Occupy the task with work whose end is not reported."""
+        busy = self.tasks[task]
+        if busy.alive and busy.operator.service_ns is not None:
+            busy.put_in_front([Work(ns, busy.host.ticket(), lambda: None)])
+
+
+def side_lists(task: Task) -> list[Visit]:
+    """Return the tuples that a rule or a barrier keeps out of the lanes of a task."""
+    return [*(item for item in task.back if isinstance(item, Visit)), *task.side]

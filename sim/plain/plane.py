@@ -14,12 +14,11 @@ from sim.control.statistics import check_counts
 from sim.data_plane import Key, Listener, Statistic
 from sim.data_plane import Row as TableRow
 from sim.pace import FULL, pace_of
-from sim.plain.actions import Actions, side_lists
 from sim.plain.audit import ledger
 from sim.plain.channels import Source
 from sim.plain.checkpoint import CheckpointCoordinator
 from sim.plain.host import Processor
-from sim.plain.instances import GroupInstances
+from sim.plain.instances import Actions, GroupInstances, side_lists
 from sim.plain.link import FairLink
 from sim.plain.partition import HostView, Partition, TaskView, Visit, Work
 from sim.plain.task import Task

@@ -2,7 +2,7 @@
 
 Every figure has a 95 % interval (Wilson); an event that was never seen has a probability of "at most 3 / runs". Runs
 come in blocks, each with random numbers of its own: seed and number of runs decide every figure, the number of workers
-none. For rare failures see `sim.sampling.strata` and `sim.sampling.importance_sampling`.
+none. For rare failures see `sim.sampling.importance_sampling` and `sim.sampling.importance_sampling`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from models.checked_arrays import FloatArray, IntArray
 from models.errors import InputError
 from models.reliability.cuts import Cuts, elements, query_cuts
-from models.reliability.intervals import Interval, effective, wilson
 from models.reliability.queries import Failures, Queries
+from models.reliability.times import Interval, effective, wilson
 from sim.draws import code_of
 from sim.sampling.states import count_words
 

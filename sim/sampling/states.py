@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernel.tools.compiling import allocating, nogil
+from sim.kernel.tools.cache import allocating, nogil
 
 _ONE, _ALL = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -1,16 +1,23 @@
-"""Hosts that come and go: acquired when they are needed, released when they are empty."""
+"""Hosts that come and go: acquired when they are needed, released when they are empty.
+
+Rescaling: an operator gets another number of tasks, and the key groups whose task changes move.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from models.records.decisions import Action
 from models.records.tables import NEVER
+from models.scenario.events import Rescale
+from models.topology import layout
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import Cluster
 from sim.control.failures import Failures
 from sim.control.recovery import Recovery
 from sim.control.run_state import StateOn
-from sim.data_plane import RecoverablePlane
+from sim.data_plane import Plane, RecoverablePlane
 from sim.migration.moves import Migrations
 
 
@@ -85,3 +92,92 @@ class SpareHosts:
     def rows(self, end_ns: int) -> list[tuple[int, int, int]]:
         """Return when each host was in use."""
         return [(host, since, end_ns if until == NEVER else until) for host, since, until in self._intervals]
+
+
+RESCALE = "rescale"
+
+
+@dataclass(frozen=True)
+class _Change:
+    """One rescaling that was asked for."""
+
+    operator: int
+    at_ns: int
+    before: int
+    after: int
+    groups: tuple[int, ...]  # that move
+
+
+class Rescaling:
+    """Changes the number of tasks of operators, and requests the moves that follow from it."""
+
+    def __init__(self, state: StateOn[Plane], migrations: Migrations) -> None:
+        self.state, self.cluster, self.plan, self.migrations = state, state.cluster, state.plan, migrations
+        self._changes: list[_Change] = []
+        self._seats: list[list[int]] = [[] for _ in self.plan.operators]
+        for task, operator in enumerate(self.cluster.task_operator):
+            self._seats[operator].append(self.cluster.task_host[task])
+
+    def start(self) -> None:
+        """Start the events of the scenario."""
+        for event in self.plan.scenario.events.values():
+            if isinstance(event, Rescale):
+                self.state.clock.process(self._event(event))
+
+    def _event(self, event: Rescale) -> Process:
+        yield self.state.clock.sleep(to_ns(event.at_s))
+        operator = [operator.name for operator in self.plan.operators].index(event.operator)
+        self.rescale(operator, event.parallelism, event.protocol)
+
+    def rescale(self, operator: int, parallelism: int, protocol: str) -> None:
+        """Give key group k to task k modulo the new number; request moves of those that are elsewhere, at once."""
+        before = len(self._seats[operator])
+        self._seats[operator] = self._new_seats(operator, parallelism)
+        bound, first = self.migrations.bound_for(), self.plan.first_partition[operator]
+        moves = {}
+        for k in range(self.plan.operators[operator].description.groups):
+            group, goal = first + k, self._seats[operator][layout.task_of_group(k, parallelism)]
+            here = self.cluster.task_host[self.cluster.partition_task[self.cluster.owner_of(group)]]
+            if bound.get(group, here) != goal:
+                moves[group] = goal
+        now, name = self.state.clock.now_ns(), self.plan.operators[operator].name
+        why = f"it is asked for; {len(moves)} key groups change their task"
+        self.state.decide(Action.RESCALE, name, why, origin=str(before), target=str(parallelism))
+        self._changes.append(_Change(operator, now, before, parallelism, tuple(moves)))
+        for group, goal in moves.items():
+            self.migrations.request(group, goal, protocol, RESCALE)
+
+    def _new_seats(self, operator: int, parallelism: int) -> list[int]:
+        """Return the hosts of the tasks: tasks stay, new ones and those of lost hosts go where the operator has fewest.
+
+        Ties go to the host with the fewest tasks of all operators, then to the first.
+        """
+        cluster, seats = self.cluster, list[int]()
+        for k in range(parallelism):
+            old = self._seats[operator][k] if k < len(self._seats[operator]) else None
+            if old is not None and cluster.accepts_work(old):
+                seats.append(old)
+                continue
+            others = self._seats[operator][k + 1 : parallelism]  # that will stay
+            choice = [host for host in range(len(cluster.host_alive)) if cluster.accepts_work(host)] or [old or 0]
+            taken = [*seats, *others]
+            on = self.state.view.tasks_on
+            seats.append(min(choice, key=lambda host: (taken.count(host), len(on(host)), host)))
+        return seats
+
+    def rows(self) -> list[tuple[int, ...]]:
+        """Return one row for each change."""
+        return [
+            (one.operator, one.at_ns, one.before, one.after, len(one.groups), self._completed_ns(one))
+            for one in self._changes
+        ]
+
+    def _completed_ns(self, change: _Change) -> int:
+        done = {
+            run.move.group: run.completed_ns
+            for run in self.migrations.runs
+            if run.cause == RESCALE and run.requested_ns == change.at_ns and run.completed_ns is not None
+        }
+        if not all(group in done for group in change.groups):
+            return NEVER
+        return max((done[group] for group in change.groups), default=change.at_ns)

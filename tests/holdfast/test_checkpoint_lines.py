@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from analysis.runs.run_summary import Checkpoints, MeanAndMax, OperatorCheckpoints
 from holdfast.cli import app
 from holdfast.run_tables import checkpoints_said
 
@@ -85,15 +85,8 @@ def test_a_run_counts_what_was_skipped_and_what_uploads_cost(tmp_path: Path) -> 
 
 
 def test_checkpoints_that_keep_up_need_one_line() -> None:
-    one: dict[str, Any] = {
-        "interval_s": 5.0,
-        **{"begun": 9, "completed": 9, "late": 0, "skipped": 0},
-        "longest_between_s": 5.25,
-        "age_at_failure_s": {"mean": None, "max": None},
-        "operators": {"sum": {"begun": 9, "completed": 9, "late": 0, "skipped": 0, "longest_between_s": 5.25}},
-        "delayed": None,
-    }
-    (line,) = checkpoints_said({"checkpoints": one})
+    none, kept = MeanAndMax(None, None), OperatorCheckpoints(9, 9, 0, 0, 5.25)
+    (line,) = checkpoints_said(Checkpoints(5.0, 9, 9, 0, 0, 5.25, none, none, {"sum": kept}, (), None))
     assert str(line).startswith("Checkpoints every 5 s: 9 begun, 9 completed, 0 of them late, 0 skipped")
     assert str(line).endswith("at most 5.25 s without a completed one.")
 

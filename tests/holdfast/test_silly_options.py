@@ -13,7 +13,7 @@ from holdfast.commands.options import bytes_of
 from holdfast.commands.plan import app
 from models.errors import InputError
 from models.planning.placement import Placement
-from scenarios.planning.running_plans import placement_from
+from scenarios.planning.plan_files import placement_from
 from scenarios.queries.files import read_queries
 from scenarios.queries.replicas import Options, front_of, problem_of
 

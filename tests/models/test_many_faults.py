@@ -15,7 +15,7 @@ from models.errors import MOST_SHOWN, InputError, InputFault
 from models.reliability.description import availability_from
 from models.reliability.problem import settings_of
 from models.scenario.reading import scenario_from
-from models.scenario.rules.names import unknown_name
+from models.scenario.rules.dataflow import unknown_name
 from models.scenario.scenario import Scenario
 from models.schema_types import FrozenMap
 from models.topology import layout

@@ -11,8 +11,8 @@ from models.queries.description import Templates
 from models.reliability.description import availability_from
 from models.scenario.reading import scenario_with
 from models.scenario.scenario import Scenario
-from models.seeds import MOST_SEED, SEED_RULE, seed_faults
-from optimizer.common.arguments import checked_limits, solver_seed
+from models.schema_types import MOST_SEED, SEED_RULE, seed_faults
+from optimizer.common.solvers import checked_limits, solver_seed
 from scenarios.files.library import resolve
 from scenarios.files.scenario import read_scenario
 

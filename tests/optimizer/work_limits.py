@@ -5,24 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
-from optimizer.checkpoint_allocation import capacitated, mixed_integer
-from optimizer.checkpoint_allocation.infeasibility import irreducible_set
-from optimizer.checkpoint_allocation.lagrangian import heuristic
+from optimizer.checkpoint_allocation import params
 from optimizer.placement import budget
-from optimizer.selection import queries, query_program
+from optimizer.selection import queries, query_tree
 
 _TIMES = 1000.0
 _START, _YEARS = 1e6, 1e9
 _PER_SECOND = (
-    (capacitated, ("_COLUMN_WORK", "_SMALL_WORK", "_LAST_NODES")),
-    (heuristic, ("_DIVES_PER_S",)),
-    (mixed_integer, ("_NODES_PER_SECOND",)),
-    (irreducible_set, ("_WORK_PER_SECOND", "_PAIRS_PER_SECOND")),
     (queries, ("_WORK_BEFORE_PER_S", "_WORK_AROUND_PER_S", "_WORK_AFTER_PER_S", "_FILLING_PER_S")),
-    (query_program, ("_DETERMINISTIC_PER_S",)),
+    (query_tree, ("_DETERMINISTIC_PER_S",)),
     (budget, ("_WORK_PER_S", "_MODEL_SHARE")),
 )
 """What searches do in each second of their limit, by module."""
@@ -35,8 +30,7 @@ def as_much_work_as_in(seconds: float) -> Iterator[float]:
         for module, names in _PER_SECOND:
             for name in names:
                 patch.setattr(module, name, getattr(module, name) / _TIMES)
-        turns = tuple((sizes, branches / _TIMES, rounds / _TIMES) for sizes, branches, rounds in heuristic._TURNS)
-        patch.setattr(heuristic, "_TURNS", turns)
+        patch.setattr(params, "DEFAULT", replace(params.DEFAULT, work_per_s=params.DEFAULT.work_per_s / _TIMES))
         yield _TIMES * seconds
 
 

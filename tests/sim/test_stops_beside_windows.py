@@ -28,8 +28,8 @@ from sim.control.assembly import PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.data_plane import CONTROL, Timed
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.plain.actions import Actions
 from sim.plain.channels import Source
+from sim.plain.instances import Actions
 from sim.plain.partition import Partition, Watermark
 from sim.plain.plane import PlainPlane
 from sim.plain.task import Task

@@ -9,8 +9,7 @@ from small_jobs import scenario
 
 from models.errors import InputError
 from models.scenario.scenario import Scenario
-from models.steady_state.estimate import SECONDS_PER_WATERMARK, check_limits, estimate
-from models.steady_state.watermarks import watermarks
+from models.steady_state.estimate import SECONDS_PER_WATERMARK, check_limits, estimate, watermarks
 from sim.engine import simulate
 from sim.plain.plane import PlainPlane
 from sim.plain.watermarks import Watermarks

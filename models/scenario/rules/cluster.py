@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator
 
 from models.errors import NO_VALUE, InputFault
 from models.scenario.events import HostFailure, Migrate, Rescale
-from models.scenario.rules.dataflow import MOST_TASKS
-from models.scenario.rules.names import broken_in, unknown_name, whole
+from models.scenario.rules.dataflow import MOST_TASKS, broken_in, unknown_name, whole
 from models.scenario.scenario import Scenario
 from models.topology import layout
 from models.validation_messages import path_text

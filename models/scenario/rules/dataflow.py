@@ -1,4 +1,7 @@
-"""Rules about the job: every operator has the inputs, the service and the tasks that its kind asks for."""
+"""Rules about the job: every operator has the inputs, the service and the tasks that its kind asks for.
+
+Names that rules look up, with those of entries that could not be read.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,35 @@ import networkx as nx
 from models import display, units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.job import Operator
-from models.scenario.rules.names import broken_in, unknown_name, whole
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileRate
 from models.topology import layout
-from models.validation_messages import path_text
+from models.validation_messages import Step, nearest_if_shown, path_text
+
+
+def broken_in(section: str, broken: Collection[str]) -> set[str]:
+    """Return the names of the entries of a section that could not be read."""
+    return {path.split(".", 1)[1] for path in broken if path.startswith(section + ".")}
+
+
+def whole(section: str, broken: Collection[str]) -> bool:
+    """Return whether a section was read with all its entries."""
+    return section not in broken and not broken_in(section, broken)
+
+
+def unknown_name(
+    path: tuple[Step, ...],
+    name: str,
+    what: str,
+    known: Collection[str],
+    shown: object | None = None,
+    besides: str | None = None,
+) -> InputFault:
+    """Return the fault of a reference to something that does not exist; the hint names another than `besides`."""
+    value = name if shown is None else shown
+    hint = nearest_if_shown(name, known, besides)
+    return InputFault(path_text(path), value, f"there is no {what} of this name", hint)
+
 
 MOST_TASKS = 100_000
 MOST_GROUPS = 1_000_000

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from models import units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.rules.names import whole
+from models.scenario.rules.dataflow import whole
 from models.scenario.scenario import Scenario
 
 _LOOKS = 2  # at the load, at least, for a correlation

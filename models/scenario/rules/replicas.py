@@ -8,7 +8,7 @@ from models.errors import NO_VALUE, InputFault
 from models.scenario.active_replicas import groups_of, planned_replicas
 from models.scenario.fault_tolerance import ActiveReplica
 from models.scenario.rules import cluster
-from models.scenario.rules.names import unknown_name, whole
+from models.scenario.rules.dataflow import unknown_name, whole
 from models.scenario.scenario import Scenario
 from models.topology import layout
 from models.validation_messages import Step, path_text

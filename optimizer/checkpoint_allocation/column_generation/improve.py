@@ -5,41 +5,141 @@ At multipliers u an allocation x is above the bound by the sum over nodes of
     loss[n] = K_n(u) - sum_{j on n} (u[j] - c[j,n]),
 
 so the nodes of a group can gain no more than their losses: nodes are drawn in proportion to what they lose.
+
+Allocations from sets: fix the set that the average holds most of, correct the multipliers, and so on; a dive.
+
+As a node gets its set for good, the program shrinks by the node and the checkpoints, and a few steps make the
+multipliers right for the rest. Whole sets fill their nodes as well as any, which no rounding of single pairs does. The
+last nodes are packed together (`meet_in_the_middle`). Source: Sadykov, Vanderbeck, Pessoa, Tahiri and Uchoa 2019, pure diving.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.column_generation.dive import Depth, Dive, dive
-from optimizer.checkpoint_allocation.column_generation.groups import TrueLoads, pack
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.column_generation.knapsack import best_set, priced
-from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import meet_in_the_middle
-from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, raised
-from optimizer.checkpoint_allocation.column_generation.work import Work
-from optimizer.verify.whole_numbers import WholeNumbers, search_room, whole_numbers
+from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import TrueLoads, meet_in_the_middle, pack
+from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, members, raised
+from optimizer.checkpoint_allocation.params import DEFAULT, Parameters
+from optimizer.verify.checkpoint_bounds import LARGEST_ROOM, WholeNumbers, whole_numbers
 
-_LAST = 4  # nodes that a dive leaves to a program
-_LAST_PAIRS, _LAST_NODES = 300, 150
-_UNIONS = 100_000  # of sets, that are looked at together, for each unit of work
-_GROUP_STEPS = 20
-_ALTERNATIVES = 4  # nodes of a checkpoint that are near
-_MORE = 1.4  # a margin is tried again so much wider
-_SPREAD = 1e-4  # level of the steps in a dive, relative to the bound
+
+@dataclass
+class Dive:
+    """The rest of the program with its multipliers, and what is fixed: nodes in order, their sets, and their cost."""
+
+    part: Part
+    u: FloatArray
+    nodes: list[int] = field(default_factory=list)
+    sets: list[IntArray] = field(default_factory=list)
+    cost: float = 0.0
+
+
+@dataclass(frozen=True)
+class Depth:
+    """The depth of a dive: steps after each fixing, the level of a step, nodes left at the end, nodes fixed at once."""
+
+    steps: int
+    delta: float
+    left: int
+    at_once: int = 1
+    noise: float = 0.0
+
+
+def dive(
+    part: Part,
+    u: FloatArray,
+    sets: Sets,
+    depth: Depth,
+    *,
+    target: float,
+    fits: Callable[[int, IntArray], bool],
+    random: np.random.Generator,
+    work: Budget,
+) -> Dive | None:
+    """Fix the sets of all nodes but a few; None when that cannot end below `target`. `sets` are used up.
+
+    `fits` says whether true loads of a set keep the capacity of a node.
+    """
+    state = Dive(part, u)
+    count = failed = 0
+    while len(state.part.nodes) > depth.left and len(state.part.items):
+        if count:
+            left = target - state.cost
+            better = raised(
+                state.part, state.u, steps=depth.steps, delta=depth.delta, patience=8, sets=sets, enough=left, work=work
+            )
+            state.u = better.u
+            if better.bound >= left or work.over:
+                return None
+        many = len(state.part.nodes) > depth.left + 4 * depth.at_once
+        before = count
+        for _ in range(depth.at_once if many else 1):
+            if not _fix_one(state, sets, depth.noise, fits, random):
+                break
+            count += 1
+        failed = 0 if count > before else failed + 1
+        if failed and (not count or failed > part.parameters.dive_failures):
+            return None  # no set keeps the true capacities, and further steps bring none
+    return state
+
+
+def _fix_one(
+    state: Dive, sets: Sets, noise: float, fits: Callable[[int, IntArray], bool], random: np.random.Generator
+) -> bool:
+    """Return whether there was a set to fix."""
+    found = [
+        (weight * float(random.uniform(1 - noise, 1)), node, key)
+        for node in state.part.nodes.tolist()
+        for key, weight in sets.weights.get(node, {}).items()
+    ]
+    for _, node, key in sorted(found, reverse=True):
+        chosen = members(key)
+        if fits(node, chosen):
+            _fix(state, node, chosen)
+            sets.taken(node, chosen)
+            return True
+    return False
+
+
+def _fix(state: Dive, node: int, chosen: IntArray) -> None:
+    at = int(np.flatnonzero(state.part.nodes == node)[0])
+    gone = np.isin(state.part.items, chosen)
+    state.cost += float(state.part.cost[at, gone].sum())
+    state.nodes.append(node)
+    state.sets.append(chosen)
+    state.part = state.part.without(at, np.flatnonzero(gone))
+    state.u = state.u[~gone]
+
+
+def search_room(problem: CheckpointAllocation, parameters: Parameters = DEFAULT) -> int:
+    """Return how finely loads are counted where nothing is proven: tables of that length are filled many times."""
+    return LARGEST_ROOM if problem.cost.size <= parameters.sizes.program else parameters.columns.coarse_room
 
 
 class Improvement:
     """The best allocation known, and what is known to make it better."""
 
     def __init__(
-        self, problem: CheckpointAllocation, numbers: WholeNumbers, u: FloatArray, best: IntArray | None, work: Work
+        self,
+        problem: CheckpointAllocation,
+        numbers: WholeNumbers,
+        u: FloatArray,
+        best: IntArray | None,
+        work: Budget,
+        parameters: Parameters = DEFAULT,
     ) -> None:
         self.problem, self.numbers, self.u, self.work = problem, numbers, u, work
-        self.near = numbers if numbers.exact_loads else whole_numbers(problem, search_room(problem), near=True)
+        self.parameters = own = parameters.columns
+        self.near = (
+            numbers if numbers.exact_loads else whole_numbers(problem, search_room(problem, parameters), near=True)
+        )
         if numbers.exact_loads:
             self.true = TrueLoads(numbers.load.astype(np.float64), np.add(numbers.room, 0.5, dtype=np.float64))
         else:
@@ -49,8 +149,8 @@ class Improvement:
         self.most = [best_set(u - c, w, int(r))[0] for c, w, r in zip(*_rows(numbers), strict=True)]
         self.bound = float(u.sum()) - sum(self.most)
         self.random = np.random.default_rng(0)
-        self.wanted, self.drawn = _wanted(numbers, u), 0
-        self.unions = int(np.clip(_UNIONS * work.limit, 200_000, 2_000_000))
+        self.wanted, self.drawn = _wanted(numbers, u, own.alternatives), 0
+        self.unions = int(np.clip(own.unions[0] * work.limit, own.unions[1], own.unions[2]))
         self.cut: dict[int, bool] = {}  # whether there were too many sets the last time, by the number of nodes
         self.margins: dict[int, float] = {}  # by the number of nodes, where there were too many sets
 
@@ -58,16 +158,16 @@ class Improvement:
         """Some nodes and checkpoints."""
         given = self.near if near else self.numbers
         at = np.ix_(nodes, items)
-        return Part(given.cost[at], given.load[at], given.room[nodes], nodes, items)
+        return Part(given.cost[at], given.load[at], given.room[nodes], nodes, items, self.parameters)
 
     def losses(self) -> FloatArray:
-        """What each node is above its share of the bound, (N,)."""
+        """Return the excess of each node above its share of the bound, (N,)."""
         assert self.best is not None
         gain = self.u - self.numbers.cost[self.best, np.arange(len(self.best))]
         return np.maximum(np.array(self.most) - np.bincount(self.best, gain, len(self.most)), 0.0)
 
     def offer(self, node: IntArray) -> bool:
-        """Whether an allocation is better than the best, and keeps all constraints: then it is the best."""
+        """Return whether an allocation is better than the best, and keeps all constraints: then it is the best."""
         value = self.problem.objective(node)
         if not value < self.value or not self._keeps(node):
             return False
@@ -80,7 +180,7 @@ class Improvement:
         return bool(allowed and (loads <= self.problem.upper).all() and (loads >= self.problem.lower).all())
 
     def again(self, nodes: IntArray, *, noise: float, steps: int, at_once: int = 1) -> bool:
-        """Whether a dive into some nodes made the allocation better."""
+        """Return whether a dive into some nodes made the allocation better."""
         items = np.arange(self.problem.n_checkpoints)
         target = np.inf
         if self.best is not None:
@@ -94,7 +194,7 @@ class Improvement:
             proved = raised(
                 self.part(nodes, items),
                 u,
-                steps=30,
+                steps=self.parameters.proof_steps,
                 delta=spread,
                 patience=6,
                 sets=Sets(),
@@ -104,11 +204,11 @@ class Improvement:
             u = proved.u
             if proved.bound >= target:
                 return False
-        delta = max(_SPREAD * abs(self.bound) * len(nodes) / self.problem.n_nodes, 1.0)
+        delta = max(self.parameters.dive_level * abs(self.bound) * len(nodes) / self.problem.n_nodes, 1.0)
         sets = Sets()
         near = self.part(nodes, items, near=True)
         started = raised(near, u, steps=steps + 10, delta=delta, patience=8, sets=sets, work=self.work)
-        depth = Depth(steps, delta, min(_LAST, len(nodes)), at_once, noise)
+        depth = Depth(steps, delta, min(self.parameters.dive_left, len(nodes)), at_once, noise)
         found = dive(
             near, started.u, sets, depth, target=target, fits=self._fits, random=self.random, work=self.work
         )  # fmt: skip
@@ -117,7 +217,7 @@ class Improvement:
         return self._ended(found, items, target)
 
     def repacked(self, size: int) -> bool:
-        """Whether all sets of some nodes, that could be in a better packing, made the allocation better."""
+        """Return whether all sets of some nodes, that could be in a better packing, made the allocation better."""
         nodes = self.group(size)
         assert self.best is not None
         items = np.flatnonzero(np.isin(self.best, nodes))
@@ -127,7 +227,14 @@ class Improvement:
         level = max(0.3 * float(self.losses()[nodes].sum()), 1.0)
         part = self.part(nodes, items)
         better = raised(
-            part, self.u[items], steps=_GROUP_STEPS, delta=level, patience=6, sets=Sets(), enough=target, work=self.work
+            part,
+            self.u[items],
+            steps=self.parameters.group_steps,
+            delta=level,
+            patience=6,
+            sets=Sets(),
+            enough=target,
+            work=self.work,
         )
         if better.bound >= target:
             return False
@@ -149,7 +256,7 @@ class Improvement:
     def _margin(self, size: int) -> float:
         """A little wider than what was possible for as many nodes, or for fewer."""
         known = [self.margins[of] for of in sorted(self.margins) if of <= size]
-        return known[-1] * _MORE if known else np.inf
+        return known[-1] * self.parameters.margin_factors[1] if known else np.inf
 
     def _sets_fit(self, part: Part) -> Callable[[int, BoolArray], BoolArray]:
         """Which sets (m, j) keep the true capacity of a node (position)."""
@@ -164,7 +271,7 @@ class Improvement:
         return fit
 
     def _target(self, items: IntArray) -> float:
-        """What the checkpoints cost now, less the least that would be better."""
+        """Return the cost of the checkpoints now, less the least improvement."""
         assert self.best is not None
         now = float(self.numbers.cost[self.best[items], items].sum())
         return now - self.numbers.scale + 1 if self.numbers.whole else now - 1e-10 * abs(now)
@@ -196,13 +303,14 @@ class Improvement:
         return False
 
     def packed(
-        self, nodes: IntArray, items: IntArray, target: float, *, pairs: int = _LAST_PAIRS, limit: int = _LAST_NODES
+        self, nodes: IntArray, items: IntArray, target: float, *, pairs: int | None = None, limit: int | None = None
     ) -> IntArray | None:
         """The nodes of some checkpoints by a small program below `target`; None without one."""
-        delta = max(_SPREAD * abs(self.bound) * len(nodes) / self.problem.n_nodes, 1.0)
+        own = self.parameters
+        delta = max(self.parameters.dive_level * abs(self.bound) * len(nodes) / self.problem.n_nodes, 1.0)
         found = pack(
             self.part(nodes, items), self.u[items], self.true, self.work, target=target, delta=delta,
-            pairs=pairs, nodes=limit,
+            pairs=own.dive_pairs if pairs is None else pairs, nodes=own.dive_nodes if limit is None else limit,
         )  # fmt: skip
         return None if found is None else nodes[found]
 
@@ -229,11 +337,11 @@ def _rows(numbers: WholeNumbers) -> tuple[FloatArray, IntArray, IntArray]:
     return numbers.cost, numbers.load, numbers.room
 
 
-def _wanted(numbers: WholeNumbers, u: FloatArray) -> FloatArray:
-    """How near each node (N, J) is to take each checkpoint, between 0 and 1, at its price of room."""
+def _wanted(numbers: WholeNumbers, u: FloatArray, alternatives: int) -> FloatArray:
+    """Return how near each node is to take each checkpoint, (N, J), 0 to 1, at its price of room."""
     gain: FloatArray = np.array([priced(u - c, w, int(r)) for c, w, r in zip(*_rows(numbers), strict=True)])
     best = gain.max(axis=0)
     behind = np.where(np.isfinite(gain), best - np.where(np.isfinite(gain), gain, 0.0), np.inf)
-    near = np.sort(behind, axis=0)[min(_ALTERNATIVES, len(behind) - 1)]
+    near = np.sort(behind, axis=0)[min(alternatives, len(behind) - 1)]
     unit = max(float(np.median(near[np.isfinite(near)])) if np.isfinite(near).any() else 1.0, 1.0)
     return np.exp(-2 * behind / unit)

@@ -11,17 +11,14 @@ sums are exact; only v - p l is rounded, and the comparison allows for that.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from optimizer.checkpoint_allocation.column_generation.work import Work
+from optimizer.checkpoint_allocation.budget import Budget
+from optimizer.checkpoint_allocation.params import DEFAULT, ColumnGenerationParameters
 
-_FEW = 40  # items of a first core
-_LARGEST_TABLE = 8_000_000  # entries of each of two tables
-_TRIED = 30  # items after the head that may fill what it leaves
 _ROUNDING = 1e-12  # relative to the largest value, of v - p l
 
 
@@ -36,21 +33,27 @@ class _Relaxed:
     filled: float
 
 
-def best_set(value: FloatArray, load: IntArray, room: int, work: Work | None = None) -> tuple[float, IntArray]:
+def best_set(
+    value: FloatArray,
+    load: IntArray,
+    room: int,
+    work: Budget | None = None,
+    parameters: ColumnGenerationParameters = DEFAULT.columns,
+) -> tuple[float, IntArray]:
     """The largest value, and the positions of a set that has it; counted as work."""
-    work = work or Work(math.inf)
+    work, few = work or Budget(), parameters.knapsack_core
     can = np.flatnonzero((value > 0) & (load <= room))
     v, w = value[can], load[can]
     if w.sum() <= room:
         work.knapsack(len(value), 0)
         return float(v.sum()), can
-    relaxed = _relaxed(v, w, room)
+    relaxed = _relaxed(v, w, room, parameters.knapsack_tried)
     gain = v - relaxed.price * w
     size = np.abs(gain)
     rounding = _ROUNDING * float(v.max())
     margin = relaxed.value - relaxed.filled + rounding
-    if int((size <= margin).sum()) > _FEW:  # the nearest items alone mostly reach the relaxation, or come close
-        near = np.argsort(size, kind="stable")[:_FEW]
+    if int((size <= margin).sum()) > few:  # the nearest items alone mostly reach the relaxation, or come close
+        near = np.argsort(size, kind="stable")[:few]
         core = np.zeros(len(v), dtype=np.bool_)
         core[near] = True
         best, chosen = _with_core(v, w, room, gain, core, work)
@@ -66,12 +69,12 @@ def priced(value: FloatArray, load: IntArray, room: int) -> FloatArray:
     """v - p l of each checkpoint (J,), p the price of room in the linear relaxation; -inf where it does not fit."""
     fits = np.isfinite(value) & (load <= room)
     can = np.flatnonzero(fits & (value > 0))
-    price = _relaxed(value[can], load[can], room).price if load[can].sum() > room else 0.0
+    price = _relaxed(value[can], load[can], room, 0).price if load[can].sum() > room else 0.0
     return np.where(fits, np.where(fits, value, 0.0) - price * load, -np.inf)
 
 
 def _with_core(
-    v: FloatArray, w: IntArray, room: int, gain: FloatArray, core: BoolArray, work: Work
+    v: FloatArray, w: IntArray, room: int, gain: FloatArray, core: BoolArray, work: Budget
 ) -> tuple[float, IntArray]:
     """The best value, and its positions, when items of positive gain outside the core are in, and others not."""
     sure = (gain > 0) & ~core
@@ -84,7 +87,7 @@ def _with_core(
     return float(v[sure].sum()) + best, np.concatenate([np.flatnonzero(sure), np.flatnonzero(core)[chosen]])
 
 
-def _relaxed(v: FloatArray, w: IntArray, room: int) -> _Relaxed:
+def _relaxed(v: FloatArray, w: IntArray, room: int, tried: int) -> _Relaxed:
     rate = v / np.maximum(w, 1e-9)
     order = np.argsort(-rate, kind="stable")
     loads = np.cumsum(w[order])
@@ -94,7 +97,7 @@ def _relaxed(v: FloatArray, w: IntArray, room: int) -> _Relaxed:
     price = float(rate[order[head]])
     filled = got
     rest = left
-    for k in order[head : head + _TRIED].tolist():
+    for k in order[head : head + tried].tolist():
         if w[k] <= rest:
             filled += float(v[k])
             rest -= int(w[k])
@@ -121,7 +124,12 @@ def _filled(v: FloatArray, w: IntArray, room: int) -> tuple[float, IntArray]:
 
 
 def penalties(
-    value: FloatArray, load: IntArray, room: int, margin: float, work: Work | None = None
+    value: FloatArray,
+    load: IntArray,
+    room: int,
+    margin: float,
+    work: Budget | None = None,
+    parameters: ColumnGenerationParameters = DEFAULT.columns,
 ) -> tuple[float, FloatArray, FloatArray]:
     """The largest value, and by how much less it is at least with j in, and with j out, both (J,); not above `margin`.
 
@@ -134,8 +142,8 @@ def penalties(
     if not len(can) or w.sum() <= room:
         price, above, best = 0.0, 0.0, float(v.sum())
     else:
-        relaxed = _relaxed(v, w, room)
-        best, _ = best_set(value, load, room)
+        relaxed = _relaxed(v, w, room, parameters.knapsack_tried)
+        best, _ = best_set(value, load, room, parameters=parameters)
         price, above = relaxed.price, relaxed.value - best
     gain = np.where(fits, value - price * load, 0.0)
     slack = above + _ROUNDING * float(np.abs(gain).max(initial=0.0) + np.abs(v).max(initial=0.0))
@@ -144,15 +152,15 @@ def penalties(
     without[sure] = margin
     core = np.flatnonzero(fits & (np.abs(gain) <= margin + slack))
     left = min(room - int(load[sure].sum()), int(load[core].sum()))
-    if len(core) and len(core) * left <= _LARGEST_TABLE:
-        (work or Work(math.inf)).knapsack(len(value), 4 * len(core) * left)
+    if len(core) and len(core) * left <= parameters.knapsack_table:
+        (work or Budget()).knapsack(len(value), 4 * len(core) * left)
         changes = _core_penalties(value[core], load[core], left, best - float(value[sure].sum()))
         within[core], without[core] = np.clip(changes[0], 0.0, margin), np.clip(changes[1], 0.0, margin)
     return best, within, without
 
 
 def _core_penalties(v: FloatArray, w: IntArray, room: int, best: float) -> tuple[FloatArray, FloatArray]:
-    """What is lost by each item of the core being in, and out: tables of the items before and after it."""
+    """Return the loss by each item of the core being in, and out, by tables of the items before and after it."""
     count = len(v)
     before, after = np.zeros((count + 1, room + 1)), np.zeros((count + 1, room + 1))
     for k in range(count):

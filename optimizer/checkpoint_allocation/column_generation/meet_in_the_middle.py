@@ -7,6 +7,16 @@ that lose less, the other half as well, and a union meets its complement. All th
 answer at the full margin the group has no better packing. Where there would be too many sets or unions, the margin is
 reduced, and the answer is the best of what is left. Sources: Baldacci, Christofides and Mingozzi 2008 (all columns
 within the gap); Horowitz and Sahni 1974 (two halves).
+
+A few nodes packed again: is there a better packing of what is on them, and which?
+
+First the multipliers are corrected for the group. When its bound reaches what the present packing costs, there is none,
+and that was cheap to see. Else every pair gets a bound of its own,
+
+    L(u) + (K_n - K_n with j in) + sum_{m != n} (K_m - K_m without j),
+
+for the allocations that use it; pairs whose bound reaches the present cost are in no better packing. HiGHS packs what
+remains. Its answer is checked by whoever takes it, so its tolerances decide nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +27,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
-from optimizer.checkpoint_allocation.column_generation.multipliers import Part
-from optimizer.checkpoint_allocation.column_generation.work import Work
+from optimizer.checkpoint_allocation.budget import Budget
+from optimizer.checkpoint_allocation.column_generation.knapsack import penalties
+from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, evaluated, raised
+from optimizer.checkpoint_allocation.mixed_integer import rules_of_pairs
+from optimizer.common.solvers import mixed_integer_program
 
-_LESS = 0.75  # the margin falls by this where there is too much
-_LISTED = 0.1  # sets of a node are at most this share of the unions that are allowed
-_WORD = 64
-_ATTEMPTS = 30
+_WORD = 64  # bits
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,7 @@ def meet_in_the_middle(
     fits: Callable[[int, BoolArray], BoolArray],
     margin: float,
     most: int,
-    work: Work,
+    work: Budget,
 ) -> MeetInTheMiddle:
     """The cheapest packing below `target` of all that lose at most `margin`, with at most so many unions at a time.
 
@@ -75,16 +85,16 @@ def meet_in_the_middle(
     """
     full = target - bound
     margin = min(margin, full)
-    for _ in range(_ATTEMPTS):
+    for _ in range(part.parameters.margin_attempts):
         halves = _halves(part, u, margin, fits, most, work)
         if halves is not None:
             return MeetInTheMiddle(_met(*halves, len(u), full), margin, margin >= full)
-        margin *= _LESS
+        margin *= part.parameters.margin_factors[0]
     return MeetInTheMiddle(None, margin, False)
 
 
 def sets_within(
-    value: FloatArray, load: IntArray, room: int, margin: float, most: int, work: Work
+    value: FloatArray, load: IntArray, room: int, margin: float, most: int, work: Budget
 ) -> tuple[np.ndarray, FloatArray] | None:
     """All sets that lose at most `margin` against the best one: bits (m, words) and losses (m,); None for too many."""
     can = np.flatnonzero(np.isfinite(value) & (load <= room) & (value >= -margin))
@@ -121,13 +131,13 @@ def unpacked(bits: np.ndarray, count: int) -> BoolArray:
 
 
 def _halves(
-    part: Part, u: FloatArray, margin: float, fits: Callable[[int, BoolArray], BoolArray], most: int, work: Work
+    part: Part, u: FloatArray, margin: float, fits: Callable[[int, BoolArray], BoolArray], most: int, work: Budget
 ) -> tuple[_Half, _Half] | None:
     """Both halves of the nodes; None for too many sets or unions."""
-    listed = []
+    listed, most_sets = [], int(part.parameters.sets_share * most)
     for node in range(len(part.nodes)):
         value = u - part.cost[node]
-        found = sets_within(value, part.load[node], int(part.room[node]), margin, int(_LISTED * most), work)
+        found = sets_within(value, part.load[node], int(part.room[node]), margin, most_sets, work)
         if found is None:
             return None
         bits, lost = found
@@ -139,7 +149,7 @@ def _halves(
     return None if first is None or second is None else (first, second)
 
 
-def _half(nodes: list[int], listed: list[_Unions], margin: float, most: int, work: Work) -> _Half | None:
+def _half(nodes: list[int], listed: list[_Unions], margin: float, most: int, work: Budget) -> _Half | None:
     unions = listed[nodes[0]]
     for node in nodes[1:]:
         longer = _longer(unions, listed[node], margin, most, work)
@@ -149,7 +159,7 @@ def _half(nodes: list[int], listed: list[_Unions], margin: float, most: int, wor
     return _Half(nodes, [listed[node].bits for node in nodes], unions)
 
 
-def _longer(unions: _Unions, sets: _Unions, margin: float, most: int, work: Work) -> _Unions | None:
+def _longer(unions: _Unions, sets: _Unions, margin: float, most: int, work: Budget) -> _Unions | None:
     """Each union with each disjoint set of another node, where they lose at most the margin together."""
     count = np.searchsorted(sets.lost, margin - unions.lost, side="right")
     total = int(count.sum())
@@ -195,3 +205,58 @@ def _keys(bits: np.ndarray) -> np.ndarray:
     odd = np.random.default_rng(0).integers(0, 2**62, bits.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     keys: np.ndarray = (bits * odd).sum(axis=1, dtype=np.uint64)
     return keys
+
+
+@dataclass(frozen=True)
+class TrueLoads:
+    """Loads (N, J) as shares of `room` (N,): whole numbers with half a unit to spare, or true loads and capacities."""
+
+    load: FloatArray
+    room: FloatArray
+
+
+def pair_bounds(part: Part, u: FloatArray, target: float, work: Budget) -> tuple[float, FloatArray]:
+    """L(u), and a lower bound (n, j) of every allocation that uses the pair, correct up to `target`."""
+    total = evaluated(part, u, work)[0]
+    margin = max(target - total, 0.0)
+    found = [
+        penalties(u - cost, load, int(room), margin, work, part.parameters)
+        for cost, load, room in zip(part.cost, part.load, part.room, strict=True)
+    ]
+    within, without = np.array([one[1] for one in found]), np.array([one[2] for one in found])
+    return total, total + within + (without.sum(axis=0) - without)
+
+
+def pack(
+    part: Part, u: FloatArray, true: TrueLoads, work: Budget, *, target: float, delta: float, pairs: int, nodes: int
+) -> IntArray | None:
+    """The node (position) of each checkpoint, below `target`, that HiGHS finds among so many pairs, or None."""
+    better = raised(
+        part, u, steps=part.parameters.proof_steps, delta=delta, patience=6, sets=Sets(), enough=target, work=work
+    )
+    if better.bound >= target:
+        return None
+    limit = min(target, better.bound + 200 * max(delta, 1.0))
+    _, least = pair_bounds(part, better.u, limit, work)
+    kept = least < limit if np.isfinite(target) else np.isfinite(least)
+    if kept.sum() > pairs:
+        kept &= least <= np.partition(least[kept], pairs - 1)[pairs - 1]
+    if not kept.any(axis=0).all():
+        return None
+    return _program(part, kept, true, nodes, work)
+
+
+def _program(part: Part, kept: BoolArray, true: TrueLoads, nodes: int, work: Budget) -> IntArray | None:
+    j, n = np.nonzero(kept.T)
+    share = true.load[part.nodes[n], part.items[j]] / true.room[part.nodes[n]]
+    cost = part.cost[n, j] - part.cost[n, j].min()
+    largest = max(float(cost.max()), 1.0)
+    rules = rules_of_pairs(j, n, share, np.ones(len(part.nodes)))
+    answer = mixed_integer_program(cost * (min(2.0**20, largest) / largest), rules, nodes=nodes, limit_s=work.left_s)
+    work.program(len(j), answer.nodes + 1)
+    if answer.x is None:
+        return None
+    chosen = answer.x > 0.5
+    at = np.full(len(part.items), -1, dtype=np.int64)
+    at[j[chosen]] = n[chosen]
+    return at if (at >= 0).all() else None

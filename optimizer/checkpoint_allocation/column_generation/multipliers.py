@@ -6,6 +6,14 @@ shrinks when the bound stops to rise (Brannlund 1995; Goffin and Kiwiel 1999).
 
 The sets are the columns of Dantzig-Wolfe. Weighted by a running average they form a point near the optimum of the
 master program (Barahona and Anbil 2000, the volume algorithm): what a linear program would say, without solving one.
+
+Multipliers of the checkpoints from the master program: linear programs in a box around the best ones so far.
+
+The sets known so far are the columns; their linear program says where L(u) could be largest. Far from u it knows
+nothing, so u[j] may change by at most `box` (the boxstep method: Marsten, Hogan and Blankenship 1975). A step that
+brings half of what the program predicted widens the box, a step that loses narrows it. It ends when the program
+predicts too little: then L(u) is within that of the bound of Dantzig-Wolfe. Floating point decides where to look; L(u)
+is evaluated in whole numbers.
 """
 
 from __future__ import annotations
@@ -15,13 +23,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.column_generation.knapsack import best_set
-from optimizer.checkpoint_allocation.column_generation.work import Work
+from optimizer.checkpoint_allocation.params import DEFAULT, ColumnGenerationParameters
+from optimizer.common.solvers import linear_program
 
-_SHARE = 0.1  # of the latest sets in the running average
-_SHRINK = 0.6
-_RISING = 3  # good steps in a row after which the level is set higher
-_KEPT = 60  # sets that a node remembers at most
 _LARGE = 1e100
 
 
@@ -34,12 +40,15 @@ class Part:
     room: IntArray
     nodes: IntArray
     items: IntArray
+    parameters: ColumnGenerationParameters = DEFAULT.columns
 
     def without(self, node: int, items: IntArray) -> Part:
-        """What is left when a node takes some checkpoints; both are positions here."""
+        """Return the rest when a node takes some checkpoints; both are positions here."""
         nodes, rest = np.delete(np.arange(len(self.nodes)), node), np.delete(np.arange(len(self.items)), items)
         at = np.ix_(nodes, rest)
-        return Part(self.cost[at], self.load[at], self.room[nodes], self.nodes[nodes], self.items[rest])
+        return Part(
+            self.cost[at], self.load[at], self.room[nodes], self.nodes[nodes], self.items[rest], self.parameters
+        )
 
 
 @dataclass
@@ -51,13 +60,14 @@ class Sets:
 
     def add(self, part: Part, chosen: list[IntArray]) -> None:
         """Count the latest sets; older ones lose weight relative to them."""
-        self.growth /= 1 - _SHARE
+        self.growth /= 1 - part.parameters.average
+        most = part.parameters.sets_kept
         for node, at in zip(part.nodes.tolist(), chosen, strict=True):
             known = self.weights.setdefault(node, {})
             key = np.sort(part.items[at]).tobytes()
             known[key] = known.get(key, 0.0) + self.growth
-            if len(known) > _KEPT:
-                for light in sorted(known, key=known.__getitem__)[: _KEPT // 2]:
+            if len(known) > most:
+                for light in sorted(known, key=known.__getitem__)[: most // 2]:
                     del known[light]
         if self.growth > _LARGE:
             self._rescale()
@@ -95,12 +105,12 @@ class Multipliers:
     delta: float
 
 
-def evaluated(part: Part, u: FloatArray, work: Work | None = None) -> tuple[float, IntArray, list[IntArray]]:
+def evaluated(part: Part, u: FloatArray, work: Budget | None = None) -> tuple[float, IntArray, list[IntArray]]:
     """L(u), how often each checkpoint was taken (j,), and the sets."""
     total, count = float(u.sum()), np.zeros(len(u), dtype=np.int64)
     chosen = []
     for node in range(len(part.nodes)):
-        value, at = best_set(u - part.cost[node], part.load[node], int(part.room[node]), work)
+        value, at = best_set(u - part.cost[node], part.load[node], int(part.room[node]), work, part.parameters)
         total -= value
         count[at] += 1
         chosen.append(at)
@@ -115,10 +125,11 @@ def raised(
     delta: float,
     patience: int,
     sets: Sets,
-    work: Work,
+    work: Budget,
     enough: float = np.inf,
 ) -> Multipliers:
     """Multipliers after at most so many steps; stops when the bound reaches `enough`. u is kept to whole numbers."""
+    rise, shrink = part.parameters.rising, part.parameters.shrink
     u = np.rint(u)
     value, count, chosen = evaluated(part, u, work)
     sets.add(part, chosen)
@@ -137,9 +148,103 @@ def raised(
         rising = rising + 1 if rises > 0.5 * best.delta else 0
         if rises > 0:
             best.u, best.bound, best_count = u, value, count
-        if rising >= _RISING:
-            best.delta, rising = best.delta / _SHRINK, 0
+        if rising >= rise:
+            best.delta, rising = best.delta / shrink, 0
         if idle >= patience:
-            best.delta, idle = best.delta * _SHRINK, 0
+            best.delta, idle = best.delta * shrink, 0
             u, value, count = best.u, best.bound, best_count
+    return best
+
+
+_AT_BOX = 0.999  # share of the box from which on a multiplier is at the box
+
+
+class _Columns:
+    """Sets of the nodes, positions in the part, no set twice."""
+
+    def __init__(self, part: Part, sets: Sets) -> None:
+        self.part = part
+        self.known: dict[tuple[int, bytes], IntArray] = {}
+        item = {true: at for at, true in enumerate(part.items.tolist())}
+        node = {true: at for at, true in enumerate(part.nodes.tolist())}
+        for true, weights in sets.weights.items():
+            for key in weights:
+                self.add(node[true], np.array([item[one] for one in members(key).tolist()], dtype=np.int64))
+
+    def add(self, node: int, chosen: IntArray) -> bool:
+        """Return whether the set is new."""
+        ordered = np.sort(chosen)
+        key = (node, ordered.tobytes())
+        new = key not in self.known
+        self.known[key] = ordered
+        return new
+
+    def program(self, u: FloatArray, box: float, until_s: float) -> tuple[FloatArray, float, int] | None:
+        """Return what to add to u (j,), what the sum of the sets' reduced costs would be, and iterations."""
+        from scipy import sparse  # noqa: PLC0415
+
+        chosen = list(self.known.values())
+        node = np.array([key[0] for key in self.known])
+        sizes = np.array([len(one) for one in chosen])
+        rows, columns = np.concatenate(chosen), np.repeat(np.arange(len(chosen)), sizes)
+        cost = np.bincount(columns, self.part.cost[node[columns], rows] - u[rows], len(chosen))
+        j, n = self.part.cost.shape[1], len(self.part.nodes)
+        more = np.arange(j)
+        at = (
+            np.concatenate([rows, more, more, j + node]),
+            np.concatenate([columns, len(chosen) + more, len(chosen) + j + more, np.arange(len(chosen))]),
+        )
+        ones = np.ones(len(rows) + len(chosen) + 2 * j)
+        ones[len(rows) + j : len(rows) + 2 * j] = -1
+        matrix = sparse.csr_array((ones, at), shape=(j + n, len(chosen) + 2 * j))
+        answer = linear_program(
+            np.concatenate([cost / box, np.ones(2 * j)]),
+            at_most=(matrix[j:], np.ones(n)),
+            equal=(matrix[:j], np.ones(j)),
+            method="highs-ds",
+            limit_s=until_s,
+            iterations=self.part.parameters.master_iterations,
+        )
+        return (answer.dual_equal * box, answer.objective * box, answer.iterations) if answer.is_optimal else None
+
+
+def boxed(
+    part: Part,
+    start: Multipliers,
+    sets: Sets,
+    *,
+    box: float,
+    close: float,
+    work: Budget,
+) -> Multipliers:
+    """Multipliers whose bound is within `close` of the best there are, unless the work ends.
+
+    They are never worse than the start; `sets` have been met before.
+    """
+    best, own = start, part.parameters
+    wider, narrower, much_wider = own.box_factors
+    columns = _Columns(part, sets)
+    for _ in range(own.master_steps):
+        if work.over or not columns.known:
+            break
+        found = columns.program(best.u, box, work.left_s)
+        if found is None or not np.isfinite(found[0]).all():
+            break
+        step, change, iterations = found
+        work.linear(len(step) + len(part.nodes), len(columns.known) + 2 * len(step), iterations)
+        u = np.rint(best.u + step)
+        value, _, chosen = evaluated(part, u, work)
+        new = [columns.add(node, at) for node, at in enumerate(chosen)]
+        predicted, got = float(best.u.sum()) + change - best.bound, value - best.bound
+        stopped = float((np.abs(step) > _AT_BOX * box).mean())
+        if got > 0:
+            best = Multipliers(u, value, best.delta)
+        if predicted < close and stopped < own.box_felt:
+            break
+        if predicted < close or not any(new):
+            box *= much_wider
+        elif got > 0.5 * predicted and stopped > own.box_felt:
+            box *= wider
+        elif got < -predicted:
+            box = max(box * narrower, 1.0)
     return best

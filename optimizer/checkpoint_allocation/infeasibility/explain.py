@@ -22,49 +22,62 @@ from optimizer.checkpoint_allocation.infeasibility.irreducible_set import (
     mip_infeasible_set,
     smaller_infeasible_set,
 )
+from optimizer.checkpoint_allocation.params import DEFAULT, InfeasibilityParameters, Parameters
 from optimizer.verify.checkpoint_bounds import fits_in
-from optimizer.verify.hall_violator import HallViolator, hall_violator
-from optimizer.verify.infeasibility import MOST_NAMED, Reason, amounts, hall_reason, named, parts_of
+from optimizer.verify.infeasibility import (
+    MOST_NAMED,
+    HallViolator,
+    Reason,
+    amounts,
+    hall_reason,
+    hall_violator,
+    named,
+    parts_of,
+)
 
-_MOST_SHARES = 8  # heavy is what takes at least such a share of the largest capacity
-_HEAVY_PAIRS = 5_000_000
 
-
-def explained(problem: CheckpointAllocation, *, proven: bool, time_limit_s: float, known: Reason | None = None) -> str:
+def explained(
+    problem: CheckpointAllocation,
+    parameters: Parameters = DEFAULT,
+    *,
+    proven: bool,
+    time_limit_s: float,
+    known: Reason | None = None,
+) -> str:
     """The smallest reason found for a problem without an answer; "" where none was found.
 
     A reason is a proof. Only where it is `proven` that there is no allocation at all, whole checkpoints are looked at,
     by mixed-integer programs. For a reason that is smaller there is time until `time_limit_s`. `known`: a cheap reason.
     """
     began = time.perf_counter()
-    found = known or hall_reason(problem) or _heavy_reason(problem)
+    found = known or hall_reason(problem) or _heavy_reason(problem, parameters.infeasibility)
     if found is not None:
-        less = smaller_infeasible_set(problem, found.parts, time_limit_s=time_limit_s) if len(found.parts) > 1 else None
-        return (
-            found.text if less is None or len(less.parts) == len(found.parts) else _infeasible_set_text(problem, less)
-        )
-    iis = lp_infeasible_set(problem, time_limit_s=time_limit_s)
+        several = len(found.parts) > 1
+        less = smaller_infeasible_set(problem, found.parts, parameters, time_limit_s=time_limit_s) if several else None
+        same = less is None or len(less.parts) == len(found.parts)
+        return found.text if same or less is None else _infeasible_set_text(problem, less)
+    iis = lp_infeasible_set(problem, parameters, time_limit_s=time_limit_s)
     left = max(time_limit_s - (time.perf_counter() - began), 0.0)
     if iis is not None:
-        less = smaller_infeasible_set(problem, iis.parts, time_limit_s=left) if iis.irreducible else None
+        less = smaller_infeasible_set(problem, iis.parts, parameters, time_limit_s=left) if iis.irreducible else None
         return _infeasible_set_text(problem, iis if less is None or len(less.parts) == len(iis.parts) else less)
-    whole = mip_infeasible_set(problem, time_limit_s=left) if proven else None
+    whole = mip_infeasible_set(problem, parameters, time_limit_s=left) if proven else None
     return "" if whole is None else _infeasible_set_text(problem, whole)
 
 
-def _heavy_reason(problem: CheckpointAllocation) -> Reason | None:
-    """What nodes cannot hold in numbers of heavy checkpoints: of those of load t and more, floor(capacity / t) each."""
+def _heavy_reason(problem: CheckpointAllocation, parameters: InfeasibilityParameters) -> Reason | None:
+    """Return nodes that cannot hold their heavy checkpoints, counted: of load t and more, floor(capacity / t) each."""
     if problem.load.ndim != 1 or problem.capacity is None:
         return None
     loads = np.unique(problem.load)
     best: tuple[HallViolator, float] | None = None
-    for share in range(2, _MOST_SHARES + 1):
+    for share in range(2, parameters.heavy_shares + 1):
         at = int(np.searchsorted(loads, float(problem.upper.max()) / share, side="right"))
         if at == len(loads):
             continue
         least = float(loads[at])
         heavy = np.flatnonzero(problem.load >= least)
-        if len(heavy) * problem.n_nodes > _HEAVY_PAIRS:
+        if len(heavy) * problem.n_nodes > parameters.heavy_pairs:
             break
         found = hall_violator(_counted(problem, heavy, np.floor(problem.upper / least)))
         if found is not None and (best is None or found.size < best[0].size):

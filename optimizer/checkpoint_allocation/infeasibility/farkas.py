@@ -1,4 +1,4 @@
-"""What proves that parts of a problem cannot hold, not even where checkpoints may be divided: multipliers.
+"""Multipliers that refute parts of a problem, even where checkpoints may be divided (Farkas).
 
 For lambda, mu, nu, kappa >= 0, on capacities, minima, anti-affinity sets and moves, every allocation has
 
@@ -180,13 +180,13 @@ class Farkas:
     def _above(
         self, stored: BoolArray, paid: Multipliers, fixed: Fraction, added: FloatArray, wrong: FloatArray
     ) -> bool:
-        """Whether the right side is above 0: in float64 where that is sure, else in fractions."""
+        """Return whether the right side is above 0: in float64 where that is sure, else in fractions."""
         total = math.fsum([float(fixed), *np.where(stored, added, np.minimum(added, 0.0)).tolist()])
         error = math.fsum([8 * _EPS * abs(float(fixed)), 8 * _EPS * abs(total), *wrong.tolist()])
         return total > 0 if abs(total) > error else self._exact(stored, paid, fixed) > 0
 
     def _fixed(self, paid: Multipliers) -> Fraction:
-        """What does not depend on where checkpoints are."""
+        """Return the terms that do not depend on where checkpoints are."""
         p, whole = self.problem, Fraction(0)
         for n in np.flatnonzero(paid.capacity).tolist():
             whole -= Fraction(float(paid.capacity[n])) * Fraction(float(p.upper[n]))
@@ -197,7 +197,7 @@ class Farkas:
         return whole - Fraction(paid.moves) * (p.max_moves or 0)
 
     def _added(self, paid: Multipliers) -> tuple[FloatArray, FloatArray]:
-        """What each checkpoint adds at least, (J,), in float64, and how far from that the true number may be."""
+        """Return the least that each checkpoint adds, (J,), in float64, and the error of that."""
         weights = self.problem.weights
         terms = np.full(self.fits.shape, 8.0)
         beside: FloatArray = np.where(self.away, paid.moves, 0.0)

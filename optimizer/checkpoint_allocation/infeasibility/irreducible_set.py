@@ -5,11 +5,18 @@ nodes; few move. A set of parts is irreducible when it cannot hold and each part
 out (`deletion_filter`) and asking again: first the linear program, which may divide checkpoints and whose multipliers
 are a proof (`farkas`). Where that program holds, the mixed-integer one is asked: only that checkpoints are whole is in
 the way then. Of small problems whole checkpoints may need fewer parts than divided ones.
+
+Taking parts out of what cannot hold, as long as it still cannot: until each that is left is needed.
+
+The deletion filter of Chinneck and Dravnieks (1991), many parts at a time and then one by one. A proof may need fewer
+parts than it was asked about: what it does not name leaves as well. Who was needed among more is needed among fewer;
+and when a checkpoint is needed, so is another that is at least as hard to store: it asks for as much on every node.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,23 +25,53 @@ import numpy as np
 
 from models.checked_arrays import LARGEST, BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.infeasibility.deletion_filter import Budget, deletion_filter
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.infeasibility.farkas import Farkas, Some
 from optimizer.checkpoint_allocation.mixed_integer import Known, branch_and_bound
+from optimizer.checkpoint_allocation.params import DEFAULT, Parameters
 from optimizer.verify.better_assignment import better_assignment
 from optimizer.verify.checkpoint_bounds import cliques, fitting, is_clique
 from optimizer.verify.infeasibility import Part
 
-_PAIRS = 30_000  # J * N up to which a linear program is asked
-_WHOLE_PAIRS = 5_000  # and a mixed-integer one
-_TINY_PAIRS = 300  # and all whole assignments are tried, also for fewer parts than divided checkpoints need
-_PROOF_S = 1.0  # at least, for the first linear program: the clock is its only limit
-_LOOK_SHARE = 0.3  # of the time that is left, for a look whether that program has a solution at all
-_STEPS = 20_000  # of trying all
-_NODES, _PROGRAMS = 500, 20  # of branch and bound, and mixed-integer programs, to ask about some parts once
-_WORK_PER_SECOND = 20_000_000  # of linear programs, in iterations times entries,
-_PAIRS_PER_SECOND = 20_000  # and of mixed-integer ones, in pairs and _ASKING for each
-_ASKING = 100
+PartTuple = tuple[Part, ...]
+
+
+def deletion_filter(
+    parts: PartTuple,
+    refuted: Callable[[PartTuple], PartTuple | None],
+    budget: Budget,
+    implied: Callable[[Part, set[Part], PartTuple], bool] = lambda part, needed, kept: False,
+) -> PartTuple:
+    """The parts that are left when those that are not needed are out; the budget says whether it ended before.
+
+    `refuted` gives those that cannot hold among some, or None. `implied` says whether a part is needed for sure where
+    others are.
+    """
+    kept, needed = parts, set[Part]()
+    step = max(1, len(parts) // 2)
+    while True:
+        at = 0
+        while at < len(kept):
+            some = kept[at : at + step]
+            if step == 1 and (some[0] in needed or implied(some[0], needed, kept)):
+                needed.add(some[0])
+                at += 1
+                continue
+            if budget.over:
+                return kept
+            rest = kept[:at] + kept[at + step :]
+            less = refuted(rest) if len(rest) < len(kept) else None
+            if less is not None:
+                before = set(kept[:at])
+                kept = tuple(part for part in rest if part in set(less))
+                at = sum(part in before for part in kept)
+                continue
+            if step == 1:
+                needed.add(some[0])
+            at += step
+        if step == 1:
+            return kept
+        step = max(1, min(step // 2, len(kept) // 2))
 
 
 @dataclass(frozen=True)
@@ -57,8 +94,8 @@ class InfeasibleSet:
 class Parts:
     """The parts of a problem, and programs of some of them."""
 
-    def __init__(self, problem: CheckpointAllocation) -> None:
-        self.problem = problem
+    def __init__(self, problem: CheckpointAllocation, parameters: Parameters = DEFAULT) -> None:
+        self.problem, self.parameters = problem, parameters
         self.fits: BoolArray = fitting(problem)
         self.anti_affinity = [
             np.array(members)
@@ -82,7 +119,7 @@ class Parts:
 
     @cached_property
     def farkas(self) -> Farkas:
-        """What finds multipliers."""
+        """The search for multipliers."""
         return Farkas(self.problem, self.fits, self.anti_affinity)
 
     def refuted(self, parts: tuple[Part, ...], budget: Budget, *, each: bool) -> tuple[Part, ...] | None:
@@ -91,7 +128,7 @@ class Parts:
         stuck = np.flatnonzero(some.stored & ~self.fits.any(axis=1))
         if len(stuck):
             return (("store", int(stuck[0])),)
-        paid, work, limited = self.farkas.program(some, each=each, most_work=budget.work, time_limit_s=budget.left_s)
+        paid, work, limited = self.farkas.program(some, each=each, most_work=budget.left, time_limit_s=budget.left_s)
         budget.spend(work, limited=limited)
         less = None if paid is None else self.farkas.proven(some, paid)
         return None if less is None else tuple(part for part in parts if _has(less, part))
@@ -111,7 +148,7 @@ class Parts:
         return Some(stored, capacity, minimum, tuple(sorted(named["anti_affinity"])), bool(named["moves"]))
 
     def implied(self, part: Part, needed: set[Part], kept: tuple[Part, ...]) -> bool:
-        """Whether a checkpoint is needed since one is that is nowhere harder to store: it could take its place."""
+        """Return whether a checkpoint is needed since one is that is nowhere harder to store: it could replace it."""
         if part[0] != "store":
             return False
         others = [index for kind, index in needed if kind == "store"]
@@ -121,7 +158,7 @@ class Parts:
         return bool(others) and self._asked.is_implied(part[1], np.array(others))
 
     def _needs(self, some: Some) -> _Needs:
-        """What each checkpoint asks for under these rules."""
+        """Return the needs of each checkpoint under these rules."""
         p = self.problem
         shown = np.ones(p.n_nodes, bool) if some.anti_affinity else some.capacity | some.minimum
         load = np.where(some.capacity | some.minimum, p.weights, 0.0)
@@ -144,15 +181,14 @@ class Parts:
         problem = self._reduced(parts)
         if problem is None:
             return None
-        budget.spend(problem.cost.size + _ASKING)
-        if problem.cost.size <= _TINY_PAIRS:
-            tried = better_assignment(problem, math.inf, _STEPS)
+        own = self.parameters.infeasibility
+        budget.spend(problem.cost.size + own.program_asking)
+        if problem.cost.size <= self.parameters.sizes.tiny:
+            tried = better_assignment(problem, math.inf, own.enumerated)
             if tried.decided:
                 return parts if tried.best is None else None
         nothing = Known(None, math.inf, np.zeros(problem.n_nodes), -math.inf)
-        found = branch_and_bound(
-            problem, nothing, time_limit_s=max(budget.left_s, 1e-3), most_nodes=_NODES, most_programs=_PROGRAMS
-        )
+        found = branch_and_bound(problem, nothing, budget, most_nodes=own.program_nodes, most_programs=own.programs)
         if found.infeasible:
             return parts
         budget.spend(0, limited=found.assignment is None)
@@ -208,7 +244,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class _Needs:
-    """What checkpoints ask for: loads (J, K) and moves (J, K + 1) on nodes, loads for minima, anti-affinity labels."""
+    """Needs of checkpoints: loads (J, K) and moves (J, K + 1) on nodes, loads for minima, anti-affinity labels."""
 
     load: FloatArray
     moves: FloatArray
@@ -216,7 +252,7 @@ class _Needs:
     sets: IntArray
 
     def is_implied(self, j: int, others: IntArray) -> bool:
-        """Whether one of the others asks for no more than j."""
+        """Return whether one of the others asks for no more than j."""
         return bool(
             (
                 (self.load[j] >= self.load[others]).all(axis=1)
@@ -228,35 +264,42 @@ class _Needs:
 
 
 def lp_infeasible_set(
-    problem: CheckpointAllocation, *, time_limit_s: float, start: tuple[Part, ...] | None = None
+    problem: CheckpointAllocation,
+    parameters: Parameters = DEFAULT,
+    *,
+    time_limit_s: float,
+    start: tuple[Part, ...] | None = None,
 ) -> InfeasibleSet | None:
     """The parts that not even divided checkpoints can keep; None where these can, or the problem is too large.
 
     `start`: parts to begin with, in place of all. They are asked about in any case; for fewer there is time until the
     limit.
     """
-    if problem.cost.size > _PAIRS:
+    if problem.cost.size > parameters.infeasibility.relaxation_pairs:
         return None
-    parts = Parts(problem)
-    found = _proof(parts, parts.every if start is None else start, max(time_limit_s, _PROOF_S))
+    parts, own = Parts(problem, parameters), parameters.infeasibility
+    found = _proof(parts, parts.every if start is None else start, max(time_limit_s, own.proof_s))
     if found is None:
         return None
     kept, each = found
-    budget = Budget(_WORK_PER_SECOND * time_limit_s, time_limit_s)
+    work_s = parameters.work_per_s * time_limit_s
+    budget = Budget.of_seconds(time_limit_s, own.relaxation_work_per_s * work_s)
     before = len(kept) + 1
-    while len(kept) < before and budget.open():
+    while len(kept) < before and not budget.over:
         before = len(kept)
         kept = parts.refuted(kept, budget, each=each) or kept
     kept = deletion_filter(kept, lambda some: parts.refuted(some, budget, each=each), budget, parts.implied)
     return InfeasibleSet(kept, False, not budget.cut, budget.struck)
 
 
-def lp_is_feasible(problem: CheckpointAllocation, *, time_limit_s: float) -> bool | None:
+def lp_is_feasible(
+    problem: CheckpointAllocation, parameters: Parameters = DEFAULT, *, time_limit_s: float
+) -> bool | None:
     """False when not even divided checkpoints can keep all parts; None where one quick look does not show it."""
-    if problem.cost.size > _PAIRS:
+    if problem.cost.size > parameters.infeasibility.relaxation_pairs:
         return None
-    parts = Parts(problem)
-    found = _proof(parts, parts.every, _LOOK_SHARE * time_limit_s, ways=(False,))
+    parts = Parts(problem, parameters)
+    found = _proof(parts, parts.every, parameters.infeasibility.look_share * time_limit_s, ways=(False,))
     return None if found is None else False
 
 
@@ -264,7 +307,7 @@ def _proof(
     parts: Parts, start: tuple[Part, ...], time_limit_s: float, ways: tuple[bool, ...] = (False, True)
 ) -> tuple[tuple[Part, ...], bool] | None:
     """Parts of the start that are refuted, and whether each row has a shortage of its own for it; None without."""
-    budget = Budget(math.inf, time_limit_s)
+    budget = Budget.of_seconds(time_limit_s)
     for each in ways:
         found = parts.refuted(start, budget, each=each)
         if found is not None:
@@ -273,15 +316,20 @@ def _proof(
 
 
 def mip_infeasible_set(
-    problem: CheckpointAllocation, *, time_limit_s: float, start: tuple[Part, ...] | None = None
+    problem: CheckpointAllocation,
+    parameters: Parameters = DEFAULT,
+    *,
+    time_limit_s: float,
+    start: tuple[Part, ...] | None = None,
 ) -> InfeasibleSet | None:
     """The parts that whole checkpoints cannot keep; None for a problem that is too large, or not decided.
 
     `start`: parts to begin with that are known not to hold.
     """
-    if problem.cost.size > _WHOLE_PAIRS:
+    if problem.cost.size > parameters.sizes.program:
         return None
-    parts, budget = Parts(problem), Budget(_PAIRS_PER_SECOND * time_limit_s, time_limit_s)
+    work = parameters.infeasibility.program_pairs_per_s * parameters.work_per_s * time_limit_s
+    parts, budget = Parts(problem, parameters), Budget.of_seconds(time_limit_s, work)
     if start is None and parts.refuted_whole(parts.every, budget) is None:
         return None
     start = parts.every if start is None else start
@@ -290,14 +338,14 @@ def mip_infeasible_set(
 
 
 def smaller_infeasible_set(
-    problem: CheckpointAllocation, start: tuple[Part, ...], *, time_limit_s: float
+    problem: CheckpointAllocation, start: tuple[Part, ...], parameters: Parameters = DEFAULT, *, time_limit_s: float
 ) -> InfeasibleSet | None:
     """Of some parts of a small problem that cannot hold, those that whole checkpoints need; None for a larger one."""
-    if problem.cost.size > _TINY_PAIRS:
+    if problem.cost.size > parameters.sizes.tiny:
         return None
-    first = lp_infeasible_set(problem, time_limit_s=time_limit_s, start=start)
+    first = lp_infeasible_set(problem, parameters, time_limit_s=time_limit_s, start=start)
     parts = start if first is None else first.parts
-    found = mip_infeasible_set(problem, time_limit_s=time_limit_s, start=parts)
+    found = mip_infeasible_set(problem, parameters, time_limit_s=time_limit_s, start=parts)
     if found is None or (first is not None and len(found.parts) == len(parts)):
         return first
     return found

@@ -1,32 +1,47 @@
 """Good dual prices of the nodes' capacities, for the Lagrangian bound (`optimizer.verify.checkpoint_bounds`).
 
 The bound holds at any prices. Here they come from the linear relaxation at small sizes, else from subgradient steps.
+
+Dual prices of a smoothed problem: close to the best there are, at any size, from the few pairs that matter.
+
+Checkpoint j spreads over its kept nodes in proportion to
+
+    exp(-(c[j,n] + lambda[n] l[j,n]) / (t l[j])),    l[j] the mean of l[j,n] over the kept nodes,
+
+and uses node n by U[n]. That is the answer which maximises, over x of sum 1 for each checkpoint, minus the priced cost
+plus t times an entropy; so the dual function of the capacities becomes smooth and stays concave (Nesterov 2005):
+
+    L_t(lambda) = - sum_j t l[j] log sum_n exp(-(c[j,n] + lambda[n] l[j,n]) / (t l[j])) - sum_n lambda[n] u[n]
+
+with slope U[n] - u[n]. It is below L(lambda) by at most t l[j] log K for each checkpoint, K the kept nodes. A
+quasi-Newton method of limited memory with bounds (Byrd, Lu, Nocedal and Zhu 1995) ascends it for a counted number of
+steps. Sums are taken in single precision: what comes out chooses and proves nothing.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from models.checked_arrays import FloatArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.candidates import Candidates, candidates, sample
+from optimizer.checkpoint_allocation.params import DEFAULT, LagrangianParameters
 from optimizer.common.solvers import linear_program
 from optimizer.verify.checkpoint_bounds import fitting, reduced_minima
 
-LP_PAIRS = 30_000  # up to this J * N the prices are the duals of the linear relaxation
-_ELEMENTS = 400_000_000  # cost entries that all subgradient steps together may read
 
-
-def dual_prices(problem: CheckpointAllocation) -> FloatArray:
+def dual_prices(problem: CheckpointAllocation, parameters: LagrangianParameters = DEFAULT.lagrangian) -> FloatArray:
     """Good prices (N,) for the capacities; zeros without a capacity."""
     if problem.capacity is None:
         return np.zeros(problem.n_nodes)
-    if problem.cost.size <= LP_PAIRS:
+    if problem.cost.size <= parameters.lp_pairs:
         prices = _relaxation_prices(problem)
         if prices is not None:
             return prices
-    return _subgradient_prices(problem)
+    return _subgradient_prices(problem, parameters.subgradient_entries)
 
 
 def _relaxation_prices(problem: CheckpointAllocation) -> FloatArray | None:
@@ -53,14 +68,14 @@ def _relaxation_prices(problem: CheckpointAllocation) -> FloatArray | None:
     return np.where(np.isfinite(prices), prices, 0.0)
 
 
-def _subgradient_prices(problem: CheckpointAllocation) -> FloatArray:
+def _subgradient_prices(problem: CheckpointAllocation, entries: int) -> FloatArray:
     assert problem.capacity is not None
     fits = fitting(problem)
     cap = np.where(problem.capacity > 0, problem.capacity, 1.0)
     prices = best_prices = np.zeros(problem.n_nodes)
     best, target, patience, pace = -math.inf, math.inf, 0, 1.0
     rows = np.arange(problem.n_checkpoints)
-    for _ in range(int(np.clip(_ELEMENTS // problem.cost.size, 15, 400))):
+    for _ in range(int(np.clip(entries // problem.cost.size, 15, 400))):
         minima, at = reduced_minima(problem, prices, fits)
         value = math.fsum(minima.tolist()) - float(prices @ problem.upper)
         if value > best:
@@ -80,3 +95,109 @@ def _subgradient_prices(problem: CheckpointAllocation) -> FloatArray:
         step = pace * max(target - value, 1e-3 * abs(best)) / square
         prices = np.maximum(prices + step * slope / cap, 0.0)
     return best_prices
+
+
+def first_prices(
+    problem: CheckpointAllocation, scale: float, parameters: LagrangianParameters = DEFAULT.lagrangian
+) -> FloatArray:
+    """Rough prices (N,) from a sample of checkpoints, evenly spaced: the same for every run."""
+    rows = sample(problem, max(1, parameters.sample_pairs // problem.n_nodes))
+    load = float(problem.weights.mean(axis=1).sum())
+    prices = np.zeros(problem.n_nodes)
+    if load == 0:
+        return prices  # nothing fills a node
+    share = float(problem.weights[rows].mean(axis=1).sum()) / load
+    for temperature, kept in parameters.sample_temperatures:
+        found = candidates(problem, prices, kept, rows)
+        prices = smoothed_dual_prices(
+            problem,
+            found,
+            prices,
+            temperature * scale,
+            steps=parameters.sample_steps,
+            share=share,
+            parameters=parameters,
+        )
+    return prices
+
+
+def smoothed_dual_prices(
+    problem: CheckpointAllocation,
+    found: Candidates,
+    prices: FloatArray,
+    temperature: float,
+    *,
+    steps: int,
+    share: float = 1.0,
+    parameters: LagrangianParameters = DEFAULT.lagrangian,
+) -> FloatArray:
+    """Prices (N,) after at most so many steps from given ones; `share` of the load is in `found`.
+
+    `temperature`: t, in cost for each load. Where the method fails, the given prices come back.
+    """
+    from scipy.optimize import minimize  # noqa: PLC0415
+
+    begin = np.where(np.isfinite(problem.upper), np.maximum(prices, 0.0), 0.0)
+    dual = SmoothedDual(problem, found, begin, temperature, share)
+    if dual.total == 0 or not dual.limited.any():
+        return begin
+    lows = (-begin / temperature).tolist()
+    with np.errstate(over="ignore", invalid="ignore"):
+        answer: Any = minimize(
+            dual.below,
+            np.zeros(len(begin)),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(low, None if limited else low) for low, limited in zip(lows, dual.limited.tolist(), strict=True)],
+            options={
+                "maxiter": steps,
+                "maxcor": parameters.memory,
+                "maxls": parameters.trials,
+                "ftol": parameters.least_rise,
+                "gtol": 0.0,
+            },
+        )
+    better: FloatArray = np.maximum(begin + np.asarray(answer.x) * temperature, 0.0)
+    return better if np.isfinite(better).all() and np.isfinite(answer.fun) else begin
+
+
+class SmoothedDual:
+    """L_t on the kept pairs, as a function of what is added to prices, in units of the temperature.
+
+    `limited` (N,): the nodes with a capacity; others have a price of 0. `total`: the sum of all l[j].
+    """
+
+    def __init__(
+        self, problem: CheckpointAllocation, found: Candidates, begin: FloatArray, temperature: float, share: float
+    ) -> None:
+        self.limited = np.isfinite(problem.upper)
+        self._room = np.where(self.limited, problem.upper, 0.0) * share
+        finite = np.isfinite(found.cost)
+        self._mean = np.where(finite, found.load, 0.0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
+        self.total = float(self._mean.sum())
+        one = np.where(self._mean > 0, self._mean, 1.0)[:, None]
+        priced = found.priced(begin)
+        priced -= priced.min(axis=1, keepdims=True)  # single precision is enough for what is left
+        with np.errstate(over="ignore"):
+            self._extra = (priced / (one * temperature)).astype(np.float32)
+        relative = np.where(finite, found.load / one, 1.0).astype(np.float32)
+        self._relative = None if (relative == 1).all() else relative
+        self._load = found.load.astype(np.float32)
+        self._nodes, self._flat = found.nodes, found.nodes.ravel()
+
+    def below(self, added: FloatArray) -> tuple[float, FloatArray]:
+        """-L_t / (t total), but for a constant, and its slope (N,), when `added` (N,) is on the prices."""
+        spread = added.astype(np.float32)[self._nodes]
+        if self._relative is not None:
+            spread *= self._relative
+        spread += self._extra
+        least = spread.min(axis=1, keepdims=True)
+        np.subtract(least, spread, out=spread)
+        np.exp(spread, out=spread)
+        sums = spread.sum(axis=1, keepdims=True)
+        values = least[:, 0].astype(np.float64) - np.log(sums[:, 0].astype(np.float64))
+        spread *= self._load / sums
+        used = np.bincount(self._flat, weights=spread.ravel(), minlength=len(added))
+        # sums and no dot products: those of a library may use more threads than were asked for
+        value = float((self._mean * values).sum()) - float((added * self._room).sum())
+        return -value / self.total, np.where(self.limited, self._room - used, 0.0) / self.total

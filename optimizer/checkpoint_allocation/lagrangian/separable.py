@@ -36,7 +36,7 @@ def separable(problem: CheckpointAllocation) -> IntArray | None:
 
 
 def rounding(problem: CheckpointAllocation) -> float:
-    """How far above the optimum the answer of `separable` may be: 0 where minima alone make it.
+    """Return how far above the optimum the answer of `separable` may be: 0 where minima alone make it.
 
     Savings by a move are differences, and the assignment of copies sums up along paths through all of them.
     """

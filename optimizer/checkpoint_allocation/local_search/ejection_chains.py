@@ -4,6 +4,22 @@ A full node can only take a checkpoint when it gives one away. So what leaves a 
 short one at much: between nodes on which checkpoints are nearly indifferent there are cheap chains. They are shortest
 paths: at each node ends the one whose cost and priced load that is still too much there are least. What is found is
 made only if all loads keep their capacities.
+
+Forced moves: the dearest checkpoints go where they would be cheaper, and others make room.
+
+Where no chain saves cost any more, one node may still have to give several checkpoints away before a heavy one has room
+there, which no chain does. So a checkpoint that is dear where it is goes to its cheapest node whether it fits or not.
+Chains take away what is then too much; others fill the room that it left. What ends cheaper is kept, else what was
+before comes back; a few dozen checkpoints are tried, the dearest first. Nothing is drawn: the same problem gives the
+same answer.
+
+Iterated local search over ejection chains: a local optimum is left, and another one is looked for.
+
+Where no chain saves cost any more, several at once may. In a round some checkpoints that are dear where they are begin
+chains that save by costs with noise: what they end with may cost more, but keeps the capacities. Then chains that save
+by the true costs go through the nodes that were touched. A round that ends cheaper than all before it is kept, else
+what was before it comes back. (Lourenco, Martin and Stuetzle, Iterated local search, 2003; noise: Charon and Hudry
+1993.) Rounds are counted and draws have a seed: the same problem gives the same answer.
 """
 
 from __future__ import annotations
@@ -13,9 +29,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
 
-_LENGTHS = (6, 4, 3, 2)  # moves of a chain at most: shorter where longer ones meet themselves
 _ROOT = -1
 
 
@@ -54,7 +70,7 @@ class EjectionChains:
         return noise
 
     def follow(self, noise: FloatArray | None = None) -> None:
-        """What depends on where checkpoints are now; `noise` is added to what the pairs cost.
+        """Update everything that depends on where checkpoints are; `noise` is added to the costs of pairs.
 
         With it chains may be made that cost more.
         """
@@ -76,21 +92,21 @@ class EjectionChains:
         self.paid = state.prices[self.target] * self.load
 
     def leave(self, node: int) -> bool:
-        """Whether a chain from an overloaded node, the one that is cheapest for the load it takes away, was made."""
+        """Return whether a chain from an overloaded node, the cheapest for the load it takes away, was made."""
         first = np.flatnonzero(self.source == node)
         return self._made(first, -self.state.prices[node] * self.own, node, np.inf)
 
     def improve(self, row: int) -> bool:
-        """Whether a chain that begins with a checkpoint, and may close at its node, saves cost and was made."""
+        """Return whether a chain that begins with a checkpoint, and may close at its node, saves cost and was made."""
         state, first = self.state, np.flatnonzero(self.rows == row)
         return self._made(first, np.zeros(len(self.rows)), int(state.found.nodes[row, state.at[row]]), 0.0)
 
     def fill(self) -> bool:
-        """Whether the chain that saves most of all was made."""
+        """Return whether the chain that saves most of all was made."""
         return self._made(np.arange(len(self.rows)), np.zeros(len(self.rows)), _ROOT, 0.0)
 
     def _made(self, first: IntArray, bonus: FloatArray, origin: int, limit: float) -> bool:
-        for length in _LENGTHS:
+        for length in self.state.parameters.chain_lengths:
             path = self._cheapest(first, bonus, origin, limit, length)
             if path is None:
                 return False
@@ -135,7 +151,7 @@ class EjectionChains:
         return None if found is None else self._path(levels, *found)
 
     def _reach(self, origin: int, first: IntArray) -> float:
-        """What a chain can gain where it ends, in priced room: one that has lost as much before is given up."""
+        """Return the most a chain can gain at its end, in priced room; one that lost as much before is given up."""
         prices = self.state.prices
         gained = prices * np.maximum(self.room, 0.0)
         if origin >= 0:
@@ -191,3 +207,121 @@ def apply_chains(chains: EjectionChains, most: int) -> int:
     while made < most and chains.fill():
         made += 1
     return made + sum(chains.improve(row) for row in np.argsort(-state.dear(), kind="stable")[:most].tolist())
+
+
+def descended(chains: EjectionChains, before: IntArray) -> None:
+    """Chains that save, through the nodes whose checkpoints are not in the columns `before` (J,)."""
+    state = chains.state
+    for _ in range(state.parameters.fills):
+        if not chains.fill():
+            break
+    changed = np.flatnonzero(state.at != before)
+    nodes = state.found.nodes[changed]
+    rows = np.arange(len(changed))
+    touched = np.zeros(state.problem.n_nodes, dtype=np.bool_)
+    touched[nodes[rows, before[changed]]] = touched[nodes[rows, state.at[changed]]] = True
+    dear = np.where(touched[state.assignment], state.dear(), 0.0)
+    first = np.argsort(-dear, kind="stable")[: state.parameters.descents]
+    for row in first[dear[first] > 0].tolist():
+        chains.improve(row)
+
+
+_LEAST = 1e-12  # relative: less is not saved
+
+
+def forced_moves(chains: EjectionChains, most: int, budget: Budget, *, target: float) -> bool:
+    """Improve the state of some chains by forced moves of at most `most` checkpoints; False when the clock struck.
+
+    Stops when the answer is within `target` of the bound that the state's prices prove.
+    """
+    state = chains.state
+    best, cost = state.at.copy(), state.cost()
+    tried: set[tuple[int, int]] = set()
+    for _ in range(most):
+        if budget.late:
+            return False
+        if state.losses().sum() <= target:
+            break
+        pair = _dearest(state, tried)
+        if pair is None:
+            break
+        tried.add(pair)
+        fits = _made_room(chains, *pair)
+        if fits:
+            descended(chains, best)
+        found = state.cost()
+        if fits and found < cost - _LEAST * abs(cost):
+            best, cost = state.at.copy(), found
+        else:
+            state.place(best)
+    chains.follow()
+    return True
+
+
+def _dearest(state: Exchange, tried: set[tuple[int, int]]) -> tuple[int, int] | None:
+    """The checkpoint that is dearest where it is, and the column of its cheapest node; None where all were tried."""
+    dear = state.dear()
+    for row in np.argsort(-dear, kind="stable")[: len(tried) + 1].tolist():
+        pair = (row, int(state.priced[row].argmin()))
+        if dear[row] > 0 and pair not in tried:
+            return pair
+    return None
+
+
+def _made_room(chains: EjectionChains, row: int, to: int) -> bool:
+    """Whether, after a checkpoint has gone to the node of a column, chains lead back within the capacities."""
+    state, problem = chains.state, chains.state.problem
+    at = state.at.copy()
+    at[row] = to
+    state.place(at)
+    chains.follow()
+    for _ in range(state.parameters.reliefs):
+        over = state.loads - problem.upper
+        node = int(over.argmax())
+        if over[node] <= 0:
+            few = problem.max_moves is None or problem.moves(state.assignment) <= problem.max_moves
+            return few and bool((state.loads >= problem.lower).all())
+        if not chains.leave(node):
+            return False
+    return False
+
+
+_LEAST_GAIN = 1e-12  # relative: less is not saved
+
+
+def iterated_local_search(chains: EjectionChains, rounds: int, budget: Budget, *, target: float, seed: int = 0) -> bool:
+    """Improve the state of some chains; False when the clock struck before the rounds were over.
+
+    Stops when the answer is within `target` of the bound that the state's prices prove.
+    """
+    state, noise, kicks = chains.state, chains.state.parameters.noise, chains.state.parameters.kicks
+    random = np.random.default_rng(seed)
+    best, cost = state.at.copy(), state.cost()
+    for turn in range(rounds):
+        if budget.late:
+            return False
+        if state.losses().sum() <= target:
+            return True
+        size = noise[turn % len(noise)] * chains.margin
+        dear = state.dear()
+        if not dear.any():
+            return True
+        begin = random.choice(len(dear), kicks[turn // len(noise) % len(kicks)], p=dear / dear.sum())
+        _kicked(chains, begin, size * chains.drawn(random))
+        descended(chains, best)
+        found = state.cost()
+        if found < cost - _LEAST_GAIN * abs(cost):
+            best, cost = state.at.copy(), found
+        else:
+            state.place(best)
+    chains.follow()
+    return True
+
+
+def _kicked(chains: EjectionChains, begin: IntArray, noise: FloatArray) -> None:
+    """Chains from some checkpoints that save by costs with noise."""
+    chains.follow(noise)
+    for row in begin.tolist():
+        if chains.improve(row):
+            chains.follow(noise)
+    chains.follow()

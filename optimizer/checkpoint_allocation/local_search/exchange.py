@@ -7,6 +7,13 @@ All looks at the kept pairs (`candidates`) in whole arrays. At prices lambda wit
 so what is left to gain is in checkpoints that are not on their cheapest node, and in room where a price is paid. A step
 applies all improving moves that touch different nodes, best first: none of them can spoil another. Ties go by index, so
 the same problem gives the same answer.
+
+All nodes packed again at once, by a program on the few pairs that are nearest to the cheapest.
+
+At good prices few pairs matter: those whose priced cost is least above their checkpoint's cheapest. With one or two of
+them for each node, and where each checkpoint is now, HiGHS mostly needs no or few branches. It finds exchanges over
+many nodes that no group of a few has. An answer counts when it keeps the true capacities and costs less; it proves
+nothing. The limit is a number of branch-and-bound nodes.
 """
 
 from __future__ import annotations
@@ -15,17 +22,24 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.candidates import Candidates
-
-_REPAIRS = 400
-_PAIRS = 3_000_000  # swaps that one step compares
+from optimizer.checkpoint_allocation.mixed_integer import at_most, rules_of_pairs
+from optimizer.checkpoint_allocation.params import DEFAULT, LocalSearchParameters
+from optimizer.common.solvers import mixed_integer_program
 
 
 class Exchange:
     """An assignment that is being changed: `at` (J,) is the column of each checkpoint's node among its candidates."""
 
-    def __init__(self, problem: CheckpointAllocation, found: Candidates, prices: FloatArray) -> None:
-        self.problem, self.found, self.prices = problem, found, prices
+    def __init__(
+        self,
+        problem: CheckpointAllocation,
+        found: Candidates,
+        prices: FloatArray,
+        parameters: LocalSearchParameters = DEFAULT.local_search,
+    ) -> None:
+        self.problem, self.found, self.prices, self.parameters = problem, found, prices, parameters
         self.rows = np.arange(problem.n_checkpoints)
         self.priced = found.priced(prices)
         self.least = self.priced.min(axis=1)
@@ -84,7 +98,7 @@ class Exchange:
         self.least = self.priced.min(axis=1)
 
     def cost(self) -> float:
-        """What all checkpoints cost where they are."""
+        """Return the cost of the assignment."""
         return float(self.found.cost[self.rows, self.at].sum())
 
     def dear(self) -> FloatArray:
@@ -93,7 +107,7 @@ class Exchange:
         return above
 
     def losses(self) -> FloatArray:
-        """What each node loses against the bound of the prices, (N,): dearer checkpoints, and priced room."""
+        """Return the loss of each node against the bound of the prices, (N,): dearer checkpoints, and priced room."""
         lost: FloatArray = np.bincount(self.assignment, self.dear(), self.problem.n_nodes).astype(np.float64)
         priced = self.prices > 0
         lost[priced] += self.prices[priced] * np.maximum(self.problem.upper[priced] - self.loads[priced], 0.0)
@@ -125,9 +139,9 @@ class Exchange:
         return False
 
     def repair(self) -> bool:
-        """Whether no node is overloaded any more: moves of least priced cost per useful load, into room."""
+        """Return whether no node is overloaded any more: moves of least priced cost per useful load, into room."""
         upper = self.problem.upper
-        for _ in range(_REPAIRS):
+        for _ in range(self.parameters.repairs):
             over = self.loads - upper
             if not (over > 0).any():
                 return True
@@ -150,7 +164,7 @@ class Exchange:
         return False
 
     def shift(self) -> bool:
-        """Whether there were moves of single checkpoints to cheaper nodes with room."""
+        """Return whether there were moves of single checkpoints to cheaper nodes with room."""
         upper, lower = self.problem.upper, self.problem.lower
         own = self.found.cost[self.rows, self.at]
         weight = self.found.load[self.rows, self.at]
@@ -166,15 +180,16 @@ class Exchange:
         return len(chosen) > 0
 
     def swap(self, margin: float) -> bool:
-        """Whether there were exchanges of two checkpoints that save cost, among pairs within `margin` of the least."""
-        n = self.problem.n_nodes
-        here = self.assignment
+        """Return whether pairs of checkpoints were exchanged to save cost, among pairs within `margin` of the least."""
+        n, here = self.problem.n_nodes, self.assignment
         near = self.priced - self.least[:, None] <= margin
         near[self.rows, self.at] = False
         rows, to = np.nonzero(near & np.isfinite(self.priced))
         source, target = here[rows], self.found.nodes[rows, to]
         forth = source < target
-        first, second = _equi_join(source[forth] * n + target[forth], target[~forth] * n + source[~forth])
+        first, second = _equi_join(
+            source[forth] * n + target[forth], target[~forth] * n + source[~forth], self.parameters.swap_pairs
+        )
         one, other = np.flatnonzero(forth)[first], np.flatnonzero(~forth)[second]
         return self._swap_best(rows, to, one, other)
 
@@ -238,14 +253,67 @@ def _node_disjoint(value: FloatArray, a: IntArray, b: IntArray, n: int) -> IntAr
     return np.concatenate(taken) if taken else left
 
 
-def _equi_join(keys: IntArray, others: IntArray) -> tuple[IntArray, IntArray]:
-    """All pairs of positions with equal keys, at most _PAIRS."""
+def _equi_join(keys: IntArray, others: IntArray, most: int) -> tuple[IntArray, IntArray]:
+    """All pairs of positions with equal keys, at most so many."""
     order = np.argsort(others, kind="stable")
     ordered = others[order]
     begin, end = np.searchsorted(ordered, keys, "left"), np.searchsorted(ordered, keys, "right")
     count = end - begin
-    if count.sum() > _PAIRS:
-        count = np.where(np.cumsum(count) <= _PAIRS, count, 0)
+    if count.sum() > most:
+        count = np.where(np.cumsum(count) <= most, count, 0)
     first = np.repeat(np.arange(len(keys)), count)
     inside = np.arange(len(first)) - np.repeat(np.cumsum(count) - count, count)
     return first, order[begin[first] + inside]
+
+
+_NARROWER = 1e-7  # relative: what HiGHS takes for room; the true capacities are looked at afterwards
+
+
+def pack_all(state: Exchange, budget: Budget, *, size: float, branches: int, target: float, toll: float = 0.0) -> bool:
+    """Improve the state by a program with `size` pairs for each node; False when the clock struck.
+
+    `branches` are its nodes of branch and bound at most. Nothing is done where the answer is within `target` of the
+    bound that the state's prices prove. Where moves are counted `toll` is what one must save to be worth it.
+    """
+    if state.losses().sum() > target:
+        if budget.late:
+            return False
+        pairs = min(state.parameters.program_pairs, int(size * state.problem.n_nodes))
+        _pack(state, pairs, branches, budget, toll)
+    return not budget.late
+
+
+def _pack(state: Exchange, pairs: int, branches: int, budget: Budget, toll: float) -> None:
+    """Take what a program on so many pairs, beside where each checkpoint is, finds that is cheaper."""
+    problem, found = state.problem, state.found
+    moves: BoolArray = np.zeros(found.nodes.shape, np.bool_)
+    if problem.max_moves is not None and problem.current is not None:
+        moves = found.nodes != problem.current[:, None]
+    priced = state.priced + toll * moves
+    extra = priced - priced.min(axis=1, keepdims=True)
+    extra[state.rows, state.at] = 0.0
+    others = extra[np.isfinite(extra) & (extra > 0)]
+    limit = float(np.partition(others, pairs - 1)[pairs - 1]) if len(others) > pairs else np.inf
+    j, k = np.nonzero((extra <= limit) & np.isfinite(extra))
+    fixed = np.bincount(j, minlength=problem.n_checkpoints)[j] == 1
+    stays = j[fixed], k[fixed]
+    held = np.zeros(problem.n_nodes)
+    np.add.at(held, found.nodes[stays], found.load[stays])
+    made = int(moves[stays].sum())
+    j, k = j[~fixed], k[~fixed]
+    if not len(j):
+        return
+    cost = found.cost[j, k] - found.cost[j, state.at[j]]
+    upper, lower = problem.upper, problem.lower
+    size = np.where(np.isfinite(upper) & (upper > 0), upper, 1.0)
+    least = np.where(lower > 0, (lower - held) / size + _NARROWER, -np.inf)
+    most = (upper - held) / size - _NARROWER
+    rules = rules_of_pairs(j, found.nodes[j, k], found.load[j, k] / size[found.nodes[j, k]], most, least)
+    if problem.max_moves is not None:
+        rules.append(at_most(moves[j, k], problem.max_moves - made))
+    unit = max(float(np.abs(cost).max()), 1e-300)
+    gap = state.parameters.program_gap
+    answer = mixed_integer_program(cost / unit, rules, nodes=branches, gap=gap, limit_s=budget.left_s)
+    if answer.x is not None:
+        chosen = np.flatnonzero(answer.x > 0.5)
+        state.accept(j[chosen], k[chosen])

@@ -9,19 +9,21 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.params import DEFAULT, LocalSearchParameters
 from optimizer.verify.checkpoint_bounds import fitting
-
-_PASSES = 6
-_QUICK_SIZE = 20_000_000  # J * N above which one pass must do
-_SWAP_SIZE = 600  # swaps compare all pairs: up to this many checkpoints
-_SWAPS = 400
 
 
 class Search:
     """An assignment that is being changed, with its node loads and the number of moves it has used."""
 
-    def __init__(self, problem: CheckpointAllocation, start: IntArray, prices: FloatArray) -> None:
-        self.problem = problem
+    def __init__(
+        self,
+        problem: CheckpointAllocation,
+        start: IntArray,
+        prices: FloatArray,
+        parameters: LocalSearchParameters = DEFAULT.local_search,
+    ) -> None:
+        self.problem, self.parameters = problem, parameters
         self.prices = prices
         self.fits = fitting(problem)
         self.node = start.copy()
@@ -120,7 +122,7 @@ class Search:
 
     def _descend(self) -> None:
         p = self.problem
-        for _ in range(_PASSES if p.cost.size <= _QUICK_SIZE else 1):
+        for _ in range(self.parameters.plain_passes if p.cost.size <= self.parameters.plain_quick else 1):
             changed = False
             for j in range(p.n_checkpoints):
                 one = np.array([j])
@@ -137,10 +139,10 @@ class Search:
 
     def _swap(self) -> bool:
         p = self.problem
-        if p.n_checkpoints > _SWAP_SIZE or p.neighbours or p.max_moves is not None:
+        if p.n_checkpoints > self.parameters.plain_swap_rows or p.neighbours or p.max_moves is not None:
             return False
         rows = np.arange(p.n_checkpoints)
-        for count in range(_SWAPS):
+        for count in range(self.parameters.plain_swaps):
             here = self.node
             there = np.where(self.fits, p.cost, np.inf)[:, here]  # [a, b]: cost of a on b's node
             gain = there + there.T - p.cost[rows, here][:, None] - p.cost[rows, here]

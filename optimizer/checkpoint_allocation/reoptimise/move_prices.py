@@ -7,7 +7,7 @@ and takes l[j,r] from r. With x in [0, 1] for each, k moves allowed and room wha
     minimise   sum d x    subject to   load brought - load taken <= room for each node,  sum x <= k,
                                        sum_n x[j,n] <= 1, and = 1 where j may not stay
 
-has the prices lambda of `move_bound` that prove most as its duals, and the toll mu that a move must save as that of the
+has the prices lambda of `checkpoint_bounds.move_bound` that prove most as its duals, and the toll mu that a move must save as that of the
 count. It has a row for each node and not for each checkpoint: of those, only the ones that were broken are asked for.
 
 Moves enter by their cost at the prices so far. What such a small program says of prices is only true near them, so they
@@ -26,14 +26,10 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import Candidates
+from optimizer.checkpoint_allocation.params import DEFAULT, ReoptimiseParameters
 from optimizer.common.solvers import linear_program
 
-_ROUNDS = 16
-_PAIRS, _PAIRS_PER_MOVE = 1_000, 10  # of one linear program
-_BOX = 0.2  # of the median price, to begin with
-_WIDER, _NARROWER = 2.0, 0.4
 _LIGHT = 1e-9  # share of the largest load: what brings less says nothing of prices
-_CLOSE = 1e-7  # of the running cost: less than that is not worth a round
 _SURE = 1e-7  # what a share or a load may be off in a linear program
 _LEAST = 1e-300
 
@@ -91,7 +87,7 @@ class Moves:
         return change
 
     def evaluated(self, prices: FloatArray) -> EvaluatedPrices:
-        """What prices prove by these moves."""
+        """Return the bound of prices by these moves."""
         change = self.priced(prices)
         least = np.minimum.reduceat(change, self.begins) if len(change) else change
         must = self.must[self.row[self.begins]]
@@ -104,7 +100,7 @@ class Moves:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What prices in the box can prove by some moves, such prices (N,), shares of the moves, if the box is felt."""
+    """The best bound of prices in the box by some moves, such prices (N,), shares of the moves, if the box is felt."""
 
     predicted: float
     prices: FloatArray
@@ -131,17 +127,20 @@ def moves_of(problem: CheckpointAllocation, found: Candidates) -> Moves:
     )
 
 
-def best_prices(moves: Moves, start: FloatArray, unit: float) -> EvaluatedPrices:
+def best_prices(
+    moves: Moves, start: FloatArray, unit: float, parameters: ReoptimiseParameters = DEFAULT.reoptimise
+) -> EvaluatedPrices:
     """The prices that prove most, looked for from some to start with; `unit` is the size of the running cost."""
     best, nothing = moves.evaluated(start), moves.evaluated(np.zeros(len(start)))
     if not best.value > nothing.value:
         best = nothing
-    count = min(_PAIRS + _PAIRS_PER_MOVE * moves.most, len(moves.row))
+    count = min(parameters.price_pairs + parameters.price_pairs_per_move * moves.most, len(moves.row))
     if not count:
         return best
-    box, once = _first_box(moves, start), np.flatnonzero(moves.must)
+    (wider, narrower), close_to = parameters.box_factors, parameters.price_close * unit
+    box, once = _first_box(moves, start, parameters.box), np.flatnonzero(moves.must)
     inside = _next(moves, np.ones(len(moves.row), dtype=np.bool_), best.change, moves.of_must, count)
-    for _ in range(_ROUNDS):
+    for _ in range(parameters.price_rounds):
         at = np.flatnonzero(inside)
         answer = _program(moves, at, best.prices, box, once)
         if answer is None:
@@ -150,25 +149,25 @@ def best_prices(moves: Moves, start: FloatArray, unit: float) -> EvaluatedPrices
         more = np.union1d(once, np.flatnonzero(broken))
         tried = moves.evaluated(answer.prices)
         hoped, gained = answer.predicted - best.value, tried.value - best.value
-        close = hoped <= _CLOSE * unit or (hoped - gained <= _CLOSE * unit and not answer.felt)
+        close = hoped <= close_to or (hoped - gained <= close_to and not answer.felt)
         if gained > 0 or best.shares is None:
             shares = np.zeros(len(moves.row))
             shares[at] = answer.shares
             best = replace(tried if gained > 0 else best, shares=shares)
         if close and len(more) == len(once):
             break
-        box *= _WIDER if gained > hoped / 2 else 1.0 if gained > 0 else _NARROWER
+        box *= wider if gained > hoped / 2 else 1.0 if gained > 0 else narrower
         inside = _next(moves, inside, tried.change, at[answer.shares > _SURE], count)
         once = more
     return best
 
 
-def _first_box(moves: Moves, start: FloatArray) -> float:
+def _first_box(moves: Moves, start: FloatArray, share: float) -> float:
     used = start[start > 0]
     if not len(used):
         heavy = moves.brought > _LIGHT * moves.brought.max()  # what brings no load has no cost per load
         used = np.abs(moves.change[heavy]) / moves.brought[heavy]
-    return (_BOX * float(np.median(used)) if len(used) else 0.0) or 1.0
+    return (share * float(np.median(used)) if len(used) else 0.0) or 1.0
 
 
 def _next(moves: Moves, inside: BoolArray, change: FloatArray, used: IntArray, count: int) -> BoolArray:

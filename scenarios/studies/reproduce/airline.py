@@ -17,10 +17,10 @@ from analysis.expected_usable import EXPECTED, expected_allocation
 from models.correlation import pearson
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.planning.checkpoint_correlation import allocation_from_correlation
-from models.scenario.maintenance import compare
+from models.scenario.inputs import compare
 from optimizer.checkpoint_allocation.ties import level_ties
 from scenarios.planning.checkpoints import solve_by
-from scenarios.runs.maintenance import TIE_BAND
+from scenarios.runs.inputs import TIE_BAND
 from scenarios.studies.reproduce.flight_rates import (
     SAMPLERS,
     TRAINING_S,

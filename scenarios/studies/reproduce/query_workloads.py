@@ -17,7 +17,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.errors import InputError
-from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
+from models.planning.replicas import ReplicaPlan, ReplicaProblem
 from models.queries.description import Costs, Templates
 from optimizer.replicas import plan
 from optimizer.replicas.placing import Placed, place_primaries

@@ -32,7 +32,7 @@ from sim.kernel.event_loop.tasks import (
     take_head,
     ticket,
 )
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
 # -- going on

@@ -1,4 +1,12 @@
-"""Answers of the compiled plane at samples and at the end of a run: rows and tables."""
+"""Answers of the compiled plane at samples and at the end of a run: rows and tables.
+
+The backlog: items that wait at the tasks, in the order of their queues.
+
+A long queue is a list through all of memory, and the next item is known only when one is there. So all lists are
+followed side by side: what one waits for the others have asked for.
+
+Statistics of each partition so far, for the control plane.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +19,91 @@ import numpy as np
 from models.records.tables import NEVER, table
 from sim.control.statistics import check_counts
 from sim.data_plane import Row, Statistic
-from sim.kernel.event_loop import audit, backlog, channels, statistics, verbs
+from sim.kernel.event_loop import audit, channels, verbs
+from sim.kernel.event_loop.checkpoints import state_bytes
 from sim.kernel.event_loop.codes import MESSAGE_KINDS, NONE, REASONS, TUPLE
-from sim.kernel.tools.pointer import State
+from sim.kernel.tools.cache import allocating, kernel
+from sim.kernel.tools.pointer import State, prefetch
 
 if TYPE_CHECKING:
     from sim.arrival_stream import ArrivalStream
     from sim.control.cluster import Cluster, RunPlan
     from sim.recording import Recording
+
+
+@allocating
+def waiting(state: State) -> np.ndarray:
+    """Return rows (operator, task, arrival) of the tuples that wait at the tasks, by task, held ones first (n, 3)."""
+    lists, tasks = _lists(state)
+    room = state.visits.shape[0] - state.visit_pool.left
+    found, arrivals = np.empty(room, np.int32), np.empty(room, np.int64)
+    counts, left, n = np.zeros(lists.shape[0] + 1, np.int64), np.arange(lists.shape[0]), 0
+    many = lists.shape[0]
+    while many > 0:
+        still = 0
+        for k in range(many):
+            one = left[k]
+            e = state.visits[lists[one]]
+            if e.kind == TUPLE:
+                found[n] = one
+                arrivals[n] = e.arrival
+                counts[one + 1] += 1
+                n += 1
+            if e.next != NONE:
+                lists[one] = e.next
+                prefetch(state.visits, e.next)
+                left[still] = one
+                still += 1
+        many = still
+    places, rows = np.cumsum(counts), np.empty((n, 3), np.int64)
+    for k in range(n):
+        one = found[k]
+        row = rows[places[one]]
+        row[0], row[1], row[2] = state.tasks[tasks[one]].operator, tasks[one], arrivals[k]
+        places[one] += 1
+    return rows
+
+
+@allocating
+def _lists(state: State) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first item of each list that is not empty, and its task."""
+    holding, many = np.empty(state.partitions.shape[0], np.int64), 0
+    for partition in range(state.partitions.shape[0]):
+        if state.partitions[partition].held_n > 0:
+            holding[many] = partition
+            many += 1
+    most, n = many + 4 * state.cluster.tasks, 0
+    heads, tasks = np.empty(most, np.int64), np.empty(most, np.int64)
+    for task in range(state.cluster.tasks):
+        for k in range(many):
+            u = state.partitions[holding[k]]
+            if u.task == task:
+                heads[n], tasks[n] = u.held_head, task
+                n += 1
+        t = state.tasks[task]
+        for head in (t.front_head, t.queue_head, t.back_head, t.side_head):
+            if head != NONE:
+                heads[n], tasks[n] = head, task
+                n += 1
+    return heads[:n], tasks[:n]
+
+
+@kernel
+def counted(state: State, partitions: int, rows: np.ndarray) -> int:
+    """Write rows (partition, tuples, served, cpu, received, sent, state), sources left out, and return how many."""
+    n = 0
+    for partition in range(partitions):
+        u = state.partitions[partition]
+        if not u.is_source:
+            rows[n, 0] = partition
+            rows[n, 1] = u.came
+            rows[n, 2] = u.served
+            rows[n, 3] = u.cpu
+            rows[n, 4] = u.received
+            rows[n, 5] = u.sent
+            rows[n, 6] = state_bytes(state, partition) if u.live else 0
+            n += 1
+    return n
 
 
 _USE_OF_LINKS = ("carried", "delayed", "delay", "delay_most")
@@ -73,7 +158,7 @@ class Answers(ABC):
         check_counts(self._plan)
         partitions = len(self._cluster.partition_task)
         rows = np.zeros((partitions, len(Statistic._fields)), np.int64)
-        return [Statistic(*row) for row in rows[: statistics.counted(self.state, partitions, rows)].tolist()]
+        return [Statistic(*row) for row in rows[: counted(self.state, partitions, rows)].tolist()]
 
     def messages(self) -> Mapping[tuple[int, str], Sequence[int]]:
         """Return (begin of the second, kind) -> (messages, bytes)."""
@@ -142,7 +227,7 @@ class Answers(ABC):
 
     def _waiting(self) -> dict[str, np.ndarray]:
         """Return the table of what is in a queue, held or set aside."""
-        rows = backlog.waiting(self.state)
+        rows = waiting(self.state)
         return table("waiting", {"operator": rows[:, 0], "task": rows[:, 1], "arrival_ns": rows[:, 2]})
 
     def _in_service(self) -> list[Row]:

@@ -19,7 +19,7 @@ from sim.kernel.event_loop.hash_tables import slot_of
 from sim.kernel.event_loop.instances import stored_at
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools.audit_sums import by_sum
-from sim.kernel.tools.compiling import allocating, kernel
+from sim.kernel.tools.cache import allocating, kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
 from sim.kernel.tools.pointer import State
 

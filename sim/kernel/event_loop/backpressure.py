@@ -9,7 +9,7 @@ from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.outbox import go_on_later, nothing_unsent, stop_waiting
 from sim.kernel.event_loop.watermarks import send_mark
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
 PORTION = 16  # arrivals that a source emits at most before the kernel looks for memory again

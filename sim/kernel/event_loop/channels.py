@@ -28,14 +28,12 @@ from sim.kernel.event_loop.codes import (
     TUPLE,
 )
 from sim.kernel.event_loop.events import next_serial, push, push_arrival
-from sim.kernel.event_loop.fair_links import post
+from sim.kernel.event_loop.fair_links import count_tuples, leaves_alone, post
 from sim.kernel.event_loop.free_lists import new_visit
-from sim.kernel.event_loop.link_use import count_tuples, leaves_alone
 from sim.kernel.event_loop.outbox import put_unsent, takes_place
 from sim.kernel.event_loop.service_times import draw_now
-from sim.kernel.tools.compiling import inlined, kernel, noinline
-from sim.kernel.tools.draws import child_id, shuffle_target, takes
-from sim.kernel.tools.exponential import UNSURE
+from sim.kernel.tools.cache import inlined, kernel, noinline
+from sim.kernel.tools.draws import UNSURE, child_id, shuffle_target, takes
 from sim.kernel.tools.pointer import State
 
 # Messages of the current second, by kind: (number, bytes).

@@ -30,7 +30,7 @@ from sim.kernel.event_loop.notices import TOLD_STORED, notify
 from sim.kernel.event_loop.restoring import save_time, store_time
 from sim.kernel.event_loop.tasks import dispatch, put_in_front, ticket
 from sim.kernel.event_loop.windows import recent
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
 # The round of checkpoints: whose turn is next.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.kernel.event_loop.codes import SNAPSHOT, TUPLE
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
 

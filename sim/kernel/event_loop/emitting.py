@@ -6,7 +6,7 @@ from sim.kernel.event_loop.channels import emit, send_output
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.rows import record_visit
 from sim.kernel.event_loop.windows import window_id
-from sim.kernel.tools.compiling import inlined, kernel, noinline
+from sim.kernel.tools.cache import inlined, kernel, noinline
 from sim.kernel.tools.draws import output_key, source_id
 from sim.kernel.tools.pointer import State
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.tools.memory_layout import in_lines
+from sim.kernel.tools.pointer import in_lines
 
 WAKES = 4
 
@@ -137,7 +137,7 @@ HOST = np.dtype(
         ("active", "i8"),  # channels with something to send
         ("first_lane", "i4"),
         ("last_lane", "i4"),
-        # what checkpoints cost the tuples on the link, as in `link_use`
+        # what checkpoints cost the tuples on the link, as in `fair_links`
         ("free_alone", "i8"),  # when the link would be free if it had carried no checkpoint
         ("uploads", "i8"),  # checkpoints on the link, where it is shared evenly
         ("upload_left", "i8"),  # when the last of them left it
@@ -235,7 +235,7 @@ PARTITION = in_lines(
         ("cpu", "i8"),  # work of these and of writing snapshots,
         ("received", "i8"),  # bytes from other hosts,
         ("sent", "i8"),  # and to them
-        # `forgetting`
+        # forgetting of ids (`buffers`)
         ("instances", "i4"),  # of the group that are not over, when ids were forgotten last
         ("lent", "u1"),  # it has handed its state down, when ids were forgotten last
         (

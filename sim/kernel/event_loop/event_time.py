@@ -16,7 +16,7 @@ from sim.kernel.event_loop.rules import holds_from
 from sim.kernel.event_loop.tasks import dispatch, note_idle, put_in_queue, ticket
 from sim.kernel.event_loop.watermarks import pass_mark
 from sim.kernel.event_loop.windows import NEVER_ENDS, due, end_windows, first_open, is_there, matches, nth_partition
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
 

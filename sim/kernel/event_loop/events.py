@@ -15,7 +15,7 @@ import numpy as np
 
 from sim.clock import SERVICE
 from sim.kernel.event_loop.codes import ARRIVE, NEVER, NONE
-from sim.kernel.tools.compiling import inlined, kernel
+from sim.kernel.tools.cache import inlined, kernel
 from sim.kernel.tools.pointer import State
 
 # The instant, and counters that only grow.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernel.tools.compiling import inlined, kernel
+from sim.kernel.tools.cache import inlined, kernel
 from sim.kernel.tools.pointer import State
 
 POOL = np.dtype([("left", "i8"), ("free", "i4")], align=True)  # free places: how many, and the first, or NONE

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from sim.kernel.event_loop.codes import NONE
-from sim.kernel.tools.arrays import prefetch
-from sim.kernel.tools.compiling import inlined, kernel, noinline
-from sim.kernel.tools.pointer import State
+from sim.kernel.tools.cache import inlined, kernel, noinline
+from sim.kernel.tools.pointer import State, prefetch
 
 TABLES = np.dtype([("pairs", "i8"), ("positions", "i8"), ("keys", "i8")])  # places in use
 

@@ -24,7 +24,7 @@ from sim.kernel.event_loop.restoring import copy_time, notes_of, save_time, stor
 from sim.kernel.event_loop.rules import ANY, new_rule, rules_without
 from sim.kernel.event_loop.tasks import drop
 from sim.kernel.event_loop.windows import forget_windows
-from sim.kernel.tools.compiling import allocating, kernel
+from sim.kernel.tools.cache import allocating, kernel
 from sim.kernel.tools.pointer import State
 
 

@@ -77,7 +77,7 @@ from sim.kernel.event_loop.tasks import (
     ticket,
 )
 from sim.kernel.event_loop.timed_actions import act, needed, take_pending
-from sim.kernel.tools.compiling import inlined, kernel
+from sim.kernel.tools.cache import inlined, kernel
 from sim.kernel.tools.pointer import State
 
 # What the event at hand may need, and for how many such events there is room.

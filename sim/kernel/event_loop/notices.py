@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.tools.compiling import inlined
+from sim.kernel.tools.cache import inlined
 from sim.kernel.tools.pointer import State
 
 # A notice is a task that is idle, -1 - a task that has a message in hand, or this and a partition whose checkpoint is

@@ -13,8 +13,8 @@ from sim.clock import CREDIT as CREDITS
 from sim.clock import RECEIVER
 from sim.kernel.event_loop.codes import CREDIT, GO_ON, NONE, TUPLE
 from sim.kernel.event_loop.events import next_serial, push
-from sim.kernel.tools.compiling import kernel
-from sim.kernel.tools.exponential import UNSURE
+from sim.kernel.tools.cache import kernel
+from sim.kernel.tools.draws import UNSURE
 from sim.kernel.tools.pointer import State
 
 _BLOCKED = 1 << 30

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sim.clock import SERVICE
-from sim.kernel.event_loop import events, fair_links, forgetting, hash_tables
+from sim.kernel.event_loop import buffers, events, fair_links, hash_tables
 from sim.kernel.event_loop.buffers import CHUNK, NODE, NODES
 from sim.kernel.event_loop.codes import NEVER, NONE
 from sim.kernel.event_loop.entities import CORES, SOURCE_ARRIVAL, VISIT
@@ -17,8 +17,7 @@ from sim.kernel.event_loop.free_lists import TRANSFER
 from sim.kernel.event_loop.hash_tables import KEY, PAIR, POSITION
 from sim.kernel.event_loop.service_times import TOGETHER
 from sim.kernel.event_loop.sharing import SERVICE_SHARE
-from sim.kernel.tools.memory_layout import extended, records
-from sim.kernel.tools.pointer import State
+from sim.kernel.tools.pointer import State, extended, records
 
 if TYPE_CHECKING:
     from sim.arrival_stream import ArrivalStream
@@ -147,7 +146,7 @@ def forget_ids(state: State, need: int) -> None:
         state.chunk_pool["left"] >= need and 2 * (state.tables["positions"] + need) <= len(state.positions)
     ):
         return
-    forgetting.forget(state)
+    buffers.forget(state)
     looked_at = (
         state.visits.shape[0] + state.nodes.shape[0] + state.pairs.shape[0] + state.partitions.shape[0]
     ) // _PART

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sim.kernel.event_loop.codes import NONE, RECENT
 from sim.kernel.event_loop.windows import enter, forget_windows, free_note, keep_side, new_note
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.tools.compiling import inlined, kernel
+from sim.kernel.tools.cache import inlined, kernel
 from sim.kernel.tools.pointer import State
 from sim.recording import HistogramRecording, TupleRecording
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.kernel.event_loop.codes import NONE, TUPLE
 from sim.kernel.event_loop.notices import notify
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
 # NONE: all; of a table entry `since` is how much was sent before it began.

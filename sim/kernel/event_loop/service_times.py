@@ -10,9 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.event_loop.events import RING
-from sim.kernel.tools.compiling import inlined, kernel, noinline
-from sim.kernel.tools.draws import EXPONENTIAL, uniform
-from sim.kernel.tools.exponential import exponential_ns
+from sim.kernel.tools.cache import inlined, kernel, noinline
+from sim.kernel.tools.draws import EXPONENTIAL, exponential_ns, uniform
 from sim.kernel.tools.pointer import State
 
 AHEAD = np.dtype([("drawn", "i8")])  # of the arrivals in `far` so many, from the first on, have their service time

@@ -26,7 +26,7 @@ from sim.kernel.event_loop.entities import CORES, EDGE, HOST, OPERATOR, PARTITIO
 from sim.kernel.event_loop.event_time_setup import operator_fields
 from sim.kernel.event_loop.hash_tables import FIRST_KEYS, SPREAD
 from sim.kernel.tools.draws import OPERATOR_DRAWS, pack_draws
-from sim.kernel.tools.memory_layout import records
+from sim.kernel.tools.pointer import records
 from sim.operator_plan import OperatorPlan
 from sim.pace import FAR_NS, FULL
 

@@ -23,7 +23,7 @@ from sim.kernel.event_loop.codes import DUE, END, MARK, NEVER, NONE, STALE, TUPL
 from sim.kernel.event_loop.counting import count_work
 from sim.kernel.event_loop.entities import WAKES
 from sim.kernel.event_loop.events import next_serial, push, task_of
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 from sim.pace import FAR_NS, FULL, PARTS
 

@@ -6,9 +6,8 @@ from sim.kernel.event_loop.backpressure import PORTION, emit_later
 from sim.kernel.event_loop.codes import CREATE, NONE
 from sim.kernel.event_loop.emitting import emit_arrivals, emit_one
 from sim.kernel.event_loop.events import push_own
-from sim.kernel.tools.arrays import prefetch
-from sim.kernel.tools.compiling import inlined, kernel, noinline
-from sim.kernel.tools.pointer import State
+from sim.kernel.tools.cache import inlined, kernel, noinline
+from sim.kernel.tools.pointer import State, prefetch
 
 _AHEAD = 8  # arrivals
 

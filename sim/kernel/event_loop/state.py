@@ -168,7 +168,6 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "counting",
         "emitting",
         "event_time",
-        "forgetting",
         "hash_tables",
         "loop",
         "restoring",
@@ -176,12 +175,11 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "verbs",
         "windows",
     ),
-    "hosts": ("channels", "fair_links", "link_use", "sharing", "tasks"),
+    "hosts": ("channels", "fair_links", "sharing", "tasks"),
     "cores": ("event_time", "loop", "verbs"),  # a watermark, the end of a service, and a new task give one back
     "heap": ("sharing",),  # where the pace of a host changes for the first time the ends of its services are void
     "own": ("sharing",),
     "room": ("event_time", "tasks"),  # windows say what they need; a drop takes room that was not counted
-    "ids": ("forgetting",),  # it says what is forgotten
     "pairs": ("buffers", "instances"),  # found by hashing, filled, and copied where a state is handed down
     "cluster": ("instances",),  # one more instance
     "transfers": ("fair_links", "free_lists"),  # when it left a link that is shared evenly

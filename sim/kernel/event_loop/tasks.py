@@ -40,11 +40,9 @@ from sim.kernel.event_loop.rows import record_delivery, record_visit
 from sim.kernel.event_loop.rules import held_by_rule, put_aside, turn
 from sim.kernel.event_loop.sharing import begin_service
 from sim.kernel.event_loop.windows import enter, join, remember, side_of
-from sim.kernel.tools.arrays import prefetch
-from sim.kernel.tools.compiling import inlined, kernel, noinline
-from sim.kernel.tools.draws import child_id, output_count, output_key, service_ns
-from sim.kernel.tools.exponential import UNSURE
-from sim.kernel.tools.pointer import State
+from sim.kernel.tools.cache import inlined, kernel, noinline
+from sim.kernel.tools.draws import UNSURE, child_id, output_count, output_key, service_ns
+from sim.kernel.tools.pointer import State, prefetch
 
 DROPS = np.dtype([("rows", "i8")])
 

@@ -9,7 +9,7 @@ from sim.kernel.event_loop.codes import ACT, CHORE, COME, NONE, UNPAUSE
 from sim.kernel.event_loop.events import next_control_number, push
 from sim.kernel.event_loop.free_lists import new_visit
 from sim.kernel.event_loop.tasks import dispatch, put_in_front, ticket
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
 ACTIONS = np.dtype([("pending", "i4")])  # the next one at this instant, once the listener was told of the last, or NONE

@@ -9,17 +9,16 @@ from sim.kernel.event_loop.buffers import cut_log, forget_handed, forget_live, f
 from sim.kernel.event_loop.channels import replay
 from sim.kernel.event_loop.codes import BUNDLE, CONTROL, CRASHED, NONE, SNAPSHOT, TUPLE
 from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks
-from sim.kernel.event_loop.fair_links import close_link, least_arrival
+from sim.kernel.event_loop.fair_links import close_link, forget_use, least_arrival
 from sim.kernel.event_loop.free_lists import free_transfer, free_visit, new_visit
 from sim.kernel.event_loop.hash_tables import cut_keys, find_pair
-from sim.kernel.event_loop.link_use import forget_use
 from sim.kernel.event_loop.outbox import give, leave_place, stop_waiting
 from sim.kernel.event_loop.restoring import restore_time
 from sim.kernel.event_loop.rules import ANY, beside, rules_without, without_rules
 from sim.kernel.event_loop.sharing import stop, used
 from sim.kernel.event_loop.tasks import dispatch, drop, drop_bundle, note_turn, put_in_front, ticket
 from sim.kernel.event_loop.windows import NEVER_ENDS
-from sim.kernel.tools.compiling import allocating, kernel
+from sim.kernel.tools.cache import allocating, kernel
 from sim.kernel.tools.pointer import State
 
 CLUSTER = np.dtype(

@@ -12,7 +12,7 @@ from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.fair_links import post
 from sim.kernel.event_loop.free_lists import new_visit
 from sim.kernel.event_loop.outbox import put_behind
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from sim.kernel.event_loop.channels import emit
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.event_loop.hash_tables import slot_of
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key
 from sim.kernel.tools.pointer import State
 

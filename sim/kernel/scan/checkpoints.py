@@ -25,11 +25,10 @@ from sim.kernel.event_loop.codes import (
     TRIM,
     TRIMMED,
 )
-from sim.kernel.scan.entities import LOG_CHUNK
+from sim.kernel.scan.entities import LOG_CHUNK, earliest, occupy
 from sim.kernel.scan.heap import put, remove_first
 from sim.kernel.scan.kept import FAR, free_log, log_piece
-from sim.kernel.scan.servers import earliest, occupy
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
 # The round of checkpoints.

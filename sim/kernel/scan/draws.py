@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from sim.kernel.tools.compiling import kernel
-from sim.kernel.tools.draws import EXPONENTIAL, time_ns, uniform
-from sim.kernel.tools.exponential import UNSURE, exponential_ns
+from sim.kernel.tools.cache import kernel
+from sim.kernel.tools.draws import EXPONENTIAL, UNSURE, exponential_ns, time_ns, uniform
 from sim.kernel.tools.pointer import State
 
 _NS = 1e9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
 AGENDA = np.dtype([("count", "i8"), ("serial", "i8")])  # of happenings: how many wait, and how many there ever were

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from models.records.histogram import BINS
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.histograms import (
     BUSY,
     COUNT,

@@ -17,7 +17,7 @@ import numpy as np
 
 from sim.kernel.event_loop.codes import NONE
 from sim.kernel.scan.entities import LOG_CHUNK
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
 LOG_POOL = np.dtype([("free", "i8"), ("left", "i8"), ("need", "i8")])  # pieces of the logs, the first free one or NONE

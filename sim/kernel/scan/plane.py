@@ -15,9 +15,9 @@ from sim.data_plane import Key, Listener, Row
 from sim.kernel.event_loop import pools
 from sim.kernel.scan import recording, saving, setup, span
 from sim.kernel.scan.entities import CHECKPOINTS_FULL, DONE, FLUSH, REFILL
-from sim.kernel.scan.queues import copy_arrivals, sum_queues
+from sim.kernel.scan.links import copy_arrivals, sum_queues
 from sim.kernel.scan.state import ScanState
-from sim.kernel.tools.compiling import entry
+from sim.kernel.tools.cache import entry
 from sim.recording import recording_of
 
 _ARRIVALS = 2**18  # in the buffers of all sources together

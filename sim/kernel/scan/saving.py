@@ -1,8 +1,12 @@
-"""The arrays for checkpoints in the scan, and what is read from them."""
+"""The arrays for checkpoints in the scan, and what is read from them.
+
+The keys that an operator gets: the scan has a place for each of them where the state is per key.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,8 +20,33 @@ from sim.kernel.scan.checkpoints import notes_under_way
 from sim.kernel.scan.entities import LOG_CHUNK
 from sim.kernel.scan.heap import HAPPENING
 from sim.kernel.scan.kept import ARRIVAL, SAVED, SAVING, SERVED
-from sim.kernel.scan.keys import keys_of
 from sim.kernel.tools.pointer import State
+from sim.operator_plan import OperatorPlan
+
+_MOST = 2**24
+
+
+@dataclass(frozen=True)
+class Keys:
+    """How many keys there are, 0 to `count` - 1, and whether each of them comes to one partition only."""
+
+    count: int
+    parted: bool
+
+
+def keys_of(plan: RunPlan, operator: OperatorPlan) -> Keys | None:
+    """Return the keys of an operator; None if a place for each of them in each partition would take too much memory."""
+    edges = [edge for other in plan.operators for edge in other.edges if edge.down is operator]
+    partitions = operator.description.groups
+    if all(edge.partitioning == "key" and edge.grouped for edge in edges):
+        return Keys(partitions, True)
+    if any(edge.grouped for edge in edges):
+        return None
+    count = max(edge.key_count for edge in edges)
+    if all(edge.partitioning == "key" and edge.key_count == count for edge in edges):
+        return Keys(count, True)
+    return None if count * partitions > _MOST else Keys(count, False)
+
 
 FAR_NS = 2**62  # no such instant comes
 _ROWS = 1024

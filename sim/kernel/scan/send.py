@@ -3,7 +3,7 @@
 There are three ways for outputs, from the narrowest to the widest: `straight` (one output of each tuple, over one edge,
 to one partition), a batch edge by edge (no link with a bandwidth, one second), and one by one in the order of the event
 loop. All three make the same tuples with the same ids and instants, and in a box those of one sender stand in the
-order of sending, which is all that `gather` asks for.
+order of sending, which is all that `order.gather` asks for.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 from sim.kernel.event_loop.codes import BROADCAST, FORWARD, GROUPED, KEYED, SHUFFLE
 from sim.kernel.scan.histograms import bin_arrivals, bin_delivered, bin_passed, bin_served
 from sim.kernel.scan.kept import count_applied, count_sent
-from sim.kernel.scan.rows import add_arrivals, add_done
+from sim.kernel.scan.order import add_arrivals, add_done
 from sim.kernel.scan.straight import is_straight, leads_one_way, make_outputs, send_straight, take_arrivals
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
 from sim.kernel.tools.histograms import PAGE
 from sim.kernel.tools.pointer import State

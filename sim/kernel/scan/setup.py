@@ -10,11 +10,9 @@ from sim.kernel.event_loop import pools, setup
 from sim.kernel.event_loop.codes import BROADCAST, NONE
 from sim.kernel.scan import recording as scan_recording
 from sim.kernel.scan import saving
-from sim.kernel.scan.entities import BATCH, BOX, CHUNK, PARCEL, QUEUED, SLOT, STAGE
-from sim.kernel.scan.links import LINK
-from sim.kernel.scan.queues import QUEUE
+from sim.kernel.scan.entities import BATCH, BOX, CHUNK, PARCEL, QUEUED, SERVER, SLOT, STAGE
+from sim.kernel.scan.links import LINK, QUEUE
 from sim.kernel.scan.send import MESSAGES
-from sim.kernel.scan.servers import SERVER
 from sim.kernel.scan.state import ScanState
 from sim.kernel.scan.straight import SHUFFLING, reciprocal
 

@@ -19,15 +19,12 @@ import numpy as np
 
 from sim.kernel.scan.checkpoints import checkpoints_fit, next_cut, process_checkpoints, take_turns
 from sim.kernel.scan.draws import draw_times
-from sim.kernel.scan.entities import BATCH, CHECKPOINTS_FULL, CHUNK, DONE, FLUSH, GROW, REFILL
-from sim.kernel.scan.gather import gather
+from sim.kernel.scan.entities import BATCH, CHECKPOINTS_FULL, CHUNK, DONE, FLUSH, GROW, REFILL, earliest, occupy
 from sim.kernel.scan.kept import log_fits, note_arrival, note_start
-from sim.kernel.scan.links import LINK_OLD, lacks, send_over_links
-from sim.kernel.scan.queues import append, has_chunk, remove_first
-from sim.kernel.scan.rows import sort_rows
+from sim.kernel.scan.links import LINK_OLD, append, has_chunk, lacks, remove_first, send_over_links
+from sim.kernel.scan.order import gather, sort_rows
 from sim.kernel.scan.send import absorb, complete, count_second, room, send_arrivals, sum_up_messages
-from sim.kernel.scan.servers import earliest, occupy
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
 # The span that is being done, and how long the next one is.

@@ -20,15 +20,13 @@ from sim.kernel.event_loop.entities import (
     SOURCE_ARRIVAL,
 )
 from sim.kernel.scan.checkpoints import REMOTE_LINK, ROUND, SAVED_ROWS
-from sim.kernel.scan.entities import BOX, PARCEL, QUEUED, SLOT, STAGE
+from sim.kernel.scan.entities import BOX, PARCEL, QUEUED, SERVER, SLOT, STAGE
 from sim.kernel.scan.heap import AGENDA, HAPPENING
 from sim.kernel.scan.histograms import BINNING, HISTOGRAM_COUNTS, HISTOGRAM_PAGES
 from sim.kernel.scan.kept import ARRIVAL, LOG_POOL, SAVED, SAVING, SERVED
-from sim.kernel.scan.links import LINK
-from sim.kernel.scan.queues import CHUNK_POOL, QUEUE
-from sim.kernel.scan.rows import ROW_COLUMNS, ROWS, SPAN_ROW
+from sim.kernel.scan.links import CHUNK_POOL, LINK, QUEUE
+from sim.kernel.scan.order import ROW_COLUMNS, ROWS, SPAN_ROW
 from sim.kernel.scan.send import MESSAGES, SENT
-from sim.kernel.scan.servers import SERVER
 from sim.kernel.scan.span import PROGRESS, REQUESTS, SPAN
 from sim.kernel.scan.straight import SHUFFLING
 from sim.kernel.tools.draws import OPERATOR_DRAWS
@@ -75,12 +73,17 @@ ROOMS = (
             "drawn": _i8,  # of a batch: service times, then waits, then the partitions that get its outputs
         },
     ),
-    Room("queues", {"chunk_pool": CHUNK_POOL}, {"queues": QUEUE, "chunks": QUEUED, "chunk_next": _i4}),
-    Room("servers", arrays={"servers": SERVER, "frees": _i8}),
-    Room("links", arrays={"links": LINK}),
-    Room("gather", arrays={"ranks": _i4, "refs": _i4, "kept": _i4}),
-    Room("order", arrays={"times": _i8, "order": _i8, "spare": _i8, "counts": _i4}),
-    Room("rows", {"rows": ROWS}, {"visit_rows": SPAN_ROW, **ROW_COLUMNS}),
+    Room("links", {"chunk_pool": CHUNK_POOL}, {"queues": QUEUE, "chunks": QUEUED, "chunk_next": _i4, "links": LINK}),
+    Room("entities", arrays={"servers": SERVER, "frees": _i8}),
+    Room(
+        "order",
+        {"rows": ROWS},
+        {
+            **{"ranks": _i4, "refs": _i4, "kept": _i4, "times": _i8, "order": _i8, "spare": _i8, "counts": _i4},
+            "visit_rows": SPAN_ROW,
+            **ROW_COLUMNS,
+        },
+    ),
     Room(
         "histograms",
         {"binning": BINNING},
@@ -132,8 +135,8 @@ ROOMS = (
 ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     # An operator is done by several modules in turn, each of which says how far it has come and what it lacks.
     "span": ("send",),
-    "progress": ("gather", "links", "send"),
-    "requests": ("links", "rows", "send"),
+    "progress": ("links", "order", "send"),
+    "requests": ("links", "order", "send"),
     # A batch of tuples goes from one loop to the next.
     "done": ("span",),
     "ids": ("span",),
@@ -143,11 +146,8 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "boxes": ("links", "span", "straight"),
     "sent": ("straight",),
     # What is put in order is written by who wants it in order.
-    "times": ("gather", "histograms", "rows", "send"),
-    "ranks": ("rows",),
-    "order": ("gather",),
+    "times": ("histograms", "send"),
     "spare": ("send",),
-    "counts": ("gather", "rows"),
     "queues": ("span",),  # it takes a piece off a queue at once
     "servers": ("checkpoints", "span"),  # writing a snapshot occupies a task, as a service does
     "saved": ("checkpoints",),  # counts grow with tuples, and are cut at checkpoints

@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from sim.kernel.event_loop.codes import BROADCAST, GROUPED, KEYED, SHUFFLE
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.draws import SAME_KEY, UNIFORM_KEYS, child_id, mix, output_key, source_id, uniform
 from sim.kernel.tools.pointer import State
 

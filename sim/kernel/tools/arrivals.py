@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.tools.compiling import allocating
+from sim.kernel.tools.cache import allocating
 
 _NS = 1e9
 _NEAR = 2.0**-50  # of a number of keys: product and quotients are off by less than an eighth of it

@@ -14,7 +14,7 @@ import numpy as np
 from sim.kernel.event_loop.codes import BROADCAST, NONE, TUPLE
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools import draws
-from sim.kernel.tools.compiling import allocating
+from sim.kernel.tools.cache import allocating
 from sim.kernel.tools.pointer import State
 
 _BLOCK = 2**13  # ids that are followed at a time: they stay in the processor's caches

@@ -10,7 +10,7 @@ import numpy as np
 
 from models.records.histogram import MANTISSA_BITS
 from models.records.tables import NEVER
-from sim.kernel.tools.compiling import allocating
+from sim.kernel.tools.cache import allocating
 
 # Columns of the sums of an operator: visits that count for no wait, and pairs.
 OTHERS, WAIT, SOJOURN, WAITING, BUSY = 0, 1, 3, 5, 7

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sim.migration.move import Fact, MoveContext
 from sim.migration.protocol import Message
 from sim.migration.protocols.cpal import CPAL
-from sim.migration.protocols.sent_state import SentState
+from sim.migration.protocols.direct import SentState
 
 
 class Replicate(SentState, CPAL):

@@ -8,8 +8,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.failure_logs.lifetimes import Fit, _fit, _sample, fits, seen_survival, survival_of, verdict
-from analysis.failure_logs.rates import mean_interval, rate_interval, spread_of
+from analysis.failure_logs.lifetimes import (
+    Fit,
+    _fit,
+    _sample,
+    fits,
+    mean_interval,
+    rate_interval,
+    seen_survival,
+    spread_of,
+    survival_of,
+    verdict,
+)
 from models.reliability.failure_log import LONGER, SEEN, SHORTER, CensoredDurations
 
 

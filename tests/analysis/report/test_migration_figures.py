@@ -13,7 +13,7 @@ from pages import PageReader, Parts, full, migration, recovery, rendered
 from analysis.report.content import Decision, Latency
 from analysis.report.event_marks import with_marks
 from analysis.report.lines import latency
-from analysis.report.migration_figures import load_checks, pauses
+from analysis.report.migration_sections import load_checks, pauses
 from analysis.report.parts import LoadChecks, PlacedGroup, PlacedHost, PlacementChange
 from analysis.report.placement import before_after
 from analysis.runs.migration_kinds import ClassifiedMigration

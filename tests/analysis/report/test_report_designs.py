@@ -10,8 +10,8 @@ from pages import Parts
 
 from analysis.report.ccdf import ccdf_figure, reached
 from analysis.report.designs import front, measured, pareto, recoveries
+from analysis.report.figure import is_wide, rate_unit, share_ticks, time_unit
 from analysis.report.parts import Change, Curve, Design, Interval
-from analysis.report.scales import is_wide, rate_unit, share_ticks, time_unit
 from analysis.report.tables import designs as table
 from analysis.report.tables import efforts, with_interval
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from pages import PageReader, Parts, full, recovery, rendered
 
-from analysis.report.colours import style, styles
 from analysis.report.content import Edge, Latency, Lines, OperatorBox, Topology
 from analysis.report.figure import fit
-from analysis.report.heat import heat
+from analysis.report.gantt import heat
 from analysis.report.lines import highest
 from analysis.report.lines import lines as line_figure
 from analysis.report.parts import PlacedGroup, PlacedHost, PlacementChange
+from analysis.report.text import style, styles
 from analysis.report.topology import draw
 
 pytestmark = pytest.mark.usefixtures("small_script")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_runs import S
 
-from analysis.runs.ccdf import latency_histogram, survival
+from analysis.runs.histograms import latency_histogram, survival
 from models.records.histogram import histogram
 
 

@@ -6,7 +6,7 @@ import pytest
 from small_runs import S, small_records, small_scenario
 from summaries import document_of as summarise
 
-from analysis.runs.migrations import migrations
+from analysis.runs.migration_kinds import migrations
 
 ROWS: list[tuple[object, ...]] = [
     ("cpa", 1, 3, 0, 1, 4 * S, 4 * S + 10, 5 * S, 6 * S, 7, 700, 3 * S, "event"),

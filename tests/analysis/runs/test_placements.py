@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from small_runs import S, small_records, small_scenario
 
-from analysis.runs.placements import first_placement, last_placement
+from analysis.runs.elasticity import first_placement, last_placement
 
 FIRST = {("count", 0): "worker-1", ("count", 1): "worker-0", ("count", 2): "worker-1", ("count", 3): "worker-0"}
 

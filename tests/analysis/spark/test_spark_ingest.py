@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 
 from analysis.spark.files import spark_errors
 from analysis.spark.ingest import ingest
-from analysis.spark.sizes import Setup, setup
+from analysis.spark.session import Setup, setup
 from models.errors import InputError
 from models.records.profile import Profile
 from models.scenario.key_groups import crc32_group

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.spark.sizes import SMALL_BYTES, setup, text_bytes
+from analysis.spark.session import SMALL_BYTES, setup, text_bytes
 from analysis.spark.sources import open_sources
 
 

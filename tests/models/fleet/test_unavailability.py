@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fleet_systems import STATIC, static_system
 
-from models.fleet.unavailability import keeps
+from models.fleet.system import keeps
 from models.reliability.exact import unavailability
 from models.reliability.queries import Queries, equal_hosts
 

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import InputError
-from models.queries.graph import QueryGraph
-from models.queries.loads import table_of
+from models.queries.graph import QueryGraph, table_of
 from models.queries.operators import Operator, Query
 
 

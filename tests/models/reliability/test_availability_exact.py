@@ -13,12 +13,22 @@ from plain_availability import broken_by_hand, chance, close, random_queries, ru
 
 import models.reliability.cuts as cuts_module
 from models.errors import InputError
-from models.reliability.counting import at_equal_chance, breaking_sets
-from models.reliability.cuts import components, joint_cuts, minimal, query_cuts, support
-from models.reliability.elimination import eliminated, elimination_order
-from models.reliability.exact import BOUNDS, Engine, mean_broken, some_broken, unavailability
-from models.reliability.factoring import TooManyNodes, bracketed, counts_by_size, factored
-from models.reliability.limits import sandwich
+from models.reliability.cuts import components, joint_cuts, minimal, query_cuts, sandwich, support
+from models.reliability.exact import (
+    BOUNDS,
+    Engine,
+    TooManyNodes,
+    at_equal_chance,
+    bracketed,
+    breaking_sets,
+    counts_by_size,
+    eliminated,
+    elimination_order,
+    factored,
+    mean_broken,
+    some_broken,
+    unavailability,
+)
 from models.reliability.queries import Failures, Queries, equal_hosts, with_common_cause
 
 

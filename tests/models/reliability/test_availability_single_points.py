@@ -12,9 +12,9 @@ from plain_availability import random_queries
 
 from models.reliability.cuts import elements, query_cuts
 from models.reliability.description import availability_from
+from models.reliability.importance import fewest_down, single_points
 from models.reliability.problem import graph_of
 from models.reliability.queries import Failures, Queries
-from models.reliability.single_points import fewest_down, single_points
 
 Groups = list[tuple[int, ...]]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.errors import InputError
-from models.scenario.design import design_points, number_of_points
-from models.scenario.reading import scenario_from
+from models.scenario.reading import design_points, number_of_points, scenario_from
 
 RAW = {
     "duration": "1 min",

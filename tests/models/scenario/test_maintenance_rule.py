@@ -12,7 +12,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from models.scenario.maintenance import LoadHistory, compare
+from models.scenario.inputs import LoadHistory, compare
 
 
 def plainly(

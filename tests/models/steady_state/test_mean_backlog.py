@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from models.scenario.scenario import Scenario
-from models.steady_state.backlog import backlog
+from models.steady_state.estimate import backlog
 
 
 def scenario(first: float, second: float, **changes: Any) -> Scenario:

@@ -8,7 +8,7 @@ import pytest
 
 from models.scenario.cluster import HostGroup
 from models.scenario.scenario import Scenario
-from models.steady_state import watermarks
+from models.steady_state import estimate
 from models.topology import layout
 
 SEEDS = range(25)
@@ -44,7 +44,7 @@ def test_keys_that_reach_an_operator_are_those_found_by_going_back(job: Scenario
 
 
 def test_watermarks_go_where_a_window_is_or_follows(job: Scenario) -> None:
-    assert watermarks._timed(job) == plain_graphs.timed(job)
+    assert estimate._timed(job) == plain_graphs.timed(job)
 
 
 def test_some_of_the_jobs_have_windows_new_keys_and_another_order_than_their_file() -> None:

@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,10 +17,12 @@ from work_limits import as_much_work_as_in
 from models.errors import InputError
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
-from optimizer.checkpoint_allocation import METHODS, capacitated, flow, solve
-from optimizer.checkpoint_allocation.lagrangian import heuristic, separable
+from optimizer.checkpoint_allocation import METHODS, flow, solve
+from optimizer.checkpoint_allocation.budget import Budget
+from optimizer.checkpoint_allocation.lagrangian import separable
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.checkpoint_allocation.mixed_integer import Known, branch_and_bound
+from optimizer.checkpoint_allocation.params import DEFAULT
 from optimizer.verify.checkpoint_bounds import cliques, is_count_problem, lagrangian_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
@@ -90,7 +93,7 @@ def test_no_method_claims_more_than_brute_force_allows(problem, method, seed):
 
 def by_program(problem):
     known = Known(None, math.inf, np.zeros(problem.n_nodes), -math.inf)
-    return branch_and_bound(problem, known, time_limit_s=20)
+    return branch_and_bound(problem, known, Budget.of_seconds(20.0, 20.0))
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
@@ -238,9 +241,9 @@ def test_prices_bound_the_optimum_and_close_on_it():
 
 
 @pytest.mark.parametrize(("j", "n"), [(400, 40), pytest.param(1500, 30, marks=pytest.mark.slow)])
-def test_large_problems_get_a_feasible_answer_with_an_honest_bound(j, n, monkeypatch):
-    monkeypatch.setattr(heuristic, "_TURNS", (((1.0,), 0.1, 2),))
-    monkeypatch.setattr(capacitated, "LARGEST_PAIRS", 0)  # no column generation, which proves it optimal
+def test_large_problems_get_a_feasible_answer_with_an_honest_bound(j, n):
+    few = replace(DEFAULT.lagrangian, turns=((1.0, 0.1, 2),))
+    alone = replace(DEFAULT.sizes, columns=0)  # no column generation, which proves it optimal
     random = np.random.default_rng(5)
     load = random.lognormal(0, 0.7, j)
     problem = CheckpointAllocation(
@@ -248,7 +251,7 @@ def test_large_problems_get_a_feasible_answer_with_an_honest_bound(j, n, monkeyp
         load=load,
         capacity=np.full(n, 1.1 * load.sum() / n),
     )
-    plan = solve(problem)
+    plan = solve(problem, parameters=replace(DEFAULT, lagrangian=few, sizes=alone))
     assert plan.status is Status.FEASIBLE
     assert verify_checkpoints(problem, plan).ok
     assert 0 <= plan.gap < 0.02

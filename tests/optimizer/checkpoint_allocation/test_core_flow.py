@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from hypothesis import strategies as st
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
-from optimizer.checkpoint_allocation import core_flow, flow, solve
+from optimizer.checkpoint_allocation import flow, solve
 from optimizer.checkpoint_allocation.candidates import _best
+from optimizer.checkpoint_allocation.params import DEFAULT
 from optimizer.verify.checkpoint_bounds import counts
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
@@ -43,9 +45,8 @@ def check_core(seed, kept):
     if not flow.enough_room(problem, limit):
         assert whole is None
         return
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(core_flow, "_KEPT", kept)
-        found, proven, _ = core_flow.core_flow(problem, limit)
+    parameters = replace(DEFAULT, flow=replace(DEFAULT.flow, kept=kept))
+    found, proven, _ = flow.core_flow(problem, limit, parameters)
     assert (found is None) == (whole is None)
     if whole is not None:
         assert constraint_violations(problem, found) == []
@@ -66,13 +67,12 @@ def test_the_core_finds_what_the_whole_flow_finds_and_proves_it_in_many_problems
     check_core(seed, kept)
 
 
-def test_a_large_counting_problem_is_optimal_by_the_core_and_equal_to_the_whole_flow(monkeypatch):
+def test_a_large_counting_problem_is_optimal_by_the_core_and_equal_to_the_whole_flow():
     random = np.random.default_rng(4)
     cost = random.normal(size=(2000, 40)) + random.normal(size=40)
     problem = CheckpointAllocation(cost=cost, load=np.ones(2000), capacity=np.full(40, 52.0))
     whole = solve(problem)
-    monkeypatch.setattr(flow, "FLOW_PAIRS", 1000)
-    plan = solve(problem)
+    plan = solve(problem, parameters=replace(DEFAULT, sizes=replace(DEFAULT.sizes, flow=1000)))
     assert (whole.note, plan.note) == ("minimum-cost flow", "minimum-cost flow on a core of the pairs")
     assert (whole.status, plan.status) == (Status.OPTIMAL, Status.OPTIMAL)
     assert plan.objective == pytest.approx(whole.objective, rel=1e-12)

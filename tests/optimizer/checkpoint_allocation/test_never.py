@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
-from optimizer.checkpoint_allocation import flow, solve
+from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.exact import _by_count
+from optimizer.checkpoint_allocation.params import DEFAULT
 from optimizer.verify.checkpoints import verify_checkpoints
 
 
@@ -39,10 +40,10 @@ def test_never_is_as_good_as_forbidden(never, dtype):
     assert (verdict.ok, verdict.not_checked) == (True, ())
 
 
-def test_a_core_of_the_pairs_is_proven_beside_never(monkeypatch):
+def test_a_core_of_the_pairs_is_proven_beside_never():
     true = solve(counted(1e12))
-    monkeypatch.setattr(flow, "FLOW_PAIRS", 0)
-    plan = solve(counted(1e15))
+    sizes = replace(DEFAULT.sizes, flow=0)
+    plan = solve(counted(1e15), parameters=replace(DEFAULT, sizes=sizes))
     assert "core" in plan.note
     assert (plan.status, plan.objective) == (Status.OPTIMAL, true.objective)
 
@@ -54,7 +55,7 @@ COSTS = st.sampled_from([0.0, 0.1, 1.0, 3.0, 7.5, -2.0, 1e12, 1e15, 3e15, 1e30])
 @given(st.lists(st.lists(COSTS, min_size=3, max_size=3), min_size=2, max_size=5), st.integers(1, 3))
 def test_no_bound_is_above_the_best_of_all(cost, room):
     problem = CheckpointAllocation(cost, np.ones(len(cost)), capacity=[room, room, 1])
-    found = _by_count(problem)
+    found = _by_count(problem, DEFAULT)
     values = [
         sum(Fraction(row[n]) for row, n in zip(cost, nodes, strict=True))
         for nodes in itertools.product(range(3), repeat=len(cost))

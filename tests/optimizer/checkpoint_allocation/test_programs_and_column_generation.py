@@ -11,9 +11,11 @@ from work_limits import as_much_work_as_in
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
-from optimizer.checkpoint_allocation import capacitated, solve
+from optimizer.checkpoint_allocation import solve
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.column_generation.search import ColumnGeneration
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
+from optimizer.checkpoint_allocation.params import DEFAULT, PIECES
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
 
@@ -45,10 +47,10 @@ def plain(problem):
 
 
 @pytest.mark.parametrize("seed", [0, 2])
-def test_an_answer_called_optimal_is_what_the_plain_program_says(seed, monkeypatch):
-    monkeypatch.setattr(capacitated, "_FIRST_PAIRS", 0)
+def test_an_answer_called_optimal_is_what_the_plain_program_says(seed):
+    never = dataclasses.replace(DEFAULT, pieces=PIECES - {"program first"})
     problem = alike(seed, 7, 44, 1.3)
-    plan = solve(problem, time_limit_s=60.0)
+    plan = solve(problem, time_limit_s=60.0, parameters=never)
     least = plain(problem)
     assert least.status == 0
     assert plan.status is Status.OPTIMAL
@@ -60,7 +62,7 @@ def test_a_program_on_few_pairs_comes_near_the_bound_and_twice_to_the_same():
     problem = alike(3, 6, 60)
 
     def answer():
-        search = ColumnGeneration(problem, dual_prices(problem), None, work=3.0, time_limit_s=60.0)
+        search = ColumnGeneration(problem, dual_prices(problem), None, Budget.of_seconds(60.0, 3.0))
         assert search.programmed()
         return search.found(), search.bound
 
@@ -76,7 +78,7 @@ def test_a_program_on_few_pairs_comes_near_the_bound_and_twice_to_the_same():
 def test_minima_are_left_to_the_program_that_knows_them():
     problem = alike(4, 5, 62)
     least = dataclasses.replace(problem, capacity_min=np.full(5, 0.9 * problem.load.sum() / 5))
-    search = ColumnGeneration(least, dual_prices(least), None, work=3.0, time_limit_s=60.0)
+    search = ColumnGeneration(least, dual_prices(least), None, Budget.of_seconds(60.0, 3.0))
     assert not search.programmed()
     with as_much_work_as_in(20.0) as seconds:
         plan = solve(least, time_limit_s=seconds)

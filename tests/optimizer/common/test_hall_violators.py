@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.checked_arrays import BoolArray
-from optimizer.common.hall_violators import violating_rows
+from optimizer.verify.infeasibility import violating_rows
 
 
 def by_all_sets(may: BoolArray) -> list[int]:

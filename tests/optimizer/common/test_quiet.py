@@ -2,7 +2,7 @@
 
 import ctypes
 
-from optimizer.common.quiet import quiet_stdout
+from optimizer.common.solvers import quiet_stdout
 
 
 def test_native_output_is_swallowed_and_python_output_is_not(capfd):

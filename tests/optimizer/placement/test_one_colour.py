@@ -14,8 +14,7 @@ from models.planning.solution import Status
 from optimizer.placement import one_colour as module
 from optimizer.placement import solve
 from optimizer.placement.budget import Budget
-from optimizer.placement.host_sets import covered, dual_bound, host_sets
-from optimizer.placement.one_colour import one_colour, splits_by_colour
+from optimizer.placement.one_colour import covered, dual_bound, host_sets, one_colour, splits_by_colour
 from optimizer.verify.plans import verify_plan
 
 

@@ -14,8 +14,7 @@ from models.planning.placement import Placement
 from models.planning.solution import Status
 from optimizer.placement import best_fit, fitted, solve
 from optimizer.placement.columns import column_bound, dearest_column, dive
-from optimizer.placement.search import Search
-from optimizer.placement.starts import start
+from optimizer.placement.search import Search, start
 from optimizer.verify.placement import broken_rules
 from optimizer.verify.plans import verify_plan
 

@@ -13,7 +13,7 @@ from work_limits import clock_that_strikes_after
 from models.planning.placement import Placement
 from models.planning.solution import Status
 from optimizer.placement import best_fit, solve
-from optimizer.placement.starts import start
+from optimizer.placement.search import start
 from optimizer.verify import placement_bounds as bounds
 from optimizer.verify.placement_bounds import impossible
 from optimizer.verify.plans import verify_plan

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import InputError
-from models.planning.replicas.problem import ReplicaPlan, ReplicaProblem
+from models.planning.replicas import ReplicaPlan, ReplicaProblem
 from models.planning.solution import Status
 from optimizer.replicas import PLACEMENTS, SELECTIONS, plan
+from optimizer.replicas.heuristic import direct, knapsack, queries, stepwise
 from optimizer.replicas.placing import place_primaries, place_replicas
-from optimizer.replicas.selection import direct, knapsack, queries, stepwise
 from optimizer.verify.replica_bounds import most_levels
 from optimizer.verify.replicas import verify_replicas
 

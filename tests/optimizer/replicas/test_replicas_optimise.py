@@ -13,13 +13,12 @@ from replica_cases import every_plan, problems, value
 from work_limits import clock_that_strikes_after
 
 from models.errors import InputError
-from models.planning.replicas.problem import ReplicaProblem
+from models.planning.replicas import ReplicaProblem
 from models.planning.solution import Status
 from optimizer.replicas import plan
-from optimizer.replicas.bounds import mean_bound, worst_bound
-from optimizer.replicas.certify import proven
+from optimizer.replicas.bounds import mean_bound, proven, worst_bound
 from optimizer.replicas.optimise import cheapest, front, front_of_counts, most_available
-from optimizer.replicas.state import State
+from optimizer.replicas.search import State
 from optimizer.verify.replica_bounds import bounds_of, most_cost
 from optimizer.verify.replica_enumeration import exact_front
 from optimizer.verify.replica_program import cost_program_of, program_of

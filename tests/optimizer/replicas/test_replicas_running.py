@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from replica_cases import every_plan, problems, value
 
 from models.errors import InputError
-from models.planning.replicas.problem import Instances, ReplicaProblem
+from models.planning.replicas import Instances, ReplicaProblem
 from models.planning.solution import Status
 from optimizer.replicas import SELECTIONS, plan
 from optimizer.replicas.optimise import cheapest, front, most_available
-from optimizer.replicas.running import least_cost, least_moves
+from optimizer.replicas.placing import least_cost, least_moves
 from optimizer.verify.replica_enumeration import exact_front
 from optimizer.verify.replicas import verify_replicas
 

@@ -11,10 +11,9 @@ from test_query_tree import best_value
 
 from models.checked_arrays import BoolArray
 from models.planning.selection import QuerySelection
+from optimizer.selection.closure import whole_numbers
 from optimizer.selection.filling import Filling
-from optimizer.selection.lagrangian import whole_numbers
-from optimizer.selection.neighbourhoods import Neighbourhoods, improved
-from optimizer.selection.query_tree import Tree
+from optimizer.selection.query_tree import Neighbourhoods, Tree, improved
 
 
 def drawn(seed: int, m: int = 12, n: int = 9, density: float = 0.3) -> QuerySelection:

@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import optimizer.selection.lagrangian as lagrangian_module
+import optimizer.selection.closure as lagrangian_module
 import optimizer.selection.query_tree as module
 from models.checked_arrays import BoolArray
 from models.planning.selection import QuerySelection
-from optimizer.selection.closure import Closures
+from optimizer.selection.closure import Closures, best_cuts, whole_numbers
 from optimizer.selection.filling import Filling
-from optimizer.selection.lagrangian import best_cuts, whole_numbers
 from optimizer.selection.query_tree import Searched, Tree
 from optimizer.selection.scaling import Scaled
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from seeds import sample
 
-from models.planning.sizing.answer import Verdict
 from models.planning.sizing.chain import not_there
 from models.planning.sizing.description import sizing_from
-from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.sizing.problem import SizingProblem, SystemPlan, Verdict
 from models.planning.solution import Status
 from models.units import in_unit, parse
 from optimizer.sizing import solve

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.planning.sizing.answer import Verdict
 from models.planning.sizing.description import sizing_from
-from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.sizing.problem import SizingProblem, SystemPlan, Verdict
 from models.planning.sizing.sticky_placement import StickyPlacement, at_most
 from models.planning.solution import Status
 from optimizer.sizing import solve

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replica_cases import drawn, every_plan, problems, value
 
-from models.planning.replicas.problem import ReplicaProblem
+from models.planning.replicas import ReplicaProblem
 from models.planning.solution import Status
 from optimizer.replicas.optimise import most_available
 from optimizer.verify.replica_enumeration import exact_front

@@ -71,8 +71,8 @@ def test_a_file_that_is_written_once_leaves_no_half_of_it(tmp_path):
 
 
 def test_the_page_of_a_sweep_leaves_the_old_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "sweep_content", lambda *_, **__: None)
-    monkeypatch.setattr(sweep, "render_report", lambda _: LONG)
+    monkeypatch.setattr(sweep, "sweep_page", lambda *_, **__: None)
+    monkeypatch.setattr(sweep, "render_page", lambda _: LONG)
     (tmp_path / sweep.REPORT).write_text("old")
     with full_disk(), pytest.raises(OSError, match="File too large"):
         sweep.write_page(SimpleNamespace(directory=tmp_path), command="sweep")

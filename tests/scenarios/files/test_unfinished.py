@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
-from scenarios.files import unfinished
-from scenarios.files.new_directory import new_directory
-from scenarios.files.unfinished import FILE, is_new_name, new_name, remove_stale
-from scenarios.files.write_once import write_text
+from scenarios.files import write_once
+from scenarios.files.write_once import FILE, is_new_name, new_directory, new_name, remove_stale, write_text
 from scenarios.studies.reproduce.tasks import TMP, check_directory
 from scenarios.sweeps.store import SweepStore
 
@@ -32,7 +30,7 @@ WRITES = {
 CHILD = """
 import sys, time
 from pathlib import Path
-from scenarios.files.new_directory import new_directory
+from scenarios.files.write_once import new_directory
 from scenarios.files.write_once import being_written, written_whole
 folder = Path(sys.argv[1])
 def hang():
@@ -140,7 +138,7 @@ def test_of_another_machine_only_what_is_old_is_removed(tmp_path):
 
 
 def test_a_fork_is_another_owner_and_a_name_is_told_from_others():
-    assert unfinished._run(1) != unfinished._run(2)
+    assert write_once._run(1) != write_once._run(2)
     assert is_new_name(new_name())
     assert not is_new_name("page.html")
     assert len(new_name()) < 100

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import InputError
-from scenarios.files.new_directory import check_place, new_directory
-from scenarios.files.write_once import refuse_unwritable, write_text
+from scenarios.files.write_once import check_place, new_directory, refuse_unwritable, write_text
 
 LONGEST = "ü" * 125 + ".json"  # 255 bytes
 TOO_LONG = "x" + LONGEST

@@ -11,12 +11,11 @@ from fleet_systems import random_script, tables
 from plain_availability import random_queries
 
 from models.errors import InputError
-from models.fleet.query_sets import with_query_set
+from models.fleet.description import with_query_set
 from models.fleet.records import TABLES
 from models.fleet.rules import fleet_from, shaped_from
 from models.fleet.system import system_of
-from models.queries.graph import QueryGraph
-from models.queries.loads import table_of
+from models.queries.graph import QueryGraph, table_of
 from scenarios.files.parquet import read_parquet, units_of
 from scenarios.fleet.runs import read_fleet, run_fleet, write_fleet
 from scenarios.queries.files import read_queries

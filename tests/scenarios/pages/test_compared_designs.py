@@ -14,8 +14,8 @@ from pages import PageReader
 from rich.console import Console
 from runs_inside import inside
 
+from analysis.report import content as values
 from analysis.report import lines_of_records, page, render_page
-from analysis.report import values_of_records as values
 from analysis.report.parts import Change, interval
 from analysis.runs.metrics import metrics_of
 from analysis.runs.migration_kinds import classified, grouped

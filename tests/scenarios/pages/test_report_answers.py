@@ -7,7 +7,7 @@ import pytest
 from pages import HOSTILE
 
 from analysis.report import page
-from models.planning.replicas.problem import ReplicaProblem
+from models.planning.replicas import ReplicaProblem
 from models.reliability.description import availability_from
 from scenarios.pages import availability, replicas
 from scenarios.queries.replicas import OPTIMISED, Options, best_plan, front_of, plans, worth_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pages import HOSTILE
 
-from analysis.fleet.host_use import use_of_hosts, used_hosts
+from analysis.fleet.summary import use_of_hosts, used_hosts
 from analysis.report import fleet_figures, fleet_tables, page
 from analysis.report.gantt import counted, gathered
 from analysis.report.text import number

@@ -6,8 +6,7 @@ import pytest
 from models.errors import InputError
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation import solve
-from scenarios.planning.files import read_problem, read_problem_of, write_problem
-from scenarios.planning.memory import needed_bytes
+from scenarios.planning.files import needed_bytes, read_problem, read_problem_of, write_problem
 from scenarios.planning.plan_files import plan_to_dict, read_plan_file, write_plan
 
 

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from models.planning.sizing.answer import Verdict
 from models.planning.sizing.description import sizing_from
-from models.planning.sizing.problem import SizingProblem, SystemPlan
+from models.planning.sizing.problem import SizingProblem, SystemPlan, Verdict
 from models.planning.sizing.sticky_placement import StickyPlacement, at_most
 from models.scenario.key_groups import group_shares
 from models.scenario.reading import scenario_from

@@ -9,8 +9,7 @@ import pytest
 
 from models.errors import InputError
 from models.queries.description import Templates, query_set_from
-from models.queries.graph import QueryGraph
-from models.queries.loads import table_of
+from models.queries.graph import QueryGraph, table_of
 from scenarios.queries import templates
 from scenarios.queries.files import loaded, read_queries
 from scenarios.queries.templates import workload

@@ -11,9 +11,9 @@ from plain_availability import random_queries
 
 import scenarios.reliability.availability as module
 from models.errors import InputError
+from models.reliability.cuts import sandwich
 from models.reliability.description import Availability, availability_from
 from models.reliability.exact import Engine
-from models.reliability.limits import sandwich
 from scenarios.reliability.availability import answer, document, read_availability
 
 LONG_RUN = {"mttf": "9 d", "mttr": "1 d"}

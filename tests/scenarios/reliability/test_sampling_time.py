@@ -10,7 +10,7 @@ import pytest
 from models.errors import InputError
 from models.reliability.description import availability_from
 from scenarios.reliability import availability
-from scenarios.reliability.sampling_time import BATCH, MEASURED, SamplingTime
+from scenarios.reliability.availability import BATCH, MEASURED, SamplingTime
 
 ASKED = availability_from(
     {

@@ -19,12 +19,12 @@ from analysis.expected_usable import EXPECTED
 from analysis.runs.metrics import metrics_of
 from holdfast.cli import app
 from models.scenario.fault_tolerance import Maintenance
-from models.scenario.maintenance import LoadHistory
+from models.scenario.inputs import LoadHistory
 from models.scenario.reading import scenario_from
 from scenarios.files.scenario import write_scenario
 from scenarios.planning.checkpoints import solve_by
-from scenarios.planning.load_history import problem_of_history
-from scenarios.runs.maintenance import HistoryPlanner, planner_of
+from scenarios.planning.files import problem_of_history
+from scenarios.runs.inputs import HistoryPlanner, planner_of
 from scenarios.runs.run import run
 
 METHODS = ("even", "sensitive-first", "exact", "tie-band", "expected-usable")

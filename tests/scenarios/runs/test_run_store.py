@@ -9,8 +9,8 @@ import pytest
 
 from models.errors import InputError
 from models.records.tables import table
-from scenarios.files.new_directory import new_directory
 from scenarios.files.parquet import read_parquet, units_of
+from scenarios.files.write_once import new_directory
 from scenarios.runs import store
 from scenarios.runs.store import (
     DERIVED,

@@ -17,8 +17,7 @@ from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
 from scenarios.files.profiles import write_profile
 from scenarios.runs import execute
-from scenarios.runs.input_files import profiles_of, rates_of, shares_of
-from scenarios.runs.inputs import inputs_of
+from scenarios.runs.inputs import inputs_of, profiles_of, rates_of, shares_of
 from scenarios.runs.run import RunResult, run
 
 

@@ -16,7 +16,7 @@ import pytest
 from other_processes import PATIENCE_S, marked, processes, until
 
 from models.errors import WorkerLost
-from scenarios.runs.workers import submitted
+from scenarios.runs.task_runner import submitted
 
 FLEET = """duration = "20000 d"
 hosts = ["a", "b"]

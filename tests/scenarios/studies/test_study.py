@@ -32,8 +32,17 @@ from scenarios.runs.inputs import inputs_of
 from scenarios.runs.store import read_run
 from scenarios.studies import store as study_store
 from scenarios.studies.findings import MOVES, PAUSE, differences, findings, replications_of
-from scenarios.studies.place import begin_again, place_of, profile_in
-from scenarios.studies.study import Study, check, in_place, key_groups_of, profiled_source, study
+from scenarios.studies.study import (
+    Study,
+    begin_again,
+    check,
+    in_place,
+    key_groups_of,
+    place_of,
+    profile_in,
+    profiled_source,
+    study,
+)
 from scenarios.sweeps.store import SweepStore, digest
 from scenarios.sweeps.sweep import read_sweep
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from scenarios.pages.designs import DesignRuns
-from scenarios.sweeps.answer import sweep_answer
+from scenarios.sweeps.summary import sweep_answer
 
 P99, RECOVERY = "latency_s.p99", "recoveries.total_s.mean"
 

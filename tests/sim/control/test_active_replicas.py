@@ -103,7 +103,7 @@ def check_broken(seeds: range, count: int) -> None:
             records, checks = watched(made, crashes)
             found = broken([records])
             assert found is not None
-            assert found["total_s"] == pytest.approx(checks * CHECK_NS / 1e9, abs=1.1e-3 * int(found["times"]))
+            assert found.total_s == pytest.approx(checks * CHECK_NS / 1e9, abs=1.1e-3 * int(found.times))
             table = records.tables["replicas"]
             paused = table["failed_ns"][table["end"] == "took over"]
             assert (paused >= 0).all()  # also where the replica was not finished

@@ -19,7 +19,7 @@ from test_planes import differences, on_both
 from models.records.tables import NEVER
 from models.scenario.fault_tolerance import Detector
 from models.units import to_ns
-from sim.control.heartbeats import Heartbeats, Silence
+from sim.control.failures import Heartbeats, Silence
 from sim.draws import code_of, source_id, time_sampler, uniform
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane

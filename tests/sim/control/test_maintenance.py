@@ -20,10 +20,9 @@ from test_planes import differences
 from models.records.decisions import Action
 from models.records.tables import NEVER, TABLES, RunRecords
 from models.scenario.fault_tolerance import Maintenance
-from models.scenario.inputs import RunInputs
-from models.scenario.maintenance import FreshAllocation, LoadHistory
+from models.scenario.inputs import FreshAllocation, LoadHistory, RunInputs
 from models.scenario.scenario import Scenario
-from scenarios.runs.maintenance import HistoryPlanner, planner_of
+from scenarios.runs.inputs import HistoryPlanner, planner_of
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
 

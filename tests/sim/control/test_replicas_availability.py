@@ -76,7 +76,7 @@ def shares(replicas: bool, duration_s: float, replications: int) -> tuple[np.nda
     for one in records:
         said = broken([one])
         assert said is not None
-        found.append(said["share"])
+        found.append(said.share)
     return np.array(found, dtype=float), records
 
 

@@ -22,7 +22,7 @@ from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
 from sim.engine import records, simulate
 from sim.kernel.event_loop.plane import CompiledPlane
-from sim.plain.actions import Actions
+from sim.plain.instances import Actions
 from sim.plain.partition import Visit
 from sim.plain.plane import PlainPlane
 from sim.plain.task import Task

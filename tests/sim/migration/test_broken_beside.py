@@ -15,7 +15,7 @@ from test_broken_actions import lattice_job
 
 from models.records.tables import NEVER
 from sim.clock import PAUSES, SERVICE, TIMERS, Clock
-from sim.plain.actions import Actions
+from sim.plain.instances import Actions
 from sim.plain.outbox import Outbox, Places
 from sim.plain.partition import Letter, Message, Visit
 from sim.plain.plane import PlainPlane

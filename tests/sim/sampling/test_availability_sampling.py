@@ -15,13 +15,12 @@ from plain_availability import broken_by_hand, random_queries, runs, small_queri
 from models.errors import InputError
 from models.reliability.cuts import query_cuts
 from models.reliability.exact import mean_broken, some_broken, unavailability
-from models.reliability.intervals import at_most, clopper_pearson, effective, wilson
 from models.reliability.law import broken_law
 from models.reliability.queries import Failures, Queries, equal_hosts
-from sim.sampling.importance_sampling import log_weights, tilted_chances, weighted
+from models.reliability.times import at_most, clopper_pearson, effective, wilson
+from sim.sampling.importance_sampling import exactly_down, log_weights, stratified, tilted_chances, weighted
 from sim.sampling.plain import BLOCK, arrays_of, in_parts, sampled
 from sim.sampling.states import add_bits, break_words, draw_words, ones, tell_numbers
-from sim.sampling.strata import exactly_down, stratified
 
 FIVE_SIGMA = 1 - 5.7e-7
 QUERIES = random_queries(np.random.default_rng(11), 30, 25)

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.errors import InputError
-from models.planning.replicas.importance import degree, exact_gains, importance, low_utilisation, of_queries
-from models.planning.replicas.problem import ReplicaProblem
+from models.planning.replicas import ReplicaProblem, degree, exact_gains, importance, low_utilisation, of_queries
 
 
 def made(**more: Any) -> ReplicaProblem:

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.planning.sizing.description import sizing_from
-from models.planning.sizing.placements import Shares, placements
 from models.planning.sizing.problem import SizingProblem, SystemPlan
-from models.planning.sizing.sticky_placement import StickyPlacement, at_most
+from models.planning.sizing.sticky_placement import Shares, StickyPlacement, at_most, placements
 from models.reliability.repair import down_law
 
 DOWN = -1

@@ -1,8 +1,8 @@
 """Column generation against brute force: knapsacks, the bound, the pairs left out, and what is called optimal."""
 
 import dataclasses
-import importlib
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,18 +13,18 @@ from work_limits import as_much_work_as_in
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
-from optimizer.checkpoint_allocation import capacitated, solve
-from optimizer.checkpoint_allocation.column_generation import dive, knapsack
-from optimizer.checkpoint_allocation.column_generation.groups import pair_bounds
+from optimizer.checkpoint_allocation import params, solve
+from optimizer.checkpoint_allocation.budget import Budget
+from optimizer.checkpoint_allocation.column_generation import improve, knapsack
+from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import pair_bounds
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, raised
 from optimizer.checkpoint_allocation.column_generation.search import generate_columns
-from optimizer.checkpoint_allocation.column_generation.work import Work
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
-from optimizer.verify import whole_numbers as numbers
-from optimizer.verify.checkpoint_bounds import lagrangian_bound
+from optimizer.checkpoint_allocation.params import ColumnGenerationParameters
+from optimizer.verify import checkpoint_bounds as numbers
+from optimizer.verify.checkpoint_bounds import column_generation_bound, lagrangian_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
-from optimizer.verify.multiplier_bound import column_generation_bound
 from scenarios.planning.plan_files import plan_to_dict, read_checkpoint_plan, write_plan
 
 EVERY = settings(derandomize=True, deadline=None, max_examples=40)
@@ -49,11 +49,11 @@ def knapsack_case(seed):
 
 
 @pytest.mark.parametrize("few", [1, 3, 40])
-def test_the_best_set_is_that_of_brute_force(few, monkeypatch):
-    monkeypatch.setattr(knapsack, "_FEW", few)
+def test_the_best_set_is_that_of_brute_force(few):
+    parameters = ColumnGenerationParameters(knapsack_core=few)
     for seed in range(150):
         value, load, room = knapsack_case(seed)
-        best, chosen = knapsack.best_set(value, load, room)
+        best, chosen = knapsack.best_set(value, load, room, parameters=parameters)
         assert best == max(v for v, _ in sets_by_brute_force(value, load, room))
         assert value[chosen].sum() == best
         assert load[chosen].sum() <= room
@@ -61,13 +61,13 @@ def test_the_best_set_is_that_of_brute_force(few, monkeypatch):
 
 
 @pytest.mark.parametrize("table", [8_000_000, 0])
-def test_penalties_are_what_brute_force_loses_and_never_more(table, monkeypatch):
-    monkeypatch.setattr(knapsack, "_LARGEST_TABLE", table)
+def test_penalties_are_what_brute_force_loses_and_never_more(table):
+    parameters = ColumnGenerationParameters(knapsack_table=table)
     equal = 0
     for seed in range(150):
         value, load, room = knapsack_case(seed)
         margin = float(seed % 7 * 3)
-        best, within, without = knapsack.penalties(value, load, room, margin)
+        best, within, without = knapsack.penalties(value, load, room, margin, parameters=parameters)
         every = list(sets_by_brute_force(value, load, room))
         assert best == max(v for v, _ in every)
         for j in range(len(value)):
@@ -151,10 +151,10 @@ def test_no_better_allocation_has_a_pair_that_is_left_out(seed):
     n, j = problem.n_nodes, problem.n_checkpoints
     part = Part(given_.cost, given_.load, given_.room, np.arange(n), np.arange(j))
     start = np.where(np.isfinite(given_.cost), given_.cost, 0.0).max(axis=0)
-    found = raised(part, start, steps=60, delta=5 * given_.scale, patience=4, sets=Sets(), work=Work(1.0))
+    found = raised(part, start, steps=60, delta=5 * given_.scale, patience=4, sets=Sets(), work=Budget(1.0))
     best = sorted(value for value, _ in answers)
     for known in {best[0], best[len(best) // 2]}:
-        _, least = pair_bounds(part, found.u, given_.excluded(known), Work(1.0))
+        _, least = pair_bounds(part, found.u, given_.excluded(known), Budget(1.0))
         closed = (least >= given_.excluded(known)).T
         for value, answer in answers:
             assert value >= known or not closed[np.arange(j), answer].any()
@@ -165,9 +165,9 @@ def check_column_generation(seed):
     problem = small_problem(seed)
     answers = feasible(problem)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(importlib.import_module("optimizer.checkpoint_allocation.exact"), "_TINY_PAIRS", 0)
-        patch.setattr(capacitated, "MIXED_INTEGER_PAIRS", 0 if seed % 2 else 5_000)
-        patch.setattr(capacitated, "_FIRST_NODES", 1)
+        sizes = replace(params.DEFAULT.sizes, tiny=0, program=0 if seed % 2 else 5_000)
+        steps = replace(params.DEFAULT.capacitated, first_nodes=1)
+        patch.setattr(params, "DEFAULT", replace(params.DEFAULT, sizes=sizes, capacitated=steps))
         with as_much_work_as_in(0.1) as seconds:
             plan = solve(problem, time_limit_s=seconds)
     best = min((value for value, _ in answers), default=None)
@@ -205,7 +205,7 @@ def type_d(seed, nodes, items):
 def tight():
     problem = type_d(0, 6, 36)
     prices = dual_prices(problem)
-    return problem, prices, generate_columns(problem, prices, None, work=0.5, time_limit_s=60.0)
+    return problem, prices, generate_columns(problem, prices, None, Budget.of_seconds(60.0, 0.5))
 
 
 def test_column_generation_proves_more_than_prices_and_comes_near_it(tight):
@@ -214,7 +214,7 @@ def test_column_generation_proves_more_than_prices_and_comes_near_it(tight):
     assert constraint_violations(problem, found.assignment) == []
     assert problem.objective(found.assignment) <= 1.02 * found.bound
     assert column_generation_bound(problem, found.multipliers) == found.bound
-    again = generate_columns(problem, prices, None, work=0.5, time_limit_s=60.0)
+    again = generate_columns(problem, prices, None, Budget.of_seconds(60.0, 0.5))
     assert again.assignment.tolist() == found.assignment.tolist()
 
 
@@ -268,8 +268,8 @@ def test_a_dive_ends_where_no_set_keeps_the_true_capacities():
     """Loads of sets are rounded: where capacities are tight each set may be a hair too much, and nothing is fixed."""
     part = Part(np.zeros((3, 6)), np.ones((3, 6), np.int64), np.full(3, 2), np.arange(3), np.arange(6))
     sets = Sets()
-    raised(part, np.ones(6), steps=5, delta=4.0, patience=2, sets=sets, work=Work(1e9))
-    depth = dive.Depth(steps=2, delta=4.0, left=1)
+    raised(part, np.ones(6), steps=5, delta=4.0, patience=2, sets=sets, work=Budget(1e9))
+    depth = improve.Depth(steps=2, delta=4.0, left=1)
     said = []
 
     def never(node, chosen):
@@ -277,5 +277,5 @@ def test_a_dive_ends_where_no_set_keeps_the_true_capacities():
         return False
 
     random = np.random.default_rng(0)
-    assert dive.dive(part, np.ones(6), sets, depth, target=9.0, fits=never, random=random, work=Work(1e9)) is None
+    assert improve.dive(part, np.ones(6), sets, depth, target=9.0, fits=never, random=random, work=Budget(1e9)) is None
     assert said

@@ -6,14 +6,20 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from optimizer.checkpoint_allocation.column_generation.master import boxed
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import (
     meet_in_the_middle,
     sets_within,
     unpacked,
 )
-from optimizer.checkpoint_allocation.column_generation.multipliers import Multipliers, Part, Sets, evaluated, raised
-from optimizer.checkpoint_allocation.column_generation.work import Work
+from optimizer.checkpoint_allocation.column_generation.multipliers import (
+    Multipliers,
+    Part,
+    Sets,
+    boxed,
+    evaluated,
+    raised,
+)
 
 
 def small_part(seed, *, nodes=None, items=None):
@@ -55,7 +61,7 @@ def test_all_sets_within_a_margin_are_listed_once_and_no_others(seed):
     for node, margin in itertools.product(range(len(part.nodes)), (0.0, 40.0, 1e9)):
         worth = {tuple(at.tolist()): float(u[at].sum()) - cost for at, cost in sets_of(part, node)}
         best = max(worth.values())
-        found = sets_within(u - part.cost[node], part.load[node], int(part.room[node]), margin, 10**6, Work(1.0))
+        found = sets_within(u - part.cost[node], part.load[node], int(part.room[node]), margin, 10**6, Budget(1.0))
         bits, lost = found
         listed = [tuple(np.flatnonzero(row).tolist()) for row in unpacked(bits, len(u))]
         assert sorted(listed) == sorted(at for at, value in worth.items() if best - value <= margin)
@@ -65,7 +71,7 @@ def test_all_sets_within_a_margin_are_listed_once_and_no_others(seed):
 def test_more_sets_than_allowed_are_no_list():
     part = small_part(0, items=7)
     value = np.full(7, 5.0)
-    assert sets_within(value, part.load[0], int(part.load[0].sum()), 1e9, 100, Work(1.0)) is None
+    assert sets_within(value, part.load[0], int(part.load[0].sum()), 1e9, 100, Budget(1.0)) is None
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -77,7 +83,7 @@ def test_meet_in_the_middle_finds_the_cheapest_packing_or_none_below_the_target(
     bound = evaluated(part, u)[0]
     ceiling = 1e6 if np.isinf(least) else least
     for target in (ceiling + 500, ceiling, ceiling - 1):
-        work = Work(1.0)
+        work = Budget(1.0)
         found = meet_in_the_middle(
             part, u, bound, target, fits=lambda at, sets: np.ones(len(sets), dtype=bool), margin=np.inf, most=10**6,
             work=work,
@@ -96,8 +102,8 @@ def test_a_cut_margin_is_not_called_whole_and_its_answer_keeps_the_rooms():
     u = np.full(9, 200.0)
     bound = evaluated(part, u)[0]
     fits = lambda at, sets: np.ones(len(sets), dtype=bool)  # noqa: E731
-    full = meet_in_the_middle(part, u, bound, bound + 5000, fits=fits, margin=np.inf, most=10**7, work=Work(9.0))
-    cut = meet_in_the_middle(part, u, bound, bound + 5000, fits=fits, margin=np.inf, most=2000, work=Work(9.0))
+    full = meet_in_the_middle(part, u, bound, bound + 5000, fits=fits, margin=np.inf, most=10**7, work=Budget(9.0))
+    cut = meet_in_the_middle(part, u, bound, bound + 5000, fits=fits, margin=np.inf, most=2000, work=Budget(9.0))
     assert full.whole
     assert not cut.whole
     assert cut.margin < full.margin
@@ -110,7 +116,7 @@ def test_sets_that_break_true_capacities_do_not_meet():
     bound = evaluated(part, u)[0]
     found = meet_in_the_middle(
         part, u, bound, bound + 1e6, fits=lambda at, sets: sets.sum(axis=1) <= 2, margin=np.inf, most=10**6,
-        work=Work(1.0),
+        work=Budget(1.0),
     )  # fmt: skip
     assert np.bincount(found.node, minlength=3).max() == 2
 
@@ -128,7 +134,7 @@ def test_groups_of_more_than_one_word_meet_as_well():
     bound = evaluated(part, u)[0]
     found = meet_in_the_middle(
         part, u, bound, float(cost.min(axis=0).sum()) + 16, fits=lambda at, sets: np.ones(len(sets), dtype=bool),
-        margin=np.inf, most=10**6, work=Work(1.0),
+        margin=np.inf, most=10**6, work=Budget(1.0),
     )  # fmt: skip
     assert found.node.tolist() == first.tolist()
 
@@ -156,8 +162,8 @@ def test_multipliers_of_the_box_come_near_the_bound_of_all_columns_and_never_abo
         return
     sets = Sets()
     start = np.where(np.isfinite(scaled.cost), scaled.cost, 0.0).max(axis=0)
-    first = raised(scaled, start, steps=5, delta=5e4, patience=4, sets=sets, work=Work(9.0))
-    found = boxed(scaled, first, sets, box=1e4, close=1e3, work=Work(9.0))
+    first = raised(scaled, start, steps=5, delta=5e4, patience=4, sets=sets, work=Budget(9.0))
+    found = boxed(scaled, first, sets, box=1e4, close=1e3, work=Budget(9.0))
     assert found.bound == evaluated(scaled, found.u)[0]
     assert best - 1.1e3 <= found.bound <= best + 1e-6 * abs(best)
     assert found.bound >= first.bound
@@ -166,6 +172,6 @@ def test_multipliers_of_the_box_come_near_the_bound_of_all_columns_and_never_abo
 def test_no_linear_program_is_made_when_the_work_is_done():
     part = small_part(1, nodes=3, items=6)
     sets = Sets()
-    start = raised(part, np.zeros(6), steps=1, delta=50.0, patience=4, sets=sets, work=Work(9.0))
-    over, low = Work(0.0), Multipliers(start.u, start.bound, start.delta)
+    start = raised(part, np.zeros(6), steps=1, delta=50.0, patience=4, sets=sets, work=Budget(9.0))
+    over, low = Budget(0.0), Multipliers(start.u, start.bound, start.delta)
     assert boxed(part, low, sets, box=10.0, close=1.0, work=over) is low

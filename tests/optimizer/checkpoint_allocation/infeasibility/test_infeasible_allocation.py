@@ -14,16 +14,17 @@ from scipy.optimize import linprog
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation import mixed_integer, solve
-from optimizer.checkpoint_allocation.infeasibility.deletion_filter import Budget, deletion_filter
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.infeasibility.farkas import Multipliers
 from optimizer.checkpoint_allocation.infeasibility.irreducible_set import (
     InfeasibleSet,
     Parts,
+    deletion_filter,
     lp_infeasible_set,
     mip_infeasible_set,
     smaller_infeasible_set,
 )
-from optimizer.verify.hall_violator import hall_violator
+from optimizer.verify.infeasibility import hall_violator
 
 
 def possible(problem: CheckpointAllocation, parts: set[tuple[str, int]]) -> bool:
@@ -332,8 +333,8 @@ def test_filtering_ends_at_its_limit_and_says_that_more_could_go():
 
         return {k for _, k in deletion_filter(parts, refuted, budget)}, budget.cut
 
-    assert asked(Budget(1_000.0, 60.0)) == (needed, False)
-    kept, cut = asked(Budget(3.0, 60.0))
+    assert asked(Budget(1_000.0)) == (needed, False)
+    kept, cut = asked(Budget(3.0))
     assert (needed < kept, cut) == (True, True)
 
 

@@ -1,22 +1,23 @@
 """The search for problems too large for a whole program, on problems small enough to know the answer."""
 
 import itertools
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from work_limits import as_much_work_as_in
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
-from optimizer.checkpoint_allocation import capacitated, solve
+from optimizer.checkpoint_allocation import solve
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.candidates import candidates
-from optimizer.checkpoint_allocation.lagrangian import heuristic
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.checkpoint_allocation.lagrangian.heuristic import lagrangian_heuristic
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange, _equi_join, _node_disjoint
+from optimizer.checkpoint_allocation.params import DEFAULT
 from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
@@ -58,8 +59,7 @@ def check_search(seed):
 
 def searched(problem):
     """Search with little work: no clock decides when it ends."""
-    with as_much_work_as_in(0.3) as seconds:
-        return lagrangian_heuristic(problem, time_limit_s=seconds)
+    return lagrangian_heuristic(problem, Budget.of_seconds(300.0, 0.3))
 
 
 @settings(derandomize=True, deadline=None, max_examples=20)
@@ -102,13 +102,11 @@ def test_prices_of_the_core_are_as_good_as_the_dual_prices_of_the_whole_linear_p
     assert found.bound == pytest.approx(best, rel=1e-6)
 
 
-def test_large_problems_are_near_their_bound_and_the_same_every_time(monkeypatch):
-    monkeypatch.setattr(capacitated, "LARGEST_PAIRS", 0)
-    monkeypatch.setattr(
-        heuristic, "_TURNS", (((1.0, 1.4), 0.01, 0.1),)
-    )  # of 100 s: limits of work decide, not the clock
+def test_large_problems_are_near_their_bound_and_the_same_every_time():
+    turns = replace(DEFAULT.lagrangian, turns=((1.0, 0.01, 0.1),))  # of 100 s: work decides, not the clock
+    parameters = replace(DEFAULT, lagrangian=turns, sizes=replace(DEFAULT.sizes, columns=0))
     problem = tight_problem(7, 400, 20, slack=1.1)
-    plans = [solve(problem, time_limit_s=100.0, workers=w) for w in (1, 2)]
+    plans = [solve(problem, time_limit_s=100.0, workers=w, parameters=parameters) for w in (1, 2)]
     assert len({(p.objective, p.bound, p.note, p.assignment.tobytes()) for p in plans}) == 1
     assert plans[0].note == "Lagrangian heuristic and local search"
     assert plans[0].status is Status.FEASIBLE
@@ -146,5 +144,5 @@ def test_moves_taken_together_touch_no_node_twice_and_take_the_best_first():
 def test_a_join_finds_all_pairs_of_equal_keys():
     random = np.random.default_rng(0)
     keys, others = random.integers(0, 9, 40), random.integers(0, 9, 30)
-    found = set(zip(*(x.tolist() for x in _equi_join(keys, others)), strict=True))
+    found = set(zip(*(x.tolist() for x in _equi_join(keys, others, 1_000)), strict=True))
     assert found == {(i, k) for i in range(40) for k in range(30) if keys[i] == others[k]}

@@ -2,15 +2,22 @@
 
 import math
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.candidates import candidates, scale_of
 from optimizer.checkpoint_allocation.lagrangian import heuristic
-from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
-from optimizer.checkpoint_allocation.lagrangian.smoothed_dual import SmoothedDual, first_prices, smoothed_dual_prices
+from optimizer.checkpoint_allocation.lagrangian.bound import (
+    SmoothedDual,
+    dual_prices,
+    first_prices,
+    smoothed_dual_prices,
+)
+from optimizer.checkpoint_allocation.params import DEFAULT
 from optimizer.verify.checkpoint_bounds import lagrangian_bound
 
 
@@ -81,13 +88,14 @@ def test_nodes_without_a_limit_have_no_price_and_prices_are_never_negative():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_candidates_at_better_prices_raise_the_bound_where_rows_are_alike(seed, monkeypatch):
-    monkeypatch.setattr(heuristic, "_KEPT", 4)
+def test_candidates_at_better_prices_raise_the_bound_where_rows_are_alike(seed):
     random = np.random.default_rng(seed)
     load = random.lognormal(0, 0.7, 120)
     cost = load[:, None] * (random.uniform(-1, 1, 12) + 0.1 * random.normal(size=(120, 12)))
     problem = CheckpointAllocation(cost=cost, load=load, capacity=np.full(12, 1.2 * load.sum() / 12))
-    found, prices = heuristic._settled(problem, scale_of(problem))
+    few = replace(DEFAULT, lagrangian=replace(DEFAULT.lagrangian, kept=4))
+    search = heuristic._Search(problem, Budget(), few)
+    found, prices = search.found, search.prices
     first = candidates(problem, np.zeros(12), 4)
     poor = smoothed_dual_prices(problem, first, np.zeros(12), 1e-3 * scale_of(problem), steps=60)
     assert lagrangian_bound(problem, prices) > lagrangian_bound(problem, poor)

@@ -9,12 +9,16 @@ import pytest
 from seeds import sample
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
-from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, apply_chains
+from optimizer.checkpoint_allocation.local_search.ejection_chains import (
+    EjectionChains,
+    apply_chains,
+    forced_moves,
+    iterated_local_search,
+)
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange
-from optimizer.checkpoint_allocation.local_search.forced_moves import forced_moves
-from optimizer.checkpoint_allocation.local_search.iterated import iterated_local_search
 from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.constraints import constraint_violations
 
@@ -57,7 +61,7 @@ def test_two_chains_that_only_save_together_are_found(search, most):
     state.start_from(np.array([0, 1, 1]))
     chains = EjectionChains(state, 100, 0.0)
     assert apply_chains(chains, 10) == 0
-    assert search(chains, most, until=later(), target=0.0)
+    assert search(chains, most, budget=Budget.of_seconds(60.0), target=0.0)
     assert state.assignment.tolist() == [1, 2, 3]
 
 
@@ -69,12 +73,12 @@ def test_what_is_found_keeps_the_constraints_costs_no_more_and_is_the_same_again
     if state is None:
         return
     before, at = problem.objective(state.assignment), state.at.copy()
-    assert search(EjectionChains(state, 10_000, 0.0), 30, until=later(), target=0.0)
+    assert search(EjectionChains(state, 10_000, 0.0), 30, budget=Budget.of_seconds(60.0), target=0.0)
     found = state.at.copy()
     assert constraint_violations(problem, state.assignment) == []
     assert lagrangian_bound(problem, state.prices) <= problem.objective(state.assignment) <= before
     state.place(at)
-    search(EjectionChains(state, 10_000, 0.0), 30, until=later(), target=0.0)
+    search(EjectionChains(state, 10_000, 0.0), 30, budget=Budget.of_seconds(60.0), target=0.0)
     assert state.at.tolist() == found.tolist()
 
 
@@ -83,7 +87,7 @@ def test_some_local_optima_are_left():
     states = [state for seed in range(24) if (state := improved(drawn(seed))) is not None]
     for state in states:
         before = state.cost()
-        iterated_local_search(EjectionChains(state, 10_000, 0.0), 30, until=math.inf, target=0.0)
+        iterated_local_search(EjectionChains(state, 10_000, 0.0), 30, budget=Budget(), target=0.0)
         better += state.cost() < before
     assert len(states) > 12
     assert better >= 4
@@ -98,7 +102,7 @@ def test_moves_are_counted(most, search):
     limited = dataclasses.replace(problem, current=start.assignment, max_moves=most)
     state = Exchange(limited, start.found, start.prices)
     state.start_from(start.assignment)
-    search(EjectionChains(state, 10_000, 0.0), 60, until=math.inf, target=0.0)
+    search(EjectionChains(state, 10_000, 0.0), 60, budget=Budget(), target=0.0)
     assert limited.moves(state.assignment) <= most
     assert constraint_violations(limited, state.assignment) == []
 
@@ -108,8 +112,8 @@ def test_nothing_is_tried_within_the_target_or_when_the_clock_struck(search):
     state = improved(drawn(0))
     assert state is not None
     at = state.at.copy()
-    assert search(EjectionChains(state, 10_000, 0.0), 30, until=math.inf, target=math.inf)
-    assert not search(EjectionChains(state, 10_000, 0.0), 30, until=time.perf_counter() - 1.0, target=0.0)
+    assert search(EjectionChains(state, 10_000, 0.0), 30, budget=Budget(), target=math.inf)
+    assert not search(EjectionChains(state, 10_000, 0.0), 30, budget=Budget.of_seconds(-1.0), target=0.0)
     assert state.at.tolist() == at.tolist()
 
 
@@ -121,4 +125,4 @@ def test_a_node_that_was_no_candidate_may_be_the_cheapest(seed):
     state = Exchange(problem, candidates(problem, np.zeros(problem.n_nodes), 2), prices)
     state.start_from(draw.integers(0, problem.n_nodes, problem.n_checkpoints))
     assert state.dear().min() >= 0
-    iterated_local_search(EjectionChains(state, 10_000, 0.0), 4, until=later(), target=0.0)
+    iterated_local_search(EjectionChains(state, 10_000, 0.0), 4, budget=Budget.of_seconds(60.0), target=0.0)

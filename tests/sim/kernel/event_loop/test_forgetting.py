@@ -22,7 +22,7 @@ from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
 from sim.data_plane import Key
 from sim.engine import records
-from sim.kernel.event_loop.forgetting import forget
+from sim.kernel.event_loop.buffers import forget
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.migration.protocols import PROTOCOLS
 

@@ -9,7 +9,7 @@ import pytest
 from numba.core.errors import TypingError
 
 from sim.kernel.event_loop.state import ARRAYS, LoopState
-from sim.kernel.tools.compiling import kernel
+from sim.kernel.tools.cache import kernel
 
 
 @kernel

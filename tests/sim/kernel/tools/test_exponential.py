@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from sim.kernel.tools.exponential import UNSURE, exponential_ns, minus_log
+from sim.kernel.tools.draws import UNSURE, exponential_ns, minus_log
 
 DRAW = np.random.default_rng(11)
 ENDS = [2.0**-54, 3 * 2.0**-54, 2.0**-53, 0.25, 0.5 - 2.0**-54, 0.5, 1 - 2.0**-52, 1 - 2.0**-53]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.tools.memory_layout import LINE, extended, in_lines, records
+from sim.kernel.tools.pointer import LINE, extended, in_lines, records
 
 RECORD = in_lines([("number", "i8"), ("share", "f8")])
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sim.kernel.tools.compiling import kernel
-from sim.kernel.tools.memory_layout import LINE
-from sim.kernel.tools.pointer import Room, State, arrays_of, records_of
+from sim.kernel.tools.cache import kernel
+from sim.kernel.tools.pointer import LINE, Room, State, arrays_of, records_of
 
 ITEM = np.dtype([("weight", "i8"), ("next", "i4")], align=True)
 COUNTS = np.dtype([("open", "u1"), ("sum", "i8"), ("by_kind", "i8", (2, 2))], align=True)

@@ -1,16 +1,13 @@
 """All nodes packed again at once: exchanges over many nodes, and nothing that breaks a capacity."""
 
-import time
-
 import numpy as np
 import pytest
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.checkpoint_allocation.all_nodes import pack_all
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.candidates import candidates
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
-from optimizer.checkpoint_allocation.local_search.exchange import Exchange
-from optimizer.checkpoint_allocation.local_search.neighbourhoods import Effort, search
+from optimizer.checkpoint_allocation.local_search.exchange import Exchange, pack_all
 from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.constraints import constraint_violations
 
@@ -23,17 +20,15 @@ def ring(n: int) -> CheckpointAllocation:
     return CheckpointAllocation(cost=cost, load=np.ones(n), capacity=np.ones(n))
 
 
-def later(seconds: float = 60.0) -> float:
-    return time.perf_counter() + seconds
+def later(seconds: float = 60.0) -> Budget:
+    return Budget.of_seconds(seconds)
 
 
-def test_a_rotation_over_all_nodes_is_found_where_groups_of_nodes_find_nothing():
+def test_a_rotation_over_all_nodes_is_found():
     problem = ring(12)
     state = Exchange(problem, candidates(problem, np.zeros(12), 12), np.zeros(12))
     state.start_from((np.arange(12) + 1) % 12)
-    assert search(state, Effort(8, 500, 0.3, 0.5), until=later(), target=0.0)
-    assert problem.objective(state.assignment) == 12
-    assert pack_all(state, branches=1, target=0.0, until=later())
+    assert pack_all(state, later(), size=1.6, branches=1, target=0.0)
     assert state.assignment.tolist() == list(range(12))
 
 
@@ -54,7 +49,7 @@ def test_what_is_packed_again_keeps_the_capacities_and_costs_no_more(seed):
     if not state.repair() or constraint_violations(problem, state.assignment):
         return
     before = problem.objective(state.assignment)
-    assert pack_all(state, branches=5, target=0.0, until=later())
+    assert pack_all(state, later(), size=1.4, branches=5, target=0.0)
     assert constraint_violations(problem, state.assignment) == []
     assert lagrangian_bound(problem, prices) <= problem.objective(state.assignment) <= before
 
@@ -69,7 +64,7 @@ def test_moves_are_counted(most):
     problem = CheckpointAllocation(cost=cost, load=np.ones(12), capacity=np.ones(12), current=running, max_moves=most)
     state = Exchange(problem, candidates(problem, np.zeros(12), 12), np.zeros(12))
     state.start_from(running)
-    assert pack_all(state, branches=10, target=0.0, until=later(), toll=0.1)
+    assert pack_all(state, later(), size=1.4, branches=10, target=0.0, toll=0.1)
     assert problem.objective(state.assignment) == {0: 12, 3: 12, 5: 8, 12: 0}[most]
     assert problem.moves(state.assignment) <= most
 
@@ -78,6 +73,6 @@ def test_nothing_is_tried_within_the_target_or_when_the_clock_struck():
     problem = ring(12)
     state = Exchange(problem, candidates(problem, np.zeros(12), 12), np.zeros(12))
     state.start_from((np.arange(12) + 1) % 12)
-    assert pack_all(state, branches=1, target=12.0, until=later())
-    assert not pack_all(state, branches=1, target=0.0, until=later(-1.0))
+    assert pack_all(state, later(), size=1.0, branches=1, target=12.0)
+    assert not pack_all(state, later(-1.0), size=1.0, branches=1, target=0.0)
     assert problem.objective(state.assignment) == 12
