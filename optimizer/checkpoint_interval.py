@@ -33,18 +33,21 @@ def solve(problem: CheckpointInterval) -> IntervalPlan:
     """Return the best interval; infeasible, with the interval of the shortest recovery, where none meets the target."""
     began = time.perf_counter()
     allowed = allowed_intervals(problem)
+    # None: the recovery target alone leaves no interval.
     if allowed is None:
         return _infeasible(problem, began)
     shortest, longest = allowed
     delta = problem.checkpoint_s
     useful = useful_within(problem, shortest - delta, longest - delta)
     steady = delta / (1 - (problem.utilisation or 0.0))
+    # At this length the work just keeps up, so the queue never shrinks: only longer intervals are steady.
     if useful + delta <= steady:  # only without a target: with one all allowed intervals are longer
         return _unsteady(problem, steady, began)
     objective = slowdown(useful, delta, problem.mtbf_s, problem.restart_s)
     if not math.isfinite(objective):
         return _endless(began)
     best = exact(delta, problem.mtbf_s)
+    # Below the free optimum the target decides, above it the shortest possible interval.
     note = "" if useful == best else f"the {'recovery target' if useful < best else 'limit below'} decides"
     return _plan(problem, Status.OPTIMAL, useful + delta, objective, objective * (1 - _ROUNDING), note, allowed, began)
 
@@ -56,6 +59,7 @@ def _unsteady(problem: CheckpointInterval, steady_s: float, began: float) -> Int
     objective = slowdown(interval - delta, delta, problem.mtbf_s, problem.restart_s)
     if not math.isfinite(objective):
         return _endless(began)
+    # The infimum over steady intervals is at the excluded end: a bound, but no interval reaches it.
     bound = slowdown(steady_s - delta, delta, problem.mtbf_s, problem.restart_s) * (1 - _ROUNDING)
     note = (
         f"intervals up to {display.duration(steady_s, 6)} leave too little time for the work; this one recovers soonest"
@@ -89,6 +93,7 @@ def _plan(
     began: float,
 ) -> IntervalPlan:
     streams = problem.utilisation is not None
+    # On average a failure comes in the middle of an interval, and the newest checkpoint may not be complete.
     back = interval / 2 + problem.until_complete_s
     return IntervalPlan(
         status=status,

@@ -150,7 +150,7 @@ def _by_column_generation(state: _State) -> None:
             _left_over(state, search, own.program_share, few)
             search.offer(state.best)
         elif problem.capacity_min is None:
-            # Programs do badly here, so the last one must be small; with minimum loads it is the only way, and may be large.
+            # Programs do badly here, so the last one must be small; with minimum loads it is the only way.
             few = own.few_pairs
     if not state.proven:
         search.improve(1.0)

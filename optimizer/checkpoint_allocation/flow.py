@@ -264,7 +264,7 @@ class _Core:
             if kept == n or 4 * kept * self.problem.n_checkpoints > self.parameters.most_arcs:
                 return False
             self.found = candidates(self.problem, self.p, min(4 * kept, n))
-        # Past the largest price a larger margin adds little: infinite takes all kept pairs, and the next step adds nodes.
+        # Past the largest price a larger margin adds little: infinite takes all kept pairs, then nodes are added.
         self.margin = self.margin * 8 if self.margin < self.p.max(initial=0.0) + 1e-300 else math.inf
         return self.enter(self._within()) or not math.isinf(self.margin) or self.widen()
 
@@ -280,7 +280,7 @@ class _Core:
         return j, n, self.problem.cost[j, n].astype(np.float64)
 
     def flow(self, p: FloatArray) -> IntArray | None:
-        """Return the cheapest assignment (J,) on the pairs, with costs relative to p; None when there is none."""
+        """Return the cheapest assignment (J,) on the pairs, with costs relative to p; None without one."""
         j, n, cost = self.pairs()
         count = np.bincount(j, minlength=self.problem.n_checkpoints)
         # Checkpoints with one pair are decided: taking them out of the graph leaves a far smaller flow.
