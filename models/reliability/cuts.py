@@ -1,10 +1,12 @@
-"""Minimal cuts of queries: the smallest sets of elements whose failure breaks a query; as bit masks.
+"""Minimal cuts of queries, as bit masks, and bounds from them.
+
+A cut is a set of elements whose failure breaks a query; a minimal one contains no other.
 
 A query is a monotone formula: it is broken when all elements of one of its cuts are down. Equal cuts collapse, and a
 cut that contains another says nothing new (absorption). Forgetting that, as a product over operators does, counts a
 host once for each operator that it carries.
 
-Bounds of the probability that something is broken, from its minimal cuts alone; cheap for any number of cuts.
+`sandwich` bounds the probability that something is broken from its minimal cuts alone: cheap for any number of cuts.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ def minimal(masks: Iterable[int]) -> Cuts:
     >>> minimal([0b011, 0b001, 0b110, 0b110])
     (1, 6)
     """
+    # Shortest first: a mask can only contain one that is no longer, so each is compared with those kept so far.
     found = sorted(set(masks), key=lambda mask: (mask.bit_count(), mask))
     if len(found) > _MANY:
         return _minimal_of_many(found)
@@ -42,11 +45,13 @@ _MANY = 64  # masks for which an index pays
 
 def _minimal_of_many(found: list[int]) -> Cuts:
     """Return `minimal` of distinct masks, shortest first: a subset of a mask begins with one of its elements."""
+    # The empty mask is contained in all others: broken whatever happens.
     if found[0] == 0:
         return BROKEN
     kept: list[int] = []
     beginning_with: dict[int, list[int]] = {}
     for mask in found:
+        # A kept mask that is contained in this one begins with an element of it: only those need a look.
         if any(one & mask == one for element in elements(mask) for one in beginning_with.get(element, ())):
             continue
         kept.append(mask)
@@ -87,6 +92,7 @@ def components(cuts: Cuts) -> list[Cuts]:
     """Return the cuts in parts that share no element, in the order of their last cuts."""
     parts: list[tuple[int, list[int]]] = []
     for cut in cuts:
+        # A cut joins all parts it touches: the result does not depend on the order, only the order of parts does.
         joined, members = cut, []
         disjoint = []
         for mask, inside in parts:
@@ -121,6 +127,7 @@ def query_cuts(queries: Queries, failures: Failures) -> list[Cuts]:
     """Return the minimal cuts of each query."""
     if len(failures.parts) != queries.n_hosts:
         raise ValueError(f"chances of {failures.n_hosts} hosts for queries on {queries.n_hosts}")
+    # The fast case of most problems: no groups, so that no cut is longer than its operator has hosts.
     if not failures.groups and failures.late is None:  # a host is one element: no products to expand
         single = [sum(1 << host for host in hosts) for hosts in queries.instances]
         return [minimal(single[op] for op in operators) for operators in queries.operators]
@@ -165,6 +172,7 @@ def sandwich(cuts: Cuts, chances: FloatArray) -> tuple[FloatArray, FloatArray]:
     below the sum over cuts. Low: cuts that share no element, taken in the order of the list, are
     independent of each other; and the sum of all minus that of pairs (Bonferroni). Equal where all are disjoint.
     """
+    # P(cut) is a product, since elements are independent; cuts are not, since they share elements.
     single = cut_chances(cuts, chances)
     high = one_of(single)
     # Greedy, likely cuts first: the bound is best if the disjoint ones have most of the probability.
@@ -177,6 +185,7 @@ def sandwich(cuts: Cuts, chances: FloatArray) -> tuple[FloatArray, FloatArray]:
     if len(disjoint) < len(cuts):
         paired = _bonferroni(cuts, single, chances)
         low = low if paired is None else np.maximum(low, paired)
+    # Rounding may put the two a hair the wrong way round where they are equal.
     return np.minimum(low, high), high
 
 
@@ -192,6 +201,7 @@ def _bonferroni(cuts: Cuts, single: FloatArray, chances: FloatArray) -> FloatArr
             others = of_element.setdefault(element, [])
             pairs.update((other, index) for other in others)
             others.append(index)
+        # Pairs grow with the square of the cuts: the disjoint bound alone stays cheap.
         if len(pairs) > _MOST_PAIRS:
             return None  # the other bound has to do
     first, second = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2).T
