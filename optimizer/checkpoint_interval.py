@@ -73,6 +73,7 @@ def _endless(began: float) -> IntervalPlan:
 
 
 def _infeasible(problem: CheckpointInterval, began: float) -> IntervalPlan:
+    """Return the plan where no interval meets the target: the interval of the shortest recovery, in the note too."""
     interval = quickest_recovery_interval_s(problem)
     possible = worst_recovery_s(problem, interval)
     note = (
@@ -92,6 +93,7 @@ def _plan(
     allowed: tuple[float, float] | None,
     began: float,
 ) -> IntervalPlan:
+    """Return the plan of an interval [s]; times of recovery only where a utilisation is given."""
     streams = problem.utilisation is not None
     # On average a failure comes in the middle of an interval, and the newest checkpoint may not be complete.
     back = interval / 2 + problem.until_complete_s

@@ -63,6 +63,7 @@ def _better(problem: MigrationSteps, found: StepsPlan, hint: StepsPlan) -> Steps
 
 
 def _steps(problem: MigrationSteps, deadline: float, seed: int, began: float) -> StepsPlan:
+    """Return the plan in steps: a colouring of the moves, with the bound of the busiest hosts."""
     least, nodes = busiest(problem.ends, np.ones(problem.n_moves))
     bound = math.ceil(least)  # sums of ones are exact; over k they are rounded by less than the next whole number
     step, count = coloured(problem.ends, bound)
@@ -122,6 +123,7 @@ def _coloured_exactly(ends: IntArray, n_colours: int, deadline: float) -> tuple[
 
 
 def _schedule(problem: MigrationSteps, deadline: float, seed: int, began: float) -> StepsPlan:
+    """Return the plan with times [s]: the best of many list schedules, of few moves the best of all orders."""
     durations = problem.durations_s
     assert durations is not None
     bound, nodes = busiest(problem.ends, durations)

@@ -144,6 +144,7 @@ def _sensitive_first(
 
 
 def _exact(problem: CheckpointAllocation, budget: Budget, parameters: Parameters, seed: int, hint: Hint) -> Outcome:
+    """Return the outcome of `exact`, found in units that suit the numbers and given back in those of the problem."""
     units = units_of(problem)
     former = hint.former
     if former is not None:
@@ -175,6 +176,10 @@ def _drawn(
     budget: Budget,
     parameters: Parameters,
 ) -> Outcome:
+    """Return the outcome of an allocation (J,) by chance, or of the program that replaces it.
+
+    `room` (n_groups,) is the limit for one operator on one node; the note says where it had to be raised.
+    """
     # The walk may give up although an allocation exists; a program decides, where it is small enough.
     if drawn is None and problem.neighbours and problem.cost.size <= parameters.program.random_pairs:
         drawn, room = _drawn_by_program(problem, room, seed, budget, parameters)
@@ -216,6 +221,7 @@ def _drawn_by_program(
 
 
 def _quick_bound(problem: CheckpointAllocation, parameters: Parameters) -> float:
+    """Return the larger of the Lagrangian bounds at zero prices and at good ones."""
     # Zero prices give the sum of the minima, which can be the better bound where costs cancel or prices are poor.
     zero = lagrangian_bound(problem, np.zeros(problem.n_nodes))
     return (
@@ -282,6 +288,7 @@ def _closed(problem: CheckpointAllocation, assignment: IntArray, objective: floa
 def _checked(
     problem: CheckpointAllocation, method: str, time_limit_s: float, seed: int, workers: int, hint: Any
 ) -> Hint:
+    """Return the start that a hint gives; raises InputError with every bad argument of `solve`."""
     check = checked_limits(time_limit_s, seed, workers)
     if method not in METHODS:
         check.add("method", method, "must be one of " + ", ".join(METHODS))

@@ -127,6 +127,7 @@ def _program_first(state: _State) -> bool:
 
 
 def _by_column_generation(state: _State) -> None:
+    """Improve answer and bound by column generation, and by programs on the pairs that it leaves open."""
     problem, parameters, own, budget = state.problem, state.parameters, state.parameters.capacitated, state.budget
     small = problem.cost.size <= parameters.sizes.program
     if "column generation" not in parameters.pieces:

@@ -147,6 +147,11 @@ def _coupled(
     hint: IntArray | None,
     former: Former | None,
 ) -> Outcome:
+    """Return the answer where checkpoints compete for room, moves or nodes.
+
+    In turn: few moves of a large running plan, load capacities alone, the heuristics, and the mixed-integer program up
+    to `SizeParameters.program`. The bound is the best of all that were proven on the way.
+    """
     sizes = parameters.sizes
     # Too large for a program, but few moves are a small problem: the search is among moves, not assignments.
     if large_with_few_moves(problem, sizes):

@@ -139,6 +139,7 @@ def _margin(extra: FloatArray, pairs: int) -> float:
 
 
 def _core(problem: CheckpointAllocation, found: Candidates, extra: FloatArray, kept: BoolArray) -> _Core:
+    """Return the core of the kept pairs (J, K), and the room that checkpoints with a single pair leave."""
     j, k = np.nonzero(kept)
     only = kept.sum(axis=1) == 1
     node, load = found.nodes[j, k], found.load[j, k]

@@ -83,6 +83,7 @@ class _Rows:
         self.add(columns, np.ones(len(columns)), low, high)
 
     def constraint(self) -> Rows:
+        """Return the rows as a sparse matrix with their limits."""
         from scipy import sparse  # noqa: PLC0415
 
         pointer = np.concatenate([[0], np.cumsum([len(columns) for columns in self.index])])
@@ -221,6 +222,7 @@ def _outer(bound: float, known: Known) -> float | None:
 
 
 def _program(problem: CheckpointAllocation, j: IntArray, n: IntArray) -> _Rows:
+    """Return the rows of the program on some pairs: stored once, loads, anti-affinity, moves."""
     rows = _Rows(len(j))
     starts = np.searchsorted(j, np.arange(problem.n_checkpoints + 1))
     for k in range(problem.n_checkpoints):
@@ -241,6 +243,7 @@ def _program(problem: CheckpointAllocation, j: IntArray, n: IntArray) -> _Rows:
 
 
 def _add_anti_affinity(rows: _Rows, problem: CheckpointAllocation, j: IntArray, n: IntArray) -> None:
+    """Add a row for each node and each clique of copies, or pair of copies, that could meet there."""
     # Shares of the capacity make all coefficients about 1, whatever the unit of loads.
     if not problem.neighbours:
         return
@@ -264,6 +267,7 @@ def _add_anti_affinity(rows: _Rows, problem: CheckpointAllocation, j: IntArray, 
 
 
 def _add_spread(rows: _Rows, problem: CheckpointAllocation, j: IntArray, n: IntArray, room: IntArray) -> None:
+    """Add a row for each node and operator (code) that could have more checkpoints there than `room` (n_groups,)."""
     code = problem.group_codes[j]
     for group in range(len(room)):
         for node in range(problem.n_nodes):
@@ -298,6 +302,7 @@ def _smallest_cover(problem: CheckpointAllocation, members: IntArray, node: int)
 
 # The sum in another order may round to no overload: then all members are the cover, as they certainly break it.
 def _struck(answer: WholeAnswer, budget: Budget) -> str:
+    """Return in words which limit ended HiGHS."""
     if answer.at_limit:
         # HiGHS stops a little before its limit, so the last part of it counts as the time limit.
         late = budget.spent_s >= _ALL_OF_IT * budget.seconds

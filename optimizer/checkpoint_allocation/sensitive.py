@@ -68,6 +68,7 @@ def gap_at(levels: list[tuple[float, IntArray]], index: int) -> float:
 
 
 def _levels(problem: CheckpointAllocation, j: int) -> list[tuple[float, IntArray]]:
+    """Return the levels of a checkpoint: (cost, nodes of that cost), by rising cost."""
     nodes = np.flatnonzero(problem.allowed[j])
     values, inverse = np.unique(problem.cost[j, nodes], return_inverse=True)
     order = np.argsort(inverse, kind="stable")
@@ -86,6 +87,7 @@ def _by_load(loads: FloatArray, nodes: IntArray) -> list[int]:
 
 
 def _fitting(problem: CheckpointAllocation, assignment: IntArray, loads: FloatArray, nodes: IntArray, j: int) -> int:
+    """Return the least loaded safe node with room among some nodes; -1 for none."""
     for n in _by_load(loads, _safe(problem, assignment, nodes, j)):
         # The least loaded of equally cheap nodes, as the paper says: it leaves the most room for later ones.
         if loads[n] + problem.weights[j, n] <= problem.upper[n]:
@@ -100,6 +102,7 @@ def _least_bad(
     levels: list[tuple[float, IntArray]],
     j: int,
 ) -> int:
+    """Return the least loaded safe node of the cheapest level that has one, whatever its capacity; -1 for none."""
     # Capacities are ignored from here on: a stored checkpoint on a full node is better than none.
     for _, nodes in levels:
         safe = _by_load(loads, _safe(problem, assignment, nodes, j))
@@ -147,6 +150,7 @@ class _Draw:
         self.steps_left = steps * problem.n_checkpoints
 
     def assignment(self) -> IntArray | None:
+        """Return the node of each checkpoint (J,); None when evictions used up the steps."""
         # The order is drawn once; evicted checkpoints come back at the end of the list and are taken next.
         waiting = self.random.permutation(self.problem.n_checkpoints).tolist()
         while waiting:
@@ -168,6 +172,7 @@ class _Draw:
         return self.node
 
     def _takes(self, j: int) -> BoolArray:
+        """Return which nodes still take a checkpoint, (N,): allowed, with room, and without an anti-affine one."""
         takes: BoolArray = self.problem.allowed[j] & (self.room[self.codes[j]] > 0)
         # Neighbours not yet placed do not bind: they will see this one when it is their turn.
         for other in self.problem.neighbours.get(j, ()):
@@ -181,6 +186,7 @@ class _Draw:
         self.members.setdefault((int(self.codes[j]), n), []).append(j)
 
     def _take_out(self, j: int) -> int:
+        """Take a checkpoint from its node, and return that node."""
         n = int(self.node[j])
         self.members[int(self.codes[j]), n].remove(j)
         self.room[self.codes[j], n] += 1
@@ -208,6 +214,7 @@ class _Draw:
         return False
 
     def _shift_along(self, came: dict[int, int], n: int, last: int) -> None:
+        """Move each checkpoint of the path one node further, from the free node n back to `last`."""
         while True:
             # From the free node back to j: each mover frees the node that the one before it takes.
             mover = came[n]

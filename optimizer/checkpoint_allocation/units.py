@@ -79,6 +79,7 @@ def are_prices(problem: CheckpointAllocation, prices: FloatArray, units: Units) 
 
 
 def _unit(numbers: FloatArray) -> float:
+    """Return the power of two that brings the largest number to about 1, as far as the smallest keeps its digits."""
     size = np.abs(numbers)
     largest = float(size.max(initial=0.0))
     exponent = math.frexp(largest)[1]

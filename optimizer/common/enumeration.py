@@ -4,10 +4,9 @@ The other methods work with 40 to 60 bits; numbers of 1e15 beside others of 1e-1
 are whole multiples of one power of two, of any length, and nothing is rounded. The searches are depth first and end
 after so many steps, without an answer then. No solver is used, so `verify` asks them too.
 
-Granularity of costs: it decides whether a bound that is a hair below an objective proves it.
-
-Costs of 1e15 and -1e15 leave sums in which a hair of the one is all there is of the other, so no tolerance relative to
-what was summed up is a proof. What is one: all costs are whole multiples of a unit, and less than a unit is between.
+The granularity of costs decides whether a bound that is a hair below an objective proves it. Costs of 1e15 and -1e15
+leave sums in which a hair of the one is all there is of the other, so no tolerance relative to the summands is a proof.
+A proof is this: all costs are whole multiples of a unit, and less than a unit lies between bound and objective.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ def fitted(problem: Placement, method: str) -> PlacementPlan:
     moves, unplaced = problem.moves(host), int((host < 0).sum())
     few = problem.max_moves is None or moves <= problem.max_moves
     counts: dict[str, Any] = {"colours": problem.most_colours(host), "hosts": problem.hosts_used(host), "moves": moves}
+    # Counting may prove that nothing keeps the rules, whatever first fit did.
     infeasible_set = impossible(problem)
     if infeasible_set is not None:
         found: dict[str, Any] = {
@@ -30,6 +31,7 @@ def fitted(problem: Placement, method: str) -> PlacementPlan:
             "infeasible_set": infeasible_set.instances,
         }
         return PlacementPlan(status=Status.INFEASIBLE, wall_s=time.monotonic() - began, **found)
+    # An answer that breaks the limit on moves, or leaves something out, is none.
     if not few or (unplaced and problem.goal != "value"):
         note = f"{method} leaves {unplaced} out" if unplaced else f"{method} moves {moves}"
         kept = host if few else None

@@ -164,6 +164,7 @@ def _last(low: float, high: float, holds: object) -> float:
 
 
 def _missed(task: Task, best: State, bound: float, target: float, wall_s: float) -> ReplicaPlan:
+    """Return the plan that comes nearest to a target which was not reached; infeasible if the bound excludes it."""
     problem, value = task.problem, value_of(task.problem, best)
     found = evaluated(problem, best.placed, OPTIMISED, wall_s)
     proven = bound > (1 - target) * (1 + 1e-12)

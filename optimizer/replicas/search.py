@@ -131,6 +131,7 @@ class State:
             self.net[host] -= sign * self.problem.network[o]
 
     def _chance(self, q: int) -> float:
+        """Return P(query is broken) with the hosts that its operators have now."""
         # Queries on the same sets of hosts have the same chance, whatever their operators are: computed once.
         key = frozenset(self._masks[o] for o in self.problem.operators[q])
         if key not in self._known:
@@ -139,6 +140,7 @@ class State:
 
 
 def _around(problem: ReplicaProblem) -> list[list[int]]:
+    """Return the operators that each operator exchanges tuples with, ascending."""
     found: list[set[int]] = [set() for _ in range(problem.n_operators)]
     for a, b in problem.edges.tolist():
         if a != b:
@@ -429,6 +431,7 @@ def put_back(state: State, budget: float | None = None) -> None:
 
 
 def _swap_back(state: State, o: int) -> None:
+    """Exchange new hosts of an operator's replicas for those where they ran, where no more queries break."""
     if state.running[o]:
         users = state.users([o])
         for old in [h for h in state.running[o] if h not in state.hosts[o]]:

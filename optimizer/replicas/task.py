@@ -169,6 +169,7 @@ class Task:
         return best
 
     def _improved(self, state: State, covers: Sequence[Cover], budget: float) -> State:
+        """Return the state after filling, moving and exchanging, in this order."""
         fill(state, covers, budget)
         move(state)
         covers = self._covers(state.placed)  # primaries that do not run yet may have moved

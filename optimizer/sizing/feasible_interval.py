@@ -55,6 +55,7 @@ def tightened(problem: SizingProblem, one: EvaluatedPlan) -> EvaluatedPlan:
 def _evaluated(
     problem: SizingProblem, plan: SystemPlan, allowed: float, interval: float, least: float
 ) -> EvaluatedPlan:
+    """Return the verdict from the best interval [s] found, and the lower bound over all intervals."""
     cost, best = problem.cost(plan), figures(problem, plan, interval)
     # A hair above the target still meets it: the chain of states is solved in floating point.
     if best.unavailability <= allowed * (1 + _ROUNDING):

@@ -22,9 +22,8 @@ Sets: checkpoints j, nodes n. l[j,n] is the load of j on n, u[n] and v[n] the mo
 Constraints that are left out (anti-affinity, moves) only make a bound weaker. Each is evaluated over the whole matrix
 in float64, less an allowance for rounding: poor prices give a weak bound and never a false one.
 
-The bound of column generation, from one multiplier per checkpoint: what proves it, and a plain way to check it.
-
-For multipliers u[j] of any sign, with S any set of checkpoints that node n may store together,
+**The bound of column generation** (`column_generation_bound`), from one multiplier per checkpoint. For multipliers u[j]
+of any sign, with S any set of checkpoints that node n may store together,
 
     sum c x  =  sum_j u[j] + sum_n sum_{j on n} (c[j,n] - u[j])
              >= sum_j u[j] - sum_n K_n(u),     K_n(u) = max over S of sum_{j in S} (u[j] - c[j,n])
@@ -33,12 +32,11 @@ for every allocation that stores each checkpoint once. K_n is a knapsack problem
 over all checkpoints of positive value, without any short cut. Source: Fisher, Jaikumar and Van Wassenhove 1986; with
 the best u it equals the bound of Dantzig-Wolfe, whose columns are the sets S.
 
-The program in whole numbers, so that sums and comparisons behind a proof are exact.
-
-Costs are multiplied by a power of two and rounded down, loads by a power of two per node and rounded down, capacities
-rounded down after an allowance for the float64 sum that `overloads` takes. An allocation that keeps the true capacities
-keeps these, and costs at least as much as here: a lower bound of this program is one of the true program. Where costs
-and loads are whole numbers already (the generalised assignment problem), nothing is rounded.
+**The program in whole numbers** (`whole_numbers`) makes sums and comparisons behind that proof exact. Costs are
+multiplied by a power of two and rounded down, loads by a power of two per node and rounded down, capacities rounded
+down after an allowance for the float64 sum that `overloads` takes. An allocation that keeps the true capacities keeps
+these, and costs at least as much as here: a lower bound of this program is one of the true program. Where costs and
+loads are whole numbers already (the generalised assignment problem), nothing is rounded.
 
 All numbers stay below 2**53: float64 holds them, and adds them, exactly.
 """

@@ -116,6 +116,7 @@ def _fix_one(
 
 
 def _fix(state: Dive, node: int, chosen: IntArray) -> None:
+    """Give a node its set for good: both leave the program, and the multipliers follow."""
     at = int(np.flatnonzero(state.part.nodes == node)[0])
     gone = np.isin(state.part.items, chosen)
     state.cost += float(state.part.cost[at, gone].sum())

@@ -98,6 +98,7 @@ def _with_core(
 
 
 def _relaxed(v: FloatArray, w: IntArray, room: int, tried: int) -> _Relaxed:
+    """Return the linear relaxation, with a feasible value: the head and the next `tried` items that still fit."""
     rate = v / np.maximum(w, 1e-9)
     order = np.argsort(-rate, kind="stable")
     loads = np.cumsum(w[order])

@@ -162,6 +162,7 @@ def _halves(
 
 
 def _half(nodes: list[int], listed: list[_Unions], margin: float, most: int, work: Budget) -> _Half | None:
+    """Return some nodes with all disjoint unions of their sets within the margin; None for too many."""
     unions = listed[nodes[0]]
     for node in nodes[1:]:
         longer = _longer(unions, listed[node], margin, most, work)
@@ -270,6 +271,7 @@ def pack(
 
 
 def _program(part: Part, kept: BoolArray, true: TrueLoads, nodes: int, work: Budget) -> IntArray | None:
+    """Return the node (position) of each checkpoint by HiGHS on the kept pairs (n, j); None without a solution."""
     j, n = np.nonzero(kept.T)
     share = true.load[part.nodes[n], part.items[j]] / true.room[part.nodes[n]]
     cost = part.cost[n, j] - part.cost[n, j].min()

@@ -141,6 +141,7 @@ def generate_columns(
 def _multipliers(
     problem: CheckpointAllocation, numbers: WholeNumbers, prices: FloatArray, budget: Budget, parameters: Parameters
 ) -> FloatArray:
+    """Return multipliers (J,) in whole numbers: subgradient steps from the prices, then a small master program."""
     own = parameters.columns
     # The Lagrangian minima are multipliers that are already as good as the prices they come from.
     u, _ = reduced_minima(problem, prices)

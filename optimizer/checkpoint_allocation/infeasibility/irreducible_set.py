@@ -375,6 +375,7 @@ def smaller_infeasible_set(
 
 
 def _has(some: Some, part: Part) -> bool:
+    """Return whether the parts as arrays hold one part."""
     kind, index = part
     if kind == "moves":
         return some.moves

@@ -45,6 +45,7 @@ def dual_prices(problem: CheckpointAllocation, parameters: LagrangianParameters 
 
 
 def _relaxation_prices(problem: CheckpointAllocation) -> FloatArray | None:
+    """Return prices (N,) [cost per load] from the duals of the linear relaxation; None where the solver fails."""
     from scipy import sparse  # noqa: PLC0415
 
     j, n = np.nonzero(fitting(problem))
@@ -72,6 +73,10 @@ def _relaxation_prices(problem: CheckpointAllocation) -> FloatArray | None:
 
 
 def _subgradient_prices(problem: CheckpointAllocation, entries: int) -> FloatArray:
+    """Return the best prices (N,) [cost per load] of a counted number of subgradient steps.
+
+    Steps are Polyak's towards a target above the best bound; the pace halves when nothing has improved for long.
+    """
     assert problem.capacity is not None
     fits = fitting(problem)
     cap = np.where(problem.capacity > 0, problem.capacity, 1.0)

@@ -65,6 +65,7 @@ def allowed_cost(problem: CheckpointAllocation, members: IntArray) -> FloatArray
 
 
 def _with_few_moves(problem: CheckpointAllocation, best: IntArray) -> IntArray | None:
+    """Return the assignment (J,) after the moves that save most; None where more have to move than may."""
     assert problem.current is not None and problem.max_moves is not None
     rows = np.arange(problem.n_checkpoints)
     stays_possible = problem.allowed[rows, problem.current]

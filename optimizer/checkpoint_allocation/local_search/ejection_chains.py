@@ -110,6 +110,10 @@ class EjectionChains:
         return self._made(np.arange(len(self.rows)), np.zeros(len(self.rows)), _ROOT, 0.0)
 
     def _made(self, first: IntArray, bonus: FloatArray, origin: int, limit: float) -> bool:
+        """Return whether a chain cheaper than `limit` was made, from one of the pairs `first`.
+
+        `bonus` is added to the cost of the first pair; `origin` is the node where a chain may close again, or none.
+        """
         # Long chains first; where one visits a checkpoint twice, shorter ones are tried instead.
         for length in self.state.parameters.chain_lengths:
             path = self._cheapest(first, bonus, origin, limit, length)
@@ -205,6 +209,7 @@ class EjectionChains:
         return at, ends.cost[node] + self.change[at], begins[node]
 
     def _path(self, levels: list[_Ends], level: int, node: int) -> list[int]:
+        """Return the pairs of the chain that ends at a node on a level, last pair first."""
         # Backwards from the end: each level knows its last pair, whose source is the end of the level before.
         path = []
         for ends in levels[level::-1]:

@@ -69,6 +69,7 @@ class Exchange:
         self._count()
 
     def _replace(self, rows: IntArray, nodes: IntArray) -> None:
+        """Put nodes in place of the dearest candidates of some checkpoints; infinite cost where they do not fit."""
         # The arrays are changed in place: all states of these candidates see the new pair.
         out = self.priced[rows].argmax(axis=1)
         fits = self.problem.allowed[rows, nodes] & (self.problem.weights[rows, nodes] <= self.problem.upper[nodes])
@@ -210,6 +211,7 @@ class Exchange:
         return self._swap_best(rows, to, one, other)
 
     def _swap_best(self, rows: IntArray, to: IntArray, one: IntArray, other: IntArray) -> bool:
+        """Return whether some swaps were made: the best ones that touch different nodes and keep the limits."""
         j, k = rows[one], rows[other]
         cost, load = self.found.cost, self.found.load
         gain = cost[j, to[one]] - cost[j, self.at[j]] + cost[k, to[other]] - cost[k, self.at[k]]

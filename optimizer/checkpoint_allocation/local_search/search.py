@@ -131,6 +131,7 @@ class Search:
         return self.loads[here] - self.problem.weights[rows, here] >= self.problem.lower[here]
 
     def _descend(self) -> None:
+        """Move single checkpoints to cheaper nodes with room, and swap pairs, until nothing improves or passes end."""
         # A large problem gets one pass: a pass looks at every pair.
         p = self.problem
         for _ in range(self.parameters.plain_passes if p.cost.size <= self.parameters.plain_quick else 1):
@@ -150,6 +151,7 @@ class Search:
                 return
 
     def _swap(self) -> bool:
+        """Return whether swaps of two checkpoints lowered the cost, the best one first."""
         p = self.problem
         # Swaps compare all pairs of checkpoints, and do not look at copies or moves.
         if p.n_checkpoints > self.parameters.plain_swap_rows or p.neighbours or p.max_moves is not None:

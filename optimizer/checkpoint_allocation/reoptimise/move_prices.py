@@ -174,6 +174,7 @@ def best_prices(
 
 
 def _first_box(moves: Moves, start: FloatArray, share: float) -> float:
+    """Return the first box: a share of the median price, or without prices of the median change of cost per load."""
     used = start[start > 0]
     # No price to measure by: changes of cost per load have the unit of one.
     if not len(used):

@@ -93,6 +93,7 @@ def _target(state: Exchange, gap: float, bound: float) -> float:
 
 
 def _start(problem: CheckpointAllocation, former: FloatArray | None, scale: float, parameters: Parameters) -> _Start:
+    """Return candidates, moves and prices to begin with, and the bound that the prices prove."""
     assert problem.current is not None and problem.max_moves is not None
     own = parameters.reoptimise
     # Former prices are nearly right after a small change; only without them a sample gives the first ones.
