@@ -30,7 +30,11 @@ _ROUNDING = 1e-12  # relative: what float64 may add to a slowdown
 
 
 def solve(problem: CheckpointInterval) -> IntervalPlan:
-    """Return the best interval; infeasible, with the interval of the shortest recovery, where none meets the target."""
+    """Return the best interval; infeasible, with the interval of the shortest recovery, where none meets the target.
+
+    The objective is the slowdown, the bound the same less its rounding. Without a target the status is feasible where
+    the optimum leaves too little time for the work, and unknown where float64 cannot hold the slowdown.
+    """
     began = time.perf_counter()
     allowed = allowed_intervals(problem)
     # None: the recovery target alone leaves no interval.

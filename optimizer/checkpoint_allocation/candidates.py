@@ -40,7 +40,11 @@ class Candidates:
 def candidates(
     problem: CheckpointAllocation, prices: FloatArray, kept: int, rows: IntArray | None = None
 ) -> Candidates:
-    """Return the best `kept` nodes at prices (N,) of some checkpoints, all when `rows` is None; in no order."""
+    """Return the best `kept` nodes at prices (N,) of some checkpoints, all when `rows` is None; in no order.
+
+    Nodes are ranked in float32 by c[j,n] + prices[n] l[j,n]; costs and loads of the result are exact. Where a
+    checkpoint fits on fewer nodes than `kept`, the rest have infinite cost.
+    """
     every = np.arange(problem.n_checkpoints) if rows is None else rows
     kept = min(kept, problem.n_nodes)
     nodes = np.empty((len(every), kept), dtype=np.int64)
@@ -94,7 +98,11 @@ def _best(values: np.ndarray, kept: int) -> IntArray:
 
 
 def scale_of(problem: CheckpointAllocation) -> float:
-    """Return the typical difference between nodes, in cost per load: a temperature to begin with."""
+    """Return the typical difference between nodes, in cost per load: a temperature to begin with.
+
+    It is the median over a sample of checkpoints of the standard deviation of costs over nodes, divided by the load.
+    The temperatures of the smoothed dual are shares of it, so they suit costs and loads of any unit.
+    """
     # A sample is enough for an order of magnitude, and makes the cost independent of J.
     rows = sample(problem, 2_000)
     fits = fits_in(problem, rows)
@@ -109,5 +117,8 @@ def scale_of(problem: CheckpointAllocation) -> float:
 
 
 def sample(problem: CheckpointAllocation, count: int) -> IntArray:
-    """Return at most `count` checkpoints, evenly spaced: the same for every run."""
+    """Return at most `count` checkpoints, evenly spaced: the same for every run.
+
+    The result (m,) ascends, and is all of them where there are no more than `count`.
+    """
     return np.unique(np.linspace(0, problem.n_checkpoints - 1, min(count, problem.n_checkpoints)).astype(np.int64))

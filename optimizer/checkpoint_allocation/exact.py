@@ -207,7 +207,10 @@ def _bound_of_moves(problem: CheckpointAllocation, price: FloatArray) -> float:
 
 
 def large_with_few_moves(problem: CheckpointAllocation, sizes: SizeParameters = DEFAULT.sizes) -> bool:
-    """Return whether a running plan with a limit on moves is too large for one mixed-integer program."""
+    """Return whether a running plan with a limit on moves is too large for one mixed-integer program.
+
+    True leads to `reoptimise.few_moves`. It asks for a capacity and no anti-affinity pairs.
+    """
     limited = problem.current is not None and problem.max_moves is not None
     large = problem.cost.size > sizes.program
     return limited and large and not problem.neighbours and problem.capacity is not None

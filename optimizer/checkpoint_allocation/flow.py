@@ -41,7 +41,10 @@ _SPARE_BITS = (0, 8, 16, 24)  # of integer costs, one flow after the other until
 
 
 def enough_room(problem: CheckpointAllocation, limit: Counts) -> bool:
-    """Return whether the counts alone leave an allocation; False is a proof of infeasibility."""
+    """Return whether the counts alone leave an allocation; False is a proof of infeasibility.
+
+    It compares sums and single nodes alone: forbidden pairs may still leave no allocation.
+    """
     j = problem.n_checkpoints
     return bool((limit.least <= limit.most).all() and limit.least.sum() <= j <= limit.most.sum())
 
@@ -142,7 +145,11 @@ def _cheapest_flow(problem: CheckpointAllocation, limit: Counts, spare: int) -> 
 
 
 def as_prices(problem: CheckpointAllocation, potentials: FloatArray | None) -> FloatArray | None:
-    """Return potentials, which are per checkpoint, as prices per load (N,); below 0 where a minimum decides."""
+    """Return potentials, which are per checkpoint, as prices per load (N,); below 0 where a minimum decides.
+
+    A plan carries them as its certificate: `lagrangian_bound` of them proves the bound or a little less. Zeros where
+    the load is 0, or so small that the quotient overflows.
+    """
     if potentials is None:
         return None
     weight = problem.weights[0]
@@ -194,7 +201,11 @@ _CORE_CHUNK = 1_000_000
 def core_flow(
     problem: CheckpointAllocation, limit: Counts, parameters: Parameters = DEFAULT
 ) -> tuple[IntArray | None, float | None, FloatArray | None]:
-    """Return the optimal assignment (J,), its proven bound and the potentials (N,); None for each that is not found."""
+    """Return the optimal assignment (J,), its proven bound and the potentials (N,); None for each that is not found.
+
+    The answer is optimal only if bound and objective meet: the search for better pairs ends after `core_rounds`. None
+    for the assignment where no core within `most_arcs` pairs has a flow, which proves nothing.
+    """
     # A checkpoint without any node: no core can help, and the minima below would be infinite.
     if not problem.allowed.any(axis=1).all():
         return None, None, None

@@ -155,7 +155,10 @@ def branch_and_bound(
 
 @dataclass(frozen=True)
 class ScaledCosts:
-    """Costs in units of 1/scale; `rounding`: how far any is from an integer, None when they are none."""
+    """Costs in units of 1/scale; `rounding`: how far any is from an integer, None when they are none.
+
+    A sum of J costs is therefore off by at most J `rounding`, which `proven` takes from the bound.
+    """
 
     cost: FloatArray
     scale: float
@@ -189,7 +192,11 @@ def scaled_costs(shifted: FloatArray, given: float) -> ScaledCosts:
 
 
 def pairs_left(problem: CheckpointAllocation, known: Known) -> tuple[IntArray, IntArray]:
-    """Return the pairs (checkpoint, node), (P,) each, that an answer better than the known one may use."""
+    """Return the pairs (checkpoint, node), (P,) each, that an answer better than the known one may use.
+
+    A pair is left out when a Lagrangian bound with the pair used exceeds the known objective: bound + reduced cost >
+    objective, at the known prices or at zero. Both arrays are empty when nothing better exists.
+    """
     fits = fitting(problem)
     if known.assignment is not None:
         # Both bounds exclude: zero prices are sharper where a capacity does not bind.

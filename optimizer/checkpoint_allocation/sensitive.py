@@ -34,7 +34,10 @@ _KEPT = 5_000_000  # J * N up to which all sorted rows are kept; above, a row is
 
 
 def sensitive_first(problem: CheckpointAllocation) -> IntArray:
-    """Return the assignment of the heuristic, (J,); -1 where no safe node was left. It may overload nodes."""
+    """Return the assignment of the heuristic, (J,); -1 where no safe node was left. It may overload nodes.
+
+    It knows neither minimum loads nor a limit on moves. Time grows with J N log N: every row of costs is sorted once.
+    """
     assignment = np.full(problem.n_checkpoints, -1, dtype=np.int64)
     loads = np.zeros(problem.n_nodes)
     keep = problem.n_checkpoints if problem.cost.size <= _KEPT else 1
@@ -118,7 +121,10 @@ def even_room(problem: CheckpointAllocation) -> IntArray:
 
 
 def baseline(problem: CheckpointAllocation, seed: int, steps: int = DEFAULT.program.random_steps) -> IntArray | None:
-    """Return a random assignment (J,) that keeps forbidden and anti-affinity pairs; None when the walk found none."""
+    """Return a random assignment (J,) that keeps forbidden and anti-affinity pairs; None when the walk found none.
+
+    `steps` limits the random walk, for each checkpoint; the seed decides all draws. Capacities and costs do not matter.
+    """
     room = np.bincount(problem.group_codes)
     return _Draw(problem, room, _stream(seed, "baseline"), steps).assignment()
 

@@ -24,7 +24,10 @@ _MOST_PAID = 1e30  # what loads at prices of a former plan may cost, in units: m
 
 @dataclass(frozen=True)
 class Units:
-    """Factors of costs and loads, powers of two."""
+    """Factors of costs and loads, powers of two.
+
+    Numbers of the problem times these are those in units; dividing by them is exact, too.
+    """
 
     cost: float
     load: float
@@ -68,7 +71,10 @@ class Units:
 
 
 def units_of(problem: CheckpointAllocation) -> Units:
-    """Return the units of a problem, 1 for numbers of common sizes."""
+    """Return the units of a problem, 1 for numbers of common sizes.
+
+    A factor other than 1 is chosen only where the largest number is outside of 2**-60 to 2**60.
+    """
     return Units(_unit(problem.cost), _unit(problem.load))
 
 

@@ -37,14 +37,21 @@ MOST_ORDERED = 6  # moves of which all orders are tried
 
 @dataclass(frozen=True)
 class Tried:
-    """The best answer that beats a given value (None: nothing does); `decided`: whether all answers were tried."""
+    """The best answer that beats a given value (None: nothing does); `decided`: whether all answers were tried.
+
+    Undecided, `best` may still be an answer that beats the value, only not the best one.
+    """
 
     best: Any
     decided: bool
 
 
 def exact_integers(*groups: list[float]) -> list[list[int]]:
-    """Return each group of numbers as whole multiples of one power of two, the same for all groups."""
+    """Return each group of numbers as whole multiples of one power of two, the same for all groups.
+
+    The power of two is the smallest exponent of any number, so nothing is rounded; Python's whole numbers have any
+    length. Numbers must be finite.
+    """
     ratios = [[number.as_integer_ratio() for number in group] for group in groups]
     common = max((below for group in ratios for _, below in group), default=1)
     return [[above * (common // below) for above, below in group] for group in ratios]

@@ -50,7 +50,11 @@ class _Known:
 
 
 class AllPlaced:
-    """One problem of placing everything, while it is solved."""
+    """One problem of placing everything, while it is solved.
+
+    `known` holds the best placement and the bounds so far; `solve` goes from counting to searches to exact models, and
+    ends as soon as the bounds are reached.
+    """
 
     def __init__(self, problem: Placement, budget: Budget, seed: int) -> None:
         self.problem, self.budget, self.seed = problem, budget, seed

@@ -38,7 +38,11 @@ _STATES = 400_000_000  # sizes times units of a host, in all rounds
 
 @dataclass(frozen=True)
 class Columns:
-    """The sizes of one resource, how many instances have each, and the columns that were made, (sizes, columns)."""
+    """The sizes of one resource, how many instances have each, and the columns that were made, (sizes, columns).
+
+    Sizes are in whole units, divided by a common factor where a host has too many of these. The sum of a column's sizes
+    is at most `room`.
+    """
 
     sizes: IntArray
     counts: IntArray
@@ -49,7 +53,11 @@ class Columns:
 
 
 def column_bound(problem: Placement, known: int, deadline: float) -> Columns | None:
-    """Return the best bound over the resources, and its columns; `known` hosts are enough, more is not looked for."""
+    """Return the best bound over the resources, and its columns; `known` hosts are enough, more is not looked for.
+
+    None where no resource can be bounded this way: too many sizes, or no room. `deadline` is of time.monotonic; what is
+    proven until then holds.
+    """
     found = [_of_resource(problem, r, known, deadline) for r in range(len(problem.resources))]
     made = [each for each in found if each is not None]
     return max(made, key=lambda each: each.bound.value) if made else None

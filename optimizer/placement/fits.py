@@ -16,7 +16,11 @@ FITS = {"first-fit": first_fit, "best-fit": best_fit}
 
 
 def fitted(problem: Placement, method: str) -> PlacementPlan:
-    """Return the plan of a method of FITS with the bound that counting proves: optimal, feasible or unknown."""
+    """Return the plan of a method of FITS with the bound that counting proves: optimal, feasible or unknown.
+
+    No search follows: the status is unknown where the method leaves something out or moves too much, and infeasible
+    where counting proves that nothing keeps the rules.
+    """
     began = time.monotonic()
     host = FITS[method](problem)
     moves, unplaced = problem.moves(host), int((host < 0).sum())
@@ -40,7 +44,11 @@ def fitted(problem: Placement, method: str) -> PlacementPlan:
 
 
 def with_counted_bound(problem: Placement, host: IntArray, method: str, wall_s: float) -> PlacementPlan:
-    """Return a plan of hosts (n,) with the bounds that counting proves."""
+    """Return a plan of hosts (n,) with the bounds that counting proves.
+
+    For goal "value" the bound is the value of everything; for "colours" a plan is optimal only if its number of hosts
+    is proven as well.
+    """
     objective, colours, hosts = problem.objective(host), problem.most_colours(host), problem.hosts_used(host)
     limit = colours if problem.goal == "colours" else problem.max_colours
     of_hosts = host_bound(problem, limit)

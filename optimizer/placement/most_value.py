@@ -101,7 +101,10 @@ _BITS = 50
 
 
 def whole_worth(value: FloatArray) -> tuple[IntArray, float, bool]:
-    """Return values (n,) as whole numbers, rounded up; how many units are 1.0; and whether none was rounded."""
+    """Return values (n,) as whole numbers, rounded up; how many units are 1.0; and whether none was rounded.
+
+    Rounding up keeps a bound on whole numbers a bound on the values. The total is below 2^50 units.
+    """
     total = max(math.fsum(value.tolist()), 1e-300)
     for places in range(10):
         scale = 10.0**places
@@ -115,7 +118,10 @@ def whole_worth(value: FloatArray) -> tuple[IntArray, float, bool]:
 
 
 class MostValue:
-    """One problem of placing what is worth most, while it is solved."""
+    """One problem of placing what is worth most, while it is solved.
+
+    `bound` is an upper bound of the value, `proof` says in words what proves it; both only improve.
+    """
 
     def __init__(self, problem: Placement, budget: Budget, seed: int) -> None:
         self.problem, self.budget, self.seed = problem, budget, seed

@@ -105,7 +105,10 @@ def covered(sets: BoolArray, *, deadline: float) -> Covered:
 
 
 def dual_bound(sets: BoolArray, prices: FloatArray) -> int:
-    """Return the least number of sets that cover all instances, as prices (n,) prove it in whole numbers."""
+    """Return the least number of sets that cover all instances, as prices (n,) prove it in whole numbers.
+
+    Source: Farley 1990. Prices that are no numbers count as 0; the bound is at least 1.
+    """
     # Clipped and rounded down: any prices prove something, prices that are no numbers nothing.
     whole = np.floor(np.clip(np.nan_to_num(prices), 0.0, 1.0) * _UNIT).astype(np.int64)
     dearest = int((sets.astype(np.int64) @ whole).max(initial=0))
@@ -139,7 +142,10 @@ class _Colour:
 
 
 def splits_by_colour(problem: Placement) -> bool:
-    """Return whether a placement of one colour on each host is a packing of each colour."""
+    """Return whether a placement of one colour on each host is a packing of each colour.
+
+    That asks for equal hosts, a zone for each, a colour for each instance, and nothing fixed or running.
+    """
     alike = bool((problem.rooms == problem.rooms[0]).all()) and len(np.unique(problem.zones)) == problem.n_hosts
     free = problem.current is None and bool((problem.fixed_hosts < 0).all())
     return alike and free and problem.n_instances > 0 and bool((problem.colours >= 0).all())

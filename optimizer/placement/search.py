@@ -48,7 +48,11 @@ class Pieces:
 
 
 class Search:
-    """One placement under repair; `host` (n,) must have a host for every instance that keeps anti-affinity."""
+    """One placement under repair; `host` (n,) must have a host for every instance that keeps anti-affinity.
+
+    `over` (H, R) is load less room in shares of a mean host, `count` (H,) the colours of each host. The seed decides
+    which hosts are drawn; `work` counts exchanges that were looked at.
+    """
 
     def __init__(
         self, problem: Placement, host: IntArray, most_colours: int, is_open: BoolArray, seed: list[int]

@@ -50,7 +50,11 @@ _SLACK = 1e-9
 
 
 def mean_bound(bounds: Bounds, budget: float) -> tuple[float, list[Cover]]:
-    """Return a lower bound of the mean share of broken queries within the budget, and covers that are good for it."""
+    """Return a lower bound of the mean share of broken queries within the budget, and covers that are good for it.
+
+    The budget is in CPUs. With a limit on the number of replicas the better of two bounds counts: by load and by
+    number.
+    """
     problem = bounds.problem
     if not bounds.covers or (budget <= 0 and not (problem.load == 0).any()):
         # DOWN rounds every bound to the safe side of the floating-point sums behind it.
@@ -162,7 +166,11 @@ _PROGRAM_ALLOWANCE = 1e-5  # of all costs together: the solver computes in float
 
 @dataclass(frozen=True)
 class Proof:
-    """A lower bound of the objective, multipliers that prove it or less, and the best whole solution, if any."""
+    """A lower bound of the objective, multipliers that prove it or less, and the best whole solution, if any.
+
+    `multipliers` (rows,) are a certificate that `Program.bound` evaluates; `columns` are a start for the search and may
+    break rules that the program does not know.
+    """
 
     bound: float = 0.0
     multipliers: FloatArray | None = None
@@ -170,7 +178,10 @@ class Proof:
 
 
 def proven(program: Program, deadline: float = math.inf) -> Proof:
-    """Return what the solver proves until the deadline, one of time.monotonic."""
+    """Return what the solver proves until the deadline, one of time.monotonic.
+
+    A program that is too large, or a deadline that is over, leaves the bound 0, which holds for any share.
+    """
     # Too large for a certificate: the verifier would have to read all of it again.
     if not program.right or len(program.values) > _MOST_TERMS or time.monotonic() >= deadline:
         return Proof()
@@ -230,7 +241,10 @@ def chosen(problem: ReplicaProblem, columns: FloatArray) -> frozenset[int]:
 
 
 def primaries_of(problem: ReplicaProblem, program: Program, columns: FloatArray) -> Placed | None:
-    """Return hosts for the primaries, group by group, the heaviest group first; None where one finds no room."""
+    """Return hosts for the primaries, group by group, the heaviest group first; None where one finds no room.
+
+    Primaries that run stay where they are. Replicas are not placed here.
+    """
     rooms = _Rooms(problem)
     hosts = problem.primaries.tolist()
     for o, host in enumerate(hosts):

@@ -221,7 +221,11 @@ def evaluated(
     bound: float | None = None,
     note: str = "",
 ) -> ReplicaPlan:
-    """Return the plan with its exact figures; optimal only where the bound proves it."""
+    """Return the plan with its exact figures; optimal only where the bound proves it.
+
+    `bound` is a lower bound of the objective or None. Availability is computed anew from the hosts, whatever the search
+    believed.
+    """
     broken = problem.broken(placed.instances)
     objective = float(problem.value(broken)[0])
     # Proven only relative to the bound's own size: float sums differ in the last digits.

@@ -176,13 +176,20 @@ def start_of(problem: ReplicaProblem, method: str = "first-fit", budget: float |
 
 
 def usable(problem: ReplicaProblem, start: Placed) -> bool:
-    """Return whether every operator has a primary and no more replicas have left than may."""
+    """Return whether every operator has a primary and no more replicas have left than may.
+
+    The limit on moves counts replicas that left their hosts, also those that were given up.
+    """
     most = problem.max_moves
     return start.whole and (most is None or problem.moves(start.instances) <= most)
 
 
 def keep(problem: ReplicaProblem, primaries: list[int], budget: float) -> Kept:
-    """Return the replicas that run and can stay where they are, beside primaries on these hosts, -1 for none."""
+    """Return the replicas that run and can stay where they are, beside primaries on these hosts, -1 for none.
+
+    Replicas leave where their host has too much of a resource, or where they exceed the budget or their number: the
+    heaviest first.
+    """
     kept = [list(hosts) for hosts in problem.running]
     # Each resource removes on its own: after the last one no host has too much of either.
     for load, room in _kinds(problem):
@@ -192,7 +199,10 @@ def keep(problem: ReplicaProblem, primaries: list[int], budget: float) -> Kept:
 
 
 def least_moves(problem: ReplicaProblem) -> int:
-    """Return the least number of running replicas that leave their hosts in any plan: by CPU, budget and network."""
+    """Return the least number of running replicas that leave their hosts in any plan: by CPU, budget and network.
+
+    It is a lower bound: each resource is looked at by itself.
+    """
     found = 0
     for load, room in _kinds(problem):
         kept = [list(hosts) for hosts in problem.running]

@@ -27,7 +27,11 @@ from optimizer.verify.replica_bounds import Cover
 
 
 class State:
-    """Instances of all operators, the primary first, with what hosts have left and how likely queries are broken."""
+    """Instances of all operators, the primary first, with what hosts have left and how likely queries are broken.
+
+    `free` (H,) is the room for CPU, `net` (H,) that of the network or None, `broken` (n_queries,) the exact chances.
+    After `add` and `drop` the chances are old until `refresh` is called for the queries concerned.
+    """
 
     def __init__(self, problem: ReplicaProblem, instances: Sequence[Sequence[int]], deadline: float = math.inf) -> None:
         self.problem, self._deadline = problem, deadline
@@ -150,7 +154,10 @@ def _around(problem: ReplicaProblem) -> list[list[int]]:
 
 
 def gain(problem: ReplicaProblem, before: FloatArray, after: FloatArray, queries: Sequence[int]) -> float:
-    """Return by how much the mean share of broken queries falls (by weight)."""
+    """Return by how much the mean share of broken queries falls (by weight).
+
+    `before` and `after` are the chances of these queries only, (len(queries),).
+    """
     return math.fsum((problem.shares[queries] * (before - after)).tolist()) if len(queries) else 0.0
 
 
@@ -286,7 +293,11 @@ def _with(state: State, o: int, host: int, users: Sequence[int]) -> float:
 
 
 def move(state: State) -> None:
-    """Move replicas, and primaries that do not run yet, to hosts where fewer queries break; the worst queries first."""
+    """Move replicas, and primaries that do not run yet, to hosts where fewer queries break; the worst queries first.
+
+    Each instance goes to the best of a few hosts, judged by exact chances; rounds end when nothing moves. Cost and
+    number of replicas stay.
+    """
     for _ in range(_ROUNDS):
         moved = False
         weight = [sum(float(state.problem.shares[q] * state.broken[q]) for q in state.users([o])) for o in _all(state)]
@@ -348,7 +359,11 @@ def _near(state: State, o: int, users: Sequence[int], *, primary: bool) -> list[
 
 
 def exchange(state: State, covers: Sequence[Cover], budget: float) -> None:
-    """Give up what gains least for its load, and fill again; kept where that is better."""
+    """Give up what gains least for its load, and fill again; kept where that is better.
+
+    A bounded number of replicas is tried, those first that lose least for their load. Worse results are undone, so the
+    value never rises.
+    """
     if state.late or all(state.level(o) == state.problem.max_level for o in _all(state)):
         return
     losses = sorted((_loss(state, o), o) for o in _all(state) if state.level(o) and state.load[o] > 0)
@@ -391,7 +406,10 @@ def _restore(state: State, hosts: Sequence[Sequence[int]], broken: np.ndarray) -
 
 
 def trim(state: State, allowed: float) -> None:
-    """Take replicas away, the dearest first, while the value stays within what is allowed."""
+    """Take replicas away, the dearest first, while the value stays within what is allowed.
+
+    It never gives up more running replicas than may leave. The value may rise, up to `allowed`.
+    """
     # Dearest first: each replica that goes saves most.
     for o in sorted(_all(state), key=lambda o: (-state.load[o], o)):
         for host in list(state.hosts[o][1:]):

@@ -84,6 +84,7 @@ def reduced_minima(
     for first in range(0, problem.n_checkpoints, step):
         rows = slice(first, first + step)
         within = fits_in(problem, rows) if fits is None else fits[rows]
+        # Without prices the costs are compared as they are: a sum with zeros would only take time.
         priced = problem.cost[rows] + prices * problem.weights[rows] if prices.any() else problem.cost[rows]
         priced = np.where(within, priced, np.inf)
         nodes[rows] = priced.argmin(axis=1)
@@ -101,6 +102,7 @@ def lagrangian_bound(problem: CheckpointAllocation, prices: FloatArray, fits: Bo
         return math.inf
     used = prices != 0
     paid = prices[used] * np.where(prices > 0, problem.upper, problem.lower)[used]
+    # `fsum` rounds once; what is deducted below is the rounding inside each minimum and product.
     value: float = math.fsum(minima.tolist()) - math.fsum(paid.tolist())
     if not len(paid):
         return value  # each minimum is an entry of the cost matrix: nothing was rounded
@@ -119,6 +121,7 @@ def move_bound(problem: CheckpointAllocation, prices: FloatArray) -> float:
         return math.inf
     rows, here = np.arange(problem.n_checkpoints), problem.current
     load = problem.weights[rows, here]
+    # Who may not stay moves at the least priced cost, and uses up a move before anybody else.
     stays = problem.allowed[rows, here] & (load <= problem.upper[here])
     rent = prices[here] * load
     stay = np.where(stays, problem.cost[rows, here].astype(np.float64) + rent, minima)
@@ -153,6 +156,7 @@ def counts(problem: CheckpointAllocation) -> Counts:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         most = np.where(weight > 0, np.minimum(np.floor(problem.upper / weight), j), j)
         least = np.where(weight > 0, np.minimum(np.ceil(problem.lower / weight), j + 1), 0)
+    # Weightless checkpoints never reach a minimum: more than all of them are needed, which nothing satisfies.
     least = np.where((weight == 0) & (problem.lower > 0), j + 1, least)
     return Counts(least.astype(np.int64), most.astype(np.int64))
 
@@ -162,6 +166,7 @@ def potential_bound(problem: CheckpointAllocation, limit: Counts, potentials: Fl
     minima = potential_minima(problem, potentials)
     paid = np.maximum(potentials, 0) * limit.most - np.maximum(-potentials, 0) * limit.least
     value = math.fsum(minima.tolist()) - math.fsum(paid.tolist())
+    # Minima are entries of the cost matrix: without potentials nothing was rounded.
     if not potentials.any():
         return value, 0.0
     size = math.fsum(np.abs(minima).tolist()) + problem.n_checkpoints * float(np.abs(potentials).max())
@@ -231,6 +236,7 @@ def whole_numbers(
     fits = fitting(problem).T
     true = np.where(fits, problem.cost.T, 0.0).astype(np.float64)
     largest = float(np.abs(true).max()) or 1.0
+    # The scale keeps the sum of all costs below 2**46, so that multipliers some times larger still add exactly.
     bits = math.log2(_LARGEST_SUM) - math.log2(largest) - math.log2(problem.n_checkpoints)
     scale = 2.0 ** min(math.floor(bits), 1000)
     whole = bool((true == np.rint(true)).all()) and scale >= 1
@@ -245,6 +251,7 @@ def _loads(
     problem: CheckpointAllocation, fits: np.ndarray, largest: int, *, near: bool
 ) -> tuple[IntArray, IntArray, bool]:
     weights = np.where(fits, problem.weights.T, 0.0)
+    # Infinite capacities would have no whole number.
     upper = np.minimum(problem.upper, weights.sum(axis=1) + 1)  # more room than all loads together is no limit
     if bool((weights == np.rint(weights)).all()) and float(upper.max()) <= LARGEST_ROOM:
         return weights.astype(np.int64), np.floor(upper).astype(np.int64), True
@@ -275,6 +282,7 @@ def _heaviest(numbers: WholeNumbers, u: FloatArray, node: int) -> float:
     room = int(numbers.room[node])
     value, load = u - numbers.cost[node], numbers.load[node]
     can = np.flatnonzero((value > 0) & (load <= room))
+    # A plain table over all items, on purpose: the proof must not share a short cut with the search.
     best = np.zeros(room + 1)
     for gain, weight in zip(value[can].tolist(), load[can].tolist(), strict=True):
         np.maximum(best[weight:], best[: room + 1 - weight] + gain, out=best[weight:])

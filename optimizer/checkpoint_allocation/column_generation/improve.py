@@ -32,7 +32,11 @@ from optimizer.verify.checkpoint_bounds import LARGEST_ROOM, WholeNumbers, whole
 
 @dataclass
 class Dive:
-    """The rest of the program with its multipliers, and what is fixed: nodes in order, their sets, and their cost."""
+    """The rest of the program with its multipliers, and what is fixed: nodes in order, their sets, and their cost.
+
+    `part` and `u` (j,) shrink with every fixing; `nodes` and `sets` hold true indices; `cost` is in the units of the
+    part.
+    """
 
     part: Part
     u: FloatArray
@@ -43,7 +47,11 @@ class Dive:
 
 @dataclass(frozen=True)
 class Depth:
-    """The depth of a dive: steps after each fixing, the level of a step, nodes left at the end, nodes fixed at once."""
+    """The depth of a dive: steps after each fixing, the level of a step, nodes left at the end, nodes fixed at once.
+
+    `noise` is the share by which the weight of a set may vary when the next one is chosen: 0 makes the dive
+    deterministic.
+    """
 
     steps: int
     delta: float
@@ -132,7 +140,11 @@ def search_room(problem: CheckpointAllocation, parameters: Parameters = DEFAULT)
 
 
 class Improvement:
-    """The best allocation known, and what is known to make it better."""
+    """The best allocation known, and what is known to make it better.
+
+    Costs and multipliers `u` (J,) are in the units of `numbers`, `value` in those of the problem. `offer` is the only
+    way in which `best` (J,) changes.
+    """
 
     def __init__(
         self,

@@ -37,7 +37,11 @@ _WORD = 64  # bits
 
 @dataclass(frozen=True)
 class MeetInTheMiddle:
-    """The node (position) of each checkpoint, or None; the margin, and whether it was the full one."""
+    """The node (position) of each checkpoint, or None; the margin, and whether it was the full one.
+
+    With `whole` and without a node, no better packing exists; else nothing is known of packings that lose more than
+    `margin` (in the units of the part).
+    """
 
     node: IntArray | None
     margin: float
@@ -235,7 +239,11 @@ class TrueLoads:
 
 
 def pair_bounds(part: Part, u: FloatArray, target: float, work: Budget) -> tuple[float, FloatArray]:
-    """Return L(u), and a lower bound (n, j) of every allocation that uses the pair, correct up to `target`."""
+    """Return L(u), and a lower bound (n, j) of every allocation that uses the pair, correct up to `target`.
+
+    With pair (n, j) used, node n loses at least the penalty of taking j, and every other node that of doing without it.
+    Infinite where the pair is not allowed. Costs are in the units of the part.
+    """
     total = evaluated(part, u, work)[0]
     # Penalties beyond the target are cut off: how far a hopeless pair is above it does not matter.
     margin = max(target - total, 0.0)
@@ -251,7 +259,11 @@ def pair_bounds(part: Part, u: FloatArray, target: float, work: Budget) -> tuple
 def pack(
     part: Part, u: FloatArray, true: TrueLoads, work: Budget, *, target: float, delta: float, pairs: int, nodes: int
 ) -> IntArray | None:
-    """Return the node (position) of each checkpoint, below `target`, that HiGHS finds among `pairs` pairs, or None."""
+    """Return the node (position) of each checkpoint, below `target`, that HiGHS finds among `pairs` pairs, or None.
+
+    `delta` is the level of the first subgradient steps, `nodes` the limit on nodes of branch and bound. None means that
+    nothing was found: a proof only where the bound of the multipliers reaches `target`.
+    """
     better = raised(
         part, u, steps=part.parameters.proof_steps, delta=delta, patience=6, sets=Sets(), enough=target, work=work
     )

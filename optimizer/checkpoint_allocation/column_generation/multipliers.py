@@ -31,7 +31,11 @@ _LARGE = 1e100
 
 @dataclass(frozen=True)
 class Part:
-    """Some nodes and some checkpoints of a program: cost (n, j), load (n, j), room (n,), and their true indices."""
+    """Some nodes and some checkpoints of a program: cost (n, j), load (n, j), room (n,), and their true indices.
+
+    `nodes` (n,) and `items` (j,) are the true indices. Costs are whole numbers in float64, infinite where a pair is not
+    allowed; loads and room are whole.
+    """
 
     cost: FloatArray
     load: IntArray
@@ -51,7 +55,11 @@ class Part:
 
 @dataclass
 class Sets:
-    """For each node (by true index) the sets it took, as bytes of true indices, with their weights."""
+    """For each node (by true index) the sets it took, as bytes of true indices, with their weights.
+
+    Weights are a running average: they grow by `growth` in place of fading, which costs one division for each step. A
+    node keeps its heaviest sets only.
+    """
 
     weights: dict[int, dict[bytes, float]] = field(default_factory=dict)
     growth: float = 1.0
@@ -101,7 +109,10 @@ def members(key: bytes) -> IntArray:
 
 @dataclass
 class Multipliers:
-    """u (j,) with the best bound so far, that bound, and the step towards it."""
+    """u (j,) with the best bound so far, that bound, and the step towards it.
+
+    u is in whole numbers, so `bound` is exact; both are in the units of the part.
+    """
 
     u: FloatArray
     bound: float
@@ -109,7 +120,10 @@ class Multipliers:
 
 
 def evaluated(part: Part, u: FloatArray, work: Budget | None = None) -> tuple[float, IntArray, list[IntArray]]:
-    """Return L(u), how often each checkpoint was taken (j,), and the sets as positions, one for each node."""
+    """Return L(u), how often each checkpoint was taken (j,), and the sets as positions, one for each node.
+
+    L(u) is a lower bound of what the part costs at any u (j,). 1 - (how often j was taken) is a subgradient of it.
+    """
     total, count = float(u.sum()), np.zeros(len(u), dtype=np.int64)
     # Nodes are independent at fixed multipliers: L(u) separates into one knapsack problem for each.
     chosen = []

@@ -132,7 +132,11 @@ def generate_columns(
     budget: Budget,
     parameters: Parameters = DEFAULT,
 ) -> ColumnGenerationResult:
-    """Return the bound of column generation, and the best allocation from it, without any program on all nodes."""
+    """Return the bound of column generation, and the best allocation from it, without any program on all nodes.
+
+    `prices` (N,) give the first multipliers, `start` (J,) is a feasible allocation or None. Capacities alone may couple
+    the checkpoints.
+    """
     search = ColumnGeneration(problem, prices, start, budget, parameters)
     search.improve(1.0)
     return search.found()

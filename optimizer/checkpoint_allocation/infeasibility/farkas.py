@@ -41,7 +41,10 @@ class Some:
 
 @dataclass(frozen=True)
 class Multipliers:
-    """On capacities and minima (N,) per load, on moves, and on anti-affinity sets: set, node and value of each."""
+    """On capacities and minima (N,) per load, on moves, and on anti-affinity sets: set, node and value of each.
+
+    All are at least 0. `anti_affinity` has (number of the set, node, multiplier), only where it is above 0.
+    """
 
     capacity: FloatArray
     minimum: FloatArray
@@ -66,7 +69,11 @@ class _Rows:
 
 
 class Farkas:
-    """Multipliers for parts of one problem; `anti_affinity`: the members of each anti-affinity set."""
+    """Multipliers for parts of one problem; `anti_affinity`: the members of each anti-affinity set.
+
+    `program` finds multipliers by a linear program in floating point, `proven` decides in exact arithmetic whether they
+    refute the parts, and which of these they need.
+    """
 
     def __init__(self, problem: CheckpointAllocation, fits: BoolArray, anti_affinity: list[IntArray]) -> None:
         self.problem, self.fits, self.anti_affinity = problem, fits, anti_affinity

@@ -97,7 +97,11 @@ class InfeasibleSet:
 
 
 class Parts:
-    """The parts of a problem, and programs of some of them."""
+    """The parts of a problem, and programs of some of them.
+
+    A part is (kind, index): ("store", j), ("capacity", n), ("minimum", n), ("anti_affinity", number of the set), or
+    ("moves", 0). `refuted` asks about divided checkpoints, `refuted_whole` about whole ones.
+    """
 
     def __init__(self, problem: CheckpointAllocation, parameters: Parameters = DEFAULT) -> None:
         self.problem, self.parameters = problem, parameters
@@ -313,7 +317,11 @@ def lp_infeasible_set(
 def lp_is_feasible(
     problem: CheckpointAllocation, parameters: Parameters = DEFAULT, *, time_limit_s: float
 ) -> bool | None:
-    """Return False when not even divided checkpoints can keep all parts; None where one quick look does not show it."""
+    """Return False when not even divided checkpoints can keep all parts; None where one quick look does not show it.
+
+    It never returns True: that a linear program has a solution is not proven here. One question, within a share of the
+    time limit [s].
+    """
     if problem.cost.size > parameters.infeasibility.relaxation_pairs:
         return None
     parts = Parts(problem, parameters)

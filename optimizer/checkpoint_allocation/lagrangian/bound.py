@@ -33,7 +33,11 @@ from optimizer.verify.checkpoint_bounds import fitting, reduced_minima
 
 
 def dual_prices(problem: CheckpointAllocation, parameters: LagrangianParameters = DEFAULT.lagrangian) -> FloatArray:
-    """Return good prices (N,) [cost per load] for the capacities; zeros without a capacity."""
+    """Return good prices (N,) [cost per load] for the capacities; zeros without a capacity.
+
+    The method follows from the size: duals of the linear relaxation up to `lp_pairs` pairs, above that subgradient
+    steps, whose number follows from `subgradient_entries`. Any result proves a bound; poor ones a weak one.
+    """
     if problem.capacity is None:
         return np.zeros(problem.n_nodes)
     if problem.cost.size <= parameters.lp_pairs:

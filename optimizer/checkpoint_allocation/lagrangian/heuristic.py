@@ -41,7 +41,10 @@ _CHAIN_ROUNDS = 2
 
 @dataclass(frozen=True)
 class HeuristicAnswer:
-    """An answer (None: not found), the prices whose bound is the best, that bound, and whether the clock struck."""
+    """An answer (None: not found), the prices whose bound is the best, that bound, and whether the clock struck.
+
+    `bound` is the Lagrangian bound of the `prices` (N,) over all pairs, -inf where some checkpoint fits on no node.
+    """
 
     assignment: IntArray | None
     prices: FloatArray

@@ -16,7 +16,10 @@ from optimizer.verify.checkpoint_bounds import cliques, is_clique, reduced_minim
 
 
 def is_separable(problem: CheckpointAllocation) -> bool:
-    """Return whether `separable` is exact: no capacities, no anti-affinity pairs or whole cliques free to move."""
+    """Return whether `separable` is exact: no capacities, no anti-affinity pairs or whole cliques free to move.
+
+    A limit on moves is separable without anti-affinity alone: then the moves that save most are the best ones.
+    """
     if problem.capacity is not None or problem.capacity_min is not None:
         return False
     # With a limit on moves, copies compete for the moves: no longer a problem for each clique alone.
@@ -26,7 +29,10 @@ def is_separable(problem: CheckpointAllocation) -> bool:
 
 
 def separable(problem: CheckpointAllocation) -> IntArray | None:
-    """Return the optimal assignment (J,) of a separable problem; None when there is none. Ties: the lowest node."""
+    """Return the optimal assignment (J,) of a separable problem; None when there is none. Ties: the lowest node.
+
+    The objective is minimal up to `rounding`, which is 0 unless differences of costs decide.
+    """
     assignment = cheapest(problem)
     # Members of a clique go to pairwise different nodes: the cheapest way is a linear assignment.
     for members in cliques(problem):

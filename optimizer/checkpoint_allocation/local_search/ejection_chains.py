@@ -44,7 +44,11 @@ class _Ends:
 
 
 class EjectionChains:
-    """The pairs of a state along which chains may go: those within `margin` of the least, and none that is taken."""
+    """The pairs of a state along which chains may go: those within `margin` of the least, and none that is taken.
+
+    `toll` is added to the cost of every move away from the running plan. Arrays of pairs, (P,), are sorted by target
+    node and read again by `follow` whenever a checkpoint has moved.
+    """
 
     def __init__(self, state: Exchange, most_pairs: int, toll: float) -> None:
         self.state, self.toll = state, toll

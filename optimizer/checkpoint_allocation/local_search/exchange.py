@@ -29,7 +29,11 @@ from optimizer.common.solvers import mixed_integer_program
 
 
 class Exchange:
-    """An assignment that is being changed: `at` (J,) is the column of each checkpoint's node among its candidates."""
+    """An assignment that is being changed: `at` (J,) is the column of each checkpoint's node among its candidates.
+
+    `loads` (N,) are those of the assignment, `priced` (J, K) the costs at `prices` (N,), `least` (J,) their minima.
+    Only `accept`, `shift` and `swap` keep the capacities; `place` and `start_from` take anything.
+    """
 
     def __init__(
         self,

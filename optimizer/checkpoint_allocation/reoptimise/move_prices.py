@@ -113,7 +113,11 @@ class _Answer:
 
 
 def moves_of(problem: CheckpointAllocation, found: Candidates) -> Moves:
-    """Return the moves that candidates allow from `current`, at most `max_moves` of them."""
+    """Return the moves that candidates allow from `current`, at most `max_moves` of them.
+
+    `room` may be negative: that is what has to leave a node. Loads are those of the checkpoint on the node that it
+    leaves and on the one that it goes to.
+    """
     current, rows = problem.current, np.arange(problem.n_checkpoints)
     assert current is not None and problem.max_moves is not None
     load = problem.weights[rows, current]
@@ -135,7 +139,11 @@ def moves_of(problem: CheckpointAllocation, found: Candidates) -> Moves:
 def best_prices(
     moves: Moves, start: FloatArray, unit: float, parameters: ReoptimiseParameters = DEFAULT.reoptimise
 ) -> EvaluatedPrices:
-    """Return the prices that prove most, searched from `start` (N,); `unit` is the size of the running cost."""
+    """Return the prices that prove most, searched from `start` (N,); `unit` is the size of the running cost.
+
+    The value is never below those of `start` and of zero prices. It is that of the candidates alone: `move_bound` has
+    to evaluate the prices over all pairs.
+    """
     best, nothing = moves.evaluated(start), moves.evaluated(np.zeros(len(start)))
     # Prices of zero are the fallback: a poor start must not narrow the search.
     if not best.value > nothing.value:

@@ -30,7 +30,10 @@ from optimizer.verify.checkpoint_bounds import fits_somewhere, lagrangian_bound,
 
 @dataclass(frozen=True)
 class Former:
-    """The knowledge of a former plan: prices (N,), and its gap, infinite when none is known."""
+    """The knowledge of a former plan: prices (N,), and its gap, infinite when none is known.
+
+    Prices are in the units of the problem that is solved; a plan carries them in `prices`.
+    """
 
     prices: FloatArray
     gap: float = math.inf
