@@ -99,7 +99,10 @@ def _firsts(hosts: Instances) -> list[Instances]:
 
 
 def keeps(slo: float | None, broken: float) -> bool:
-    """Return whether an unavailability meets an availability objective, but for rounding."""
+    """Return whether an unavailability meets an availability objective, but for rounding.
+
+    Without an objective every unavailability is good enough.
+    """
     # An objective that is met exactly must not fail by the last digit.
     return slo is None or broken <= (1 - slo) * (1 + _ROUNDING) + 1e-15
 

@@ -60,7 +60,10 @@ def _minimal_of_many(found: list[int]) -> Cuts:
 
 
 def support(cuts: Iterable[int]) -> int:
-    """Return the mask of all elements in the cuts."""
+    """Return the mask of all elements in the cuts.
+
+    Its number of bits is the number of elements that can break anything.
+    """
     union = 0
     for mask in cuts:
         union |= mask
@@ -84,12 +87,18 @@ def failed(cuts: Cuts, mask: int) -> Cuts:
 
 
 def survived(cuts: Cuts, element: int) -> Cuts:
-    """Return the cuts once an element is known to be up."""
+    """Return the cuts once an element is known to be up.
+
+    Cuts with the element are gone; none of the others becomes shorter, so the rest is minimal.
+    """
     return tuple(cut for cut in cuts if not cut >> element & 1)
 
 
 def components(cuts: Cuts) -> list[Cuts]:
-    """Return the cuts in parts that share no element, in the order of their last cuts."""
+    """Return the cuts in parts that share no element, in the order of their last cuts.
+
+    Parts fail independently of each other, since elements do.
+    """
     parts: list[tuple[int, list[int]]] = []
     for cut in cuts:
         # A cut joins all parts it touches: the result does not depend on the order, only the order of parts does.
@@ -149,7 +158,10 @@ def product_of(values: Iterable[Any]) -> Any:
 
 
 def cut_chances(cuts: Cuts, chances: FloatArray) -> FloatArray:
-    """Return P(all elements of a cut are down), (n_cuts, n_p)."""
+    """Return P(all elements of a cut are down), (n_cuts, n_p).
+
+    `chances` (n_p, n_elements): elements fail independently, so the chance of a cut is a product.
+    """
     found = [chances[:, list(elements(cut))].prod(axis=1) for cut in cuts]
     return np.array(found).reshape(len(cuts), len(chances))
 

@@ -112,7 +112,10 @@ def _by_union(cuts: Cuts, n: int) -> list[int]:
 
 
 def at_equal_chance(counts: Counts, q: FloatArray) -> FloatArray:
-    """Return P(broken) if every element is down with probability q, by value of q; relative error about 1e-15."""
+    """Return P(broken) if every element is down with probability q, by value of q; relative error about 1e-15.
+
+    `counts` (n + 1,) are those of `breaking_sets`; q is (n_p,), and so is the result.
+    """
     # All terms are positive, so small probabilities keep their digits; inclusion-exclusion in floats would not.
     n, total = len(counts) - 1, np.zeros_like(q)
     for k, count in enumerate(counts):
@@ -284,7 +287,10 @@ class Factoring:
 
 
 def most_frequent(cuts: Cuts) -> int:
-    """Return the element in most cuts, the lowest of equals: conditioning on it simplifies most."""
+    """Return the element in most cuts, the lowest of equals: conditioning on it simplifies most.
+
+    The tie rule keeps the order of conditioning, and with it the last digits, the same on every run.
+    """
     times: dict[int, int] = {}
     for cut in cuts:
         for element in elements(cut):
@@ -467,7 +473,10 @@ def _of_parts(chances: FloatArray, parts: list[int]) -> FloatArray | float:
 
 
 def unavailability(queries: Queries, failures: Failures, *, most_nodes: int = MOST_NODES) -> Unavailability:
-    """Return P(broken) of every query in every setting; exact but where the methods say `bounds`."""
+    """Return P(broken) of every query in every setting; exact but where the methods say `bounds`.
+
+    `most_nodes` limits factoring for each part. A query whose method is `bounds` has low < high.
+    """
     return Engine(failures, most_nodes).of(query_cuts(queries, failures))
 
 
@@ -477,5 +486,8 @@ def some_broken(queries: Queries, failures: Failures, *, most_nodes: int = MOST_
 
 
 def mean_broken(queries: Queries, found: Unavailability) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of the expected share of queries, by weight, that are broken, (n_p,) each."""
+    """Return the bounds of the expected share of queries, by weight, that are broken, (n_p,) each.
+
+    Both are weighted sums of the bounds of single queries, so they hold whatever the queries share.
+    """
     return found.low @ queries.shares, found.high @ queries.shares

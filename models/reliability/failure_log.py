@@ -200,7 +200,11 @@ def within(log: FailureLog, begin_us: int | None, end_us: int | None) -> Failure
 
 
 def merged(host: IntArray, down_us: IntArray, up_us: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the outages by host and time, overlapping or touching ones joined; a reference for the log."""
+    """Return the outages by host and time, overlapping or touching ones joined; a reference for the log.
+
+    All three arrays are (n_outages,); up is STILL_DOWN for an outage without an end, which swallows all that begin
+    later.
+    """
     # Open ends sort last, and swallow whatever begins after them.
     far = np.iinfo(np.int64).max
     ends = np.where(up_us == STILL_DOWN, far, up_us)

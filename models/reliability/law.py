@@ -65,7 +65,10 @@ class BrokenLaw:
 
 
 def broken_law(queries: Queries, failures: Failures) -> BrokenLaw:
-    """Return the law of the number of broken queries in every setting."""
+    """Return the law of the number of broken queries in every setting.
+
+    With more than 16 elements only small failure sets are enumerated: `open` is then the probability of all others.
+    """
     of_queries = query_cuts(queries, failures)
     mass = np.zeros((failures.n_settings, queries.n_queries + 1))
     left, sets = np.zeros(failures.n_settings), []

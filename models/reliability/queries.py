@@ -196,7 +196,10 @@ class Failures:
 
 
 def equal_hosts(p: npt.ArrayLike, n_hosts: int) -> Failures:
-    """Return failures that are alike and independent for all hosts: one setting for each value of p."""
+    """Return failures that are alike and independent for all hosts: one setting for each value of p.
+
+    p is one probability or several, (n_p,). Raises InputError for a value outside of 0 to 1.
+    """
     values = np.atleast_1d(np.asarray(p, dtype=np.float64))
     raise_if_any(_chance_faults("p", values))
     return Failures(np.repeat(values[:, None], n_hosts, axis=1))

@@ -124,7 +124,10 @@ def pair_unavailability(mttf_s: float, mttr_s: float, crews: int, take_over_s: f
 
 
 def broken_given_down(cuts: Cuts, n_hosts: int) -> FloatArray:
-    """Return P(broken | k of n_hosts are down, any k alike), k = 0 .. n_hosts; cuts of hosts alone."""
+    """Return P(broken | k of n_hosts are down, any k alike), k = 0 .. n_hosts; cuts of hosts alone.
+
+    Raises InputError for cuts of other elements than hosts, and TooManyNodes where they cannot be counted.
+    """
     n = support(cuts).bit_count()
     # Equal hosts may be lumped only if nothing else can fail.
     if support(cuts).bit_length() > n_hosts:

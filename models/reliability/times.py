@@ -47,7 +47,10 @@ def mostly_down(path: str, up_s: float | None, down_s: float | None) -> Iterator
 
 
 def end_of_day(mttf_s: float, day_s: float = DAY_S) -> float:
-    """Return P(host failed in the day), exponential times: 1 - exp(-day / MTTF)."""
+    """Return P(host failed in the day), exponential times: 1 - exp(-day / MTTF).
+
+    Hosts are up at the beginning of the day and stay down once they failed.
+    """
     return -math.expm1(-day_s / mttf_s)
 
 

@@ -49,8 +49,8 @@ class Tried:
 def exact_integers(*groups: list[float]) -> list[list[int]]:
     """Return each group of numbers as whole multiples of one power of two, the same for all groups.
 
-    The power of two is the smallest exponent of any number, so nothing is rounded; Python's whole numbers have any
-    length. Numbers must be finite.
+    The unit is 1 divided by the largest denominator of any number, so nothing is rounded; whole numbers have any length
+    here. Numbers must be finite.
     """
     ratios = [[number.as_integer_ratio() for number in group] for group in groups]
     common = max((below for group in ratios for _, below in group), default=1)
