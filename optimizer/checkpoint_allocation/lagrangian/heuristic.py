@@ -177,7 +177,7 @@ class _Search:
             forced_moves(chains, self.local.forced, self.budget, target=target)
 
     def _with_chains(self, state: Exchange, rounds: int = _CHAIN_ROUNDS) -> EjectionChains:
-        """Ejection chains that save cost, as many as the size allows; none when the clock struck."""
+        """Return the chains of a state after those that save cost were made; none are made once the clock struck."""
         pairs = max(self.local.chain_pairs, self.local.chain_pairs_per_node * state.problem.n_nodes)
         # Zero toll: moves are not counted here.
         chains = EjectionChains(state, pairs, 0.0)

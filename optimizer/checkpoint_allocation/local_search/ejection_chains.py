@@ -68,7 +68,7 @@ class EjectionChains:
         self.follow()
 
     def drawn(self, random: np.random.Generator) -> FloatArray:
-        """Noise for each pair: an exponential draw of mean 1, less one for where its checkpoint is."""
+        """Return noise for each pair, (P,): an exponential draw of mean 1, less one for where its checkpoint is."""
         # Noise of the own node is deducted: what counts is the difference between the two nodes.
         noise: FloatArray = random.exponential(size=len(self._targets))
         noise -= random.exponential(size=len(self.state.at))[self._all[0]]
@@ -132,7 +132,7 @@ class EjectionChains:
         return False
 
     def _apply(self, pairs: IntArray, cheaper: bool) -> bool:
-        """Make the moves of a chain if no node has too much that had not, and the moves are allowed."""
+        """Return whether the moves of a chain were made: no node has too much that had not, and they are allowed."""
         state = self.state
         rows, to = self.rows[pairs], self.to[pairs]
         if cheaper:
@@ -140,7 +140,7 @@ class EjectionChains:
         return state.accept_relief(rows, to)
 
     def _cheapest(self, first: IntArray, bonus: FloatArray, origin: int, limit: float, length: int) -> list[int] | None:
-        """The pairs of the cheapest chain below `limit`, by its cost and the bonus of its first pair."""
+        """Return the pairs of the cheapest chain below `limit`, by cost and the bonus of its first pair, or None."""
         if not len(first):
             return None
         # A saving of zero is none: rounding must not make chains that gain nothing, or search would not end.
@@ -179,7 +179,7 @@ class EjectionChains:
         return float(gained.max())
 
     def _ends(self, pairs: IntArray, cost: FloatArray, began: IntArray) -> tuple[_Ends, IntArray]:
-        """The best of some chains at each node, by their cost and the priced load they bring."""
+        """Return the best of some chains at each node, by their cost and the priced load they bring."""
         n = self.state.problem.n_nodes
         target = self.target[pairs]
         key = cost + self.paid[pairs]
@@ -202,7 +202,7 @@ class EjectionChains:
     def _extended(
         self, ends: _Ends, begins: IntArray, origin: int, reach: float
     ) -> tuple[IntArray, FloatArray, IntArray]:
-        """All pairs by which chains go on: what leaves makes room for what came."""
+        """Return all pairs by which chains go on, with cost and first pair: what leaves makes room for what came."""
         reached: BoolArray = ends.cost + self.state.prices * ends.load < reach
         # Through the origin the chain would only close: that is tested above.
         if origin >= 0:
@@ -236,7 +236,7 @@ def apply_chains(chains: EjectionChains, most: int) -> int:
 
 
 def descended(chains: EjectionChains, before: IntArray) -> None:
-    """Chains that save, through the nodes whose checkpoints are not in the columns `before` (J,)."""
+    """Make chains that save, through the nodes whose checkpoints are not in the columns `before` (J,)."""
     state = chains.state
     # A few chains that fill room: most kicks leave some, and each chain looks at all pairs.
     for _ in range(state.parameters.fills):
@@ -287,7 +287,7 @@ def forced_moves(chains: EjectionChains, most: int, budget: Budget, *, target: f
 
 
 def _dearest(state: Exchange, tried: set[tuple[int, int]]) -> tuple[int, int] | None:
-    """The checkpoint that is dearest where it is, and the column of its cheapest node; None where all were tried."""
+    """Return the dearest checkpoint where it is, and the column of its cheapest node; None when all were tried."""
     dear = state.dear()
     for row in np.argsort(-dear, kind="stable")[: len(tried) + 1].tolist():
         pair = (row, int(state.priced[row].argmin()))
@@ -297,7 +297,7 @@ def _dearest(state: Exchange, tried: set[tuple[int, int]]) -> tuple[int, int] | 
 
 
 def _made_room(chains: EjectionChains, row: int, to: int) -> bool:
-    """Whether, after a checkpoint has gone to the node of a column, chains lead back within the capacities."""
+    """Return whether chains lead back within the capacities after a checkpoint went to the node of a column."""
     state, problem = chains.state, chains.state.problem
     at = state.at.copy()
     at[row] = to
@@ -347,7 +347,7 @@ def iterated_local_search(chains: EjectionChains, rounds: int, budget: Budget, *
 
 
 def _kicked(chains: EjectionChains, begin: IntArray, noise: FloatArray) -> None:
-    """Chains from some checkpoints that save by costs with noise."""
+    """Make chains from some checkpoints that save by costs with noise."""
     chains.follow(noise)
     for row in begin.tolist():
         if chains.improve(row):
