@@ -67,8 +67,8 @@ def _steps(problem: MigrationSteps, deadline: float, seed: int, began: float) ->
     least, nodes = busiest(problem.ends, np.ones(problem.n_moves))
     bound = math.ceil(least)  # sums of ones are exact; over k they are rounded by less than the next whole number
     step, count = coloured(problem.ends, bound)
-    # Only a multigraph with odd cycles can need more than its bound: else swapping colours reaches it.
     note = ""
+    # Only a multigraph with odd cycles can need more than its bound: else swapping colours reaches it.
     if count > bound and not is_bipartite(problem.ends):
         step, count, bound, note = _fewer(problem.ends, step, count, bound, deadline)
     return StepsPlan(
@@ -148,9 +148,9 @@ def _schedule(problem: MigrationSteps, deadline: float, seed: int, began: float)
         bound = end
     proven = is_proven(end, bound)
     return StepsPlan(
-        # A bound above the end can only be rounding.
         status=Status.OPTIMAL if proven else Status.FEASIBLE,
         objective=end,
+        # A bound above the end can only be rounding.
         bound=min(bound, end),
         wall_s=time.perf_counter() - began,
         note="" if proven else note,
@@ -186,6 +186,7 @@ def _listed(ends: IntArray, durations: FloatArray, priority: Callable[[int, Floa
     free = [True] * n_nodes
     running: list[tuple[float, int]] = []
     now, freed = 0.0, set(range(n_nodes))
+    # Ends: every turn starts moves or frees hosts, and each move starts once.
     while True:
         # Only moves at nodes that have just become free can begin now.
         ready = {m for node in freed if free[node] for m in waiting[node] if free[pairs[m][0]] and free[pairs[m][1]]}
@@ -202,7 +203,6 @@ def _listed(ends: IntArray, durations: FloatArray, priority: Callable[[int, Floa
         if not running:
             return start
         now = running[0][0]
-        # Ends: every turn starts moves or frees hosts, and each move starts once.
         freed = set()
         while running and running[0][0] <= now:
             freed.update(pairs[heapq.heappop(running)[1]])

@@ -171,8 +171,8 @@ def _own_time_faults(fleet: Fleet) -> Iterator[InputFault]:
 
 
 def _size_faults(fleet: Fleet) -> Iterator[InputFault]:
-    # Counted before a run begins: a typing error in a unit would otherwise run for hours, or fill the memory.
     """Yield a fault for each process whose expected events, over all replications, exceed time or memory."""
+    # Counted before a run begins: a typing error in a unit would otherwise run for hours, or fill the memory.
     all_s, times = fleet.duration_s * fleet.replications, fleet.times
     cycle_s = times.day_s or (times.mean_up_s or 0.0) + (times.mean_down_s or 0.0)
     if fleet.p is not None and times.mean_down_s is not None and fleet.p > 0:

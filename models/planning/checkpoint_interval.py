@@ -239,8 +239,8 @@ def allowed_intervals(problem: CheckpointInterval) -> tuple[float, float] | None
     # Roots of the quadratic above: the larger one from the formula, the smaller one from their product, which is
     # delta S / rho. Subtracting nearly equal numbers would lose its digits.
     slope = (1 - rho) * spare - rho * (least + problem.restart_s)
-    # No real root: even the best interval misses the target.
     under = slope * slope - 4 * rho * delta * spare
+    # No real root: even the best interval misses the target.
     if slope <= 0 or under < 0:
         return None
     longest = (slope + math.sqrt(under)) / (2 * rho)

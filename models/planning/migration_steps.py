@@ -82,8 +82,8 @@ class MigrationSteps:
         return {"size_bytes": sizes, "link_bytes_per_s": links}
 
     def _check_durations(self, check: CheckedArrays, sizes: FloatArray, links: FloatArray, moves: IntArray) -> None:
-        # The slower end decides: a transfer is no faster than either link.
         with np.errstate(over="ignore"):
+            # The slower end decides: a transfer is no faster than either link.
             takes = sizes / links[moves].min(axis=1)
         if (takes > LARGEST).any():
             at = int(np.argmax(takes > LARGEST))

@@ -263,9 +263,9 @@ class Placement:
 
     def moves(self, host: IntArray) -> int:
         """Return how many instances leave the host where they run now, also those that are no longer placed."""
-        # New instances (-1) cannot leave; those no longer placed do.
         if self.current is None:
             return 0
+        # New instances (-1) cannot leave; those no longer placed do.
         return int(((self.current >= 0) & (host != self.current)).sum())
 
     def objective(self, host: IntArray) -> float:

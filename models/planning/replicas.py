@@ -269,8 +269,8 @@ def _violations(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> 
         if not hosts:
             yield f"operator {operator} has no host"
             continue
-        # Nothing else can be said of hosts that do not exist.
         if any(not 0 <= host < problem.n_hosts for host in hosts):
+            # Nothing else can be said of hosts that do not exist.
             yield f"operator {operator} is on a host that is not there"
             return
         if len(set(hosts)) < len(hosts):

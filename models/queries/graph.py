@@ -122,8 +122,8 @@ class QueryGraph:
             users = self._users[number]
             del users[name]
             if not users:
-                # Collected first: a mapping must not change while its users are counted.
                 released.append(number)
+        # Collected first: a mapping must not change while its users are counted.
         for number in released:
             node = self._nodes.pop(number)
             del self._users[number]

@@ -107,12 +107,12 @@ class Query:
         if not self.operators:
             yield InputFault(f"{path}.operators", NO_VALUE, "must have an operator at least")
             return
-        # Only destinations end a query: what nobody takes is most probably a forgotten line.
         taken = {one for operator in self.operators.values() for one in operator.inputs}
         for name, operator in self.operators.items():
             where = path_text(("queries", self.name, "operators", name))
             yield from _own_faults(where, operator)
             yield from self._input_faults(where, operator)
+            # Only destinations end a query: what nobody takes is most probably a forgotten line.
             if operator.kind != "destination" and name not in taken:
                 yield InputFault(
                     where, operator.kind, "has no one to send its tuples to", "end the query in a destination"

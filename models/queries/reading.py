@@ -21,8 +21,8 @@ def queries_from(query_set: QuerySet, compiled: Compile) -> tuple[Query, ...]:
     found: list[Query] = []
     for name, entry in query_set.queries.items():
         path = path_text(("queries", name))
+        # Query by query: later steps need what the earlier ones checked, and each query reports its own faults.
         try:
-            # Query by query: later steps need what the earlier ones checked, and each query reports its own faults.
             raise_if_any(_entry_faults(path, entry))
             entries = compiled(f"{path}.text", entry.text) if entry.text else entry.operators
             raise_if_any(_stream_faults(path, entries, query_set))

@@ -187,8 +187,8 @@ def eliminated(cuts: Cuts, chances: FloatArray, most_width: int = MOST_WIDTH) ->
 
 def _table_of(cut: int) -> _Table:
     scope = tuple(elements(cut))
-    # Broken only where all elements of the cut are down.
     table = np.zeros((1, *[2] * len(scope)))
+    # Broken only where all elements of the cut are down.
     table[(0, *[1] * len(scope))] = 1.0
     return scope, table
 
@@ -252,8 +252,8 @@ class Factoring:
         # Independent parts first: branching on one of them must not copy the others.
         parts = components(cuts)
         if len(parts) > 1:
-            # A single cut is a product: the end of most branches.
             found = self._in_series(parts, depth)
+        # A single cut is a product: the end of most branches.
         elif len(cuts) == 1:
             found = product_of(self._down[element] for element in elements(cuts[0]))
         else:
@@ -313,8 +313,8 @@ def counts_by_size(cuts: Cuts, most_nodes: int = MOST_NODES) -> tuple[int, ...]:
     failed element shifts by one place.
     """
     cuts = minimal(cuts)
-    # A count is at most 2^n, so n + 1 bits for each keep neighbours apart in the packed number.
     n = support(cuts).bit_count()
+    # A count is at most 2^n, so n + 1 bits for each keep neighbours apart in the packed number.
     width = n + 1  # no count is above 2^n
     x = 1 << width
     ones = dict.fromkeys(elements(support(cuts)), 1)
@@ -324,10 +324,10 @@ def counts_by_size(cuts: Cuts, most_nodes: int = MOST_NODES) -> tuple[int, ...]:
 
 def bracketed(cuts: Cuts, chances: FloatArray, most_nodes: int = MOST_NODES) -> tuple[FloatArray, FloatArray]:
     """Return the bounds (low, high) of P(broken), each (n_p,): factoring while nodes last, `sandwich` below."""
-    # Both bounds hold, so the tighter of each side does; factoring may stop before it is better.
     reduced = minimal(cuts)
     low, high = sandwich(reduced, chances)
     found = _bracket(reduced, chances, most_nodes, 0)[0]
+    # Both bounds hold, so the tighter of each side does; factoring may stop before it is better.
     return np.maximum(found[0], low), np.minimum(found[1], high)
 
 

@@ -134,9 +134,9 @@ class FailureLog:
         kinds: list[int] = []
         until = self.until_us
         first = np.searchsorted(self.host, np.arange(len(self.hosts) + 1))
-        # The first up time begins with the window, and the last one ends with it: only the last is cut off.
         for index in range(len(self.hosts)):
             here = slice(int(first[index]), int(first[index + 1]))
+            # The first up time begins with the window, and the last one ends with it: only the last is cut off.
             starts = np.concatenate([self.begin_us[index : index + 1], until[here]])
             ends = np.concatenate([self.down_us[here], self.end_us[index : index + 1]])
             gaps = (ends - starts) / US

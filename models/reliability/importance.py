@@ -69,9 +69,9 @@ def replica_gain(queries: Queries, failures: Failures, operator: int, host: int)
     for needed, share in zip(queries.operators, queries.shares, strict=True):
         if operator not in needed:
             continue
+        others = [cut for op in needed if op != operator for cut in instance_cuts(queries.instances[op], failures)]
         # Before, the operator's own cuts break the query; after, only those with the new host: their difference is the
         # gain.
-        others = [cut for op in needed if op != operator for cut in instance_cuts(queries.instances[op], failures)]
         least, most = _only(before, [*others, *after], failures.chances, engine)
         low += share * least
         high += share * most

@@ -124,9 +124,9 @@ def _passed(scenario: Scenario, load: Load, inputs: RunInputs | None) -> _Passed
     if all(passed.demand[host] <= groups[host].cores for host in shared):
         return passed
     for _ in range(_ROUNDS):
-        # A step of one half: full steps would oscillate between two shares.
         for host in shared:
             free = groups[host].cores / passed.demand[host] if passed.demand[host] else 1.0
+            # A step of one half: full steps would oscillate between two shares.
             share[host] = (share[host] + min(1.0, free)) / 2
         passed = _once(scenario, load, inputs, share)
     return passed

@@ -196,11 +196,11 @@ def _drawn(
 def _drawn_by_program(
     problem: CheckpointAllocation, room: IntArray, seed: int, budget: Budget, parameters: Parameters
 ) -> tuple[IntArray | None, IntArray]:
-    # Random costs make the program draw among the spread allocations; they say nothing about the real cost.
     """Return the cheapest spread allocation (J,) for random costs, and the limits (n_groups,).
 
     It replaces the random walk where that got stuck. None where no limit leaves an allocation.
     """
+    # Random costs make the program draw among the spread allocations; they say nothing about the real cost.
     costs = np.random.default_rng(seed).integers(0, 1000, size=problem.cost.shape).astype(np.float64)
     drawing = CheckpointAllocation(
         cost=costs,

@@ -72,8 +72,8 @@ class Budget:
 
     @property
     def over(self) -> bool:
-        # Only here is `cut` set: whoever asks `over` would have done more.
         """Return whether nothing more may be done; the caller then leaves something out, which `cut` notes."""
+        # Only here is `cut` set: whoever asks `over` would have done more.
         if self.late or self.done >= self.limit:
             self.cut = True
             return True

@@ -64,8 +64,8 @@ def candidates(
         priced[~fits] = np.inf
         best = _best(priced, kept)
         nodes[part] = best
-        # What is kept is read again in float64: single precision only ranked it.
         at = np.arange(len(best))[:, None]
+        # What is kept is read again in float64: single precision only ranked it.
         cost[part] = np.where(fits[at, best], problem.cost[every[part][:, None], best], np.inf)
         load[part] = problem.weights[every[part][:, None], best]
     return Candidates(every, nodes, cost, load)
@@ -78,18 +78,18 @@ def _best(values: np.ndarray, kept: int) -> IntArray:
     kept smallest minima.
     """
     count, width = values.shape
-    # Few columns: folding would cost more than it saves.
     if kept >= width:
         return np.broadcast_to(np.arange(width), values.shape).astype(np.int64)
+    # Few columns: folding would cost more than it saves.
     if width < 8 * kept * _WIDTH:
         return np.argpartition(values, kept - 1, axis=1)[:, :kept]
-    # A fold's minimum is at most each of its members, so the folds of the kept smallest are among the chosen ones.
     fold = width // _WIDTH
     # The tail that fills no fold is always looked at.
     rest = np.arange(fold * _WIDTH, width)
     least = values[:, :fold].copy()
     for part in range(1, _WIDTH):
         np.minimum(least, values[:, part * fold : (part + 1) * fold], out=least)
+    # A fold's minimum is at most each of its members, so the folds of the kept smallest are among the chosen ones.
     chosen = np.argpartition(least, kept - 1, axis=1)[:, :kept]
     wide = np.concatenate([chosen + part * fold for part in range(_WIDTH)], axis=1)
     wide = np.concatenate([wide, np.broadcast_to(rest, (count, len(rest)))], axis=1)

@@ -132,8 +132,8 @@ def _by_column_generation(state: _State) -> None:
     small = problem.cost.size <= parameters.sizes.program
     if "column generation" not in parameters.pieces:
         if small:
+            # Without column generation the program inherits all of its work.
             state.program(None, int(own.last_nodes_per_s * budget.limit), 1.0)
-        # Without column generation the program inherits all of its work.
         return
     work = (own.columns_work_small if small else own.columns_work) * budget.limit
     search = ColumnGeneration(problem, state.prices, state.best, budget.part(work, own.columns_share), parameters)
@@ -178,8 +178,8 @@ def _left_over(state: _State, search: ColumnGeneration, share: float, few: int) 
         return False
     before = state.bound
     last = state.program(found, int(state.parameters.capacitated.last_nodes_per_s * state.budget.limit), share)
-    # The new bound comes from branch and bound; keeping the multipliers would claim that they prove it.
     state.notes += ["mixed-integer program", last.note]
+    # The new bound comes from branch and bound; keeping the multipliers would claim that they prove it.
     if state.bound > before:
         state.multipliers = None
     return True

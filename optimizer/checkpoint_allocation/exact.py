@@ -96,14 +96,14 @@ def _by_count(problem: CheckpointAllocation, parameters: Parameters) -> Outcome 
 
     Beside costs that mean "never" a flow in 61 bits cannot tell the others apart: it is then solved without them.
     """
-    # Each round lowers the cost ceiling, which lets the integer scale of the flow resolve finer differences.
     found = _flow(problem, parameters)
+    # Each round lowers the cost ceiling, which lets the integer scale of the flow resolve finer differences.
     for _ in range(parameters.flow.rounds):
         if found is None or found.assignment is None or found.bound is None:
             return found
-        # Costs of "never" use up the 61 bits; capping them keeps the optimum and frees digits for the others.
         if is_proven(problem.objective(found.assignment), found.bound):
             return found
+        # Costs of "never" use up the 61 bits; capping them keeps the optimum and frees digits for the others.
         capped = flow.capped(problem, found.assignment, parameters.flow.smaller)
         again = None if capped is None else _flow(capped, parameters)
         # A failed repetition takes nothing away: the answer and bound found before are still proven.

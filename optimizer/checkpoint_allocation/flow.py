@@ -137,8 +137,8 @@ def _cheapest_flow(problem: CheckpointAllocation, limit: Counts, spare: int) -> 
     status, flows, code = minimum_cost_flow(arcs, supplies)
     if flows is None:
         return status, None, code
-    used = flows[: len(rows)] > 0
     # The solver reports flow per arc; supply 1 and integer arcs make it 0 or 1.
+    used = flows[: len(rows)] > 0
     assignment = np.full(j, -1, dtype=np.int64)
     assignment[rows[used]] = columns[used]
     return status, assignment, code
@@ -327,11 +327,11 @@ def _flow(
 ) -> IntArray | None:
     """Return the node of each of `count` rows; the arc from node n to the sink gives p[n] back. None without a flow."""
     width = len(most)
-    # The arc to the sink pays -p[n]: together with c + p the total is the true cost again.
     sink = count + width
     least_priced = np.full(count, np.inf)
-    # Relative to the row minimum, for the same reason as in `integer_costs`: more digits for the differences.
     np.minimum.at(least_priced, row, priced)
+    # The arc to the sink pays -p[n]: together with c + p the total is the true cost again.
+    # Relative to the row minimum, for the same reason as in `integer_costs`: more digits for the differences.
     costs = np.concatenate([priced - least_priced[row], -p])
     largest = float(np.abs(costs).max(initial=0.0))
     # 60 bits, one less than above: costs of the sink arcs may be negative, so the range is twice as wide.
@@ -339,8 +339,8 @@ def _flow(
     units = np.floor(np.ldexp(costs, bits)).astype(np.int64)
     tails, heads = np.concatenate([row, np.arange(count, sink)]), np.concatenate([node + count, np.full(width, sink)])
     capacity = np.concatenate([np.ones(len(row), dtype=np.int64), most - least])
-    # Only the flow matters here: a failure of any kind means a wider core.
     supplies = np.concatenate([np.ones(count, dtype=np.int64), -least, [int(least.sum()) - count]])
+    # Only the flow matters here: a failure of any kind means a wider core.
     _, flows, _ = minimum_cost_flow((tails, heads, capacity, units), supplies)
     if flows is None:
         return None

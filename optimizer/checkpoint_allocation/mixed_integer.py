@@ -166,9 +166,9 @@ class ScaledCosts:
 
     def proven(self, dual_bound: float, base: float, terms: int) -> float:
         """Return the bound in the problem's units: rounded up where costs are integers, else less the tolerance."""
-        # Integer costs: no value lies between two integers, so the bound may be rounded up before rounding is deducted.
         if self.rounding is None:
             return base + (dual_bound - _MISSED) / self.scale
+        # Integer costs: no value lies between two integers, so the bound may be rounded up before rounding is deducted.
         return base + (math.ceil(dual_bound - 1e-3) - terms * self.rounding) / self.scale
 
 
@@ -222,8 +222,8 @@ def _nothing_left(known: Known) -> Outcome:
 
 
 def _outer(bound: float, known: Known) -> float | None:
-    # Pairs that were left out cost at least the known objective: beyond it the program proves nothing.
     """Return the bound for the whole problem: pairs left out cost at least the known objective; None if infinite."""
+    # Pairs that were left out cost at least the known objective: beyond it the program proves nothing.
     value = max(known.bound, min(bound, known.objective))
     return value if math.isfinite(value) else None
 
@@ -239,9 +239,11 @@ def _program(problem: CheckpointAllocation, j: IntArray, n: IntArray) -> _Rows:
         load = problem.weights[j[columns], node]
         # A node that holds everything at once needs no row.
         if problem.capacity is not None and load.sum() > problem.upper[node]:
+            # Shares of the capacity make all coefficients about 1, whatever the unit of loads.
             rows.add(columns, load / problem.upper[node], -np.inf, 1 + _WIDER)
         if problem.lower[node] > 0:  # min(load / least, 1): the same rule for 0-1 variables, without huge numbers
             share = np.minimum(load, problem.lower[node]) / problem.lower[node]
+            # Sums over many columns lose digits: the row is widened by their number so that no true answer is cut off.
             rows.add(columns, share, 1 - _WIDER - 1e-9 * len(columns), np.inf)
     _add_anti_affinity(rows, problem, j, n)
     if problem.max_moves is not None and problem.current is not None:
@@ -251,13 +253,13 @@ def _program(problem: CheckpointAllocation, j: IntArray, n: IntArray) -> _Rows:
 
 def _add_anti_affinity(rows: _Rows, problem: CheckpointAllocation, j: IntArray, n: IntArray) -> None:
     """Add a row for each node and each clique of copies, or pair of copies, that could meet there."""
-    # Shares of the capacity make all coefficients about 1, whatever the unit of loads.
     if not problem.neighbours:
         return
     column = np.full(problem.cost.shape, -1, dtype=np.int64)
     column[j, n] = np.arange(len(j))
-    # Sums over many columns lose digits: the row is widened by their number so that no true answer is cut off.
     for members in cliques(problem):
+        # A clique is one row; anything else needs its pairs one by one, for a row over all would forbid too
+        # much.
         sets = (
             [members]
             if is_clique(problem, members)
@@ -267,8 +269,6 @@ def _add_anti_affinity(rows: _Rows, problem: CheckpointAllocation, j: IntArray, 
         for node in range(problem.n_nodes):
             for some in found:
                 together = some[:, node][some[:, node] >= 0]
-                # A clique is one row; anything else needs its pairs one by one, for a row over all would forbid too
-                # much.
                 if len(together) > 1:
                     rows.ones(together, -np.inf, 1)
 
@@ -300,14 +300,14 @@ def _cut_off(rows: _Rows, problem: CheckpointAllocation, assignment: IntArray, j
 def _smallest_cover(problem: CheckpointAllocation, members: IntArray, node: int) -> IntArray:
     """Return members that overload the node together, without those that are not needed for it."""
     load = problem.weights[members, node]
+    # Heaviest first: the fewest members that overload the node.
     order = np.argsort(-load, kind="stable")
     needed = int(np.argmax(np.cumsum(load[order]) > problem.upper[node] * (1 + 1e-15))) + 1
-    # Heaviest first: the fewest members that overload the node.
     cover = members[order[:needed]]
+    # The sum in another order may round to no overload: then all members are the cover, as they certainly break it.
     return cover if float(problem.weights[cover, node].sum()) > problem.upper[node] else members
 
 
-# The sum in another order may round to no overload: then all members are the cover, as they certainly break it.
 def _struck(answer: WholeAnswer, budget: Budget) -> str:
     """Return in words which limit ended HiGHS."""
     if answer.at_limit:

@@ -53,8 +53,8 @@ def sensitive_first(problem: CheckpointAllocation) -> IntArray:
             node = _least_bad(problem, assignment, loads, levels, j)
         else:
             node = _fitting(problem, assignment, loads, levels[index][1], j)
-            # Only the key of the failed checkpoint changes; the others keep their place in the heap.
             if node < 0:
+                # Only the key of the failed checkpoint changes; the others keep their place in the heap.
                 heapq.heappush(heap, (-gap_at(levels, index + 1), j, index + 1))
                 continue
         if node >= 0:
@@ -91,8 +91,8 @@ def _by_load(loads: FloatArray, nodes: IntArray) -> list[int]:
 
 def _fitting(problem: CheckpointAllocation, assignment: IntArray, loads: FloatArray, nodes: IntArray, j: int) -> int:
     """Return the least loaded safe node with room among some nodes; -1 for none."""
+    # The least loaded of equally cheap nodes, as the paper says: it leaves the most room for later ones.
     for n in _by_load(loads, _safe(problem, assignment, nodes, j)):
-        # The least loaded of equally cheap nodes, as the paper says: it leaves the most room for later ones.
         if loads[n] + problem.weights[j, n] <= problem.upper[n]:
             return n
     return -1

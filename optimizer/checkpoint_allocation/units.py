@@ -50,8 +50,8 @@ class Units:
         return replace(problem, **fields)  # type: ignore[arg-type]
 
     def prices(self, prices: FloatArray) -> FloatArray:
-        # A price is cost per load: its exponent changes by the difference of both (`frexp` is one too high for each).
         """Return prices (N,), cost per load, in these units."""
+        # A price is cost per load: its exponent changes by the difference of both (`frexp` is one too high for each).
         return np.ldexp(prices, math.frexp(self.cost)[1] - math.frexp(self.load)[1])
 
     def prices_back(self, prices: FloatArray | None) -> FloatArray | None:
@@ -65,8 +65,8 @@ class Units:
 
     def bound_back(self, bound: float) -> float:
         """Return a bound in the units of the problem, rounded down where it is too small for all its digits."""
-        # Division may round up to more than was proven: the next smaller float restores the bound.
         found = bound / self.cost
+        # Division may round up to more than was proven: the next smaller float restores the bound.
         return found if found * self.cost <= bound else math.nextafter(found, -math.inf)
 
 

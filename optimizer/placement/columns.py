@@ -82,9 +82,9 @@ def _generated(
 ) -> tuple[IntArray, int]:
     """Return the columns with those that lower the linear relaxation, and the best bound on the way."""
     best, rounds = 0, min(_ROUNDS, max(1, _STATES // (8 * len(sizes) * room)))
+    # Ends: each column is new and lowers the relaxation, or no column is worth more than a host.
     for _ in range(rounds):
         solved = _relaxed(columns, counts)
-        # Ends: each column is new and lowers the relaxation, or no column is worth more than a host.
         if solved is None or time.monotonic() > deadline:
             break
         # Prices in whole units: the bound is proven for any prices, so rounding them costs nothing but strength.

@@ -274,8 +274,8 @@ def _groups(problem: ReplicaProblem, program: Program, columns: FloatArray) -> l
 
     together = [pair for pair, column in program.pairs.items() if columns[column] > _HALF]
     for q, column in program.spread.items():
-        # A query that the solution does not spread has all its single instances on one host.
         if columns[column] <= _HALF:
+            # A query that the solution does not spread has all its single instances on one host.
             together += pairwise(o for o in problem.operators[q] if o not in replicated)
     for one, other in together:
         # The smaller index leads: the groups do not depend on the order of the pairs.

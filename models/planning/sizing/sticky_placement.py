@@ -176,8 +176,8 @@ class StickyPlacement:
         units = problem.description.units
         assert units is not None
         states = placements(plan.hosts, units.number)
+        # Undecided rather than approximate: the caller calls the plan open.
         if states is None:
-            # Undecided rather than approximate: the caller calls the plan open.
             return None
         law = states.law(problem.mttf_s, problem.mttr_s, plan.crews or plan.hosts)
         return cls(problem, plan, states, law, Shares.of(np.array(units.values)))
@@ -412,9 +412,9 @@ def _level_law(sticky: StickyPlacement, interval_s: float, drains: list[float], 
 
     for state in range(n):
         step = np.diff(levels)
+        # Drains take their mean time from level to level, in both directions.
         if drains[state] > 0:
             add(state, state, at[1:], at[:-1], drains[state] / step)
-        # Drains take their mean time from level to level, in both directions.
         else:
             add(state, state, at[:-1], at[1:], -drains[state] / step)
         back = sticky.states.repaired[state]

@@ -367,8 +367,8 @@ class Improvement:
         wants += wants.T
         chosen = [int(self.random.choice(len(chance), p=chance / chance.sum()))]
         for _ in range(size - 1):
-            score = wants[chosen].sum(axis=0) * self.random.uniform(0.5, 1.5, len(chance))
             # Noise on the scores: else the same node would always bring the same group.
+            score = wants[chosen].sum(axis=0) * self.random.uniform(0.5, 1.5, len(chance))
             score[chosen] = -1.0
             chosen.append(int(score.argmax()))
         return np.sort(np.array(chosen))

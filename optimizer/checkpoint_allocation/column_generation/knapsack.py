@@ -154,9 +154,9 @@ def penalties(
     fits = np.isfinite(value) & (load <= room)
     can = np.flatnonzero(fits & (value > 0))
     within, without = np.full(len(value), np.inf), np.zeros(len(value))
-    # Without competition for room its price is 0, and a checkpoint costs exactly its value.
     v, w = value[can], load[can]
     if not len(can) or w.sum() <= room:
+        # Without competition for room its price is 0, and a checkpoint costs exactly its value.
         price, above, best = 0.0, 0.0, float(v.sum())
     else:
         relaxed = _relaxed(v, w, room, parameters.knapsack_tried)
@@ -167,10 +167,10 @@ def penalties(
     slack = above + _ROUNDING * float(np.abs(gain).max(initial=0.0) + np.abs(v).max(initial=0.0))
     within[fits] = np.clip(-gain[fits] - slack, 0.0, margin)
     sure = fits & (value > 0) & (gain > margin + slack)
-    # Where the exact tables would be too large the bounds by the price stay; they are weaker, not wrong.
     without[sure] = margin
     core = np.flatnonzero(fits & (np.abs(gain) <= margin + slack))
     left = min(room - int(load[sure].sum()), int(load[core].sum()))
+    # Where the exact tables would be too large the bounds by the price stay; they are weaker, not wrong.
     if len(core) and len(core) * left <= parameters.knapsack_table:
         # Tables before and after each item are filled in both directions, with values only: about four times one table.
         (work or Budget()).knapsack(len(value), 4 * len(core) * left)
@@ -189,8 +189,8 @@ def _core_penalties(v: FloatArray, w: IntArray, room: int, best: float) -> tuple
         _added(after[k + 1], after[k], float(v[k]), int(w[k]))
     within, without = np.full(count, np.inf), np.empty(count)
     for k in range(count):
-        # The room is split between the items before and after k in every way: one table is read backwards.
         load = int(w[k])
+        # The room is split between the items before and after k in every way: one table is read backwards.
         without[k] = best - float((before[k] + after[k + 1][::-1]).max())
         if load <= room:
             rest = room + 1 - load

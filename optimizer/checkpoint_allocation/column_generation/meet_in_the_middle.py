@@ -159,8 +159,8 @@ def _halves(
         fine = np.flatnonzero(fits(node, unpacked(bits, len(u))))
         order = fine[np.argsort(lost[fine], kind="stable")]
         listed.append(_Unions(bits[order], lost[order], np.arange(len(order))[:, None]))
-    # Dealt out alternately by length: both halves get about as many unions.
     few = sorted(range(len(listed)), key=lambda node: len(listed[node].lost))
+    # Dealt out alternately by length: both halves get about as many unions.
     first, second = (_half(few[k::2], listed, margin, most, work) for k in (0, 1))
     return None if first is None or second is None else (first, second)
 
@@ -209,11 +209,11 @@ def _met(one: _Half, other: _Half, count: int, most: float) -> IntArray | None:
     at = order[np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)]
     meets = np.flatnonzero(keys[at] == wanted)
     lost = one.unions.lost[at[meets]] + other.unions.lost[meets]
+    # `not <=` also refuses a loss that is no number.
     if not len(lost) or not float(lost.min()) <= most:
         return None
     best = int(meets[lost.argmin()])
     node = np.full(count, -1, dtype=np.int64)
-    # `not <=` also refuses a loss that is no number.
     one.place(int(at[best]), node)
     other.place(best, node)
     whole = (one.unions.bits[at[best]] ^ other.unions.bits[best] == every[0]).all()  # different bits may share a key
@@ -288,8 +288,8 @@ def _program(part: Part, kept: BoolArray, true: TrueLoads, nodes: int, work: Bud
     share = true.load[part.nodes[n], part.items[j]] / true.room[part.nodes[n]]
     cost = part.cost[n, j] - part.cost[n, j].min()
     largest = max(float(cost.max()), 1.0)
-    # Costs of the sizes that tolerances of HiGHS are made for.
     rules = rules_of_pairs(j, n, share, np.ones(len(part.nodes)))
+    # Costs of the sizes that tolerances of HiGHS are made for.
     answer = mixed_integer_program(cost * (min(2.0**20, largest) / largest), rules, nodes=nodes, limit_s=work.left_s)
     work.program(len(j), answer.nodes + 1)
     if answer.x is None:

@@ -92,8 +92,8 @@ class Sets:
         """Forget a node, and all sets that hold one of the items."""
         self.weights.pop(node, None)
         gone = set(items.tolist())
-        # Keys are listed before any is deleted: a dictionary must not change while it is read.
         for known in self.weights.values():
+            # Keys are listed before any is deleted: a dictionary must not change while it is read.
             for key in [key for key in known if not gone.isdisjoint(members(key).tolist())]:
                 del known[key]
 
@@ -125,8 +125,8 @@ def evaluated(part: Part, u: FloatArray, work: Budget | None = None) -> tuple[fl
     L(u) is a lower bound of what the part costs at any u (j,). 1 - (how often j was taken) is a subgradient of it.
     """
     total, count = float(u.sum()), np.zeros(len(u), dtype=np.int64)
-    # Nodes are independent at fixed multipliers: L(u) separates into one knapsack problem for each.
     chosen = []
+    # Nodes are independent at fixed multipliers: L(u) separates into one knapsack problem for each.
     for node in range(len(part.nodes)):
         value, at = best_set(u - part.cost[node], part.load[node], int(part.room[node]), work, part.parameters)
         total -= value
@@ -220,9 +220,9 @@ class _Columns:
         cost = np.bincount(columns, self.part.cost[node[columns], rows] - u[rows], len(chosen))
         j, n = self.part.cost.shape[1], len(self.part.nodes)
         more = np.arange(j)
+        # Rows: one for each checkpoint, then one for each node. Columns: sets, then too little and too much of each
+        # checkpoint.
         at = (
-            # Rows: one for each checkpoint, then one for each node. Columns: sets, then too little and too much of each
-            # checkpoint.
             np.concatenate([rows, more, more, j + node]),
             np.concatenate([columns, len(chosen) + more, len(chosen) + j + more, np.arange(len(chosen))]),
         )
@@ -257,18 +257,18 @@ def boxed(
     best, own = start, part.parameters
     wider, narrower, much_wider = own.box_factors
     columns = _Columns(part, sets)
+    # Ends by count; most often because the prediction is close, or the work is over.
     for _ in range(own.master_steps):
-        # Ends by count; most often because the prediction is close, or the work is over.
         if work.over or not columns.known:
             break
         found = columns.program(best.u, box, work.left_s)
+        # Duals that are no numbers: the program was degenerate beyond the solver's tolerances.
         if found is None or not np.isfinite(found[0]).all():
-            # Duals that are no numbers: the program was degenerate beyond the solver's tolerances.
             break
         step, change, iterations = found
         work.linear(len(step) + len(part.nodes), len(columns.known) + 2 * len(step), iterations)
-        # The evaluation in whole numbers decides what was gained; the program only proposed.
         u = np.rint(best.u + step)
+        # The evaluation in whole numbers decides what was gained; the program only proposed.
         value, _, chosen = evaluated(part, u, work)
         new = [columns.add(node, at) for node, at in enumerate(chosen)]
         predicted, got = float(best.u.sum()) + change - best.bound, value - best.bound

@@ -74,9 +74,9 @@ class ColumnGeneration:
             return False
         state, count, own = self._state, self._state.problem.n_checkpoints, self._parameters.columns
         target = np.inf if self._start is None else state.problem.objective(self._start) * state.numbers.scale
+        # All nodes and checkpoints at once: one program on two pairs or so for each checkpoint.
         node = state.packed(
             np.arange(state.problem.n_nodes),
-            # All nodes and checkpoints at once: one program on two pairs or so for each checkpoint.
             np.arange(count),
             target,
             pairs=own.program_pairs * count,
@@ -179,7 +179,6 @@ def _improve(state: Improvement, bound: float, start: IntArray | None, parameter
     nodes are not needed.
     """
     n, own, pieces = state.problem.n_nodes, parameters.columns, parameters.pieces
-    # With several nodes at once a dive needs no target; a poor start would cut off all of its branches.
     if poor or (n > own.dive_many and state.best is None):
         _dive(state, np.arange(n), noise=0.0)  # before the start is known: a target would end it early
     if start is not None:
@@ -243,8 +242,8 @@ def _whole(numbers: WholeNumbers, parameters: ColumnGenerationParameters) -> Par
 
 def _open_pairs(state: Improvement) -> BoolArray:
     """Return the pairs (J, N) that an allocation better than the best may have, by the bounds of single pairs."""
-    # Sums beyond 2**53 are not exact: then no pair may be left out.
     fine = state.numbers if state.numbers.exact_loads else whole_numbers(state.problem)
+    # Sums beyond 2**53 are not exact: then no pair may be left out.
     if state.best is None or float(np.abs(state.u).sum()) > LARGEST_SUM:
         return np.isfinite(fine.cost.T)
     # Rounded so that only pairs which cannot be in a better allocation fall above it.

@@ -49,8 +49,8 @@ def explained(
     A reason is a proof. Only where it is `proven` that there is no allocation at all, whole checkpoints are looked at,
     by mixed-integer programs. For a reason that is smaller there is time until `time_limit_s`. `known`: a cheap reason.
     """
-    # Cheap proofs first: programs are asked only where counting finds nothing.
     began = time.perf_counter()
+    # Cheap proofs first: programs are asked only where counting finds nothing.
     found = known or hall_reason(problem) or _heavy_reason(problem, parameters.infeasibility)
     if found is not None:
         several = len(found.parts) > 1
@@ -80,8 +80,8 @@ def _heavy_reason(problem: CheckpointAllocation, parameters: InfeasibilityParame
         if at == len(loads):
             continue
         least = float(loads[at])
-        # The threshold falls with `share`, so the sets only grow: once too large, they stay too large.
         heavy = np.flatnonzero(problem.load >= least)
+        # The threshold falls with `share`, so the sets only grow: once too large, they stay too large.
         if len(heavy) * problem.n_nodes > parameters.heavy_pairs:
             break
         # floor(capacity / least): no node holds more checkpoints that weigh at least `least`.

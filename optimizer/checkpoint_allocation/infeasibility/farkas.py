@@ -141,6 +141,7 @@ class Farkas:
         order = np.argsort(n, kind="stable")
         at = np.searchsorted(n[order], np.arange(p.n_nodes + 1))
         by_node = [order[at[k] : at[k + 1]] for k in range(p.n_nodes)]
+        # In the order in which `_named` reads them: capacities, minima, moves, sets.
         for k in np.flatnonzero(some.capacity).tolist():
             unit = self.upper_unit[k]
             rows.add(by_node[k], p.weights[j[by_node[k]], k] / unit, float(p.upper[k] / unit))
@@ -149,7 +150,6 @@ class Farkas:
             rows.add(by_node[k], -p.weights[j[by_node[k]], k] / unit, -float(p.lower[k] / unit))
         if some.moves and p.max_moves is not None:
             away = np.flatnonzero(self.away[j, n])
-            # In the order in which `_named` reads them: capacities, minima, moves, sets.
             rows.add(away, np.ones(len(away)), float(p.max_moves))
         pair = np.full(self.fits.shape, -1, dtype=np.int64) if some.anti_affinity else None
         if pair is not None:

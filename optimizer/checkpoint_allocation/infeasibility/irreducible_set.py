@@ -200,7 +200,7 @@ class Parts:
         own = self.parameters.infeasibility
         budget.spend(problem.cost.size + own.program_asking)
         if problem.cost.size <= self.parameters.sizes.tiny:
-            # Undecided: too many assignments, and branch and bound follows.
+            # Enumeration decides most small problems; where it ends undecided, branch and bound follows.
             tried = better_assignment(problem, math.inf, own.enumerated)
             if tried.decided:
                 return parts if tried.best is None else None
@@ -375,8 +375,8 @@ def smaller_infeasible_set(
         return None
     first = lp_infeasible_set(problem, parameters, time_limit_s=time_limit_s, start=start)
     parts = start if first is None else first.parts
-    # Whole checkpoints need no fewer parts: the proof by division is the simpler one.
     found = mip_infeasible_set(problem, parameters, time_limit_s=time_limit_s, start=parts)
+    # Whole checkpoints need no fewer parts: the proof by division is the simpler one.
     if found is None or (first is not None and len(found.parts) == len(parts)):
         return first
     return found

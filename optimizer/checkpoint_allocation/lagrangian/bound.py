@@ -122,9 +122,9 @@ def first_prices(
     rows = sample(problem, max(1, parameters.sample_pairs // problem.n_nodes))
     load = float(problem.weights.mean(axis=1).sum())
     prices = np.zeros(problem.n_nodes)
-    # The sample holds a share of the load, so it sees the same share of every capacity.
     if load == 0:
         return prices  # nothing fills a node
+    # The sample holds a share of the load, so it sees the same share of every capacity.
     share = float(problem.weights[rows].mean(axis=1).sum()) / load
     # A high temperature first: rough prices change which nodes are kept in the next round.
     for temperature, kept in parameters.sample_temperatures:

@@ -89,8 +89,8 @@ class Exchange:
         self.loads = np.bincount(here, weights=own, minlength=self.problem.n_nodes).astype(np.float64)
 
     def _move(self, rows: IntArray, to: IntArray) -> None:
-        # Counted anew rather than updated: differences of floats would drift over thousands of moves.
         """Move some checkpoints to the columns `to`; loads are counted again, so that nothing drifts."""
+        # Counted anew rather than updated: differences of floats would drift over thousands of moves.
         self.at[rows] = to
         self._count()
 
@@ -125,8 +125,8 @@ class Exchange:
     def accept(self, rows: IntArray, to: IntArray, *, dearer: bool = False) -> bool:
         """Move checkpoints together when that keeps the capacities and costs less, or may be dearer; else False."""
         cost = self.found.cost
-        # Compared relative to the costs: a saving within rounding could be undone and repeated for ever.
         saved = (cost[rows, self.at[rows]] - cost[rows, to]).sum()
+        # Compared relative to the costs: a saving within rounding could be undone and repeated for ever.
         if not dearer and not saved > 1e-12 * np.abs(cost[rows, to]).sum():
             return False
         before = self.at[rows].copy()

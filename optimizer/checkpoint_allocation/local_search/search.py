@@ -50,8 +50,8 @@ class Search:
         """Return where checkpoints could go now without breaking capacity, anti-affinity or moves, (len(rows), N)."""
         p = self.problem
         room = self.fits[rows] & (self.loads + p.weights[rows] <= p.upper)
-        # At the limit a checkpoint that still runs where it ran may not leave; one that has moved may move again.
         stays = np.full(len(rows), False)
+        # At the limit a checkpoint that still runs where it ran may not leave; one that has moved may move again.
         if p.max_moves is not None and p.current is not None and p.moves(self.node) >= p.max_moves:
             stays = self.node[rows] == p.current[rows]
         room[stays] = False
@@ -105,7 +105,6 @@ class Search:
             self._move(int(members[k]), int(to))
         return False
 
-    # Minima come after capacities: a checkpoint may leave only where it is not needed for another minimum.
     def _fill(self) -> bool:
         """Bring nodes up to their minimum with the checkpoints that cost least per load and can be spared."""
         p = self.problem
@@ -117,6 +116,7 @@ class Search:
             n = int(low[0])
             weight = p.weights[rows, n]
             useful = np.minimum(weight, p.lower[n] - self.loads[n])
+            # Minima come after capacities: a checkpoint may leave only where it is not needed for another minimum.
             can = self._room(rows)[:, n] & self._can_leave(rows) & (useful > 0)
             extra = p.cost[:, n] - p.cost[rows, self.node]
             with np.errstate(over="ignore"):
@@ -132,8 +132,8 @@ class Search:
 
     def _descend(self) -> None:
         """Move single checkpoints to cheaper nodes with room, and swap pairs, until nothing improves or passes end."""
-        # A large problem gets one pass: a pass looks at every pair.
         p = self.problem
+        # A large problem gets one pass: a pass looks at every pair.
         for _ in range(self.parameters.plain_passes if p.cost.size <= self.parameters.plain_quick else 1):
             changed = False
             for j in range(p.n_checkpoints):
@@ -164,8 +164,8 @@ class Search:
             weight = p.weights[:, here]
             after = self.loads[here][:, None] - p.weights[rows, here][:, None] + weight.T  # node of a, with b for a
             fine = (after <= p.upper[here][:, None]) & (after >= p.lower[here][:, None])
-            gain = np.where(fine & fine.T, gain, np.inf)
             # Both ends have to fit: the transpose is the same test for the partner.
+            gain = np.where(fine & fine.T, gain, np.inf)
             a, b = np.unravel_index(int(gain.argmin()), gain.shape)
             # Beyond rounding: otherwise a swap of equals would never end.
             if not gain[a, b] < -1e-12 * (1 + abs(there[a, b])):

@@ -79,8 +79,8 @@ class Moves:
     @cached_property
     def size(self) -> FloatArray:
         """Return the load that the row of each node is divided by, (N,)."""
-        each = np.bincount(self.node, self.brought, len(self.room)) + np.abs(self.room)
         # At least all loads that could come: no coefficient of the row exceeds 1.
+        each = np.bincount(self.node, self.brought, len(self.room)) + np.abs(self.room)
         return np.maximum(each, _LEAST)
 
     def priced(self, prices: FloatArray) -> FloatArray:
@@ -184,9 +184,9 @@ def best_prices(
 def _first_box(moves: Moves, start: FloatArray, share: float) -> float:
     """Return the first box: a share of the median price, or without prices of the median change of cost per load."""
     used = start[start > 0]
-    # No price to measure by: changes of cost per load have the unit of one.
     if not len(used):
         heavy = moves.brought > _LIGHT * moves.brought.max()  # what brings no load has no cost per load
+        # No price to measure by: changes of cost per load have the unit of one.
         used = np.abs(moves.change[heavy]) / moves.brought[heavy]
     return (share * float(np.median(used)) if len(used) else 0.0) or 1.0
 
