@@ -275,7 +275,7 @@ def _no_room(problem: ReplicaProblem, every: list[ExactPoint] | None, began: flo
 def _nearest(problem: ReplicaProblem, point: ExactPoint, budget: float) -> ExactPoint:
     """Return a plan as good, in which more of what runs stays: it may cost more, within the budget."""
     if not problem.running:
-        # Only where something runs: `put_back` may spend budget to keep it there.
+        # Nothing runs, so nothing can be put back.
         return point
     state = State(problem, point.instances)
     put_back(state, budget)

@@ -133,8 +133,8 @@ def coloured(made: Placement, order: IntArray) -> IntArray:
     best, most = simple, made.most_colours(simple)
     low = 1
     while low < most:
-        # Fewer colours count only when as much is placed as by first fit.
         middle = (low + most) // 2
+        # Fewer colours count only when as much is placed as by first fit.
         tried = next((host for host in _tries(made, order, middle) if int((host >= 0).sum()) >= target), None)
         if tried is None:
             low = middle + 1

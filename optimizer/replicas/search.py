@@ -38,7 +38,7 @@ class State:
         self.hosts = [list(one) for one in instances]
         # Hosts of an operator as bits of one number: sets of hosts are then keys of a dictionary.
         self._masks = [sum(1 << h for h in one) for one in self.hosts]
-        # Only the first class of failures counts here, without shocks: the objective is that of independent hosts.
+        # Plans are made for the first setting alone, with hosts that fail independently: one row, and no shocks.
         self._engine = Engine(replace(problem.failures, down=problem.down[:1], shocks=None))
         self._known: dict[frozenset[int], float] = {}
         self._users: list[list[int]] = [[] for _ in self.hosts]
