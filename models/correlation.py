@@ -39,6 +39,7 @@ def _exact_covariance(rows: Array) -> FloatArray | None:
     """Return bins^2 times the covariance from whole numbers, or None where they would not fit."""
     bins = rows.shape[1]
     largest = int(max(abs(int(rows.min())), abs(int(rows.max()))))
+    # Both products and their differences have to be exact, or the sums would depend on their order.
     if largest * largest * bins >= _EXACT_FLOAT or 2 * (largest * bins) ** 2 >= _EXACT_INT:
         return None
     # As floats, since matrix products of floats use BLAS; threads may sum in any order, as no sum is rounded.

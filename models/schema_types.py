@@ -3,7 +3,7 @@
 A description has two faces. In a file its keys carry quantities as text (`interval = "5 s"`). In code the
 same field is a plain number in SI units with the unit in its name (`interval_s = 5.0`).
 
-Seeds: one range for every option and key, so that the same number decides the draws of each command.
+`Seed` has one range for every option and key, so that the same number decides the draws of each command.
 """
 
 from __future__ import annotations

@@ -48,19 +48,19 @@ class Table:
 
     @property
     def cells(self) -> tuple[tuple[str, ...], ...]:
-        """The rows as text."""
+        """Return the rows as text."""
         return tuple(
             tuple(column.form(value) for column, value in zip(self.columns, row, strict=True)) for row in self.rows
         )
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The heads of all columns."""
+        """Return the heads of all columns."""
         return tuple(column.head for column in self.columns)
 
     @property
     def brief(self) -> Table:
-        """The table for a terminal: the columns that have a brief head, and the brief title."""
+        """Return the table for a terminal: the columns that have a brief head, and the brief title."""
         kept = [position for position, column in enumerate(self.columns) if column.brief is not None]
         columns = tuple(replace(self.columns[k], head=self.columns[k].brief or "") for k in kept)
         rows = tuple(tuple(row[k] for k in kept) for row in self.rows)
@@ -68,12 +68,12 @@ class Table:
 
     @property
     def searched(self) -> bool:
-        """Whether it is so long that a reader would search it."""
+        """Return whether it is so long that a reader would search it."""
         return bool(self.facet) and len(self.rows) > _FEW
 
     @property
     def choices(self) -> tuple[tuple[str, int], ...]:
-        """Values of `facets`, and how many rows have each; none where all are the same."""
+        """Return values of `facets`, and how many rows have each; none where all are the same."""
         found = {one: self.facets.count(one) for one in dict.fromkeys(self.facets)}
         return tuple(found.items()) if len(found) > 1 else ()
 

@@ -30,21 +30,28 @@ _ROUNDING = 1e-12  # relative: what float64 may add to a slowdown
 
 
 def solve(problem: CheckpointInterval) -> IntervalPlan:
-    """Return the best interval; infeasible, with the interval of the shortest recovery, where none meets the target."""
+    """Return the best interval; infeasible, with the interval of the shortest recovery, where none meets the target.
+
+    The objective is the slowdown, the bound the same less its rounding. Without a target the status is feasible where
+    the optimum leaves too little time for the work, and unknown where float64 cannot hold the slowdown.
+    """
     began = time.perf_counter()
     allowed = allowed_intervals(problem)
+    # None: the recovery target alone leaves no interval.
     if allowed is None:
         return _infeasible(problem, began)
     shortest, longest = allowed
     delta = problem.checkpoint_s
     useful = useful_within(problem, shortest - delta, longest - delta)
     steady = delta / (1 - (problem.utilisation or 0.0))
+    # At this length the work just keeps up, so the queue never shrinks: only longer intervals are steady.
     if useful + delta <= steady:  # only without a target: with one all allowed intervals are longer
         return _unsteady(problem, steady, began)
     objective = slowdown(useful, delta, problem.mtbf_s, problem.restart_s)
     if not math.isfinite(objective):
         return _endless(began)
     best = exact(delta, problem.mtbf_s)
+    # Below the free optimum the target decides, above it the shortest possible interval.
     note = "" if useful == best else f"the {'recovery target' if useful < best else 'limit below'} decides"
     return _plan(problem, Status.OPTIMAL, useful + delta, objective, objective * (1 - _ROUNDING), note, allowed, began)
 
@@ -56,6 +63,7 @@ def _unsteady(problem: CheckpointInterval, steady_s: float, began: float) -> Int
     objective = slowdown(interval - delta, delta, problem.mtbf_s, problem.restart_s)
     if not math.isfinite(objective):
         return _endless(began)
+    # The infimum over steady intervals is at the excluded end: a bound, but no interval reaches it.
     bound = slowdown(steady_s - delta, delta, problem.mtbf_s, problem.restart_s) * (1 - _ROUNDING)
     note = (
         f"intervals up to {display.duration(steady_s, 6)} leave too little time for the work; this one recovers soonest"
@@ -69,6 +77,7 @@ def _endless(began: float) -> IntervalPlan:
 
 
 def _infeasible(problem: CheckpointInterval, began: float) -> IntervalPlan:
+    """Return the plan where no interval meets the target: the interval of the shortest recovery, in the note too."""
     interval = quickest_recovery_interval_s(problem)
     possible = worst_recovery_s(problem, interval)
     note = (
@@ -88,7 +97,9 @@ def _plan(
     allowed: tuple[float, float] | None,
     began: float,
 ) -> IntervalPlan:
+    """Return the plan of an interval [s]; times of recovery only where a utilisation is given."""
     streams = problem.utilisation is not None
+    # On average a failure comes in the middle of an interval, and the newest checkpoint may not be complete.
     back = interval / 2 + problem.until_complete_s
     return IntervalPlan(
         status=status,

@@ -54,6 +54,7 @@ def solve(
 def _better(problem: MigrationSteps, found: StepsPlan, hint: StepsPlan) -> StepsPlan:
     """Return the hint with the bound that was found, if it keeps the rules and ends earlier; else what was found."""
     objective = verify_plan(problem, replace(hint, bound=None)).objective
+    # The hint's own claims do not matter: its bound is replaced, its rules are checked.
     wrong = [one for one in verify_plan(problem, hint).violations if one.kind != "claim"]
     if wrong or objective is None or found.objective is None or found.bound is None or objective >= found.objective:
         return found
@@ -62,10 +63,12 @@ def _better(problem: MigrationSteps, found: StepsPlan, hint: StepsPlan) -> Steps
 
 
 def _steps(problem: MigrationSteps, deadline: float, seed: int, began: float) -> StepsPlan:
+    """Return the plan in steps: a colouring of the moves, with the bound of the busiest hosts."""
     least, nodes = busiest(problem.ends, np.ones(problem.n_moves))
     bound = math.ceil(least)  # sums of ones are exact; over k they are rounded by less than the next whole number
     step, count = coloured(problem.ends, bound)
     note = ""
+    # Only a multigraph with odd cycles can need more than its bound: else swapping colours reaches it.
     if count > bound and not is_bipartite(problem.ends):
         step, count, bound, note = _fewer(problem.ends, step, count, bound, deadline)
     return StepsPlan(
@@ -81,6 +84,7 @@ def _steps(problem: MigrationSteps, deadline: float, seed: int, began: float) ->
 
 def _fewer(ends: IntArray, step: IntArray, count: int, bound: int, deadline: float) -> tuple[IntArray, int, int, str]:
     """Return the colouring and bound after CP-SAT has tried all numbers of colours from the bound up."""
+    # From the bound up: the first number that has a colouring is the least, and each refusal raises the bound.
     while bound < count:
         if len(ends) * count > _PROGRAM_SIZE:
             return step, count, bound, "too many moves for an exact search"
@@ -105,6 +109,7 @@ def _coloured_exactly(ends: IntArray, n_colours: int, deadline: float) -> tuple[
         model.add_exactly_one(colour[edge])
         for node in pair:
             at.setdefault(node, []).append(edge)
+    # In the order of nodes: the same model on every run, so the same answer.
     for node in sorted(at):
         for k in range(n_colours):
             model.add_at_most_one(colour[edge][k] for edge in at[node])
@@ -118,13 +123,16 @@ def _coloured_exactly(ends: IntArray, n_colours: int, deadline: float) -> tuple[
 
 
 def _schedule(problem: MigrationSteps, deadline: float, seed: int, began: float) -> StepsPlan:
+    """Return the plan with times [s]: the best of many list schedules, of few moves the best of all orders."""
     durations = problem.durations_s
     assert durations is not None
     bound, nodes = busiest(problem.ends, durations)
     orders = _orders(problem, np.random.default_rng(seed))
     start, end, note = np.zeros(problem.n_moves), math.inf, ""
+    # At least the three fixed orders, and no more than keep the work bounded.
     tries = max(3, min(_MOST_SCHEDULES, _SCHEDULED // max(1, problem.n_moves)))
     for priority in (next(orders) for _ in range(tries)):
+        # List schedules of any priority are feasible, so the best of many is one.
         tried = _listed(problem.ends, durations, priority)
         until = float((tried + durations).max(initial=0.0))
         if until < end:
@@ -136,11 +144,13 @@ def _schedule(problem: MigrationSteps, deadline: float, seed: int, began: float)
             break
     if not is_proven(end, bound) and problem.n_moves <= MOST_ORDERED:
         start, end = first_of_all_orders(problem.ends, durations)
+        # All orders were tried: the best of them is its own bound.
         bound = end
     proven = is_proven(end, bound)
     return StepsPlan(
         status=Status.OPTIMAL if proven else Status.FEASIBLE,
         objective=end,
+        # A bound above the end can only be rounding.
         bound=min(bound, end),
         wall_s=time.perf_counter() - began,
         note="" if proven else note,
@@ -150,7 +160,7 @@ def _schedule(problem: MigrationSteps, deadline: float, seed: int, began: float)
 
 
 def _orders(problem: MigrationSteps, draw: np.random.Generator) -> Iterator[Callable[[int, FloatArray], float]]:
-    """Yield priorities of a move, given the work that its ends still have: three fixed ones, then noisy ones."""
+    """Yield priorities of a move, given the work [s] (N,) of its ends: three fixed ones, then noisy ones."""
     durations = problem.durations_s
     assert durations is not None
     ends = problem.ends
@@ -176,10 +186,13 @@ def _listed(ends: IntArray, durations: FloatArray, priority: Callable[[int, Floa
     free = [True] * n_nodes
     running: list[tuple[float, int]] = []
     now, freed = 0.0, set(range(n_nodes))
+    # Ends: every turn starts moves or frees hosts, and each move starts once.
     while True:
+        # Only moves at nodes that have just become free can begin now.
         ready = {m for node in freed if free[node] for m in waiting[node] if free[pairs[m][0]] and free[pairs[m][1]]}
         for move in sorted(ready, key=lambda m: (-priority(m, left), m)):
             a, b = pairs[move]
+            # A move before it in this round may have taken an end.
             if free[a] and free[b]:
                 free[a] = free[b] = False
                 start[move] = now

@@ -3,7 +3,7 @@
 Keys that an availability file also has mean the same there. Shapes are checked when the value is made;
 `models.fleet.rules` checks how names refer to each other and which keys fit together.
 
-A description with the queries of a query set: operators that they share, loads that follow the rates of streams.
+`with_query_set` adds the queries of a query set: operators that they share, loads that follow the rates of streams.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ _MOST_EVENTS = 2e7
 def fleet_from(raw: object, *, from_file: bool = True) -> Fleet:
     """Return the description that the tables hold; raises InputError with all faults of shape, or all of references."""
     found = shaped_from(raw, from_file=from_file)
+    # A file that names another file cannot be checked alone.
     if found.query_set is not None:
         raise InputError.at("query_set", found.query_set, "is a file: read what names it from its own file")
     raise_if_any(faults(found))
@@ -66,6 +67,7 @@ def faults(fleet: Fleet) -> Iterator[InputFault]:
 
 
 def _operator_faults(fleet: Fleet) -> Iterator[InputFault]:
+    # A dictionary keeps the order of the file and finds a name without a search.
     hosts = dict.fromkeys(fleet.host_names)
     for name, entry in fleet.operators.items():
         operator = fleet.operator(name)
@@ -170,14 +172,17 @@ def _own_time_faults(fleet: Fleet) -> Iterator[InputFault]:
 
 def _size_faults(fleet: Fleet) -> Iterator[InputFault]:
     """Yield a fault for each process whose expected events, over all replications, exceed time or memory."""
+    # Counted before a run begins: a typing error in a unit would otherwise run for hours, or fill the memory.
     all_s, times = fleet.duration_s * fleet.replications, fleet.times
     cycle_s = times.day_s or (times.mean_up_s or 0.0) + (times.mean_down_s or 0.0)
     if fleet.p is not None and times.mean_down_s is not None and fleet.p > 0:
+        # The same relation that the run uses: p = MTTR / (MTTF + MTTR).
         cycle_s = times.mean_down_s / fleet.p
     own = [(fleet.host(name), path_text(("hosts", name))) for name in fleet.host_names]
     often = {path: all_s / (one.mttf_s + one.mttr_s) for one, path in own if one.mttf_s and one.mttr_s}
     often |= {path: all_s * one.p / times.mean_down_s for one, path in own if one.p and times.mean_down_s}
     if cycle_s and not fleet.has_downtimes:
+        # Hosts with times of their own are counted already.
         often["times"] = all_s / cycle_s * (len(own) - len(often))
     for name, domain in fleet.domains.items():
         if domain.mttf_s is not None and domain.mttr_s is not None:
@@ -212,6 +217,7 @@ def _downtime_faults(fleet: Fleet) -> Iterator[InputFault]:
     if fleet.downtimes and fleet.log is not None:
         yield InputFault("log", fleet.log, "must not be given beside downtimes")
     rows = [(one.host, one.down_s, one.up_s) for one in fleet.downtimes]
+    # One check for tables and for files: only the paths of the faults differ.
     for index, column, rule, before in _clashes(rows, fleet.host_names):
         path = f"downtimes[{index}]" + (f".{column}" if before is None else "")
         value = rows[index][_COLUMNS.index(column)]
@@ -237,6 +243,7 @@ def _clashes(
 ) -> Iterator[tuple[int, str, str, int | None]]:
     """Yield (row, column, rule, other row) of unknown hosts, reversed times, and overlaps on one host."""
     known, last = set(hosts), dict[str, tuple[float, int]]()
+    # By the time of going down, whatever the order of the file, so that one pass finds all overlaps.
     for index, (host, down, up) in sorted(enumerate(rows), key=lambda one: (one[1][1], one[0])):
         if host not in known:
             yield index, "host", "is not a host", None
@@ -245,4 +252,5 @@ def _clashes(
         until, row = last.get(host, (0.0, 0))
         if down < until:
             yield index, "host", "was down already, by", row
+        # The longest outage so far counts: a short one inside it must not hide a later overlap.
         last[host] = max((up, index), (until, row))

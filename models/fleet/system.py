@@ -1,9 +1,8 @@
 """From a description to numbers: hosts, operators and queries by index, loads as linear combinations of rates.
 
-The exact unavailability of placements: of a query whose instances are on given hosts.
-
-It depends on the placement, not on the hosts that are down at the moment: P(broken) in the long run, or of the day if
-hosts fail by the day. Of bounds the worse one counts, so that objectives are surely met.
+`ExactUnavailability` is that of a query whose instances are on given hosts. It depends on the placement, not on the
+hosts that are down at the moment: P(broken) in the long run, or of the day if hosts fail by the day. Of bounds the
+worse one counts, so that objectives are surely met.
 """
 
 from __future__ import annotations
@@ -67,6 +66,7 @@ class ExactUnavailability:
 
     def _computed(self, cuts: Cuts) -> float:
         if self._down is None:
+            # The upper bound: an objective is met only if that is proven.
             return float(self._weights @ self._engine.broken(cuts)[1])
         try:
             return float(self._down @ broken_given_down(cuts, self.n_hosts))
@@ -81,8 +81,10 @@ class ExactUnavailability:
         """
         among = tuple(range(self.n_hosts) if hosts is None else hosts)
         size = min(n_instances, len(among))
+        # Equal hosts: any set of that size is as good as another.
         if self.failures.equal is not None or self._down is not None:
             return self.broken([among[:size]])
+        # Few sets: all are tried, with each host as the first where a take-over may be late.
         if math.perm(len(among), 1) * math.comb(len(among), size) <= _MOST_SETS:
             late = self.failures.late is not None
             sets = itertools.combinations(among, size)
@@ -97,7 +99,11 @@ def _firsts(hosts: Instances) -> list[Instances]:
 
 
 def keeps(slo: float | None, broken: float) -> bool:
-    """Return whether an unavailability meets an availability objective, but for rounding."""
+    """Return whether an unavailability meets an availability objective, but for rounding.
+
+    Without an objective every unavailability is good enough.
+    """
+    # An objective that is met exactly must not fail by the last digit.
     return slo is None or broken <= (1 - slo) * (1 + _ROUNDING) + 1e-15
 
 
@@ -191,6 +197,7 @@ def system_of(fleet: Fleet, log: Downtimes | None = None) -> System:
         exact_refused=why_not,
     )
     if setting is None:
+        # An objective that cannot be checked would be a promise that nobody keeps.
         raise_if_any(
             InputFault(path_text(("queries", name, "slo")), slo, f"cannot be judged: {why_not}")
             for name, slo in zip(system.queries, system.slos, strict=True)
@@ -212,6 +219,7 @@ def _downtimes(fleet: Fleet, host: dict[str, int], log: Downtimes | None) -> tup
 def _setting(fleet: Fleet) -> tuple[Setting | None, str]:
     """Return the setting that the exact methods can solve, or None and the reason why there is none."""
     times = fleet.times
+    # Each line is a combination that no exact method covers; the reason is shown to the user.
     if times.crews is not None and (times.up is not None or times.down is not None):
         return None, "crews are solved for exponential times"
     if fleet.standby is not None and times.down is not None:
@@ -221,6 +229,7 @@ def _setting(fleet: Fleet) -> tuple[Setting | None, str]:
     if fleet.standby is not None and times.mean_up_s is None and fleet.p is None:
         return None, "take-overs are solved for times.mttf and times.mttr"
     try:
+        # The availability description checks itself: what it refuses the exact methods cannot solve.
         settings = settings_of(_exact(fleet))
     except InputError as error:
         return None, f"{error.faults[0].path}: {error.faults[0].rule}"
@@ -296,6 +305,7 @@ def _of_host(fleet: Fleet, name: str) -> Renewal:
 
 def _of_chance(chance: float, law: TimeDistribution | None, mean_down_s: float | None) -> Renewal:
     """Return an element that is down for this share of time, with repairs of this law."""
+    # Chance 0 never fails, and chance 1 is never up: neither has a mean time between failures.
     if chance == 0 or mean_down_s is None:
         return NEVER_FAILS
     if chance == 1:

@@ -64,6 +64,7 @@ class CheckpointAllocation:
 
     def __post_init__(self) -> None:
         check = CheckedArrays()
+        # float32 stays: half the memory of the largest array, and its entries are exact numbers.
         cost = check.floats("cost", self.cost, (None, None), single=True)
         if cost is not None and 0 in cost.shape:
             check.add("cost", cost.shape, "must have at least one checkpoint and one node")
@@ -104,6 +105,7 @@ class CheckpointAllocation:
         if isinstance(moves, bool) or not isinstance(moves, (int, np.integer)):
             check.add("max_moves", moves, "must be a whole number or null")
             return None
+        # Up to 2^53 a whole number passes through JSON and float64 unchanged.
         if not 0 <= moves < 2**53:
             check.add("max_moves", int(moves), "must be at least 0, and below 2^53")
         if self.current is None:
@@ -123,6 +125,7 @@ class CheckpointAllocation:
     @cached_property
     def weights(self) -> FloatArray:
         """Return the load of checkpoint j on node n, (J, N); a view when loads do not depend on the node."""
+        # A view: a matrix of equal columns would take as much memory as the costs.
         return self.load if self.load.ndim == 2 else np.broadcast_to(self.load[:, None], self.cost.shape)
 
     @cached_property
@@ -143,6 +146,7 @@ class CheckpointAllocation:
         """Return the largest node loads that count as within capacity, (N,); infinite without a capacity."""
         if self.capacity is None:
             return np.full(self.n_nodes, np.inf)
+        # The tolerance is part of the problem, so that solvers and verifiers mean the same by "fits".
         return self.capacity * (1 + LOAD_TOLERANCE)
 
     @cached_property

@@ -44,6 +44,7 @@ def node_correlation(
             check.add(name, value, "must be at least 0")
     raise_if_any(check.faults)
     assert r is not None and at is not None
+    # Noise counts as none: small correlations of short series would decide by chance.
     r = np.where(np.abs(r) < zero_below, 0.0, r)
     counts = np.bincount(at, minlength=n_nodes)
     # Sums by node over the key groups there; a node without any has correlation 0 with everything.
@@ -84,6 +85,7 @@ def allocation_from_correlation(
     # One row for each copy: copies of a key group have equal costs, and must be on different nodes.
     row = np.repeat(np.arange(len(rho)), copies)
     homes = np.asarray(host, dtype=np.int64)[row]
+    # (1 + kappa) times the mean load of a node, over all copies.
     capacity = np.full(n_nodes, (1 + kappa) * copies * math.fsum(loads.tolist()) / n_nodes)
     return CheckpointAllocation(
         cost=(rho * loads[:, None])[row],

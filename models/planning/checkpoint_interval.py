@@ -74,6 +74,7 @@ class CheckpointInterval:
             )
             if not good
         ]
+        # Rules between fields only where each of them is valid: otherwise one mistake is told twice.
         if not faults:
             if self.complete_s is not None and not _least(self.complete_s, self.checkpoint_s):
                 rule = f"must be at least the pause, {display.duration(self.checkpoint_s, 6)}"
@@ -81,6 +82,7 @@ class CheckpointInterval:
             if self.recovery_target_s is not None and self.utilisation is None:
                 faults.append(InputFault("utilisation", NO_VALUE, "is missing: a recovery target needs it"))
             for name, value in (("restart_s", self.restart_s), ("checkpoint_s", self.checkpoint_s)):
+                # exp(500) is near the end of float64: beyond it no slowdown could be told.
                 if value > 500 * self.mtbf_s:
                     faults.append(
                         InputFault(
@@ -140,6 +142,7 @@ def daly_first(checkpoint_s: float, mtbf_s: float, restart_s: float = 0.0) -> fl
 
 def daly_higher(checkpoint_s: float, mtbf_s: float) -> float:
     """Return the useful time by Daly's higher order [s]; Daly, FGCS 2006, section 4: M from delta = 2 M on."""
+    # Beyond 2 M the correction grows without limit: Daly replaces it.
     if checkpoint_s >= 2 * mtbf_s:
         return mtbf_s
     share = checkpoint_s / (2 * mtbf_s)
@@ -168,6 +171,7 @@ def _rest(t: float) -> float:
     """Return t - 1 + exp(-t), without cancellation."""
     if t >= _SERIES_BELOW:
         return t + math.expm1(-t)
+    # Below this the two terms share digits; the series of exp alternates and needs few terms.
     term, total, k = t * t / 2, 0.0, 2
     while total + term != total:
         total += term
@@ -192,6 +196,7 @@ def useful_within(problem: CheckpointInterval, least_s: float, most_s: float) ->
     B(y) = M (e^y (1 - y + delta / M) - 1), which falls in y and is 0 at the exact optimum. Take y = (limit
     + delta) / M: below an optimum beyond the upper limit B > 0, so the least is at that limit; likewise at the lower.
     """
+    # The slowdown has one minimum and rises on both sides, so the nearest allowed point is the best.
     return min(max(exact(problem.checkpoint_s, problem.mtbf_s), least_s), most_s)
 
 
@@ -235,6 +240,7 @@ def allowed_intervals(problem: CheckpointInterval) -> tuple[float, float] | None
     # delta S / rho. Subtracting nearly equal numbers would lose its digits.
     slope = (1 - rho) * spare - rho * (least + problem.restart_s)
     under = slope * slope - 4 * rho * delta * spare
+    # No real root: even the best interval misses the target.
     if slope <= 0 or under < 0:
         return None
     longest = (slope + math.sqrt(under)) / (2 * rho)

@@ -76,12 +76,14 @@ class MigrationSteps:
             check.add(f"link_bytes_per_s[{at}]", float(links[at]), "must be above 0")
         if links is not None and moves is not None and len(moves) and moves.max() >= len(links):
             check.add("link_bytes_per_s", len(links), f"must have a rate for each host, up to host {int(moves.max())}")
+        # Durations need sizes, links and moves that are valid.
         if sizes is not None and links is not None and moves is not None and not check.faults:
             self._check_durations(check, sizes, links, moves)
         return {"size_bytes": sizes, "link_bytes_per_s": links}
 
     def _check_durations(self, check: CheckedArrays, sizes: FloatArray, links: FloatArray, moves: IntArray) -> None:
         with np.errstate(over="ignore"):
+            # The slower end decides: a transfer is no faster than either link.
             takes = sizes / links[moves].min(axis=1)
         if (takes > LARGEST).any():
             at = int(np.argmax(takes > LARGEST))

@@ -48,6 +48,7 @@ def whole_units(load: FloatArray, capacity: FloatArray) -> tuple[IntArray, IntAr
     load = np.minimum(load, 2 * top)  # too large for any host: the exact size does not matter, and must not overflow
     for places in range(_PLACES + 1):
         scale = 10.0**places
+        # Beyond 44 bits sums of many loads could leave int64: then decimals are given up.
         if 2 * top * scale >= 2.0**_BITS:
             break
         # Exact as decimals of so many places: then sums are those that the user sees, without a tolerance.
@@ -57,6 +58,7 @@ def whole_units(load: FloatArray, capacity: FloatArray) -> tuple[IntArray, IntAr
             common = max(int(np.gcd.reduce(loads)), 1) if len(loads) else 1
             return frozen(loads // common), frozen(rooms // common)
     shift = _BITS - math.frexp(top)[1]
+    # Loads to nearest, capacities down plus a slack: rounding of a hundred loads must not refuse what fits.
     loads = np.rint(np.ldexp(load, shift)).astype(np.int64)
     return frozen(loads), frozen(np.floor(np.ldexp(capacity, shift)).astype(np.int64) + _SLACK)
 
@@ -263,6 +265,7 @@ class Placement:
         """Return how many instances leave the host where they run now, also those that are no longer placed."""
         if self.current is None:
             return 0
+        # New instances (-1) cannot leave; those no longer placed do.
         return int(((self.current >= 0) & (host != self.current)).sum())
 
     def objective(self, host: IntArray) -> float:

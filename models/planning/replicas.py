@@ -1,6 +1,4 @@
-"""Which operators of queries get replicas, how many, and where: the problem, and what operators are worth.
-
-Replicas of operators under a budget: the problem and its answer.
+"""Which operators of queries get replicas, how many, and where: the problem, its answer, and importance.
 
 Operators o = 0 .. n-1 load a host with load[o] and network[o]; each has a primary, and up to `max_level` replicas on
 other hosts. A query is broken when an operator of it has no instance on a host that is up. To be chosen: how many
@@ -15,7 +13,7 @@ replicas each operator gets, and a host for each of them, and for primaries that
 Source: Adaptive selective replication (VLDB PhD workshop 2013), sections 2 to 4. Probabilities are those of queries
 that are *broken*, so that small ones keep their digits.
 
-How much operators matter to the queries: importance between 0 and 1, by heuristics, and by the exact gain.
+`importance` says how much operators matter to the queries, between 0 and 1, by heuristics and by the exact gain:
 
     query out degree    queries that use the operator / queries
     low utilisation     1 - load / largest load
@@ -187,6 +185,7 @@ class ReplicaProblem:
     @cached_property
     def capacity(self) -> float:
         """Return the load that all replicas may add: the budget, at most the capacity that the primaries leave."""
+        # What primaries leave of all hosts together: an upper bound that ignores how loads fit on single hosts.
         left = max(0.0, math.fsum(self.host_cpu.tolist()) - math.fsum(self.load.tolist()))
         return left if self.budget is None else min(left, float(self.budget))
 
@@ -215,6 +214,7 @@ class ReplicaProblem:
 
     def broken(self, instances: Sequence[Sequence[int]]) -> FloatArray:
         """Return P(query is broken) by setting, (n_p, n_queries); an upper bound where no exact method finishes."""
+        # The upper bound: a plan never promises more than is proven.
         return unavailability(self.queries(instances), self.failures).high
 
     def value(self, broken: FloatArray) -> FloatArray:
@@ -226,6 +226,7 @@ class ReplicaProblem:
 
     def cost(self, instances: Sequence[Sequence[int]]) -> float:
         """Return the load of all replicas together, correctly rounded."""
+        # Primaries cost nothing here: only the replicas are a choice.
         return math.fsum(load * (len(hosts) - 1) for load, hosts in zip(self.load.tolist(), instances, strict=True))
 
     def replicas(self, instances: Sequence[Sequence[int]]) -> int:
@@ -234,6 +235,7 @@ class ReplicaProblem:
 
     def moves(self, instances: Sequence[Sequence[int]]) -> int:
         """Return how many replicas that run now have no instance on their host any more."""
+        # A primary on the old host is no replica any more: only `hosts[1:]` stay.
         return sum(len(set(now) - set(hosts[1:])) for now, hosts in zip(self.running, instances, strict=False))
 
     def violations(self, instances: Sequence[Sequence[int]]) -> list[str]:
@@ -268,6 +270,7 @@ def _violations(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> 
             yield f"operator {operator} has no host"
             continue
         if any(not 0 <= host < problem.n_hosts for host in hosts):
+            # Nothing else can be said of hosts that do not exist.
             yield f"operator {operator} is on a host that is not there"
             return
         if len(set(hosts)) < len(hosts):
@@ -311,6 +314,7 @@ def _over(load: FloatArray, room: FloatArray, instances: Sequence[Sequence[int]]
             loads[host].append(each)
     for host, (each, most) in enumerate(zip(loads, room.tolist(), strict=True)):
         used = math.fsum(each)
+        # Slack relative to the largest host: loads are rounded in its units.
         if used > most + ROUNDING * float(room.max()):
             yield f"host {host} has {display.number(most, 12)} {what}, its operators take {display.number(used, 12)}"
 
@@ -323,7 +327,8 @@ class ReplicaPlan(Solution):
     lower bound of it; `broken` (n_p, n_queries) is P(query is broken) in all settings. `cost`: what the replicas take.
     `left_out`: replicas that were chosen and found no host. `methods` say how it was made. With a `target`, the share
     of queries that has to run, objective and bound are of the cost. `certificate`: multipliers that prove the bound, or
-    a part of it (`optimizer.verify.replica_program`). `moves`: of the replicas that ran before, how many left their hosts.
+    a part of it (`optimizer.verify.replica_program`). `moves`: of the replicas that ran before, how many left their
+    hosts.
     """
 
     instances: Instances | None = None
@@ -397,6 +402,7 @@ def gain(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> FloatAr
 
 def exact_gains(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> FloatArray:
     """Return how much the expected share of running queries rises with a replica on a host of its own, (n,)."""
+    # One host more, beside all others, so that no replica shares its fate with an instance that is there.
     queries = replace(problem.queries(instances), n_hosts=problem.n_hosts + 1)
     first = problem.down[:1]
     open_hosts = problem.replica_hosts if problem.replica_hosts is not None else np.ones(problem.n_hosts, np.bool_)

@@ -39,6 +39,7 @@ def limit_of(capacity: float) -> float:
 
 def fits(weights: FloatArray, limit: float) -> bool:
     """Return whether the exact sum of the weights is at most the limit: `math.fsum` rounds no positive sum to zero."""
+    # One exact sum with the limit in it: comparing two rounded sums could decide the other way.
     return math.fsum([*weights.tolist(), -limit]) <= 0.0
 
 
@@ -132,6 +133,7 @@ class OperatorSelection:
 
 def _with_nothing(given: FloatArray) -> FloatArray:
     columns = given[:, None] if given.ndim == 1 else given
+    # Level 0 is a column of its own, so that a level indexes directly.
     return frozen(np.concatenate([np.zeros((len(columns), 1)), columns], axis=1))
 
 
@@ -213,11 +215,13 @@ class QuerySelection:
     def union(self, queries: BoolArray) -> BoolArray:
         """Return which operators a selection of queries (m,) needs, (n,)."""
         needed = np.zeros(self.n_operators, dtype=np.bool_)
+        # By the pairs: one pass, whatever the number of queries.
         needed[self.uses[queries[self.uses[:, 0]], 1]] = True
         return needed
 
     def whole(self, operators: BoolArray) -> BoolArray:
         """Return which queries have all their operators among those (n,), (m,)."""
+        # A query is whole when none of its pairs has an operator that is missing.
         missing = np.bincount(self.uses[~operators[self.uses[:, 1]], 0], minlength=self.n_queries)
         return np.asarray(missing == 0, dtype=np.bool_)
 

@@ -46,14 +46,15 @@ class Solution:
 
     @property
     def gap(self) -> float | None:
-        """|objective - bound| / max(|bound|, 1e-9); None without an objective or a bound."""
+        """Return |objective - bound| / max(|bound|, 1e-9); None without an objective or a bound."""
         return relative_gap(self.objective, self.bound)
 
 
 def relative_gap(objective: float | None, bound: float | None) -> float | None:
-    """|objective - bound| / max(|bound|, 1e-9); None when one of them is missing."""
+    """Return |objective - bound| / max(|bound|, 1e-9); None when one of them is missing."""
     if objective is None or bound is None:
         return None
+    # The floor keeps the gap finite where the bound is 0; `is_proven` has none, so a tiny objective is no optimum.
     return abs(objective - bound) / max(abs(bound), _SMALLEST_DENOMINATOR)
 
 

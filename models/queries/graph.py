@@ -4,9 +4,8 @@ Incremental multi-query optimisation: a new query is merged breadth-first from t
 type, predicate, window and inputs are equal. The inputs of a join have no order, those of a sequence have. Destinations
 are never shared. Source: Adaptive selective replication (VLDB PhD workshop 2013), section 2.1.
 
-Loads of operators on CPUs and networks: linear in the rates of the source streams.
-
-With r the rates of the streams [1/s], the input rate of an operator is a row of coefficients times r. So are its load
+`OperatorTable` has the loads of operators on CPUs and networks, linear in the rates of the source streams. With r the
+rates of the streams [1/s], the input rate of an operator is a row of coefficients times r. So are its load
 (input rate x cost of a tuple; 1.0 is one CPU), and the bytes that it receives and sends [B/s]. A change of rates is one
 product. A join or a sequence counts the tuples of both inputs. Source: Adaptive selective replication (VLDB PhD
 workshop 2013), section 2.4.
@@ -118,11 +117,13 @@ class QueryGraph:
         if name not in self._queries:
             raise InputError.at(path_text(("queries", name)), name, "is no query", nearest(name, self._queries))
         released = []
+        # Nodes that two names of the query share must be released once.
         for number in dict.fromkeys(self._members.pop(name).values()):
             users = self._users[number]
             del users[name]
             if not users:
                 released.append(number)
+        # Collected first: a mapping must not change while its users are counted.
         for number in released:
             node = self._nodes.pop(number)
             del self._users[number]
@@ -135,6 +136,7 @@ class QueryGraph:
         found: dict[str, int] = {}
         new: dict[int, Node] = {}
         keys: dict[Key, int] = {}
+        # Faults of the whole query at once, not of the first operator that differs.
         faults: list[InputFault] = []
         # Breadth-first: inputs have their numbers before an operator is compared, so equal keys are equal numbers.
         for name in query.order():
@@ -190,8 +192,10 @@ class QueryGraph:
         Two graphs are equal when these are, however they came about.
         """
         digests: dict[int, str] = {}
+        # Digests of inputs are part of each digest: equal digests mean equal graphs down to the sources.
         for number, node in self._nodes.items():  # inputs have come before
             inputs = [digests[one] for one in node.inputs]
+            # Inputs of a join have no order: sorted, so that equal joins have equal digests.
             own = sorted(inputs) if node.kind == "join" else inputs
             user = next(iter(self._users[number])) if node.kind == "destination" else ""
             name = self._destination(number, user) if user else ""
@@ -310,6 +314,7 @@ def table_of(graph: QueryGraph, tuple_bytes: Mapping[str, float] | None = None) 
     shape = (len(nodes), len(streams))
     arriving, leaving, received = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     size = np.array([node.tuple_bytes for node in nodes], dtype=np.float64)
+    # Insertion order is a topological order, so one pass sums all rates.
     for place, node in enumerate(nodes):  # inputs have come before
         if node.kind == "source":
             stream = streams.index(node.predicate)
@@ -319,6 +324,7 @@ def table_of(graph: QueryGraph, tuple_bytes: Mapping[str, float] | None = None) 
             arriving[place] += leaving[index[one]]
             received[place] += leaving[index[one]] * size[index[one]]
         leaving[place] = 0.0 if node.kind == "destination" else arriving[place] * node.selectivity
+    # An operator that reads another twice has one edge to it, but counts its tuples twice.
     edges = [(index[one], place) for place, node in enumerate(nodes) for one in dict.fromkeys(node.inputs)]
     return OperatorTable(
         streams=streams,

@@ -3,7 +3,7 @@
 Source: Adaptive selective replication (VLDB PhD workshop 2013), section 2.1. An operator has a type, a predicate and
 one or two inputs; a source has a stream in place of them, a destination ends a query.
 
-Questions about graphs that more than one package asks.
+`cycles` is used by other packages, too, for their graphs.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def cycles(graph: nx.DiGraph[N]) -> list[list[N]]:
         first = min(nodes, key=place.__getitem__)
         if len(nodes) > 1 or graph.has_edge(first, first):
             within = graph.subgraph(nodes)
+            # A shortest cycle through the first node: the message shows as few names as possible.
             back = min(within.predecessors(first), key=place.__getitem__)
             found.append([*nx.shortest_path(within, first, back), first])
     return sorted(found, key=lambda cycle: place[cycle[0]])
@@ -111,6 +112,7 @@ class Query:
             where = path_text(("queries", self.name, "operators", name))
             yield from _own_faults(where, operator)
             yield from self._input_faults(where, operator)
+            # Only destinations end a query: what nobody takes is most probably a forgotten line.
             if operator.kind != "destination" and name not in taken:
                 yield InputFault(
                     where, operator.kind, "has no one to send its tuples to", "end the query in a destination"

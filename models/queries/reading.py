@@ -21,6 +21,7 @@ def queries_from(query_set: QuerySet, compiled: Compile) -> tuple[Query, ...]:
     found: list[Query] = []
     for name, entry in query_set.queries.items():
         path = path_text(("queries", name))
+        # Query by query: later steps need what the earlier ones checked, and each query reports its own faults.
         try:
             raise_if_any(_entry_faults(path, entry))
             entries = compiled(f"{path}.text", entry.text) if entry.text else entry.operators
@@ -56,6 +57,7 @@ def _stream_faults(path: str, entries: Mapping[str, OperatorEntry], query_set: Q
 def _operator(entry: OperatorEntry, query_set: QuerySet) -> Operator:
     own = query_set.kinds.get(entry.kind, KindDefaults())
     size = own.tuple_bytes if entry.tuple_bytes is None else entry.tuple_bytes
+    # An operator's own size first, then that of its stream, then that of its kind.
     if entry.kind == "source" and entry.tuple_bytes is None and entry.stream in query_set.streams:
         size = query_set.streams[entry.stream].tuple_bytes
     return Operator(

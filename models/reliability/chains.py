@@ -32,6 +32,7 @@ def stationary(n_states: int, rates: Mapping[tuple[int, int], Rate]) -> FloatArr
     shape: tuple[int, ...] = ()
     for (start, end), rate in rates.items():
         shape = np.shape(rate)
+        # For one chain a rate must be positive; an array may have 0 where that chain lacks the transition.
         good = np.all(np.isfinite(rate)) and (np.min(rate) >= 0 if shape else rate > 0)
         if not good:
             raise InputError.at(f"rates[{start}, {end}]", rate, "must be positive and finite")
@@ -43,6 +44,7 @@ def stationary(n_states: int, rates: Mapping[tuple[int, int], Rate]) -> FloatArr
     found[0] = 1.0
     for state in range(1, n_states):
         found[state] = sum(found[start] * rate for start, rate in into[state].items()) / leaving[state]
+    # Normalised at the end: in units of state 0 nothing was subtracted.
     result: FloatArray = found / found.sum(axis=0)
     return result
 
@@ -57,6 +59,7 @@ def _taken_out(into: list[dict[int, Rate]], out: list[dict[int, Rate]]) -> list[
         if not np.all(total):
             raise InputError.at("rates", state, "a state from which state 0 is not reached", "the chain has no one law")
         leaving[state] = total
+        # Fill-in grows with the product of neighbours: counted, so that a dense chain is refused and not waited for.
         work += len(sources) * len(targets)
         if work > MOST_WORK:
             raise InputError.at("states", len(into), "are linked too densely for an exact solution")

@@ -1,10 +1,12 @@
-"""Minimal cuts of queries: the smallest sets of elements whose failure breaks a query; as bit masks.
+"""Minimal cuts of queries, as bit masks, and bounds from them.
+
+A cut is a set of elements whose failure breaks a query; a minimal one contains no other.
 
 A query is a monotone formula: it is broken when all elements of one of its cuts are down. Equal cuts collapse, and a
 cut that contains another says nothing new (absorption). Forgetting that, as a product over operators does, counts a
 host once for each operator that it carries.
 
-Bounds of the probability that something is broken, from its minimal cuts alone; cheap for any number of cuts.
+`sandwich` bounds the probability that something is broken from its minimal cuts alone: cheap for any number of cuts.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ def minimal(masks: Iterable[int]) -> Cuts:
     >>> minimal([0b011, 0b001, 0b110, 0b110])
     (1, 6)
     """
+    # Shortest first: a mask can only contain one that is no longer, so each is compared with those kept so far.
     found = sorted(set(masks), key=lambda mask: (mask.bit_count(), mask))
     if len(found) > _MANY:
         return _minimal_of_many(found)
@@ -42,11 +45,13 @@ _MANY = 64  # masks for which an index pays
 
 def _minimal_of_many(found: list[int]) -> Cuts:
     """Return `minimal` of distinct masks, shortest first: a subset of a mask begins with one of its elements."""
+    # The empty mask is contained in all others: broken whatever happens.
     if found[0] == 0:
         return BROKEN
     kept: list[int] = []
     beginning_with: dict[int, list[int]] = {}
     for mask in found:
+        # A kept mask that is contained in this one begins with an element of it: only those need a look.
         if any(one & mask == one for element in elements(mask) for one in beginning_with.get(element, ())):
             continue
         kept.append(mask)
@@ -55,7 +60,10 @@ def _minimal_of_many(found: list[int]) -> Cuts:
 
 
 def support(cuts: Iterable[int]) -> int:
-    """Return the mask of all elements in the cuts."""
+    """Return the mask of all elements in the cuts.
+
+    Its number of bits is the number of elements that can break anything.
+    """
     union = 0
     for mask in cuts:
         union |= mask
@@ -79,14 +87,21 @@ def failed(cuts: Cuts, mask: int) -> Cuts:
 
 
 def survived(cuts: Cuts, element: int) -> Cuts:
-    """Return the cuts once an element is known to be up."""
+    """Return the cuts once an element is known to be up.
+
+    Cuts with the element are gone; none of the others becomes shorter, so the rest is minimal.
+    """
     return tuple(cut for cut in cuts if not cut >> element & 1)
 
 
 def components(cuts: Cuts) -> list[Cuts]:
-    """Return the cuts in parts that share no element, in the order of their last cuts."""
+    """Return the cuts in parts that share no element, in the order of their last cuts.
+
+    Parts fail independently of each other, since elements do.
+    """
     parts: list[tuple[int, list[int]]] = []
     for cut in cuts:
+        # A cut joins all parts it touches: the result does not depend on the order, only the order of parts does.
         joined, members = cut, []
         disjoint = []
         for mask, inside in parts:
@@ -121,6 +136,7 @@ def query_cuts(queries: Queries, failures: Failures) -> list[Cuts]:
     """Return the minimal cuts of each query."""
     if len(failures.parts) != queries.n_hosts:
         raise ValueError(f"chances of {failures.n_hosts} hosts for queries on {queries.n_hosts}")
+    # The fast case of most problems: no groups, so that no cut is longer than its operator has hosts.
     if not failures.groups and failures.late is None:  # a host is one element: no products to expand
         single = [sum(1 << host for host in hosts) for hosts in queries.instances]
         return [minimal(single[op] for op in operators) for operators in queries.operators]
@@ -142,7 +158,10 @@ def product_of(values: Iterable[Any]) -> Any:
 
 
 def cut_chances(cuts: Cuts, chances: FloatArray) -> FloatArray:
-    """Return P(all elements of a cut are down), (n_cuts, n_p)."""
+    """Return P(all elements of a cut are down), (n_cuts, n_p).
+
+    `chances` (n_p, n_elements): elements fail independently, so the chance of a cut is a product.
+    """
     found = [chances[:, list(elements(cut))].prod(axis=1) for cut in cuts]
     return np.array(found).reshape(len(cuts), len(chances))
 
@@ -165,6 +184,7 @@ def sandwich(cuts: Cuts, chances: FloatArray) -> tuple[FloatArray, FloatArray]:
     below the sum over cuts. Low: cuts that share no element, taken in the order of the list, are
     independent of each other; and the sum of all minus that of pairs (Bonferroni). Equal where all are disjoint.
     """
+    # P(cut) is a product, since elements are independent; cuts are not, since they share elements.
     single = cut_chances(cuts, chances)
     high = one_of(single)
     # Greedy, likely cuts first: the bound is best if the disjoint ones have most of the probability.
@@ -177,6 +197,7 @@ def sandwich(cuts: Cuts, chances: FloatArray) -> tuple[FloatArray, FloatArray]:
     if len(disjoint) < len(cuts):
         paired = _bonferroni(cuts, single, chances)
         low = low if paired is None else np.maximum(low, paired)
+    # Rounding may put the two a hair the wrong way round where they are equal.
     return np.minimum(low, high), high
 
 
@@ -192,6 +213,7 @@ def _bonferroni(cuts: Cuts, single: FloatArray, chances: FloatArray) -> FloatArr
             others = of_element.setdefault(element, [])
             pairs.update((other, index) for other in others)
             others.append(index)
+        # Pairs grow with the square of the cuts: the disjoint bound alone stays cheap.
         if len(pairs) > _MOST_PAIRS:
             return None  # the other bound has to do
     first, second = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2).T

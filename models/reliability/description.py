@@ -176,6 +176,7 @@ def availability_from(raw: object, *, from_file: bool = True) -> Availability:
 
 def of_meant_kind(found: Sequence[InputFault]) -> Iterator[InputFault]:
     """Yield the faults without those that only say that a list, or a table, could have been the other of two kinds."""
+    # A path that goes on below a value shows that a table was meant, so "must be a list" there only misleads.
     tables = {fault.path[: end.start()] for fault in found for end in _STEP.finditer(fault.path)}
     for fault in found:
         if fault.value == [] and fault.rule == "must be a number":
@@ -261,6 +262,7 @@ def _model_faults(description: Availability) -> Iterator[InputFault]:
     times = description.times
     if times is not None and (times.mttf_s is None) == (times.log is None):
         yield InputFault("times", NO_VALUE, "must have either mttf or log")
+    # The log is read later: nothing is said about times that it may bring.
     read = times is not None and times.log is not None  # its mttr is not known yet
     if times is not None and times.mttr_s is None and times.day_s is None and not read:
         yield InputFault("times", NO_VALUE, "must have mttr or day", "mttr for the long run, day for a day")

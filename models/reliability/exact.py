@@ -11,24 +11,22 @@ these that a part of it took.
 >>> found.methods, found.low[1].round(14).tolist()
 (('product', 'inclusion-exclusion'), [1e-10, 2e-10])
 
-How many failure sets of each size break something: inclusion-exclusion over unions of cuts, in whole numbers.
-
-With c[j] = sum over sets of cuts whose union has j elements of (-1)^(cuts + 1), inclusion-exclusion says
-P(broken) = sum_j c[j] q^j. These terms cancel. Written as
+**Inclusion-exclusion** (`breaking_sets`, `at_equal_chance`): how many failure sets of each size break something, over
+unions of cuts, in whole numbers. With c[j] = sum over sets of cuts whose union has j elements of (-1)^(cuts + 1),
+inclusion-exclusion says P(broken) = sum_j c[j] q^j. These terms cancel. Written as
 
     P(broken) = sum_k N[k] q^k (1 - q)^(n - k),    N[k] = sum_j c[j] C(n - j, k - j),
 
 where N[k] of the sets of k elements break it, nothing is negative: every digit is kept for any q, and one N serves
 a whole curve over q.
 
-Variable elimination: one element after the other is summed out of tables, in the order of least fill.
+**Elimination** (`eliminated`): one element after the other is summed out of tables, in the order of least fill. A table
+says P(something that was summed out is broken) for each state of the elements it still depends on. Joining two tables
+a, b gives a + (1 - a) b; summing out an element gives up b(up) + down b(down). Nothing is subtracted from 1 but what is
+near 0 or 0 exactly, so small probabilities keep their digits. The cost grows with 2^width, and not with the number of
+cuts: made for "some of all queries is broken". (Dechter, *Bucket elimination*, Artificial Intelligence 1999.)
 
-A table says P(something that was summed out is broken) for each state of the elements it still depends on. Joining two
-tables a, b gives a + (1 - a) b; summing out an element gives up b(up) + down b(down). Nothing is subtracted from 1 but
-what is near 0 or 0 exactly, so small probabilities keep their digits. The cost grows with 2^width, and not with the
-number of cuts: made for "some of all queries is broken". (Dechter, *Bucket elimination*, Artificial Intelligence 1999.)
-
-Factoring: condition on one element after the other until the rest is simple.
+**Factoring** (`Factoring`, `factored`): condition on one element after the other until the rest is simple.
 
 broken(cuts) = down[e] broken(cuts with e down) + up[e] broken(cuts with e up); parts that share no element are
 independent of each other, a cut of one element is its own part (unit propagation), and equal remainders are computed
@@ -91,6 +89,7 @@ def _by_union_plain(cuts: Cuts, n: int) -> list[int]:
     # Inclusion-exclusion with whole numbers: exact however many terms cancel out. The empty union is left out.
     unions, signs, c = [0], [-1], [0] * (n + 1)
     for cut in cuts:
+        # Each cut doubles the unions: 2^cuts terms, which MOST_CUTS keeps small.
         unions += [union | cut for union in unions]
         signs += [-sign for sign in signs]
     for union, sign in zip(unions[1:], signs[1:], strict=True):
@@ -99,6 +98,7 @@ def _by_union_plain(cuts: Cuts, n: int) -> list[int]:
 
 
 def _by_union(cuts: Cuts, n: int) -> list[int]:
+    # Elements are numbered from 0 within the cuts: 64 bits are then enough for any numbers of hosts.
     place = {element: index for index, element in enumerate(elements(support(cuts)))}
     unions, signs = np.zeros(1, dtype=np.uint64), np.array([-1], dtype=np.int64)
     for cut in cuts:
@@ -112,7 +112,10 @@ def _by_union(cuts: Cuts, n: int) -> list[int]:
 
 
 def at_equal_chance(counts: Counts, q: FloatArray) -> FloatArray:
-    """Return P(broken) if every element is down with probability q, by value of q; relative error about 1e-15."""
+    """Return P(broken) if every element is down with probability q, by value of q; relative error about 1e-15.
+
+    `counts` (n + 1,) are those of `breaking_sets`; q is (n_p,), and so is the result.
+    """
     # All terms are positive, so small probabilities keep their digits; inclusion-exclusion in floats would not.
     n, total = len(counts) - 1, np.zeros_like(q)
     for k, count in enumerate(counts):
@@ -134,6 +137,7 @@ def elimination_order(cuts: Cuts, most_width: int | None = None) -> tuple[list[i
     scores = {element: _fill(linked, element) for element in linked}
     order, width = [], 0
     while linked:
+        # Least fill, then fewest neighbours, then the lowest number: the order must not depend on dictionaries.
         element = min(scores, key=lambda one: (scores[one], linked[one].bit_count(), one))
         around = linked.pop(element)
         del scores[element]
@@ -142,6 +146,7 @@ def elimination_order(cuts: Cuts, most_width: int | None = None) -> tuple[list[i
         if most_width is not None and width > most_width:
             break
         # The neighbours of an element that is eliminated are in one table from now on: link them all.
+        # Only neighbours, and those whose links changed, have another fill: all others keep their score.
         changed = around
         for other in elements(around):
             linked[other] = (linked[other] | around) & ~(1 << element | 1 << other)
@@ -171,6 +176,7 @@ def eliminated(cuts: Cuts, chances: FloatArray, most_width: int = MOST_WIDTH) ->
     if width > most_width:
         return None
     waiting: list[_Table] = [_table_of(cut) for cut in cuts]
+    # Every table with the element goes into one product; after it no table knows the element any more.
     for element in order:
         touched = [table for table in waiting if element in table[0]]
         waiting = [table for table in waiting if element not in table[0]]
@@ -182,6 +188,7 @@ def eliminated(cuts: Cuts, chances: FloatArray, most_width: int = MOST_WIDTH) ->
 def _table_of(cut: int) -> _Table:
     scope = tuple(elements(cut))
     table = np.zeros((1, *[2] * len(scope)))
+    # Broken only where all elements of the cut are down.
     table[(0, *[1] * len(scope))] = 1.0
     return scope, table
 
@@ -230,6 +237,7 @@ class Factoring:
 
     def broken(self, cuts: Cuts, depth: int = 0) -> Any:
         """Return the weight of all failure sets that contain one of the minimal cuts; raises TooManyNodes."""
+        # The order of these two tests matters: no cut is "never", an empty cut is "always".
         if not cuts:
             return 0
         if not cuts[0]:
@@ -245,6 +253,7 @@ class Factoring:
         parts = components(cuts)
         if len(parts) > 1:
             found = self._in_series(parts, depth)
+        # A single cut is a product: the end of most branches.
         elif len(cuts) == 1:
             found = product_of(self._down[element] for element in elements(cuts[0]))
         else:
@@ -258,6 +267,7 @@ class Factoring:
         weight: Any = self._total(0)
         for part in parts:
             inner, own = self.broken(part, depth + 1), self._total(support(part).bit_count())
+            # found / weight is P(broken) so far; written without division, so that whole numbers work as well.
             found = found * own + (weight - found) * inner
             weight = weight * own
         return found
@@ -270,13 +280,17 @@ class Factoring:
             (self._down[element], failed(cuts, 1 << element)),
             (self._up[element], survived(cuts, element)),
         ):
+            # Elements that left the cuts may be up or down: both count, with their whole weight.
             free = rest - support(after).bit_count()  # elements that do not matter any more in this branch
             found = found + weight * self._total(free) * self.broken(after, depth + 1)
         return found
 
 
 def most_frequent(cuts: Cuts) -> int:
-    """Return the element in most cuts, the lowest of equals: conditioning on it simplifies most."""
+    """Return the element in most cuts, the lowest of equals: conditioning on it simplifies most.
+
+    The tie rule keeps the order of conditioning, and with it the last digits, the same on every run.
+    """
     times: dict[int, int] = {}
     for cut in cuts:
         for element in elements(cut):
@@ -300,6 +314,7 @@ def counts_by_size(cuts: Cuts, most_nodes: int = MOST_NODES) -> tuple[int, ...]:
     """
     cuts = minimal(cuts)
     n = support(cuts).bit_count()
+    # A count is at most 2^n, so n + 1 bits for each keep neighbours apart in the packed number.
     width = n + 1  # no count is above 2^n
     x = 1 << width
     ones = dict.fromkeys(elements(support(cuts)), 1)
@@ -312,6 +327,7 @@ def bracketed(cuts: Cuts, chances: FloatArray, most_nodes: int = MOST_NODES) -> 
     reduced = minimal(cuts)
     low, high = sandwich(reduced, chances)
     found = _bracket(reduced, chances, most_nodes, 0)[0]
+    # Both bounds hold, so the tighter of each side does; factoring may stop before it is better.
     return np.maximum(found[0], low), np.minimum(found[1], high)
 
 
@@ -319,18 +335,21 @@ def _bracket(cuts: Cuts, chances: FloatArray, budget: int, depth: int) -> tuple[
     """Return the bounds, (2, n_p), and the nodes spent; of two branches the first may take half of the budget."""
     if not cuts or not cuts[0]:
         return np.full((2, len(chances)), 1.0 if cuts else 0.0), 0
+    # No budget for two branches: the cheap bounds end this one.
     if len(cuts) == 1 or budget < 3 or depth > _DEEPEST:
         return np.stack(sandwich(cuts, chances)), 1
     parts = components(cuts)
     spent, found = 1, np.zeros((2, len(chances)))
     if len(parts) > 1:
         for index, part in enumerate(parts):
+            # What one part does not use goes to the next: the share is of the budget that is left.
             inner, used = _bracket(part, chances, (budget - spent) // (len(parts) - index), depth + 1)
             found = found + (1 - found) * inner
             spent += used
         return found, spent
     element = most_frequent(cuts)
     q = chances[:, element]
+    # "Up" first with half of the budget, "down" with the rest: the cuts get shorter there, and end sooner.
     for share, weight, after in ((2, 1 - q, survived(cuts, element)), (1, q, failed(cuts, 1 << element))):
         inner, used = _bracket(after, chances, (budget - spent) // share, depth + 1)
         found = found + weight * inner
@@ -374,6 +393,7 @@ class Engine:
         """Return P(broken) of each set of minimal cuts."""
         members = [self._indices(cuts) for cuts in of_queries]
         shape = (len(self._chances), len(members))
+        # Arrays only now: all parts of all queries have been solved, each once.
         low, high = np.zeros(shape), np.zeros(shape)
         methods = []
         lows = np.array(self._low or [np.zeros(shape[0])])
@@ -381,6 +401,7 @@ class Engine:
         for query, parts in enumerate(members):
             low[:, query] = _of_parts(lows, parts)
             worst = max((self._methods[part] for part in parts), default=0)
+            # The method of a query is that of its weakest part; only then low and high differ.
             high[:, query] = low[:, query] if METHODS[worst] != BOUNDS else _of_parts(highs, parts)
             methods.append(METHODS[worst])
         return Unavailability(frozen(low), frozen(high), tuple(methods))
@@ -396,6 +417,7 @@ class Engine:
         return [self._index(part) for part in components(cuts)]
 
     def _index(self, part: Cuts) -> int:
+        # The order of cuts within a part means nothing: a set is the key.
         key = frozenset(part)
         if key not in self._parts:
             low, high, method = self._solved(part)
@@ -409,6 +431,7 @@ class Engine:
         if len(part) == 1:
             found = self._product(part[0])
             return found, found, "product"
+        # Only with equal chances one polynomial serves all values of p.
         if self._equal is not None and len(part) <= MOST_CUTS and support(part).bit_count() <= MOST_ELEMENTS:
             found = self._curve(breaking_sets(part))
             return found, found, "inclusion-exclusion"
@@ -450,7 +473,10 @@ def _of_parts(chances: FloatArray, parts: list[int]) -> FloatArray | float:
 
 
 def unavailability(queries: Queries, failures: Failures, *, most_nodes: int = MOST_NODES) -> Unavailability:
-    """Return P(broken) of every query in every setting; exact but where the methods say `bounds`."""
+    """Return P(broken) of every query in every setting; exact but where the methods say `bounds`.
+
+    `most_nodes` limits factoring for each part. A query whose method is `bounds` has low < high.
+    """
     return Engine(failures, most_nodes).of(query_cuts(queries, failures))
 
 
@@ -460,5 +486,8 @@ def some_broken(queries: Queries, failures: Failures, *, most_nodes: int = MOST_
 
 
 def mean_broken(queries: Queries, found: Unavailability) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of the expected share of queries, by weight, that are broken, (n_p,) each."""
+    """Return the bounds of the expected share of queries, by weight, that are broken, (n_p,) each.
+
+    Both are weighted sums of the bounds of single queries, so they hold whatever the queries share.
+    """
     return found.low @ queries.shares, found.high @ queries.shares

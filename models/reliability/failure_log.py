@@ -75,6 +75,7 @@ class FailureLog:
         until = self.until_us
         outside = (self.down_us < self.begin_us[self.host]) | (until > self.end_us[self.host])
         same = np.zeros(self.host.size, dtype=bool)
+        # Touching counts as overlap: two outages without an up time between them are one.
         same[1:] = (self.host[1:] == self.host[:-1]) & (self.down_us[1:] <= until[:-1])
         for wrong, rule in (
             (outside, "is outside of the window of its host"),
@@ -121,6 +122,7 @@ class FailureLog:
     @cached_property
     def tick_s(self) -> float:
         """Return the log's clock [s]: the greatest time that all of its instants are multiples of, at most an hour."""
+        # The end of the window is no event of the clock and would make the tick finer than it is.
         instants = np.concatenate([self.down_us, self.up_us[self.up_us != STILL_DOWN]])
         if not instants.size:
             return 0.0
@@ -134,11 +136,13 @@ class FailureLog:
         first = np.searchsorted(self.host, np.arange(len(self.hosts) + 1))
         for index in range(len(self.hosts)):
             here = slice(int(first[index]), int(first[index + 1]))
+            # The first up time begins with the window, and the last one ends with it: only the last is cut off.
             starts = np.concatenate([self.begin_us[index : index + 1], until[here]])
             ends = np.concatenate([self.down_us[here], self.end_us[index : index + 1]])
             gaps = (ends - starts) / US
             kind = np.full(gaps.size, SEEN)
             kind[-1] = LONGER
+            # A gap of 0 is no up time: the host was down at the edge of its window.
             kept = gaps > 0
             lengths += gaps[kept].tolist()
             kinds += kind[kept].tolist()
@@ -148,6 +152,7 @@ class FailureLog:
         """Return the times from a failure to being up again, of outages that began in the window."""
         begun = ~self.begun_down
         lengths = (self.until_us - self.down_us)[begun] / US
+        # Both ends in one tick: the repair took less than the tick, but not nothing.
         kind = np.where(self.up_us[begun] == STILL_DOWN, LONGER, np.where(lengths == 0, SHORTER, SEEN))
         lengths = np.where(kind == SHORTER, self.tick_s, lengths)
         kept = lengths > 0
@@ -156,6 +161,7 @@ class FailureLog:
     def without(self, hosts: Sequence[int]) -> FailureLog:
         """Return the log of the other hosts."""
         kept = np.setdiff1d(np.arange(len(self.hosts)), hosts)
+        # Hosts are numbered anew; -1 marks outages of hosts that have left.
         number = np.full(len(self.hosts), -1)
         number[kept] = np.arange(kept.size)
         of_kept = number[self.host] >= 0
@@ -181,6 +187,7 @@ def within(log: FailureLog, begin_us: int | None, end_us: int | None) -> Failure
         raise InputError.at("window", NO_VALUE, "has no host that was watched in it")
     until = log.until_us
     begins, ends = begin[log.host], end[log.host]
+    # An outage that ended exactly when the window begins still counts: the host began it down.
     kept = (log.down_us < ends) & (until >= begins) & (ends > begins)
     still = (log.up_us == STILL_DOWN) | (until > ends)
     cut = replace(
@@ -193,7 +200,12 @@ def within(log: FailureLog, begin_us: int | None, end_us: int | None) -> Failure
 
 
 def merged(host: IntArray, down_us: IntArray, up_us: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the outages by host and time, overlapping or touching ones joined; a reference for the log."""
+    """Return the outages by host and time, overlapping or touching ones joined; a reference for the log.
+
+    All three arrays are (n_outages,); up is STILL_DOWN for an outage without an end, which swallows all that begin
+    later.
+    """
+    # Open ends sort last, and swallow whatever begins after them.
     far = np.iinfo(np.int64).max
     ends = np.where(up_us == STILL_DOWN, far, up_us)
     order = np.lexsort((ends, down_us, host))

@@ -3,10 +3,9 @@
 The difference of two availabilities is the probability of the states between them: all elements of a cut are down, and
 no other cut is. Summed over the cuts in their order, so that nothing counts twice, all terms are positive.
 
-Single points of failure, and the fewest failures that break a query: by structure, whatever the probabilities.
-
-Elements that can fail are hosts and groups of hosts, numbered as in `Failures`: hosts first, then groups. A
-query is broken when all hosts of one of its operators are down, so its smallest cut is that of one operator.
+`single_points` and `fewest_down` look at the structure alone, whatever the probabilities. Elements that can fail are
+hosts and groups of hosts, numbered as in `Failures`: hosts first, then groups. A query is broken when all hosts of one
+of its operators are down, so its smallest cut is that of one operator.
 """
 
 from __future__ import annotations
@@ -41,7 +40,9 @@ def birnbaum(queries: Queries, failures: Failures) -> Gain:
     engine, shape = Engine(failures), failures.chances.shape
     low, high = np.zeros(shape), np.zeros(shape)
     for cuts, share in zip(query_cuts(queries, failures), queries.shares, strict=True):
+        # Only elements in some cut of the query can decide; all others gain nothing.
         for element in elements(support(cuts)):
+            # The element decides where a cut with it is otherwise down, and no cut without it is.
             shorter = [cut & ~(1 << element) for cut in cuts if cut >> element & 1]
             others = [cut for cut in cuts if not cut >> element & 1]
             least, most = _only(minimal(shorter), others, failures.chances, engine)
@@ -69,6 +70,8 @@ def replica_gain(queries: Queries, failures: Failures, operator: int, host: int)
         if operator not in needed:
             continue
         others = [cut for op in needed if op != operator for cut in instance_cuts(queries.instances[op], failures)]
+        # Before, the operator's own cuts break the query; after, only those with the new host: their difference is the
+        # gain.
         least, most = _only(before, [*others, *after], failures.chances, engine)
         low += share * least
         high += share * most
@@ -80,8 +83,11 @@ def _only(new: Cuts, others: Iterable[int], chances: FloatArray, engine: Engine)
     known = list(others)
     low, high = np.zeros(len(chances)), np.zeros(len(chances))
     for cut in new:
+        # States in which this cut is down and none of those before it: disjoint terms, so their sum counts nothing
+        # twice.
         at = chances[:, list(elements(cut))].prod(axis=1)
         least, most = engine.broken(failed(minimal(known), cut))
+        # Low with high: the factor is 1 - P(other cut), so its upper bound makes the lower one.
         low += at * (1 - most)
         high += at * (1 - least)
         known.append(cut)
@@ -116,6 +122,7 @@ def fewest_down(queries: Queries, groups: Groups = ()) -> list[int | None]:
     found: list[int | None] = []
     for needed in queries.operators:
         known = [size for op in needed if (size := of_operator[op]) is not None]
+        # Unknown cuts have at least two elements; with a known cut that small they cannot matter.
         least = min(known, default=math.inf)
         found.append(int(least) if len(known) == len(needed) or least <= _LEAST_OPEN else None)
     return found
@@ -134,8 +141,10 @@ def _smallest_cut(elements: Sequence[set[int]], n_hosts: int) -> int | None:
     """Return how many elements take down all these hosts; a group of a host takes down no less than the host itself."""
     if set.intersection(*elements):
         return 1
+    # A group takes down the host and more, so it replaces the host in a smallest cut.
     of_hosts = (own if len(own) == 1 else {one for one in own if one >= n_hosts} for own in elements)
     cuts: Sequence[int] = (0,)
+    # Hosts with the same elements are one condition: repeated, they would only make products larger.
     for part in dict.fromkeys(map(frozenset, of_hosts)):
         cuts = minimal(cut | 1 << one for cut in cuts for one in part)
         if len(cuts) > _MOST_CUTS:

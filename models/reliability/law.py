@@ -48,6 +48,7 @@ class BrokenLaw:
         """Return the bounds of P(less than this share of the queries runs), (n_p,) each."""
         if not 0 <= share <= 1:
             raise InputError.at("share", share, "must be between 0 and 1")
+        # A hair more: share * n may be a whole number that floating point puts just below itself.
         allowed = math.floor(self.n_queries * (1 - share) + 1e-9)
         found = self.mass[:, allowed + 1 :].sum(axis=1)
         return found, found + (self.open if allowed < self.n_queries else 0.0)
@@ -57,13 +58,17 @@ class BrokenLaw:
         if not 0 <= level <= 1:
             raise InputError.at("level", level, "must be between 0 and 1")
         below = np.cumsum(self.mass, axis=1)
+        # The upper bound counts all that is left open as sets that break nothing more.
         reached = [below + _HOLDS >= level, below + self.open[:, None] + _HOLDS >= level]
         low, high = (np.where(found.any(axis=1), 1 - found.argmax(axis=1) / self.n_queries, 0.0) for found in reached)
         return low, high
 
 
 def broken_law(queries: Queries, failures: Failures) -> BrokenLaw:
-    """Return the law of the number of broken queries in every setting."""
+    """Return the law of the number of broken queries in every setting.
+
+    With more than 16 elements only small failure sets are enumerated: `open` is then the probability of all others.
+    """
     of_queries = query_cuts(queries, failures)
     mass = np.zeros((failures.n_settings, queries.n_queries + 1))
     left, sets = np.zeros(failures.n_settings), []
@@ -74,6 +79,7 @@ def broken_law(queries: Queries, failures: Failures) -> BrokenLaw:
         touched = list(elements(support(mask for cuts in remaining for mask in cuts)))
         found, most = _law_of(remaining, chances, touched)
         mass[rows] = found
+        # Larger sets were not enumerated: their probability brackets every figure.
         left[rows] = 0.0 if most is None else _more_than(chances[:, touched], most)
         sets.append(most)
     known = [most for most in sets if most is not None]
@@ -94,6 +100,7 @@ def _law_of(of_queries: list[Cuts], chances: FloatArray, touched: list[int]) -> 
     if len(touched) <= MOST_ELEMENTS:
         return _by_all_sets(local, chances[:, touched]), None
     n, words = len(touched), (len(of_queries) + 63) // 64
+    # Memory decides the largest size: triples are many, pairs are kept.
     most = LARGEST_SET if math.comb(n, 3) * words <= _MOST_WORDS else 2
     most = most if n * n * words <= _MOST_PAIRS else 1
     return _by_small_sets(local, chances[:, touched], most), most
@@ -154,10 +161,12 @@ def _small_sets(
     own = _own_bits(of_queries)
     empty = own.get(0, np.zeros((len(of_queries) + 63) // 64, dtype=np.uint64))
     yield (), _count(empty[None, :])
+    # What the empty set breaks is broken in every set.
     single: Words = np.stack([own.get(1 << i, empty) | empty for i in range(n)])
     yield (np.arange(n),), _count(single)
     if most < 2:
         return
+    # Bits of a set are the union over its subsets: pairs of two singles, triples of three pairs.
     pairs: Words = single[:, None, :] | single[None, :, :]
     triples: dict[int, list[tuple[int, int, Words]]] = {}
     for mask, row in own.items():
@@ -170,6 +179,7 @@ def _small_sets(
     first, second = np.triu_indices(n, 1)
     yield (first, second), _count(pairs[first, second])
     for i in range(n if most > 2 else 0):
+        # Members in ascending order, so that every set of three appears once.
         later = first > i
         j, k = first[later], second[later]
         bits = pairs[i, j] | pairs[i, k] | pairs[j, k]
@@ -188,6 +198,7 @@ def _more_than(chances: FloatArray, most: int) -> FloatArray:
     exactly = np.zeros((most + 2, len(chances)))
     exactly[0] = 1.0
     for q in chances.T:
+        # In place, the highest count last: the old values are needed for `more` before they change.
         more = exactly[:-1] * q
         exactly[:-1] *= 1 - q
         exactly[1:] += more

@@ -93,6 +93,7 @@ def settings_of(description: Availability, p: Sequence[float] = ()) -> list[Sett
     )
     if p and (description.standby or description.upgrades or (description.times and description.times.crews)):
         raise InputError.at("--p", NO_VALUE, "says nothing of times, which standby, crews and upgrades need")
+    # Values on the command line replace those of the file.
     given = tuple(p) or _values(description)
     if given:
         if len(description.own) == len(description.host_names):
@@ -123,6 +124,7 @@ def _of_times(description: Availability) -> list[Setting]:
             one = description.standby
             pair = pair_unavailability(times.up_s, times.mttr_s, times.crews, one.take_over_s, one.coverage)
             setting = replace(setting, pair=pair)
+        # A standby without shared crews: hosts stay independent, and lateness is a chance of its own for each.
         elif description.standby is not None:
             late = _late(description, setting.failures.down)
             setting = replace(setting, failures=replace(setting.failures, late=late))
@@ -159,6 +161,7 @@ def _shared(description: Availability) -> FloatArray | None:
     times, n = description.times, len(description.host_names)
     assert times is not None
     assert times.mttr_s is not None
+    # More crews than hosts would idle.
     crews = min(times.crews or n, n)
     if description.upgrades is not None:
         plan = description.upgrades
@@ -181,6 +184,7 @@ def _late(description: Availability, down: FloatArray) -> FloatArray:
         late[0, index] = not_taken_over(mttf_s, mttr_s, standby.take_over_s, standby.coverage)
         if host is not None and host.p is not None:  # as often down as it says, with repairs as long as the others'
             late[0, index] *= host.p / steady(mttf_s, mttr_s)
+    # A host cannot be late more often than it is down: rounding and own chances could say so.
     return np.minimum(late, down)
 
 
@@ -191,6 +195,7 @@ def _failures(description: Availability, chances: FloatArray) -> Failures:
     for index, name in enumerate(names):
         host = own.get(name)
         if host is not None and host.mttf_s is not None and host.mttr_s is not None:
+            # Times of its own come before a chance of its own; a host has only one of them (`faults`).
             down[:, index] = steady(host.mttf_s, host.mttr_s)
         elif host is not None and host.p is not None:
             down[:, index] = host.p

@@ -41,6 +41,7 @@ class Queries:
     weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        # Whatever sequences were given: tuples of plain numbers can be shared and hashed.
         for name in ("instances", "operators"):
             object.__setattr__(self, name, tuple(tuple(map(int, entry)) for entry in getattr(self, name)))
         object.__setattr__(self, "weights", tuple(map(float, self.weights or [1.0] * len(self.operators))))
@@ -140,6 +141,7 @@ class Failures:
         late = np.broadcast_to(late, self.down.shape)
         object.__setattr__(self, "late", frozen(late))
         yield from _chance_faults("late", late)
+        # Late is a part of down: else the split into two independent elements would need a negative chance.
         if (late > self.down).any():
             yield InputFault("late", float(late.max()), "must not exceed the probability that the host is down")
 
@@ -163,6 +165,7 @@ class Failures:
         assert self.shocks is not None
         if self.late is None:
             return frozen(np.concatenate([self.down, self.shocks], axis=1))
+        # With u = 1 the rest does not matter: the host is down by its late part already.
         rest = np.divide(self.down - self.late, 1 - self.late, out=np.ones_like(self.down), where=self.late < 1)
         return frozen(np.concatenate([rest, self.shocks, self.late], axis=1))
 
@@ -187,12 +190,16 @@ class Failures:
         """Return the one probability of all hosts by setting, (n_p,); None if elements differ or there are shocks."""
         if self.groups or self.late is not None or not self.n_hosts:
             return None
+        # Equal in every setting: only then one polynomial in p serves all hosts.
         first = self.down[:, :1]
         return frozen(first[:, 0]) if (self.down == first).all() else None
 
 
 def equal_hosts(p: npt.ArrayLike, n_hosts: int) -> Failures:
-    """Return failures that are alike and independent for all hosts: one setting for each value of p."""
+    """Return failures that are alike and independent for all hosts: one setting for each value of p.
+
+    p is one probability or several, (n_p,). Raises InputError for a value outside of 0 to 1.
+    """
     values = np.atleast_1d(np.asarray(p, dtype=np.float64))
     raise_if_any(_chance_faults("p", values))
     return Failures(np.repeat(values[:, None], n_hosts, axis=1))

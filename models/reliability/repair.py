@@ -8,11 +8,10 @@ down, every set of k is as likely. So
 where the first factor comes from a Markov chain on numbers of hosts (equal hosts lumped; Kemeny and Snell, *Finite
 Markov Chains*, 1960) and the second counts failure sets.
 
-Hosts of several kinds that wait for the same repair crews.
-
-Hosts with the same times are one class. A failed host gets min(1, crews / K) of a crew where K are failed: crews go
-round among them. Then the numbers (k_1, .., k_m) of failed hosts by class are a Markov chain, and given them all sets
-of k_i of each class are as likely, so that
+Hosts of several kinds may wait for the same crews (`class_law`, `broken_given_classes`). Hosts with the same times are
+one class. A failed host gets min(1, crews / K) of a crew where K are failed: crews go round among them. Then the
+numbers (k_1, .., k_m) of failed hosts by class are a Markov chain, and given them all sets of k_i of each class are as
+likely, so that
 
     P(broken) = sum_k P(k) P(broken | k),   P(broken | k) = sum_j N_j prod_i C(n_i - s_i, k_i - j_i) / C(n_i, k_i)
 
@@ -44,6 +43,7 @@ def down_law(n_hosts: int, mttf_s: float, mttr_s: float, crews: int) -> FloatArr
     logs = np.zeros(n_hosts + 1)
     for k in range(1, n_hosts + 1):
         logs[k] = logs[k - 1] + math.log((n_hosts - k + 1) * mttr_s / (min(k, crews) * mttf_s))
+    # Relative to the largest: the others may underflow to 0, the sum cannot.
     weights = np.exp(logs - logs.max())
     found: FloatArray = weights / weights.sum()
     return found
@@ -70,6 +70,7 @@ def upgrade_law(
         for name, value in (("every_s", every_s), ("upgrade_s", upgrade_s))
         if not 0 < value < math.inf
     )
+    # At most one host is in an upgrade: a second number of 0 or 1 says whether one is.
     states = [(failed, busy) for failed in range(n_hosts + 1) for busy in (0, 1) if failed + busy <= n_hosts]
     place = {state: index for index, state in enumerate(states)}
     rates: dict[tuple[int, int], float] = {}
@@ -85,6 +86,7 @@ def upgrade_law(
             rates[here, place[failed, 1]] = 1 / every_s
     chances = stationary(len(states), rates)
     found = np.zeros(n_hosts + 1)
+    # A host in an upgrade is as much down as a failed one.
     for (failed, busy), chance in zip(states, chances, strict=True):
         found[failed + busy] += chance
     return found
@@ -101,6 +103,7 @@ def pair_unavailability(mttf_s: float, mttr_s: float, crews: int, take_over_s: f
         raise InputError.at("coverage", coverage, "must be between 0 and 1")
     if not 0 < take_over_s < math.inf:
         raise InputError.at("take_over_s", take_over_s, "must be longer than zero")
+    # In the order of how often they occur, as `stationary` asks: most of the time both hosts are up.
     both, alone, switching, uncovered, none = range(5)
     fails, repairs = 1 / mttf_s, 1 / mttr_s
     rates = {
@@ -121,13 +124,18 @@ def pair_unavailability(mttf_s: float, mttr_s: float, crews: int, take_over_s: f
 
 
 def broken_given_down(cuts: Cuts, n_hosts: int) -> FloatArray:
-    """Return P(broken | k of n_hosts are down, any k alike), k = 0 .. n_hosts; cuts of hosts alone."""
+    """Return P(broken | k of n_hosts are down, any k alike), k = 0 .. n_hosts; cuts of hosts alone.
+
+    Raises InputError for cuts of other elements than hosts, and TooManyNodes where they cannot be counted.
+    """
     n = support(cuts).bit_count()
+    # Equal hosts may be lumped only if nothing else can fail.
     if support(cuts).bit_length() > n_hosts:
         raise InputError.at("cuts", NO_VALUE, f"must be of {n_hosts} hosts and nothing else")
     counts = counts_by_size(cuts)
     found = np.zeros(n_hosts + 1)
     for k in range(n_hosts + 1):
+        # Sets of k: j of the hosts that matter in a breaking combination, the rest anywhere among the others.
         sets = sum(counts[j] * math.comb(n_hosts - n, k - j) for j in range(min(n, k) + 1))
         found[k] = sets / math.comb(n_hosts, k)
     return found
@@ -189,11 +197,13 @@ def broken_given_classes(cuts: Cuts, classes: Sequence[Sequence[int]]) -> FloatA
     used = [sum(kind_of[host] == kind for host in of_query) for kind in range(len(classes))]
     counts = np.zeros(tuple(size + 1 for size in used))
     numbers = [
+        # Adding zeros keeps the array when a class has no host in the query.
         sum((sets[broken] >> bit & 1) for bit, host in enumerate(of_query) if kind_of[host] == kind) + 0 * sets[broken]
         for kind in range(len(classes))
     ]
     np.add.at(counts, tuple(numbers), 1.0)
     for kind, hosts in enumerate(classes):
+        # One class after the other: the axis of sets becomes that of failed hosts.
         counts = np.moveaxis(np.tensordot(counts, _spread(len(hosts), used[kind]), axes=(kind, 0)), -1, kind)
     return counts
 

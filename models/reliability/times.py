@@ -3,11 +3,10 @@
 Sources: Trivedi and Bobbio, *Reliability and Availability Engineering* (2017), for the steady state; the day model is
 that of Adaptive selective replication (VLDB PhD workshop 2013): a host that fails stays down for the rest of the day.
 
-Intervals for sampled probabilities; an event that was never seen is not impossible.
-
-Sources: Wilson, *Probable inference* (Journal of the American Statistical Association 1927); Clopper and Pearson, *The
-use of confidence or fiducial limits* (Biometrika 1934); Hanley and Lippman-Hand, *If nothing goes wrong, is everything
-all right?* (JAMA 1983), for 3 / n.
+The second half has confidence intervals for sampled probabilities, in which an event that was never seen is not
+impossible. Sources: Wilson, *Probable inference* (Journal of the American Statistical Association 1927); Clopper and
+Pearson, *The use of confidence or fiducial limits* (Biometrika 1934); Hanley and Lippman-Hand, *If nothing goes wrong,
+is everything all right?* (JAMA 1983), for 3 / n.
 """
 
 from __future__ import annotations
@@ -48,7 +47,10 @@ def mostly_down(path: str, up_s: float | None, down_s: float | None) -> Iterator
 
 
 def end_of_day(mttf_s: float, day_s: float = DAY_S) -> float:
-    """Return P(host failed in the day), exponential times: 1 - exp(-day / MTTF)."""
+    """Return P(host failed in the day), exponential times: 1 - exp(-day / MTTF).
+
+    Hosts are up at the beginning of the day and stay down once they failed.
+    """
     return -math.expm1(-day_s / mttf_s)
 
 
@@ -88,6 +90,7 @@ def wilson(events: float, runs: float, level: float = 0.95) -> Interval:
     >>> [round(x, 4) for x in wilson(10, 1000)]
     [0.0054, 0.0183]
     """
+    # The formula gives an empty interval at both ends: nothing seen is no proof of zero.
     if events <= 0:
         return 0.0, at_most(runs, level)
     if events >= runs:
@@ -96,6 +99,7 @@ def wilson(events: float, runs: float, level: float = 0.95) -> Interval:
     share, scale = events / runs, 1 + z * z / runs
     middle = share + z * z / (2 * runs)
     half = z * math.sqrt(share * (1 - share) / runs + z * z / (4 * runs * runs))
+    # The interval is within [0, 1] but for rounding.
     return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
 
 
@@ -131,5 +135,6 @@ def effective(mean: float, variance: float, runs: float) -> Interval:
     For the mean of a share in [0, 1], and for weighted runs: `wilson` of these stays in [0, 1] and is not empty.
     """
     spread = mean * (1 - mean)
+    # Without a variance the runs count as they are: no dependence can be estimated from it.
     count = runs if variance <= 0 or spread <= 0 else spread / variance
     return mean * count, count

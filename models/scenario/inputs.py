@@ -1,10 +1,9 @@
 """Inputs of a run besides its scenario: recorded rates, and which host holds which checkpoint.
 
-Maintenance of checkpoint allocations: what statistics show in a run, a fresh plan from it, and what is worth moving.
-
-The score of an allocation is the sum of its costs, c[j, n] for checkpoint j on node n. Maintenance compares the score
-of the allocation as it is with that of a fresh one; while the difference is more than theta times the fresh score
-(its magnitude: scores can be negative), the checkpoints move whose moves improve the score most.
+`compare` is for the maintenance of checkpoint allocations: the statistics of a run, a fresh plan from them, and the
+moves that pay. The score of an allocation is the sum of its costs, c[j, n] for checkpoint j on node n. Maintenance
+compares the score of the allocation as it is with that of a fresh one; while the difference is more than theta times
+the fresh score (its magnitude: scores can be negative), the checkpoints move whose moves improve the score most.
 Source: the page "Checkpoint-assisted migration", sections "Checkpoint allocation" (maintenance) and "Airline scenario".
 """
 

@@ -3,7 +3,7 @@
 Shapes are checked first. What is broken is then left out and the rest is checked for references and
 consistency, so that one misspelt key does not hide a missing input.
 
-The design points of a sweep: every combination of the values of `sweep`.
+The design points of a sweep are every combination of the values of `sweep`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """How large a run will be: tuples, steps, events, memory and time, against the scenario's limits.
 
-Watermarks of a run: how many go over the channels between tasks.
-
-Tuples that wait at the end of a run that is overloaded, by mean rates: a fluid model of the dataflow.
-
-A task of utilisation rho > 1 serves a share 1 / rho of its input, and passes no more on. On hosts whose cores are
-shared each task gets the same share of its demand, so that all cores are busy. Tuples that a bounded queue does not
-take wait at its senders, and if these have bounded queues too, at the sources in the end: they are not emitted yet.
+`estimate` is the whole; before it stand its parts: `watermarks`, which go over the channels between tasks, and
+`backlog`, the tuples that wait at the end of an overloaded run, by a fluid model of the dataflow at mean rates. A task
+of utilisation rho > 1 serves a share 1 / rho of its input, and passes no more on. On hosts whose cores are shared each
+task gets the same share of its demand, so that all cores are busy. Tuples that a bounded queue does not take wait at
+its senders, and if these have bounded queues too, at the sources in the end: they are not emitted yet.
 
 All rates are means over the whole run: peaks that are caught up before the end do not count, nor do waits for links.
 """
@@ -128,6 +126,7 @@ def _passed(scenario: Scenario, load: Load, inputs: RunInputs | None) -> _Passed
     for _ in range(_ROUNDS):
         for host in shared:
             free = groups[host].cores / passed.demand[host] if passed.demand[host] else 1.0
+            # A step of one half: full steps would oscillate between two shares.
             share[host] = (share[host] + min(1.0, free)) / 2
         passed = _once(scenario, load, inputs, share)
     return passed
@@ -253,6 +252,7 @@ def estimate(
     steps = _steps(scenario, rates) + doubled
     events = _control_rows(scenario) * scenario.replications
     control_bytes = _control_bytes(scenario, steps, doubled, events)
+    # The detail follows from memory alone: time never changes what is recorded.
     detail = _detail(scenario, steps, control_bytes)
     served = doubled + _steps(scenario, rates, served_shares(scenario, inputs))
     if engine == "plain":

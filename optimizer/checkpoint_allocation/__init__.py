@@ -74,7 +74,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True)
 class Hint:
-    """A start: an assignment (J,), and the knowledge of a former plan."""
+    """A start for `exact`: an assignment (J,), and the knowledge of a former plan; both only help."""
 
     assignment: IntArray | None = None
     former: Former | None = None
@@ -105,19 +105,22 @@ def solve(
     own = params.DEFAULT if parameters is None else parameters
     budget = Budget.of_seconds(time_limit_s, own.work_per_s * time_limit_s)
     start = _checked(problem, method, time_limit_s, seed, workers, hint)
+    # Cheap proofs first: a refusal here needs no method, and every method may then assume that none of them applies.
     reason = why_infeasible(problem)
     if reason is not None:
+        # Explaining why never uses the whole limit: the proof stands already, the rest only makes it shorter.
         limit_s = own.infeasibility.share * time_limit_s
         note = explained(problem, own, proven=True, time_limit_s=limit_s, known=reason)
         return CheckpointPlan(status=Status.INFEASIBLE, method=method, note=note, wall_s=budget.spent_s)
     outcome = METHODS[method](problem, budget, own, seed, start)
+    # No answer within the limit is not yet a proof: a small reason may still be found with the time that is left.
     if outcome.assignment is None:
         outcome = _with_reason(problem, outcome, budget, own)
     return _plan(problem, method, outcome, budget)
 
 
 def _with_reason(problem: CheckpointAllocation, outcome: Outcome, budget: Budget, parameters: Parameters) -> Outcome:
-    """An outcome without an answer, with the smallest reason for it; such a reason is a proof where there was none."""
+    """Return an outcome without an answer, with its smallest reason; the reason is a proof where there was none."""
     own = parameters.infeasibility
     limit_s = min(own.share * budget.seconds, max(budget.seconds - budget.spent_s, own.least_s))
     reason = explained(problem, parameters, proven=outcome.infeasible, time_limit_s=limit_s)
@@ -141,12 +144,15 @@ def _sensitive_first(
 
 
 def _exact(problem: CheckpointAllocation, budget: Budget, parameters: Parameters, seed: int, hint: Hint) -> Outcome:
+    """Return the outcome of `exact`, found in units that suit the numbers and given back in those of the problem."""
     units = units_of(problem)
     former = hint.former
     if former is not None:
         former = replace(former, prices=units.prices(former.prices))
         sane = are_prices(problem, former.prices, units)
+        # Prices below zero come from minimum loads; methods that start from prices know capacities alone.
         former = replace(former, prices=np.maximum(former.prices, 0.0)) if sane else None  # minima's are no start
+    # Common units need no conversion, so bounds of ordinary problems are never touched by a second rounding.
     if units.common:
         return exact(problem, budget, parameters, hint=hint.assignment, former=former)
     found = exact(units.scaled(problem), budget, parameters, hint=hint.assignment, former=former)
@@ -170,6 +176,11 @@ def _drawn(
     budget: Budget,
     parameters: Parameters,
 ) -> Outcome:
+    """Return the outcome of an allocation (J,) by chance, or of the program that replaces it.
+
+    `room` (n_groups,) is the limit for one operator on one node; the note says where it had to be raised.
+    """
+    # The walk may give up although an allocation exists; a program decides, where it is small enough.
     if drawn is None and problem.neighbours and problem.cost.size <= parameters.program.random_pairs:
         drawn, room = _drawn_by_program(problem, room, seed, budget, parameters)
     bound = _quick_bound(problem, parameters)
@@ -185,7 +196,11 @@ def _drawn(
 def _drawn_by_program(
     problem: CheckpointAllocation, room: IntArray, seed: int, budget: Budget, parameters: Parameters
 ) -> tuple[IntArray | None, IntArray]:
-    """Where the random walk got stuck: the cheapest spread allocation for random costs, and its limits."""
+    """Return the cheapest spread allocation (J,) for random costs, and the limits (n_groups,).
+
+    It replaces the random walk where that got stuck. None where no limit leaves an allocation.
+    """
+    # Random costs make the program draw among the spread allocations; they say nothing about the real cost.
     costs = np.random.default_rng(seed).integers(0, 1000, size=problem.cost.shape).astype(np.float64)
     drawing = CheckpointAllocation(
         cost=costs,
@@ -196,6 +211,7 @@ def _drawn_by_program(
     )
     seconds = min(budget.seconds, parameters.program.random_seconds)
     nothing = Known(None, math.inf, np.zeros(problem.n_nodes), -math.inf)
+    # The limit of every operator rises by one until an allocation exists: the first that does is the least.
     for more in range(int(np.bincount(problem.group_codes).max())):
         limit = Budget.of_seconds(seconds, parameters.work_per_s * seconds)
         found = branch_and_bound(drawing, nothing, limit, parameters.program, spread=room + more)
@@ -205,6 +221,8 @@ def _drawn_by_program(
 
 
 def _quick_bound(problem: CheckpointAllocation, parameters: Parameters) -> float:
+    """Return the larger of the Lagrangian bounds at zero prices and at good ones."""
+    # Zero prices give the sum of the minima, which can be the better bound where costs cancel or prices are poor.
     zero = lagrangian_bound(problem, np.zeros(problem.n_nodes))
     return (
         zero
@@ -214,7 +232,8 @@ def _quick_bound(problem: CheckpointAllocation, parameters: Parameters) -> float
 
 
 def _plan(problem: CheckpointAllocation, method: str, outcome: Outcome, budget: Budget) -> CheckpointPlan:
-    """The outcome as a plan: objective recomputed, constraints checked, the status no more than proven."""
+    """Return the outcome as a plan: objective recomputed, constraints checked, status no more than proven."""
+    # Claims are made here alone, from the true problem: a method may be wrong about its answer, never the plan.
     bound = None if outcome.bound is None or not math.isfinite(outcome.bound) else float(outcome.bound)
     assignment, note = outcome.assignment, outcome.note
     if assignment is None:
@@ -226,6 +245,8 @@ def _plan(problem: CheckpointAllocation, method: str, outcome: Outcome, budget: 
     broken = constraint_violations(problem, assignment)
     status = Status.UNKNOWN
     if broken:
+        # An answer that breaks a constraint proves nothing about its cost: the status stays unknown, the reason is
+        # told.
         kinds = ", ".join(dict.fromkeys(violation.kind for violation in broken))
         note = "; ".join(filter(None, [note, f"breaks {kinds}: {broken[0].text}"]))
     elif bound is not None:
@@ -248,22 +269,26 @@ def _plan(problem: CheckpointAllocation, method: str, outcome: Outcome, budget: 
 
 
 def _closed(problem: CheckpointAllocation, assignment: IntArray, objective: float, bound: float) -> float:
-    """The bound, or the objective where that is a bound, or differs by no more than the rounding of a float64 sum.
+    """Return the bound, or the objective where only the rounding of a float64 sum lies between the two.
 
-    Where costs cancel, that rounding is more than a gap may be, and no proof: then it is taken from the bound.
+    Where costs cancel, that rounding is more than a gap may be, and no proof: then it is subtracted from the bound.
     """
+    # The sum of magnitudes, not the sum: with costs of both signs the rounding is relative to the larger one.
     size = math.fsum(np.abs(problem.cost[np.arange(problem.n_checkpoints), assignment]).tolist())
     rounding = 16 * _EPS * size
     if is_proven(objective, bound):
         return objective if objective - bound <= rounding else bound
+    # A bound above a feasible objective can only be rounding: it must not claim more than the answer allows.
     bound = min(bound, objective - rounding) if bound > objective else bound
     hair = objective - bound <= rounding
+    # Closing the gap needs a reason beyond "close": between bound and objective no other value is possible.
     return objective if hair and closed_by_granularity(problem, bound, objective) else bound
 
 
 def _checked(
     problem: CheckpointAllocation, method: str, time_limit_s: float, seed: int, workers: int, hint: Any
 ) -> Hint:
+    """Return the start that a hint gives; raises InputError with every bad argument of `solve`."""
     check = checked_limits(time_limit_s, seed, workers)
     if method not in METHODS:
         check.add("method", method, "must be one of " + ", ".join(METHODS))

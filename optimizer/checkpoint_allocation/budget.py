@@ -39,37 +39,41 @@ class Budget:
 
     def part(self, work: float, share: float = 1.0) -> Budget:
         """Return a budget of so much work whose clock strikes after a share of the time of this one."""
+        # The time is a share of the whole, counted from the same beginning: what earlier steps left over is not lost.
         return Budget(work, self.began + share * (self.until - self.began), began=self.began)
 
     @property
     def seconds(self) -> float:
-        """The time limit [s]."""
+        """Return the time limit [s]."""
         return self.until - self.began
 
     @property
     def spent_s(self) -> float:
-        """Seconds since the beginning."""
+        """Return the time since the beginning [s]."""
         return time.perf_counter() - self.began
 
     @property
     def left(self) -> float:
-        """Work that is left."""
+        """Return the work that is left."""
         return self.limit - self.done
 
     @property
     def left_s(self) -> float:
-        """Seconds until the clock strikes, as a limit for a solver."""
+        """Return the time until the clock strikes [s], within the limits that solvers accept."""
+        # Never 0 nor infinite: not every solver accepts these as a limit.
         return max(min(self.until - time.perf_counter(), _MOST_S), _LEAST_S)
 
     @property
     def late(self) -> bool:
-        """True when the clock has struck."""
+        """Return whether the clock has struck."""
+        # Once struck it stays struck: two steps of one search must not disagree about the end.
         self.struck = self.struck or time.perf_counter() > self.until
         return self.struck
 
     @property
     def over(self) -> bool:
-        """True when nothing more may be done; what is left out then is noted."""
+        """Return whether nothing more may be done; the caller then leaves something out, which `cut` notes."""
+        # Only here is `cut` set: whoever asks `over` would have done more.
         if self.late or self.done >= self.limit:
             self.cut = True
             return True
@@ -79,6 +83,7 @@ class Budget:
         """Count work; `limited` when it ended at a limit without an answer."""
         self.done += work
         self.cut = self.cut or limited
+        # A limited call at the end of the time was ended by the clock, even if nobody looks at it again.
         self.struck = self.struck or (limited and time.perf_counter() >= self.until)
 
     def knapsack(self, items: int, entries: int) -> None:

@@ -33,19 +33,24 @@ class Candidates:
     load: FloatArray
 
     def priced(self, prices: FloatArray) -> FloatArray:
-        """The cost at prices (N,), (R, K)."""
+        """Return the cost at prices (N,), (R, K)."""
         return self.cost + prices[self.nodes] * self.load
 
 
 def candidates(
     problem: CheckpointAllocation, prices: FloatArray, kept: int, rows: IntArray | None = None
 ) -> Candidates:
-    """The best `kept` nodes at prices of some checkpoints, all when `rows` is None; nodes ascend in no order."""
+    """Return the best `kept` nodes at prices (N,) of some checkpoints, all when `rows` is None; in no order.
+
+    Nodes are ranked in float32 by c[j,n] + prices[n] l[j,n]; costs and loads of the result are exact. Where a
+    checkpoint fits on fewer nodes than `kept`, the rest have infinite cost.
+    """
     every = np.arange(problem.n_checkpoints) if rows is None else rows
     kept = min(kept, problem.n_nodes)
     nodes = np.empty((len(every), kept), dtype=np.int64)
     cost, load = np.empty(nodes.shape), np.empty(nodes.shape)
     step = max(1, _CHUNK // problem.n_nodes)
+    # Prices above the range of single precision would become infinite and hide the order of costs.
     low = np.clip(prices, -_LARGE, _LARGE).astype(np.float32)
     for first in range(0, len(every), step):
         part = slice(first, first + step)
@@ -55,17 +60,19 @@ def candidates(
         with np.errstate(over="ignore"):
             priced = low * (weights if weights.ndim == 2 else weights[:, None])
             priced += problem.cost[chunk]
+        # After pricing: an infinite cost stays infinite, whereas a forbidden pair may have any cost.
         priced[~fits] = np.inf
         best = _best(priced, kept)
         nodes[part] = best
         at = np.arange(len(best))[:, None]
+        # What is kept is read again in float64: single precision only ranked it.
         cost[part] = np.where(fits[at, best], problem.cost[every[part][:, None], best], np.inf)
         load[part] = problem.weights[every[part][:, None], best]
     return Candidates(every, nodes, cost, load)
 
 
 def _best(values: np.ndarray, kept: int) -> IntArray:
-    """The columns of the `kept` smallest values of each row.
+    """Return the columns (R, kept) of the `kept` smallest values of each row.
 
     Wide rows are folded first: the smallest of every _WIDTH entries; the kept smallest lie in the folds that have the
     kept smallest minima.
@@ -73,13 +80,16 @@ def _best(values: np.ndarray, kept: int) -> IntArray:
     count, width = values.shape
     if kept >= width:
         return np.broadcast_to(np.arange(width), values.shape).astype(np.int64)
+    # Few columns: folding would cost more than it saves.
     if width < 8 * kept * _WIDTH:
         return np.argpartition(values, kept - 1, axis=1)[:, :kept]
     fold = width // _WIDTH
+    # The tail that fills no fold is always looked at.
     rest = np.arange(fold * _WIDTH, width)
     least = values[:, :fold].copy()
     for part in range(1, _WIDTH):
         np.minimum(least, values[:, part * fold : (part + 1) * fold], out=least)
+    # A fold's minimum is at most each of its members, so the folds of the kept smallest are among the chosen ones.
     chosen = np.argpartition(least, kept - 1, axis=1)[:, :kept]
     wide = np.concatenate([chosen + part * fold for part in range(_WIDTH)], axis=1)
     wide = np.concatenate([wide, np.broadcast_to(rest, (count, len(rest)))], axis=1)
@@ -88,7 +98,12 @@ def _best(values: np.ndarray, kept: int) -> IntArray:
 
 
 def scale_of(problem: CheckpointAllocation) -> float:
-    """The cost per load that differences between nodes are like: a temperature to begin with."""
+    """Return the typical difference between nodes, in cost per load: a temperature to begin with.
+
+    It is the median over a sample of checkpoints of the standard deviation of costs over nodes, divided by the load.
+    The temperatures of the smoothed dual are shares of it, so they suit costs and loads of any unit.
+    """
+    # A sample is enough for an order of magnitude, and makes the cost independent of J.
     rows = sample(problem, 2_000)
     fits = fits_in(problem, rows)
     count = np.maximum(fits.sum(axis=1), 1)
@@ -96,10 +111,14 @@ def scale_of(problem: CheckpointAllocation) -> float:
     square = np.where(fits, problem.cost[rows] - mean[:, None], 0.0)
     weight = problem.weights[rows].mean(axis=1)
     spread = np.sqrt((square * square).sum(axis=1) / count)[weight > 0] / weight[weight > 0]
+    # The median ignores rows of "never" costs; where more than half are flat, the largest spread says more than 0.
     largest = float(np.median(spread)) if len(spread) else 0.0
     return largest or float(spread.max(initial=0.0)) or 1.0
 
 
 def sample(problem: CheckpointAllocation, count: int) -> IntArray:
-    """At most `count` checkpoints, evenly spaced."""
+    """Return at most `count` checkpoints, evenly spaced: the same for every run.
+
+    The result (m,) ascends, and is all of them where there are no more than `count`.
+    """
     return np.unique(np.linspace(0, problem.n_checkpoints - 1, min(count, problem.n_checkpoints)).astype(np.int64))

@@ -25,7 +25,7 @@ from optimizer.verify.constraints import constraint_violations
 
 
 class _State:
-    """The best answer and bound so far; `how` proved what."""
+    """The best answer and bound so far, and what proves the bound: prices (N,) or multipliers (J,)."""
 
     def __init__(
         self, problem: CheckpointAllocation, searched: HeuristicAnswer, budget: Budget, parameters: Parameters
@@ -40,6 +40,7 @@ class _State:
 
     def offer(self, assignment: IntArray | None) -> None:
         """Take a better answer."""
+        # Every answer passes here, so that no step can replace a feasible answer by one with a broken capacity.
         if assignment is None or constraint_violations(self.problem, assignment):
             return
         value = self.problem.objective(assignment)
@@ -48,11 +49,12 @@ class _State:
 
     def knows(self, assignment: IntArray | None) -> bool:
         """Return whether the best answer is as good as one (that pairs were left out for)."""
+        # Pairs were left out relative to a certain answer; a worse best answer may need one of them again.
         return assignment is not None and self.value <= self.problem.objective(assignment)
 
     @property
     def proven(self) -> bool:
-        """True when the best answer is optimal."""
+        """Return whether the best answer is optimal."""
         return self.best is not None and is_proven(self.value, self.bound)
 
     def known(self, pairs: BoolArray | None = None) -> Known:
@@ -60,11 +62,16 @@ class _State:
         return Known(self.best, self.value, self.prices, self.bound, pairs)
 
     def program(self, columns: ColumnGenerationResult | None, nodes: int, share: float) -> Outcome:
-        """The mixed-integer program on what column generation leaves."""
+        """Return the outcome of the mixed-integer program on the pairs that column generation leaves.
+
+        `nodes` limits branch and bound, `share` the time, counted from the beginning of the budget.
+        """
         known = self.known(None if columns is None else columns.pairs)
+        # A share of the time limit counts from the beginning, so a late step cannot take what a later one needs.
         budget = self.budget.part(self.budget.limit, share)
         found = branch_and_bound(self.problem, known, budget, self.parameters.program, most_nodes=nodes)
         self.offer(found.assignment)
+        # The program's bound has no prices that prove it; it replaces the old one only where it is higher.
         if found.bound is not None and found.bound > self.bound:
             self.bound = found.bound
         return found
@@ -78,18 +85,24 @@ class _State:
 def solve_capacitated(
     problem: CheckpointAllocation, budget: Budget, parameters: Parameters = DEFAULT, *, start: IntArray | None
 ) -> Outcome | None:
-    """The best answer with a proven bound; None when none of the steps finds a feasible one."""
+    """Return the best answer with a proven bound; None when no step finds a feasible one.
+
+    `start` (J,) is a feasible assignment or None. Status `infeasible` only with a proof by a program.
+    """
     size, own = problem.cost.size, parameters.capacitated
     small, large = size <= parameters.sizes.program, size > parameters.sizes.columns
+    # Where column generation follows, the heuristic only has to give a start, and searches less.
     searched = lagrangian_heuristic(problem, budget, parameters, start=start, alone=large)
     state = _State(problem, searched, budget, parameters)
     state.offer(start)
     if large:
         state.notes = ["Lagrangian heuristic and local search", "time limit struck" if searched.struck else ""]
         return None if state.best is None else state.outcome()
+    # Not finite: some checkpoint fits on no node, and nothing below could say why.
     if not np.isfinite(state.bound):
         return None
     state.notes.append("time limit struck" if searched.struck else "")
+    # Cheapest proof of infeasibility; skipped once any feasible answer is known.
     if state.best is None and lp_is_feasible(problem, parameters, time_limit_s=budget.left_s) is False:
         return Outcome(None, None, infeasible=True, note="the linear relaxation has no solution")
     if small and _program_first(state):
@@ -105,6 +118,7 @@ def solve_capacitated(
 
 def _program_first(state: _State) -> bool:
     """Return whether prices leave little, or column generation cannot help: it knows no minima, nor infeasibility."""
+    # Minimum loads: sets of column generation cannot carry them, so the program goes first.
     if state.best is None or state.problem.capacity_min is not None:
         return True
     if "program first" not in state.parameters.pieces:
@@ -113,27 +127,35 @@ def _program_first(state: _State) -> bool:
 
 
 def _by_column_generation(state: _State) -> None:
+    """Improve answer and bound by column generation, and by programs on the pairs that it leaves open."""
     problem, parameters, own, budget = state.problem, state.parameters, state.parameters.capacitated, state.budget
     small = problem.cost.size <= parameters.sizes.program
     if "column generation" not in parameters.pieces:
         if small:
+            # Without column generation the program inherits all of its work.
             state.program(None, int(own.last_nodes_per_s * budget.limit), 1.0)
         return
     work = (own.columns_work_small if small else own.columns_work) * budget.limit
     search = ColumnGeneration(problem, state.prices, state.best, budget.part(work, own.columns_share), parameters)
+    # Multipliers are kept with the bound that they prove, never with another one.
     if search.bound > state.bound:
         state.bound, state.multipliers = search.bound, search.multipliers
     state.notes.append("column generation")
     few = parameters.sizes.program
     if small and not state.proven:
+        # When few pairs gave an answer near the bound, the program on what is left mostly ends the search at once.
         if search.programmed():
+            # Only a part of the work: the rest is for after the program, when the answer is better and fewer pairs are
+            # left.
             search.improve(own.between)
             _left_over(state, search, own.program_share, few)
             search.offer(state.best)
         elif problem.capacity_min is None:
+            # Programs do badly here, so the last one must be small; with minimum loads it is the only way.
             few = own.few_pairs
     if not state.proven:
         search.improve(1.0)
+        # Column generation may go on only where the program did not run: both would want the rest of the time.
         if not _left_over(state, search, 1.0, few):  # nobody else uses the rest
             search.improve(own.rest_work, own.rest_share * budget.seconds)
             state.offer(search.best)
@@ -141,18 +163,23 @@ def _by_column_generation(state: _State) -> None:
 
 
 def _left_over(state: _State, search: ColumnGeneration, share: float, few: int) -> bool:
-    """Return whether so few pairs are left for the program, which may last until a share of the time limit."""
+    """Return whether the program ran, or nothing is left for it: at most `few` pairs, and a proven bound for the rest.
+
+    The program may last until `share` of the time limit.
+    """
     found = search.found()
     state.offer(found.assignment)
     state.notes.append("time limit struck" if found.struck else "")
     if state.proven:
         return True
+    # Pairs are excluded against the answer of column generation: a state with a worse one must not use them.
     many = int(found.pairs.sum()) > few or not state.knows(found.assignment)
     if many or "program last" not in state.parameters.pieces:
         return False
     before = state.bound
     last = state.program(found, int(state.parameters.capacitated.last_nodes_per_s * state.budget.limit), share)
     state.notes += ["mixed-integer program", last.note]
+    # The new bound comes from branch and bound; keeping the multipliers would claim that they prove it.
     if state.bound > before:
         state.multipliers = None
     return True

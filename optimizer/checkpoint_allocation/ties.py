@@ -13,18 +13,22 @@ from optimizer.checkpoint_allocation.lagrangian.separable import is_separable
 
 
 def level_ties(problem: CheckpointAllocation, assignment: IntArray) -> IntArray:
-    """The assignment (J,) with each checkpoint on the least loaded of the nodes that cost it exactly the same.
+    """Return the assignment (J,) with each checkpoint on the least loaded of the nodes of exactly the same cost.
 
     Largest first; the objective stays what it is. Only where nothing couples the checkpoints: else the assignment is
     returned as it is.
     """
+    # With capacities or copies kept apart, a change of one checkpoint could break a rule or spoil the answer of
+    # another.
     if not is_separable(problem) or problem.neighbours or problem.max_moves is not None:
         return assignment
     held = np.zeros(problem.n_nodes)
     found = assignment.copy()
+    # Exactly equal, not nearly: the objective must keep every digit.
     own = problem.cost[np.arange(problem.n_checkpoints), assignment]
     equal = problem.allowed & (problem.cost == own[:, None])
     load = problem.weights[np.arange(problem.n_checkpoints), assignment]
+    # Largest first, as in list scheduling: small ones fill up what large ones leave uneven.
     for j in np.argsort(-load, kind="stable").tolist():
         nodes = np.flatnonzero(equal[j])
         found[j] = nodes[np.argmin(held[nodes])]

@@ -97,7 +97,10 @@ def coloured(ends: IntArray, n_colours: int, tries: int = 8) -> tuple[IntArray, 
 
 
 def is_bipartite(ends: IntArray) -> bool:
-    """Return whether the nodes fall into two sides so that each edge joins one with the other."""
+    """Return whether the nodes fall into two sides so that each edge joins one with the other.
+
+    The largest degree is then the least number of colours (Koenig 1916).
+    """
     return bool(nx.is_bipartite(nx.from_edgelist(ends.tolist())))
 
 

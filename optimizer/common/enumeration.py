@@ -4,10 +4,9 @@ The other methods work with 40 to 60 bits; numbers of 1e15 beside others of 1e-1
 are whole multiples of one power of two, of any length, and nothing is rounded. The searches are depth first and end
 after so many steps, without an answer then. No solver is used, so `verify` asks them too.
 
-Granularity of costs: it decides whether a bound that is a hair below an objective proves it.
-
-Costs of 1e15 and -1e15 leave sums in which a hair of the one is all there is of the other, so no tolerance relative to
-what was summed up is a proof. What is one: all costs are whole multiples of a unit, and less than a unit is between.
+The granularity of costs decides whether a bound that is a hair below an objective proves it. Costs of 1e15 and -1e15
+leave sums in which a hair of the one is all there is of the other, so no tolerance relative to the summands is a proof.
+A proof is this: all costs are whole multiples of a unit, and less than a unit lies between bound and objective.
 """
 
 from __future__ import annotations
@@ -38,14 +37,21 @@ MOST_ORDERED = 6  # moves of which all orders are tried
 
 @dataclass(frozen=True)
 class Tried:
-    """The best answer that beats a given value (None: nothing does); `decided`: whether all answers were tried."""
+    """The best answer that beats a given value (None: nothing does); `decided`: whether all answers were tried.
+
+    Undecided, `best` may still be an answer that beats the value, only not the best one.
+    """
 
     best: Any
     decided: bool
 
 
 def exact_integers(*groups: list[float]) -> list[list[int]]:
-    """Return each group of numbers as whole multiples of one power of two, the same for all groups."""
+    """Return each group of numbers as whole multiples of one power of two, the same for all groups.
+
+    The unit is 1 divided by the largest denominator of any number, so nothing is rounded; whole numbers have any length
+    here. Numbers must be finite.
+    """
     ratios = [[number.as_integer_ratio() for number in group] for group in groups]
     common = max((below for group in ratios for _, below in group), default=1)
     return [[above * (common // below) for above, below in group] for group in ratios]

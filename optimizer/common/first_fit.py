@@ -19,7 +19,11 @@ from models.planning.placement import Placement
 
 
 class Hosts:
-    """The free capacity of hosts while instances are placed one by one; fixed instances are there from the start."""
+    """The free capacity of hosts while instances are placed one by one; fixed instances are there from the start.
+
+    `place` breaks rules if it is told to: callers ask `allowed` first. `free` (H, R) is in whole units and may become
+    negative.
+    """
 
     def __init__(
         self,
@@ -70,6 +74,7 @@ class Hosts:
             else:
                 allowed &= ~np.isin(problem.zones, list(taken))
         if self.max_colours is not None and problem.colours[i] >= 0:
+            # A host that has the colour already takes it for free.
             allowed &= self.having_colour(i) | (self.n_colours < self.max_colours)
         return allowed
 
@@ -125,6 +130,7 @@ def best_fit(
         if not allowed.any():
             continue
         left = ((hosts.free - problem.loads[i]) / np.maximum(problem.rooms, 1)).max(axis=1)
+        # A host with the colour first, then one in use, then an empty one: few colours, then few hosts.
         rank = np.where(hosts.having_colour(i), 0, np.where(used, 1, 2))
         rank[~allowed] = 3
         h = _least(rank, left)
@@ -147,13 +153,19 @@ def _least(rank: IntArray, left: FloatArray) -> int:
 
 
 def largest_shares(problem: Placement) -> FloatArray:
-    """Return the largest share of any resource of a mean host that each instance takes, (n,)."""
+    """Return the largest share of any resource of a mean host that each instance takes, (n,).
+
+    It ranks instances of several resources; hosts that are unlike each other are taken at their mean.
+    """
     mean = np.maximum(problem.rooms.mean(axis=0), 1.0)
     return np.asarray((problem.loads / mean).max(axis=1), dtype=np.float64)
 
 
 def neighbours_of(problem: Placement) -> dict[int, list[int]]:
-    """Return the predecessors and successors of each operator; a pair that is given twice counts once."""
+    """Return the predecessors and successors of each operator; a pair that is given twice counts once.
+
+    Operators without a neighbour are left out; an edge of an operator to itself does not count.
+    """
     around: dict[int, set[int]] = {}
     for a, b in () if problem.neighbours is None else problem.neighbours.tolist():
         if a != b:

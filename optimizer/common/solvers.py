@@ -18,9 +18,8 @@ than one find different answers from run to run; and the seed is given. Nothing 
 The libraries are imported when a solver is first called: together they take a second, and most problems need no more
 than one of them.
 
-Keeping native solvers off stdout: HiGHS prints a debugging line now and then, whatever its options.
-
-The arguments that every solver takes: a limit of time, the seed of its draws, and workers.
+HiGHS prints a debugging line now and then, whatever its options: while a solver runs, standard output leads nowhere.
+`checked_limits` checks the arguments that every solver takes: a limit of time, the seed of its draws, and workers.
 """
 
 from __future__ import annotations

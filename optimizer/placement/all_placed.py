@@ -50,7 +50,11 @@ class _Known:
 
 
 class AllPlaced:
-    """One problem of placing everything, while it is solved."""
+    """One problem of placing everything, while it is solved.
+
+    `known` holds the best placement and the bounds so far; `solve` goes from counting to searches to exact models, and
+    ends as soon as the bounds are reached.
+    """
 
     def __init__(self, problem: Placement, budget: Budget, seed: int) -> None:
         self.problem, self.budget, self.seed = problem, budget, seed
@@ -296,6 +300,7 @@ class AllPlaced:
         return PlacementPlan(status=Status.UNKNOWN, host=host, wall_s=self.budget.wall_s, note=note, **counts)
 
     def _counts(self, host: IntArray) -> dict[str, Any]:
+        """Return the figures of a placement (n,) as the plan has them."""
         problem = self.problem
         return {
             "colours": problem.most_colours(host),
@@ -305,6 +310,7 @@ class AllPlaced:
         }
 
     def _plan(self) -> PlacementPlan:
+        """Return the best plan known: optimal only where both its colours and its hosts reach their bounds."""
         problem, known = self.problem, self.known
         assert known.host is not None and known.colours is not None and known.hosts is not None
         counts = self._counts(known.host)

@@ -43,6 +43,7 @@ class Budget:
     @property
     def grace(self) -> float:
         """Return the deadline of work without which there is no answer at all."""
+        # A first answer may take a tenth of the limit more: without it there would be nothing to return.
         return max(self.deadline, time.monotonic()) + _GRACE * (self.deadline - self.began)
 
     @property

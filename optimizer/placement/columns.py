@@ -1,4 +1,4 @@
-"""A lower bound of hosts by columns: one column is what one host can have.
+"""A lower bound of hosts by columns, and placements from them: one column is what one host can have.
 
     minimise sum_s z[s]   subject to   sum_s a[t,s] z[s] >= n[t] for each size t, of which column s has a[t,s]
 
@@ -8,11 +8,11 @@ placement takes at least sum_t n[t] y[t] / Z hosts (Farley, 1990), whatever the 
 numbers, and the bound is proven by whole numbers alone. It counts one resource, with the room of the largest host, and
 no other rule: leaving rules out makes the bound lower, never wrong.
 
-Placements from columns: as few of them as cover all sizes, by diving and by an exact model of limited size.
+`from_columns` takes as few columns as cover all sizes, by diving and by an exact model of limited size:
 
     minimise nothing   subject to   sum_s a[t,s] z[s] >= n[t] for each size t,   sum_s z[s] <= most,   z whole
 
-The columns are those that the bound was made of (`columns`); the rules decide whether a placement is used.
+The columns are those that the bound was made of; the rules decide whether a placement is used.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ _STATES = 400_000_000  # sizes times units of a host, in all rounds
 
 @dataclass(frozen=True)
 class Columns:
-    """The sizes of one resource, how many instances have each, and the columns that were made, (sizes, columns)."""
+    """The sizes of one resource, how many instances have each, and the columns that were made, (sizes, columns).
+
+    Sizes are in whole units, divided by a common factor where a host has too many of these. The sum of a column's sizes
+    is at most `room`.
+    """
 
     sizes: IntArray
     counts: IntArray
@@ -49,13 +53,18 @@ class Columns:
 
 
 def column_bound(problem: Placement, known: int, deadline: float) -> Columns | None:
-    """Return the best bound over the resources, and its columns; `known` hosts are enough, more is not looked for."""
+    """Return the best bound over the resources, and its columns; `known` hosts are enough, more is not looked for.
+
+    None where no resource can be bounded this way: too many sizes, or no room. `deadline` is of time.monotonic; what is
+    proven until then holds.
+    """
     found = [_of_resource(problem, r, known, deadline) for r in range(len(problem.resources))]
     made = [each for each in found if each is not None]
     return max(made, key=lambda each: each.bound.value) if made else None
 
 
 def _of_resource(problem: Placement, r: int, known: int, deadline: float) -> Columns | None:
+    """Return the columns of one resource with their bound; None where sizes are too many or do not fit."""
     loads, room = problem.loads[:, r], int(problem.rooms[:, r].max(initial=0))
     coarse = max(1, -(-room // _MOST_ROOM))
     loads, room = loads // coarse, room // coarse  # what fits still fits: floor of sums is at least the sum of floors
@@ -73,13 +82,16 @@ def _generated(
 ) -> tuple[IntArray, int]:
     """Return the columns with those that lower the linear relaxation, and the best bound on the way."""
     best, rounds = 0, min(_ROUNDS, max(1, _STATES // (8 * len(sizes) * room)))
+    # Ends: each column is new and lowers the relaxation, or no column is worth more than a host.
     for _ in range(rounds):
         solved = _relaxed(columns, counts)
         if solved is None or time.monotonic() > deadline:
             break
+        # Prices in whole units: the bound is proven for any prices, so rounding them costs nothing but strength.
         whole = np.floor(solved[1] * _PRICE).astype(np.int64)
         dearest, column = dearest_column(sizes, counts, whole, room)
         best = max(best, -(-int(counts @ whole) // max(dearest, 1)))
+        # Enough hosts are known, or the relaxation is solved: further columns change no bound.
         if best >= known or dearest <= _PRICE:
             break
         columns = np.concatenate([columns, column[:, None]], axis=1)
@@ -95,12 +107,15 @@ def dive(made: Columns, most: int, deadline: float) -> tuple[Columns, IntArray |
     taken: list[IntArray] = []
     while left.any() and len(taken) <= most and time.monotonic() < deadline:
         some = left > 0
+        # Columns are cut to what is left: a size that is covered takes no place any more.
         own = np.unique(np.minimum(columns, left[:, None])[some], axis=1)
         own, _ = _generated(own[:, own.any(axis=0)], made.sizes[some], left[some], made.room, _NEVER, deadline)
         solved = _relaxed(own, left[some])
         if solved is None:
             break
+        # A hair is added, since the solver's 2.0 may be 1.9999999.
         times = np.floor(solved[0] + 1e-6).astype(np.int64)
+        # Nothing is taken whole: the largest share decides, so every round takes something.
         if not times.any():
             times[int(solved[0].argmax())] = 1
         new = np.zeros((len(left), own.shape[1]), dtype=np.int64)
@@ -134,6 +149,7 @@ def dearest_column(sizes: IntArray, counts: IntArray, prices: IntArray, room: in
     """
     bundles = []
     for t, (size, count, price) in enumerate(zip(sizes.tolist(), counts.tolist(), prices.tolist(), strict=True)):
+        # Bundles of powers of two make any number of copies from few items.
         left = min(count, room // size) if size else count
         copies = 1
         while left > 0 and price > 0:

@@ -16,12 +16,17 @@ FITS = {"first-fit": first_fit, "best-fit": best_fit}
 
 
 def fitted(problem: Placement, method: str) -> PlacementPlan:
-    """Return the plan of a method of FITS with the bound that counting proves: optimal, feasible or unknown."""
+    """Return the plan of a method of FITS with the bound that counting proves: optimal, feasible or unknown.
+
+    No search follows: the status is unknown where the method leaves something out or moves too much, and infeasible
+    where counting proves that nothing keeps the rules.
+    """
     began = time.monotonic()
     host = FITS[method](problem)
     moves, unplaced = problem.moves(host), int((host < 0).sum())
     few = problem.max_moves is None or moves <= problem.max_moves
     counts: dict[str, Any] = {"colours": problem.most_colours(host), "hosts": problem.hosts_used(host), "moves": moves}
+    # Counting may prove that nothing keeps the rules, whatever first fit did.
     infeasible_set = impossible(problem)
     if infeasible_set is not None:
         found: dict[str, Any] = {
@@ -30,6 +35,7 @@ def fitted(problem: Placement, method: str) -> PlacementPlan:
             "infeasible_set": infeasible_set.instances,
         }
         return PlacementPlan(status=Status.INFEASIBLE, wall_s=time.monotonic() - began, **found)
+    # An answer that breaks the limit on moves, or leaves something out, is none.
     if not few or (unplaced and problem.goal != "value"):
         note = f"{method} leaves {unplaced} out" if unplaced else f"{method} moves {moves}"
         kept = host if few else None
@@ -38,7 +44,11 @@ def fitted(problem: Placement, method: str) -> PlacementPlan:
 
 
 def with_counted_bound(problem: Placement, host: IntArray, method: str, wall_s: float) -> PlacementPlan:
-    """Return a plan of hosts (n,) with the bounds that counting proves."""
+    """Return a plan of hosts (n,) with the bounds that counting proves.
+
+    For goal "value" the bound is the value of everything; for "colours" a plan is optimal only if its number of hosts
+    is proven as well.
+    """
     objective, colours, hosts = problem.objective(host), problem.most_colours(host), problem.hosts_used(host)
     limit = colours if problem.goal == "colours" else problem.max_colours
     of_hosts = host_bound(problem, limit)

@@ -7,7 +7,8 @@ Then an exact model decides parts again: some hosts, their instances, and some o
 one knapsack of each resource give an upper bound, proven in whole numbers; the exact model alone decides small
 problems. Source: Martello and Toth, "Knapsack Problems" (1990), chapter 6.
 
-Single exchanges for more value: an instance that is left out takes a place, or the place of one of less value.
+`exchanged` makes the single exchanges: an instance that is left out takes a place, or that of one of less value.
+`MostValue` holds the whole search.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def exchanged(problem: Placement, host: IntArray, worth: IntArray, deadline: flo
     """
     host = host.copy()
     free = problem.rooms - problem.used(host)
+    # Ends: every exchange raises the whole-number worth; the rounds limit the rest.
     for _ in range(_ROUNDS):
         gained = False
         out = np.flatnonzero(host < 0)
@@ -53,6 +55,7 @@ def exchanged(problem: Placement, host: IntArray, worth: IntArray, deadline: flo
 
 def _placed(problem: Placement, host: IntArray, free: IntArray, worth: IntArray, j: int) -> bool:
     """Return whether instance j got a host by itself, or for something worth less; `host` and `free` follow."""
+    # Free room first: it costs nothing, whereas an exchange gives something up.
     for h in np.flatnonzero((free >= problem.loads[j]).all(axis=1)).tolist():
         if worth[j] > 0 and _may(problem, host, j, h, None):
             host[j] = h
@@ -98,7 +101,10 @@ _BITS = 50
 
 
 def whole_worth(value: FloatArray) -> tuple[IntArray, float, bool]:
-    """Return values (n,) as whole numbers, rounded up; how many units are 1.0; and whether none was rounded."""
+    """Return values (n,) as whole numbers, rounded up; how many units are 1.0; and whether none was rounded.
+
+    Rounding up keeps a bound on whole numbers a bound on the values. The total is below 2^50 units.
+    """
     total = max(math.fsum(value.tolist()), 1e-300)
     for places in range(10):
         scale = 10.0**places
@@ -107,11 +113,15 @@ def whole_worth(value: FloatArray) -> tuple[IntArray, float, bool]:
         if (np.rint(value * scale) / scale == value).all():
             return np.rint(value * scale).astype(np.int64), scale, True
     scale = math.ldexp(1.0, _BITS - math.frexp(total)[1])
+    # Rounded up: a bound in whole numbers must not be below the true value.
     return np.ceil(value * scale).astype(np.int64), scale, False
 
 
 class MostValue:
-    """One problem of placing what is worth most, while it is solved."""
+    """One problem of placing what is worth most, while it is solved.
+
+    `bound` is an upper bound of the value, `proof` says in words what proves it; both only improve.
+    """
 
     def __init__(self, problem: Placement, budget: Budget, seed: int) -> None:
         self.problem, self.budget, self.seed = problem, budget, seed
@@ -125,6 +135,7 @@ class MostValue:
         infeasible_set = impossible(self.problem)
         if infeasible_set is not None:
             return infeasible_plan(infeasible_set, self.budget)
+        # The bound first: every later step stops when the bound is reached.
         self._bound_by_knapsacks()
         self.host = self._greedy()
         if self.host is not None:
@@ -141,13 +152,16 @@ class MostValue:
         return self.host is not None and is_proven(self.problem.objective(self.host), self.bound)
 
     def _bound_by_knapsacks(self) -> None:
+        """Set the upper bound: the least of all values that fit, and one knapsack for each resource."""
         problem, possible = self.problem, Possible(self.problem)
+        # What fits no host counts for nothing in the bound.
         fits = np.array([possible.hosts(i).any() for i in range(problem.n_instances)], dtype=np.bool_)
         value = np.where(fits, problem.values, 0.0)
         self.bound, self.proof = math.fsum(value.tolist()), "nothing is left out that fits a host"
         if not problem.n_instances:
             return
         limit_s = max(self.budget.deadline - self.budget.began, 0.1) / 4
+        # All hosts as one knapsack leave out most rules: each resource gives a bound of its own.
         for r, name in enumerate(problem.resources):
             capacity, until = float(problem.rooms[:, r].sum()), time.monotonic() + limit_s
             found = select_operators(
@@ -175,6 +189,7 @@ class MostValue:
         """Return the running placement without the excess of each host: the least value per share leaves first."""
         problem = self.problem
         kept = problem.fixed_hosts.copy()
+        # The best value per share stays: what runs is given up from the other end.
         order = np.argsort(-problem.values / np.maximum(largest_shares(problem), 1e-12), kind="stable")
         free = problem.rooms - problem.used(kept)
         on: dict[int, set[int]] = {}
@@ -200,6 +215,7 @@ class MostValue:
         part = self._part(hint, np.arange(problem.n_instances), np.arange(problem.n_hosts))
         found = decide(problem, part, most_s=self.budget.model_s, deadline=self.budget.deadline, seed=self.seed)
         if found.host is not None and (
+            # Only better: at its limit the model may return less than the hint.
             self.host is None or problem.objective(found.host) > problem.objective(self.host)
         ):
             self.host = found.host
@@ -221,8 +237,10 @@ class MostValue:
             some = draw.permutation(out)[: max(_PART_INSTANCES - len(here), 10)]
             part = self._part(self.host, np.sort(np.concatenate([here, some])), hosts)
             found = decide(problem, part, most_s=_PART_S, deadline=self.budget.deadline, seed=self.seed)
+            # At least a little is taken, so that the loop ends even if a part takes no time.
             self.budget.spend_model(max(found.spent_s, 1e-3))
             vain += 1
+            # Equal worth is taken over, too: other placements of the same worth lead on.
             if found.host is not None and self._worth(found.host) >= self._worth(self.host):
                 vain = 0 if self._worth(found.host) > self._worth(self.host) else vain
                 self.host = found.host
@@ -231,6 +249,7 @@ class MostValue:
         return int(self.worth[host >= 0].sum())
 
     def _plan(self) -> PlacementPlan:
+        """Return the plan with the bound that was proven; unknown where none keeps the limit on moves."""
         problem = self.problem
         if self.host is None:
             note = self.budget.noted("no placement with so few moves was found")

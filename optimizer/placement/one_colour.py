@@ -4,7 +4,7 @@ Where hosts are alike, every instance has a colour, and nothing is fixed or runn
 host is a packing of each colour on hosts of its own. It takes as many hosts as these packings take together, so least
 numbers add up as well: to the fewest hosts, or to a proof that one colour on a host is not enough.
 
-All that one host can have, and as few of these sets as cover all instances: packings of some dozen instances.
+A packing of some dozen instances takes all sets that one host can have, and as few of them as cover all instances:
 
     minimise sum_s z[s]   subject to   sum_{s has i} z[s] >= 1 for each instance i,   z binary
 
@@ -57,9 +57,11 @@ def host_sets(problem: Placement, most: int) -> BoolArray | None:
     while waiting:
         first, room, chosen = waiting.pop()
         found.append(chosen)
+        # Counted while they are made: their number grows exponentially, and too many are given up early.
         if len(found) > most:
             return None
         taken = {operators[i] for i in chosen}
+        # Only later instances: every set is made once, in one order.
         for i in range(first, len(loads)):
             left = tuple(r - load for r, load in zip(room, loads[i], strict=True))
             if min(left) >= 0 and operators[i] not in taken:
@@ -68,6 +70,7 @@ def host_sets(problem: Placement, most: int) -> BoolArray | None:
     sizes = [len(chosen) for chosen in found]
     columns = [order[i] for chosen in found for i in chosen]
     sets[np.repeat(np.arange(len(found)), sizes), columns] = True
+    # Maximal sets are enough for a cover, and far fewer.
     return sets[~_take_more(problem, sets)]
 
 
@@ -102,7 +105,11 @@ def covered(sets: BoolArray, *, deadline: float) -> Covered:
 
 
 def dual_bound(sets: BoolArray, prices: FloatArray) -> int:
-    """Return the least number of sets that cover all instances, as prices (n,) prove it in whole numbers."""
+    """Return the least number of sets that cover all instances, as prices (n,) prove it in whole numbers.
+
+    Source: Farley 1990. Prices that are no numbers count as 0; the bound is at least 1.
+    """
+    # Clipped and rounded down: any prices prove something, prices that are no numbers nothing.
     whole = np.floor(np.clip(np.nan_to_num(prices), 0.0, 1.0) * _UNIT).astype(np.int64)
     dearest = int((sets.astype(np.int64) @ whole).max(initial=0))
     return -(-int(whole.sum()) // dearest) if dearest else 1
@@ -135,7 +142,10 @@ class _Colour:
 
 
 def splits_by_colour(problem: Placement) -> bool:
-    """Return whether a placement of one colour on each host is a packing of each colour."""
+    """Return whether a placement of one colour on each host is a packing of each colour.
+
+    That asks for equal hosts, a zone for each, a colour for each instance, and nothing fixed or running.
+    """
     alike = bool((problem.rooms == problem.rooms[0]).all()) and len(np.unique(problem.zones)) == problem.n_hosts
     free = problem.current is None and bool((problem.fixed_hosts < 0).all())
     return alike and free and problem.n_instances > 0 and bool((problem.colours >= 0).all())
@@ -148,6 +158,7 @@ def one_colour(problem: Placement, budget: Budget, seed: int) -> tuple[IntArray 
         if budget.struck:
             return None, Bound(1, "there is something to place", np.arange(problem.n_instances))
         colours.append(_first(problem, np.flatnonzero(problem.colours == k)))
+    # Few instances first: their sets are few, and may prove the whole bound early.
     for colour in sorted(colours, key=lambda one: len(one.instances)):
         if colour.is_open and not budget.struck:
             _by_sets(colour, budget)
@@ -192,6 +203,7 @@ def _searched(colour: _Colour, budget: Budget, share: int, seed: list[int]) -> N
     while colour.hosts > missed + 1 and spent < share and not budget.struck:
         count = colour.bound if missed < colour.bound else (missed + colour.hosts) // 2
         first = start(colour.problem, len(colour.instances), np.arange(len(colour.instances)) < count, None)
+        # No start on so few hosts: that proves nothing, but the next number is more promising.
         if first is None:
             missed = count
             continue

@@ -9,7 +9,8 @@ fixed moves, nor more than `max_moves`.
 
 Only whole numbers decide whether a placement is right: the penalty is computed in float64 and merely leads there.
 
-Starts of a search: every instance on a host, with anti-affinity, though hosts may have too much.
+`start` makes the placement that a search begins with: every instance on a host, with anti-affinity, though hosts may
+have too much.
 """
 
 from __future__ import annotations
@@ -47,7 +48,11 @@ class Pieces:
 
 
 class Search:
-    """One placement under repair; `host` (n,) must have a host for every instance that keeps anti-affinity."""
+    """One placement under repair; `host` (n,) must have a host for every instance that keeps anti-affinity.
+
+    `over` (H, R) is load less room in shares of a mean host, `count` (H,) the colours of each host. The seed decides
+    which hosts are drawn; `work` counts exchanges that were looked at.
+    """
 
     def __init__(
         self, problem: Placement, host: IntArray, most_colours: int, is_open: BoolArray, seed: list[int]
@@ -235,6 +240,7 @@ class Search:
         )
 
     def _exchange(self, out: tuple[int, ...], back: tuple[int, ...], a: int, b: int) -> None:
+        """Make an exchange of two pieces between hosts a and b; loads, colours and moves follow."""
         zones, operators, current = self.problem.zones, self.problem.operators, self.problem.current
         for group, source, target in ((out, a, b), (back, b, a)):
             for i in group:

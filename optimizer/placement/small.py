@@ -44,7 +44,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Found:
-    """An answer of CP-SAT: hosts (n,) of all instances or None, the bound of its objective, deterministic seconds."""
+    """An answer of CP-SAT: hosts (n,) of all instances or None, the bound of its objective, deterministic seconds.
+
+    `status` is infeasible only where CP-SAT proved it; with `unknown` there is neither an answer nor a proof.
+    """
 
     status: Status
     host: IntArray | None
@@ -189,7 +192,10 @@ class _Model:
 
 
 def decide(problem: Placement, part: Part, *, most_s: float, deadline: float, seed: int = 0, workers: int = 1) -> Found:
-    """Return the best of a part within `most_s` deterministic seconds; `deadline` is a last resort."""
+    """Return the best of a part within `most_s` deterministic seconds; `deadline` is a last resort.
+
+    The hint of the part makes CP-SAT start from a known answer. Whole numbers make its bound a proof.
+    """
     left = deadline - time.monotonic()
     if left <= 0:
         return Found(Status.UNKNOWN, None, -math.inf, 0.0)

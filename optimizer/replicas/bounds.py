@@ -14,13 +14,12 @@ t = -log(1 - u) together:
 A target whose least load is above the budget cannot be reached. The targets that can make a difference are those at
 which a query may leave one more set of its covers; bisection finds the first that is not excluded.
 
-Bounds of problems of replicas from their programs (`optimizer.verify.replica_program`), by HiGHS.
+`proven` takes bounds from the program of the whole problem (`optimizer.verify.replica_program`), by HiGHS. Multipliers
+of the linear program prove the value that `Program.bound` computes of them, whatever solver they are from. With whole
+columns the program is stronger; there only the dual bound of the solver counts, less an allowance.
 
-Multipliers of the linear program prove what `Program.bound` computes of them, whatever solver they are from. With whole
-columns the program is stronger; of that only the dual bound of the solver counts, less an allowance, and its solution
-is one more plan for the search to start from.
-
-A plan from a whole solution of the program: instances that share a host in it share one here, if there is room.
+`primaries_of` makes a plan from such a whole solution, for the search to start from: instances that share a host in the
+solution share one in the plan, if there is room.
 """
 
 from __future__ import annotations
@@ -51,11 +50,17 @@ _SLACK = 1e-9
 
 
 def mean_bound(bounds: Bounds, budget: float) -> tuple[float, list[Cover]]:
-    """Return a lower bound of the mean share of broken queries within the budget, and covers that are good for it."""
+    """Return a lower bound of the mean share of broken queries within the budget, and covers that are good for it.
+
+    The budget is in CPUs. With a limit on the number of replicas the better of two bounds counts: by load and by
+    number.
+    """
     problem = bounds.problem
     if not bounds.covers or (budget <= 0 and not (problem.load == 0).any()):
+        # DOWN rounds every bound to the safe side of the floating-point sums behind it.
         return bounds.bare * DOWN, []
     found, most = _best_covers(bounds, problem.load, max(0.0, budget) * (1 + 1e-12))
+    # Both limits, of the budget and of the number, bound the worth of covers: the smaller of the two holds.
     if problem.max_replicas is not None:
         by_count, fewer = _best_covers(bounds, np.ones(problem.n_operators), float(problem.max_replicas))
         found, most = (by_count, fewer) if fewer < most else (found, most)
@@ -77,6 +82,7 @@ def worst_bound(bounds: Bounds, budget: float, deadline: float = math.inf) -> tu
     targets = _targets(bounds)
     low, high = 0, len(targets) - 1
     covers: list[Cover] = []
+    # Bisection over the targets: excluding one excludes all below it, so the deadline leaves a valid, lower bound.
     while low < high and time.monotonic() < deadline:
         middle = (low + high) // 2
         cost, found = _least_load(bounds, targets[middle], deadline)
@@ -84,6 +90,7 @@ def worst_bound(bounds: Bounds, budget: float, deadline: float = math.inf) -> tu
             low = middle + 1
         else:
             high, covers = middle, found
+    # Rounded down: the target itself was computed in floating point.
     return targets[low] * (1 - 1e-12), covers
 
 
@@ -92,6 +99,8 @@ def _targets(bounds: Bounds) -> list[float]:
     floor = max(one.base for one in bounds.queries)
     found = {floor}
     for one in bounds.queries:
+        # All sets of open covers are 2^n values; beyond that only "all open" stays, which makes the bound lower, not
+        # wrong.
         sizes = range(len(one.times) + 1) if len(one.times) <= _MOST_COVERS else (len(one.times),)
         for size in sizes:
             for chosen in combinations(one.times, size):
@@ -108,8 +117,10 @@ def _least_load(bounds: Bounds, target: float, deadline: float) -> tuple[float, 
     columns: list[int] = []
     values: list[float] = []
     upper: list[float] = []
+    # Rounded up: a query at exactly the target must not be excluded by the rounding of the logarithm.
     allowed = -math.log1p(-min(target, 1 - 1e-12)) * (1 + _SLACK) + 1e-15
     for one in bounds.queries:
+        # Covers that no replica can close stay open whatever is bought.
         fixed = math.fsum(t for t, cover in zip(one.times, one.covers, strict=True) if cover not in number)
         if fixed > allowed:
             return math.inf, []
@@ -129,6 +140,7 @@ def _least_load(bounds: Bounds, target: float, deadline: float) -> tuple[float, 
     found = mixed_integer_program(
         np.concatenate([problem.load, np.zeros(m)]),
         [(matrix, -np.inf, np.array(upper))],
+        # Only the replicas are whole: covers follow from them, and whole ones would only slow the solver.
         whole=np.arange(n + m) < n,
         nodes=_NODES,
         limit_s=left_s(deadline),
@@ -136,6 +148,7 @@ def _least_load(bounds: Bounds, target: float, deadline: float) -> tuple[float, 
     if found.status is Status.INFEASIBLE:
         return math.inf, []
     covers = [] if found.x is None else _covers(problem, bounds.covers, found.x[:n] > 0.5)
+    # Without a bound from the solver nothing is excluded.
     if found.bound is None:
         return 0.0, covers
     return found.bound - _ALLOWANCE * max(1.0, abs(found.bound)), covers
@@ -153,7 +166,11 @@ _PROGRAM_ALLOWANCE = 1e-5  # of all costs together: the solver computes in float
 
 @dataclass(frozen=True)
 class Proof:
-    """A lower bound of the objective, multipliers that prove it or less, and the best whole solution, if any."""
+    """A lower bound of the objective, multipliers that prove it or less, and the best whole solution, if any.
+
+    `multipliers` (rows,) are a certificate that `Program.bound` evaluates; `columns` are a start for the search and may
+    break rules that the program does not know.
+    """
 
     bound: float = 0.0
     multipliers: FloatArray | None = None
@@ -161,7 +178,11 @@ class Proof:
 
 
 def proven(program: Program, deadline: float = math.inf) -> Proof:
-    """Return what the solver proves until the deadline, one of time.monotonic."""
+    """Return what the solver proves until the deadline, one of time.monotonic.
+
+    A program that is too large, or a deadline that is over, leaves the bound 0, which holds for any share.
+    """
+    # Too large for a certificate: the verifier would have to read all of it again.
     if not program.right or len(program.values) > _MOST_TERMS or time.monotonic() >= deadline:
         return Proof()
     found = multipliers(program, deadline)
@@ -181,6 +202,7 @@ def multipliers(program: Program, deadline: float = math.inf) -> FloatArray | No
         bounds=(0.0, 1.0),
         limit_s=left_s(deadline),
     )
+    # Negative multipliers prove nothing; clipping keeps the rest valid.
     return frozen(scale * np.maximum(0.0, -found.dual_at_most)) if found.is_optimal else None
 
 
@@ -196,6 +218,7 @@ def _with_whole(program: Program, deadline: float) -> tuple[float, FloatArray | 
     columns = None if found.x is None else frozen(found.x)
     if found.bound is None:
         return 0.0, columns
+    # The solver's bound is floating point: the allowance is relative to all costs, for costs of both signs cancel.
     allowance = _PROGRAM_ALLOWANCE * (abs(program.constant) + math.fsum(map(abs, program.costs)))
     return max(0.0, program.constant + scale * found.bound - allowance), columns
 
@@ -218,7 +241,10 @@ def chosen(problem: ReplicaProblem, columns: FloatArray) -> frozenset[int]:
 
 
 def primaries_of(problem: ReplicaProblem, program: Program, columns: FloatArray) -> Placed | None:
-    """Return hosts for the primaries, group by group, the heaviest group first; None where one finds no room."""
+    """Return hosts for the primaries, group by group, the heaviest group first; None where one finds no room.
+
+    Primaries that run stay where they are. Replicas are not placed here.
+    """
     rooms = _Rooms(problem)
     hosts = problem.primaries.tolist()
     for o, host in enumerate(hosts):
@@ -226,6 +252,7 @@ def primaries_of(problem: ReplicaProblem, program: Program, columns: FloatArray)
             rooms.put(o, host)
     for group in _groups(problem, program, columns):
         new = [o for o in group if hosts[o] < 0]
+        # Together on one host if it has room; otherwise each takes the first with room, heaviest first.
         together = rooms.host_for(new)
         for o in sorted(new, key=lambda o: (-problem.load[o], o)):
             host = rooms.host_for([o]) if together is None else together
@@ -248,8 +275,10 @@ def _groups(problem: ReplicaProblem, program: Program, columns: FloatArray) -> l
     together = [pair for pair, column in program.pairs.items() if columns[column] > _HALF]
     for q, column in program.spread.items():
         if columns[column] <= _HALF:
+            # A query that the solution does not spread has all its single instances on one host.
             together += pairwise(o for o in problem.operators[q] if o not in replicated)
     for one, other in together:
+        # The smaller index leads: the groups do not depend on the order of the pairs.
         leader[max(root(one), root(other))] = min(root(one), root(other))
     found: dict[int, list[int]] = {}
     for o in range(problem.n_operators):

@@ -1,8 +1,7 @@
-"""The paper's three steps: what operators are worth, which of them get replicas, and where these go.
+"""The paper's three steps: the importance of operators, the choice of replicas, and their placement.
 
-Source: Adaptive selective replication (VLDB PhD workshop 2013), section 3. Every plan is evaluated exactly.
-
-Numbers of replicas of the operators: the two simple procedures, the knapsack, and whole queries.
+`plan` makes the three steps and evaluates the result exactly. Before it stand the ways to choose the number of replicas
+of each operator (SELECTIONS):
 
     stepwise   by importance each operator once, then the levels of all are raised step by step (procedure 1)
     direct     by importance each operator at its highest level that fits, then the next (procedure 2)
@@ -39,7 +38,11 @@ _TIME_LIMIT_S = 60.0
 def stepwise(
     problem: ReplicaProblem, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
-    """Return levels (n,): every operator gets one replica before any gets a second."""
+    """Return levels (n,): every operator gets one replica before any gets a second.
+
+    All selections take `importance` (n,), `order` (n,) of falling importance, the `most` (n,) levels that hosts allow,
+    and a time limit [s] for those that ask a solver.
+    """
     return _raised(problem, np.zeros(problem.n_operators, dtype=np.int64), order, most)
 
 
@@ -62,6 +65,7 @@ def knapsack(
         return np.zeros(problem.n_operators, dtype=np.int64)
     p = float(problem.down[0].mean())
     steps = np.arange(1, problem.max_level + 1)
+    # A further replica helps only if those before it are down, each with probability p.
     worth = np.cumsum(p ** (steps - 1.0)) if p > 0 else np.ones(len(steps))
     found = solve(
         OperatorSelection(
@@ -83,6 +87,7 @@ def queries(
     if problem.max_level < 1:
         return np.zeros(problem.n_operators, dtype=np.int64)
     uses = [(q, o) for q, needed in enumerate(problem.operators) for o in needed]
+    # A query is worth something only when all of its operators are replicated: `uses` says which these are.
     found = select_queries(
         QuerySelection(
             of_queries(problem, importance),
@@ -112,6 +117,7 @@ def _raised(problem: ReplicaProblem, level: IntArray, order: IntArray, most: Int
 def _few(problem: ReplicaProblem, level: IntArray, order: IntArray) -> IntArray:
     """Return the levels (n,) without the least important replicas, where there are more than there may be."""
     most = problem.max_replicas
+    # The knapsacks know the budget alone: the least important replicas go until the number is kept.
     over = 0 if most is None else int(level.sum()) - most
     for o in reversed(order.tolist()):
         fewer = min(max(over, 0), int(level[o]))
@@ -169,17 +175,21 @@ def plan(
     ):
         if given not in known:
             raise InputError.at(name, given, "must be one of " + ", ".join(known), similar(given, known))
+    # Randomness comes from the caller's seed, never from here.
     if by == "random" and noise is None:
         raise InputError.at("importance", by, "needs random numbers")
     began = time.perf_counter()
     start = primaries or start_of(problem, placement)
     if not usable(problem, start):
+        # Without a place for every primary there is nothing to replicate.
         return without_room(problem, start, time.perf_counter() - began)
     drawn = np.zeros(problem.n_operators) if noise is None else noise
     worth = importance(by, problem, start.instances, drawn)
+    # `lexsort` sorts by its last key first: importance falls, noise breaks ties.
     order = np.lexsort((drawn, -worth)).astype(np.int64)
     left, most = _left(problem, start)
     level = SELECTIONS[selection](left, worth, order, most, time_limit_s)
+    # Ranks, not importance: placement needs the order alone, with ties already broken.
     ranked = np.empty(problem.n_operators)
     ranked[order] = np.arange(problem.n_operators, 0, -1)
     placed = place_replicas(problem, start.instances, level, ranked, placement)
@@ -196,6 +206,7 @@ def _left(problem: ReplicaProblem, start: Placed) -> tuple[ReplicaProblem, IntAr
         return problem, most_levels(problem)
     most = np.minimum(most_levels(problem), problem.max_level) - there
     budget = max(0.0, problem.capacity - problem.cost(start.instances))
+    # Load 0: such an operator fits in any budget, and queries that need it are not charged for it twice.
     load = np.where((there > 0) & (most <= 0), 0.0, problem.load)
     replicas = problem.max_replicas
     fewer = None if replicas is None else max(0, replicas - int(there.sum()))
@@ -210,9 +221,14 @@ def evaluated(
     bound: float | None = None,
     note: str = "",
 ) -> ReplicaPlan:
-    """Return the plan with its exact figures; optimal only where the bound proves it."""
+    """Return the plan with its exact figures; optimal only where the bound proves it.
+
+    `bound` is a lower bound of the objective or None. Availability is computed anew from the hosts, whatever the search
+    believed.
+    """
     broken = problem.broken(placed.instances)
     objective = float(problem.value(broken)[0])
+    # Proven only relative to the bound's own size: float sums differ in the last digits.
     proven = bound is not None and objective - bound <= 1e-9 * abs(bound)
     return ReplicaPlan(
         status=Status.OPTIMAL if proven else Status.FEASIBLE,
@@ -256,6 +272,7 @@ def _too_many(problem: ReplicaProblem, start: Placed, wall_s: float) -> ReplicaP
 def _no_packing(load: FloatArray, room: FloatArray, open_hosts: BoolArray | None, what: str) -> str:
     """Return why no packing exists, from the sum and from the largest load; "" where these leave it open."""
     rooms = room if open_hosts is None else room[open_hosts]
+    # Slack for all hosts together: a proof of infeasibility must not rest on rounding.
     slack = ROUNDING * float(room.max()) * len(room)
     if float(load.sum()) > float(rooms.sum()) + slack:
         needed, there = display.apart(float(load.sum()), float(rooms.sum()), form=display.number)

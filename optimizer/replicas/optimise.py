@@ -46,6 +46,7 @@ def most_available(
     with the bound that is proven so far; its note says so.
     """
     began, clock = time.perf_counter(), Clock(time_limit_s)
+    # Small problems end here: all plans are enumerated, and the best is proven by that.
     every = _every(problem, clock, start, 0.0) if exhaustive else None
     budget = most_cost(problem)
     if every:
@@ -77,6 +78,7 @@ def cheapest(
     if not 0 <= target <= 1:
         raise InputError.at("target", target, "must be a probability, between 0 and 1")
     began, clock = time.perf_counter(), Clock(time_limit_s)
+    # A hair more is allowed: 1 - target is rounded, and a plan that meets it exactly must count.
     every = _every(problem, clock, None, (1 - target) * (1 + 1e-12)) if exhaustive else None
     if every:
         return _exact_for(problem, every, target, began)
@@ -85,6 +87,7 @@ def cheapest(
         return _no_room(problem, every, began)
     allowed = (1 - target) * (1 + 1e-12)
     most = most_cost(problem)
+    # The bound at the largest budget holds for all budgets: if it excludes the target, nothing reaches it.
     bound, covers = task.bound(most)
     # More cost never breaks more: where even the dearest plan misses the target, search longer before giving up.
     dearest = task.best(most, covers)
@@ -101,6 +104,7 @@ def cheapest(
     state = _cheap(task, dearest, least, allowed)
     found = evaluated(problem, state.placed, OPTIMISED, time.perf_counter() - began)
     cost = found.cost or 0.0
+    # Costs are sums of floats: the gap is closed within a billionth of the cost, or of 1 near a cost of 0.
     proven = cost - least <= 1e-9 * max(1.0, cost)
     return replace(
         found,
@@ -116,6 +120,7 @@ def cheapest(
 def _cheap(task: Task, dearest: State, least: float, allowed: float) -> State:
     """Return the cheapest plan that is good enough, by bisection over budgets, without needless replicas."""
     best = State(task.problem, dearest.hosts, task.clock.deadline)
+    # Replicas that the target does not need cost budget: the search ends with none of them.
     trim(best, allowed)
     low = least
     for _ in range(_STEPS):
@@ -136,6 +141,7 @@ def _cheap(task: Task, dearest: State, least: float, allowed: float) -> State:
 def _searched_below(task: Task, best: State, least: float, allowed: float) -> State:
     """Return the cheapest plan after longer searches just below the best so far, as long as one finds something."""
     for _ in range(0 if best.late else _DEEP):
+        # Just below the best: a quarter of the gap, so that repeated success halves it quickly.
         budget = max(least, best.cost - max(0.25 * (best.cost - least), _NEAR * best.cost))
         state = task.best(budget, task.bound(budget)[1])
         if state.value > allowed:
@@ -150,6 +156,7 @@ def _searched_below(task: Task, best: State, least: float, allowed: float) -> St
 def _last(low: float, high: float, holds: object) -> float:
     """Return the largest budget found by bisection for which something holds that holds for all below it."""
     assert callable(holds)
+    # `low` always holds: the answer is on the safe side whatever the steps reach.
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if holds(middle) else (low, middle)
@@ -157,6 +164,7 @@ def _last(low: float, high: float, holds: object) -> float:
 
 
 def _missed(task: Task, best: State, bound: float, target: float, wall_s: float) -> ReplicaPlan:
+    """Return the plan that comes nearest to a target which was not reached; infeasible if the bound excludes it."""
     problem, value = task.problem, value_of(task.problem, best)
     found = evaluated(problem, best.placed, OPTIMISED, wall_s)
     proven = bound > (1 - target) * (1 + 1e-12)
@@ -201,6 +209,7 @@ def front(
         return []
     found: list[FrontPoint] = []
     last: tuple[Instances, ...] = ()
+    # From small to large budgets: each plan is a start for the next, so the front can only improve.
     for budget in np.linspace(least_cost(problem), most_cost(problem), points).tolist():
         if not task.starts(budget):
             continue  # more running replicas would have to leave than may
@@ -244,6 +253,7 @@ def _most_replicas(problem: ReplicaProblem) -> int:
 
 def _is_better(made: ReplicaPlan, found: Sequence[FrontPoint]) -> bool:
     """Return whether fewer queries are broken than under the last plan."""
+    # A point that is not strictly better than a cheaper one is not on the front.
     return not found or (made.objective or 0.0) < float(found[-1].plan.objective or 0.0) * (1 - 1e-12)
 
 
@@ -265,6 +275,7 @@ def _no_room(problem: ReplicaProblem, every: list[ExactPoint] | None, began: flo
 def _nearest(problem: ReplicaProblem, point: ExactPoint, budget: float) -> ExactPoint:
     """Return a plan as good, in which more of what runs stays: it may cost more, within the budget."""
     if not problem.running:
+        # Nothing runs, so nothing can be put back.
         return point
     state = State(problem, point.instances)
     put_back(state, budget)
@@ -280,6 +291,7 @@ def _exact(problem: ReplicaProblem, point: ExactPoint, began: float) -> ReplicaP
 
 def _exact_for(problem: ReplicaProblem, every: Sequence[ExactPoint], target: float, began: float) -> ReplicaPlan:
     """Return the cheapest point for a target; the best there is where none reaches it."""
+    # Points are sorted by cost: the first that is good enough is the cheapest.
     enough = [one for one in every if one.value <= (1 - target) * (1 + 1e-12)]
     found = _exact(problem, (enough or every[-1:])[0], began)
     best = 100 * (1 - every[-1].value)

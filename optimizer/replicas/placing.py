@@ -1,4 +1,4 @@
-"""Hosts for primaries that have none and for replicas: first fit, and coloured packing with first fit as fall-back.
+"""Hosts for primaries that have none and for replicas, and the running replicas that stay where they are.
 
     first-fit   primaries in the order of the graph, replicas by falling importance; hosts by the neighbour factor
     coloured    an operator is a colour; the fewest colours on a host for which everything that first fit places finds
@@ -6,11 +6,10 @@
 
 Source: Adaptive selective replication (VLDB PhD workshop 2013), section 3.3. Primaries that run stay where they are.
 
-Running replicas stay on their hosts, unless these or the budget have no room for them.
-
-A replica that leaves its host counts as a move, whether it starts on another host or is given up: both undo what runs.
-Where loads have grown or the budget has shrunk some have to leave. Of one host the heaviest, as few as will do, then
-the heaviest of all: no set of fewer frees as much, since any other can be exchanged for one with these in it.
+`start_of` keeps running replicas on their hosts, unless these or the budget have no room for them. A replica that
+leaves its host counts as a move, whether it starts on another host or is given up: both undo what runs. Where loads
+have grown or the budget has shrunk some have to leave. Of one host the heaviest, as few as will do, then the heaviest
+of all: no set of fewer frees as much, since any other can be exchanged for one with these in it.
 """
 
 from __future__ import annotations
@@ -84,10 +83,12 @@ def _placed(
         there = [h for h in hosts if h >= 0 and mask[h]]
         operator += [o] * len(there)
         fixed += there
+    # Level by level: every operator gets its next replica before any gets the one after it.
     for step in range(int(wanted.max(initial=0)) if level is not None else 1):
         todo = [o for o in order.tolist() if (wanted[o] > step if level is not None else instances[o][0] < 0)]
         new += [len(operator) + k for k in range(len(todo))]
         operator += todo
+        # -1 marks instances without a host: the packing fixes the others.
         fixed += [-1] * len(todo)
     if not new or not mask.any():
         return Placed(instances, len(new))
@@ -107,6 +108,7 @@ def _placed(
 
 def _problem(problem: ReplicaProblem, mask: BoolArray, operator: IntArray, fixed: IntArray) -> Placement:
     """Return the packing of instances on the hosts of the mask, which are counted from 0."""
+    # Hosts outside the mask do not exist for the packing: the others are numbered anew.
     number = np.cumsum(mask) - 1
     limited = problem.network is not None and problem.host_network is not None
     return Placement(
@@ -132,10 +134,12 @@ def coloured(made: Placement, order: IntArray) -> IntArray:
     low = 1
     while low < most:
         middle = (low + most) // 2
+        # Fewer colours count only when as much is placed as by first fit.
         tried = next((host for host in _tries(made, order, middle) if int((host >= 0).sum()) >= target), None)
         if tried is None:
             low = middle + 1
         else:
+            # The packing found may use fewer colours than were allowed: the search goes on from there.
             best, most = tried, min(middle, made.most_colours(tried))
     return best
 
@@ -159,6 +163,7 @@ def start_of(problem: ReplicaProblem, method: str = "first-fit", budget: float |
         return place_primaries(problem, method)
     most = problem.capacity if budget is None else min(budget, problem.capacity)
     kept = keep(problem, problem.primaries.tolist(), most)
+    # Primaries come after the running replicas; if one finds no host, replicas make room in the second try.
     found = place_primaries(problem, method, kept)
     if found.whole:
         return found
@@ -171,14 +176,22 @@ def start_of(problem: ReplicaProblem, method: str = "first-fit", budget: float |
 
 
 def usable(problem: ReplicaProblem, start: Placed) -> bool:
-    """Return whether every operator has a primary and no more replicas have left than may."""
+    """Return whether every operator has a primary and no more replicas have left than may.
+
+    The limit on moves counts replicas that left their hosts, also those that were given up.
+    """
     most = problem.max_moves
     return start.whole and (most is None or problem.moves(start.instances) <= most)
 
 
 def keep(problem: ReplicaProblem, primaries: list[int], budget: float) -> Kept:
-    """Return the replicas that run and can stay where they are, beside primaries on these hosts, -1 for none."""
+    """Return the replicas that run and can stay where they are, beside primaries on these hosts, -1 for none.
+
+    Replicas leave where their host has too much of a resource, or where they exceed the budget or their number: the
+    heaviest first.
+    """
     kept = [list(hosts) for hosts in problem.running]
+    # Each resource removes on its own: after the last one no host has too much of either.
     for load, room in _kinds(problem):
         _fit(load, room, primaries, kept)
     _within(problem, kept, budget)
@@ -186,13 +199,17 @@ def keep(problem: ReplicaProblem, primaries: list[int], budget: float) -> Kept:
 
 
 def least_moves(problem: ReplicaProblem) -> int:
-    """Return the least number of running replicas that leave their hosts in any plan: by CPU, budget and network."""
+    """Return the least number of running replicas that leave their hosts in any plan: by CPU, budget and network.
+
+    It is a lower bound: each resource is looked at by itself.
+    """
     found = 0
     for load, room in _kinds(problem):
         kept = [list(hosts) for hosts in problem.running]
         _fit(load, room, problem.primaries.tolist(), kept)
         if load is problem.load:
             _within(problem, kept, problem.capacity)
+        # Each resource alone gives a lower bound, so the largest of them is one.
         found = max(found, sum(map(len, problem.running)) - sum(map(len, kept)))
     return found
 
@@ -200,6 +217,7 @@ def least_moves(problem: ReplicaProblem) -> int:
 def least_cost(problem: ReplicaProblem) -> float:
     """Return the least load of running replicas in any plan: of all but the heaviest that may leave."""
     loads = sorted(load for load, hosts in zip(problem.load.tolist(), problem.running, strict=False) for _ in hosts)
+    # The heaviest may leave: what must stay costs at least the lightest rest. Rounded down, as a bound.
     leaving = len(loads) if problem.max_moves is None else problem.max_moves
     return float(sum(loads[: max(0, len(loads) - leaving)])) * (1 - 1e-12)
 
@@ -208,6 +226,7 @@ def _fit(load: FloatArray, room: FloatArray, primaries: list[int], kept: Kept) -
     """Give up the heaviest of each host until it has room."""
     for host, over in enumerate(_over(load, room, primaries, kept)):
         left = over
+        # Heaviest first frees a host with the fewest departures.
         for o in sorted((o for o, hosts in enumerate(kept) if host in hosts), key=lambda o: (-load[o], o)):
             if left > ROUNDING * float(room.max()):
                 kept[o].remove(host)

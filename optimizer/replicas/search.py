@@ -1,10 +1,11 @@
-"""Good plans of replicas within a budget: start, then covers by exact gain for their load, then better hosts.
+"""Good plans of replicas within a budget: covers by exact gain for their load, then better hosts, then exchanges.
 
 A *cover* is a host of a query with all operators that the query has there: a replica of one of two gains nothing until
 the other has one too, so covers, not operators, are bought. Gains are exact differences. Whatever starts it, the search
-only ever makes a plan better; no draw and no clock decides anything.
+only ever makes a plan better; no draw decides anything, and the clock can only end it early.
 
-A placement while it is searched: rooms of hosts, and the exact chance that each query is broken, kept up to date.
+`State` holds the placement: the room of each host, and the exact chance that each query is broken, kept up to date.
+The steps follow in the order in which `task` uses them: `start_with`, `fill`, `move`, `exchange`, `trim`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,18 @@ from optimizer.verify.replica_bounds import Cover
 
 
 class State:
-    """Instances of all operators, the primary first, with what hosts have left and how likely queries are broken."""
+    """Instances of all operators, the primary first, with what hosts have left and how likely queries are broken.
+
+    `free` (H,) is the room for CPU, `net` (H,) that of the network or None, `broken` (n_queries,) the exact chances.
+    After `add` and `drop` the chances are old until `refresh` is called for the queries concerned.
+    """
 
     def __init__(self, problem: ReplicaProblem, instances: Sequence[Sequence[int]], deadline: float = math.inf) -> None:
         self.problem, self._deadline = problem, deadline
         self.hosts = [list(one) for one in instances]
+        # Hosts of an operator as bits of one number: sets of hosts are then keys of a dictionary.
         self._masks = [sum(1 << h for h in one) for one in self.hosts]
+        # Plans are made for the first setting alone, with hosts that fail independently: one row, and no shocks.
         self._engine = Engine(replace(problem.failures, down=problem.down[:1], shocks=None))
         self._known: dict[frozenset[int], float] = {}
         self._users: list[list[int]] = [[] for _ in self.hosts]
@@ -96,6 +103,7 @@ class State:
         self._take(o, host, 1.0)
         self.cost += self.load[o]
         self.count += 1
+        # A replica back on its old host undoes a move.
         self.moves -= host in self.running[o]
 
     def drop(self, o: int, host: int) -> None:
@@ -127,6 +135,8 @@ class State:
             self.net[host] -= sign * self.problem.network[o]
 
     def _chance(self, q: int) -> float:
+        """Return P(query is broken) with the hosts that its operators have now."""
+        # Queries on the same sets of hosts have the same chance, whatever their operators are: computed once.
         key = frozenset(self._masks[o] for o in self.problem.operators[q])
         if key not in self._known:
             self._known[key] = float(self._engine.broken(minimal(key))[1][0])
@@ -134,6 +144,7 @@ class State:
 
 
 def _around(problem: ReplicaProblem) -> list[list[int]]:
+    """Return the operators that each operator exchanges tuples with, ascending."""
     found: list[set[int]] = [set() for _ in range(problem.n_operators)]
     for a, b in problem.edges.tolist():
         if a != b:
@@ -143,7 +154,10 @@ def _around(problem: ReplicaProblem) -> list[list[int]]:
 
 
 def gain(problem: ReplicaProblem, before: FloatArray, after: FloatArray, queries: Sequence[int]) -> float:
-    """Return by how much the mean share of broken queries falls (by weight)."""
+    """Return by how much the mean share of broken queries falls (by weight).
+
+    `before` and `after` are the chances of these queries only, (len(queries),).
+    """
     return math.fsum((problem.shares[queries] * (before - after)).tolist()) if len(queries) else 0.0
 
 
@@ -162,6 +176,7 @@ def start_with(state: State, covers: Sequence[Iterable[int]], budget: float) -> 
     What does not fit is left out.
     """
     chosen = list(dict.fromkeys(o for cover in covers for o in sorted(cover)))
+    # Heavy ones first: a light one always finds room later, a heavy one does not.
     heavy = _HEAVY * float(state.problem.host_cpu.max())
     first = sorted((o for o in chosen if state.load[o] > heavy), key=lambda o: (-state.load[o], o))
     for o in [*first, *(o for o in chosen if state.load[o] <= heavy)]:
@@ -178,7 +193,9 @@ def fill(state: State, covers: Sequence[Cover], budget: float) -> None:
     Gains change while others are bought: the best of a stale list is measured again until it stays the best.
     """
     items = [*map(sorted, covers), *([o] for o in range(state.problem.n_operators))]
+    # Minus infinity: every item is measured once before any is bought.
     heap = [(-math.inf, k) for k in range(len(items))]
+    # Ends: an item leaves, is bought (within a budget and levels), or waits with a rate that was just measured.
     while heap and not state.late:
         key, k = heapq.heappop(heap)
         rate, replicas = _rate(state, _lowest(state, items[k]), budget)
@@ -191,6 +208,7 @@ def fill(state: State, covers: Sequence[Cover], budget: float) -> None:
         for o, host in replicas:
             state.add(o, host)
         state.refresh(state.users(o for o, _ in replicas))
+        # It may be bought again, for a second replica.
         heapq.heappush(heap, (-math.inf, k))
 
 
@@ -217,6 +235,7 @@ def _rate(state: State, operators: Sequence[int], budget: float) -> tuple[float,
             break
         state.add(o, host)
         replicas.append((o, host))
+    # Half a cover gains nothing: all of its replicas or none.
     after = state.after(users) if len(replicas) == len(operators) else before
     # In reverse, so that the lists of hosts are in their old order again.
     for o, host in reversed(replicas):
@@ -232,6 +251,7 @@ def _price(state: State, operators: Sequence[int], budget: float) -> float:
     load, most = sum(state.load[o] for o in operators), state.problem.max_replicas
     if most is None:
         return float(max(load, 1e-9))
+    # The scarcer limit sets the price; the floor keeps loads of zero from an infinite rate.
     return float(max(load / max(budget, 1e-9), len(operators) / max(most, 1), 1e-9))
 
 
@@ -257,6 +277,7 @@ def _host(state: State, o: int) -> int | None:
     factor[~room] = -1
     order = np.argsort(-factor, kind="stable")[:_CANDIDATES]
     candidates = [int(h) for h in order if factor[h] > 0] or [int(order[0])]
+    # Old hosts of running replicas come first: going back costs no move.
     candidates = list(dict.fromkeys([*(h for h in state.running[o] if room[h]), *candidates]))
     if len(candidates) == 1:
         return candidates[0]
@@ -272,11 +293,16 @@ def _with(state: State, o: int, host: int, users: Sequence[int]) -> float:
 
 
 def move(state: State) -> None:
-    """Move replicas, and primaries that do not run yet, to hosts where fewer queries break; the worst queries first."""
+    """Move replicas, and primaries that do not run yet, to hosts where fewer queries break; the worst queries first.
+
+    Each instance goes to the best of a few hosts, judged by exact chances; rounds end when nothing moves. Cost and
+    number of replicas stay.
+    """
     for _ in range(_ROUNDS):
         moved = False
         weight = [sum(float(state.problem.shares[q] * state.broken[q]) for q in state.users([o])) for o in _all(state)]
         for o in sorted(_all(state), key=lambda o: (-weight[o], o)):
+            # A primary that already runs must not move; its replicas may.
             free = state.problem.primaries[o] < 0
             for host in list(state.hosts[o][0 if free else 1 :]) if not state.late else ():
                 moved |= _moved(state, o, host)
@@ -303,6 +329,7 @@ def _moved(state: State, o: int, host: int) -> bool:
         if value < best * (1 - 1e-12):
             best, target = value, other
     state.add(o, target)
+    # Back to its place in the list: the first one is the primary.
     state.hosts[o].insert(place, state.hosts[o].pop())
     # Keep the old numbers where nothing moved: computed anew they could differ in the last bit.
     if target == host:
@@ -332,7 +359,11 @@ def _near(state: State, o: int, users: Sequence[int], *, primary: bool) -> list[
 
 
 def exchange(state: State, covers: Sequence[Cover], budget: float) -> None:
-    """Give up what gains least for its load, and fill again; kept where that is better."""
+    """Give up what gains least for its load, and fill again; kept where that is better.
+
+    A bounded number of replicas is tried, those first that lose least for their load. Worse results are undone, so the
+    value never rises.
+    """
     if state.late or all(state.level(o) == state.problem.max_level for o in _all(state)):
         return
     losses = sorted((_loss(state, o), o) for o in _all(state) if state.level(o) and state.load[o] > 0)
@@ -346,6 +377,7 @@ def exchange(state: State, covers: Sequence[Cover], budget: float) -> None:
         state.drop(o, leaving)
         state.refresh(state.users([o]))
         fill(state, covers, budget)
+        # Worse or equal: restored, so that the search never loses and never goes in circles.
         if state.value >= before * (1 - 1e-12):
             _restore(state, hosts, broken)
 
@@ -374,7 +406,11 @@ def _restore(state: State, hosts: Sequence[Sequence[int]], broken: np.ndarray) -
 
 
 def trim(state: State, allowed: float) -> None:
-    """Take replicas away, the dearest first, while the value stays within what is allowed."""
+    """Take replicas away, the dearest first, while the value stays within what is allowed.
+
+    It never gives up more running replicas than may leave. The value may rise, up to `allowed`.
+    """
+    # Dearest first: each replica that goes saves most.
     for o in sorted(_all(state), key=lambda o: (-state.load[o], o)):
         for host in list(state.hosts[o][1:]):
             if state.late or not state.may_leave(o, host):
@@ -406,12 +442,14 @@ def put_back(state: State, budget: float | None = None) -> None:
         _swap_back(state, o)
         for old in state.running[o] if budget is not None else ():
             wanted = state.level(o) < state.problem.max_level and state.room_for(o)[old]
+            # Returning is free of moves: it only has to fit, and can only help queries.
             if wanted and budget is not None and fits(state, o, budget):
                 state.add(o, old)
                 state.refresh(state.users([o]))
 
 
 def _swap_back(state: State, o: int) -> None:
+    """Exchange new hosts of an operator's replicas for those where they ran, where no more queries break."""
     if state.running[o]:
         users = state.users([o])
         for old in [h for h in state.running[o] if h not in state.hosts[o]]:
@@ -421,6 +459,7 @@ def _swap_back(state: State, o: int) -> None:
                 before, place = _weighted(state, users), state.hosts[o].index(new)
                 state.drop(o, new)
                 state.add(o, old)
+                # Equal is good enough here: a move is undone for nothing.
                 if _weighted(state, users) <= before * (1 + 1e-12):
                     state.refresh(users)
                     break

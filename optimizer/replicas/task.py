@@ -70,6 +70,7 @@ class Task:
         """Return the starts of a search within the budget: the running replicas and, where all may leave, none."""
         if not self.problem.running:
             return [self.start]
+        # Two starts: near the running plan, and free of it. The limit on moves decides which of them may be used.
         found = [start_of(self.problem, budget=budget), place_primaries(self.problem)]
         return [one for one in found if usable(self.problem, one)]
 
@@ -77,6 +78,7 @@ class Task:
         """Return a lower bound of the objective within a budget, and covers to start from."""
         if self.problem.goal == "worst":
             return worst_bound(self.bounds, budget, self.clock.deadline)
+        # Once the clock struck the cheap bound is still a bound.
         return (self.bounds.base, []) if self.clock.struck else mean_bound(self.bounds, budget)
 
     def proven(self, budget: float) -> tuple[Proof, list[Instances]]:
@@ -86,10 +88,12 @@ class Task:
         """
         if self.problem.goal == "worst" or self.clock.struck:
             return Proof(), []
+        # Half of the time that is left: the plan itself needs the rest.
         program = program_of(self.problem, budget, self.bounds)
         proof = proven(program, self.clock.after(_PROOF_SHARE))
         if proof.columns is None or self.clock.struck:
             return proof, []
+        # The solution's own primaries first, then the usual ones: the program may have found a better packing.
         starts = [primaries_of(self.problem, program, proof.columns), *self.starts(budget)]
         return proof, [
             self._with_chosen(one, proof.columns, budget)
@@ -120,8 +124,10 @@ class Task:
         bound, covers = self.bound(budget)
         proof, instances = self.proven(budget)
         state = self.best(budget, covers, more)
+        # Ties go to less cost, then to fewer moves: equal availability should not cost anything.
         state = min([state, *self.improved(budget, instances)], key=lambda one: (one.value, one.cost, one.moves))
         put_back(state, budget if back else None)
+        # No bound may be above the value that was found: rounding of the two programs differs.
         least = min(max(bound, proof.bound), value_of(self.problem, state))
         found = evaluated(self.problem, state.placed, OPTIMISED, time.perf_counter() - began, least)
         return replace(found, certificate=proof.multipliers, note=self.noted(found.note))
@@ -151,6 +157,7 @@ class Task:
             state = self._state(start.instances)
             start_with(state, covers, budget)
             found.append(self._improved(state, self._covers(start), budget))
+            # Only where moves are left: loosening gives up running replicas.
             if state.moves != self.problem.max_moves and self.problem.running:
                 state = self._state(start.instances)
                 loosen(state)
@@ -162,6 +169,7 @@ class Task:
         return best
 
     def _improved(self, state: State, covers: Sequence[Cover], budget: float) -> State:
+        """Return the state after filling, moving and exchanging, in this order."""
         fill(state, covers, budget)
         move(state)
         covers = self._covers(state.placed)  # primaries that do not run yet may have moved
@@ -182,6 +190,7 @@ class Task:
         own = replace(self.problem, budget=min(budget, self.problem.capacity))
         found: dict[Instances, None] = {}
         for by, selection in _STARTS:
+            # After the clock struck the starts that are there must do.
             if self.clock.struck:
                 break
             primaries = Placed([list(hosts) for hosts in start.instances], 0)

@@ -15,7 +15,7 @@ over the queries of the node and the operators outside of I: the value is sum (v
 most sum G[o] y[o], as z[q] <= y[o]. This is evaluated in whole numbers, whatever is said to be a flow; it is rounded
 down, as values are whole. A query left out lowers it by v[q] - F[q], an operator taken by c[o] - G[o].
 
-The best price of weight for a query selection: its cuts bound the value of every set of queries.
+`best_cuts` searches the best price of weight for a query selection: its cuts bound the value of every set of queries.
 """
 
 from __future__ import annotations

@@ -139,6 +139,7 @@ class _Search:
         seen = 0
         for index in range(len(self._core.up)):
             operator = self._core.operator(index)
+            # A better selection found meanwhile may have closed all deviations of this operator.
             if self._top - operator.loss.min() < self._goal():
                 continue
             states = self._expanded(states, operator, rates_up[index + 1], rates_down[index + 1])
@@ -147,6 +148,7 @@ class _Search:
             if not len(states.heavier):
                 break
             if seen > most_states or len(states.heavier) > _MOST_AT_ONCE or late:
+                # Ended early: the highest bound of an open state, rounded up, holds for all that was not searched.
                 bound = self._bounds(states, rates_up[index + 1], rates_down[index + 1]).max()
                 highest = self._relaxation.value + math.ceil(bound + self._margin)
                 bound_now = max(_closed(self._options, self._known), min(self._relaxation.bound, highest))
@@ -169,8 +171,10 @@ class _Search:
         loss = np.concatenate([states.loss, *(states.loss + by for by in operator.loss.tolist())])
         made = _States(heavier, more, loss)
         hope = np.flatnonzero(self._bounds(made, up, down) >= self._goal())
+        # Hopeless states go before sorting: that is the dear step.
         hope = hope[np.argsort(heavier[hope], kind="stable")]
         keep = hope[_undominated(heavier[hope], more[hope])]
+        # int32 and int16: the history of millions of states has to fit into memory.
         self._history.append((operator, (keep % n).astype(np.int32), (keep // n - 1).astype(np.int16)))
         kept = _States(heavier[keep], more[keep], loss[keep])
         self._better(kept)
@@ -179,6 +183,8 @@ class _Search:
     def _bounds(self, states: _States, up: float, down: float) -> FloatArray:
         """Return the bound of each state, relative to the value of the base."""
         room = (self._room - states.heavier).astype(np.float64)
+        # Room that is left is filled at the price by parts, or by operators to come at their least rate: the cheaper
+        # counts.
         rate = min(self._relaxation.price, up)
         with np.errstate(invalid="ignore"):
             cost = np.where(room >= 0, room * rate, -room * down)
@@ -186,6 +192,8 @@ class _Search:
 
     def _better(self, states: _States) -> None:
         """Remember the most valuable state that fits, when it is better than what is known."""
+        # Up to `safe` whole numbers decide; between it and the capacity the true weights are added up, for a few
+        # states.
         inside = int(np.searchsorted(states.heavier, self._safe, side="right"))
         if inside:
             self._try(states, int(np.argmax(states.more[:inside])))
@@ -232,6 +240,7 @@ def _undominated(heavier: IntArray, more: IntArray) -> IntArray:
     """Return the places, by weight, of states that no lighter or equally heavy one is worth as much as."""
     if not len(heavier):
         return np.zeros(0, dtype=np.int64)
+    # By weight: a state stays only if it is worth more than all lighter ones.
     top = np.maximum.accumulate(more)
     better = np.flatnonzero(np.concatenate([[True], more[1:] > top[:-1]]))
     last = np.concatenate([heavier[better][1:] != heavier[better][:-1], [True]])

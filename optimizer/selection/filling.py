@@ -52,6 +52,7 @@ class Filling:
         self._users = [0] * len(self._queries)
         self._marginal = [sum(self._weight[o] for o in operators) for operators in self._operators]
         self._chosen: set[int] = set()
+        # Two counts: exact marginal weights decide, rough ones in float64 only say what is worth a look.
         self._rough = self._alone.copy()  # marginal weights up to rounding: they say what is worth a look
         self._is_in = np.zeros(len(self._operators), dtype=np.bool_)
         self.value = self.weight = 0
@@ -68,6 +69,7 @@ class Filling:
         cheaper = []
         for o in self._operators[query]:
             self._users[o] += 1
+            # Only the first user of an operator pays for it: for all other queries it is free from now on.
             if self._users[o] == 1:
                 self._rough[self._who[o]] -= self._rough_weight[o]
                 for other in self._queries[o]:
@@ -84,6 +86,7 @@ class Filling:
         dearer = []
         for o in self._operators[query]:
             self._users[o] -= 1
+            # The last user frees the operator: it costs again for all queries that need it.
             if not self._users[o]:
                 self.weight -= self._weight[o]
                 self._rough[self._who[o]] += self._rough_weight[o]
@@ -101,6 +104,7 @@ class Filling:
         taken = []
         while heap:
             rate, q = heapq.heappop(heap)
+            # A stale entry: the query was pushed again with a better rate, or no longer fits.
             if q in self._chosen or rate != self._key(q, noise) or self.weight + self._marginal[q] > self._room:
                 continue
             taken.append(q)
@@ -160,6 +164,7 @@ class Filling:
                 self.drop(q)
             noise = self._near(among, draw)
             taken = self.fill(noise, noise)
+            # Worse: taken back in full. Equal is kept, for it leads to other sets.
             if self.value < before:
                 for q in taken:
                     self.drop(q)

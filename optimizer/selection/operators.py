@@ -7,7 +7,7 @@ program decides the core, the operators whose level the price leaves open (`core
 second price of being chosen splits the selections into those of few and of many operators. Source: Pisinger (1995,
 1997); Martello and Toth (1997).
 
-Better selections by exchange: up to four operators near the price change their level at once.
+An exchange changes the level of up to four operators near the price at once.
 """
 
 from __future__ import annotations

@@ -8,14 +8,13 @@ have and with what it must. What would lower its bound below the value of a bett
 
 The node of the highest bound comes first and of equal ones the last, so the search dives where bounds are equal.
 
-Large neighbourhood search: most operators stay as the best set has them, branching decides about the others.
-
+**Large neighbourhood search**: most operators stay as the best set has them, branching decides about the others.
 Source: Shaw, "Using constraint programming and local search methods to solve vehicle routing problems" (1998). Which
 operators are free is drawn: any; those met on a walk from one to another by queries that use both; or all but those of
 some of the queries. How many, of each kind, follows what branching gets done: more where it ends before its work is
 used up, fewer where it does not.
 
-The exact search of the sets of queries that shares leave open, by CP-SAT.
+**CP-SAT** searches the sets of queries that shares leave open:
 
     maximise   sum v[q] z[q]   subject to   z[q] implies y[o] for each o in O[q],   sum w[o] y[o] <= W
 

@@ -33,6 +33,7 @@ def evaluate_plan(problem: SizingProblem, plan: SystemPlan, allowed: float | Non
     """Return the verdict on a plan beside an unavailability (None: that of the target)."""
     allowed = problem.allowed if allowed is None else allowed
     cost = problem.cost(plan)
+    # Cheapest refusal first: a plan that cannot hold the work needs no interval.
     if problem.spare(plan) < 0:
         return EvaluatedPlan(plan=plan, cost=cost, verdict=Verdict.FAILS, why=_too_small(problem, plan))
     if problem.description.units is not None:
@@ -54,11 +55,14 @@ def tightened(problem: SizingProblem, one: EvaluatedPlan) -> EvaluatedPlan:
 def _evaluated(
     problem: SizingProblem, plan: SystemPlan, allowed: float, interval: float, least: float
 ) -> EvaluatedPlan:
+    """Return the verdict from the best interval [s] found, and the lower bound over all intervals."""
     cost, best = problem.cost(plan), figures(problem, plan, interval)
+    # A hair above the target still meets it: the chain of states is solved in floating point.
     if best.unavailability <= allowed * (1 + _ROUNDING):
         verdict, why = Verdict.MEETS, ""
     elif least > allowed:
         verdict, why = Verdict.FAILS, _why(best, min(least, best.unavailability), allowed)
+    # Neither met nor excluded: claiming either would be a guess.
     else:
         verdict, why = Verdict.OPEN, "the bound of its unavailability is below the target, and no interval was found"
     return EvaluatedPlan(plan=plan, cost=cost, verdict=verdict, why=why, least=min(least, best.unavailability), at=best)
@@ -113,8 +117,10 @@ def _nearest(problem: SizingProblem, one: EvaluatedPlan, wanted: float, allowed:
     """Return the interval next to `wanted`, which misses the target, on the way from the best one, which meets it."""
     assert one.at is not None
     inside, outside = one.at.interval_s, wanted
+    # Points in ratio, not in steps: intervals span several orders of magnitude.
     for _ in range(_STEPS):
         points = np.geomspace(inside, outside, _CELLS + 1)
+        # From the side that meets the target: `inside` always does, so the answer is safe at any precision.
         meets = _at(problem, one.plan, points).total <= allowed
         last = int(np.flatnonzero(meets[1:-1])[-1]) + 1 if meets[1:-1].any() else 0
         inside, outside = (inside if last == 0 else float(points[last])), float(points[last + 1])
@@ -139,15 +145,19 @@ def _best_interval(problem: SizingProblem, plan: SystemPlan, allowed: float | No
         found = _at(problem, plan, points).total
         if float(found.min()) < best:
             best, at = float(found.min()), float(points[int(found.argmin())])
+        # Rounded down: a cell is given up only when its bound is above by more than rounding.
         least = _least(problem, plan, ends) * (1 - _ROUNDING)
         open_ = least < best * (1 - _CLOSE)
         if allowed is not None and best > allowed:
+            # Without a feasible interval so far, only cells that could still meet the target are split.
             open_ &= least <= allowed
+        # Closed cells keep counting: the bound of all intervals is the least over open and closed ones.
         done = min(done, float(least[~open_].min(initial=math.inf)))
         bound = min(done, float(least[open_].min(initial=math.inf)))
         if not open_.any() or (allowed is not None and (best <= allowed or bound > allowed)):
             return at, min(bound, best)
         kept = ends[open_]
+        # The number of pieces falls as cells remain, so a round looks at about as many points as the one before.
         pieces = max(2, _CELLS // len(kept))
         cells = [cell for a, b in kept.tolist() for cell in _split(a, b, pieces)]
     return at, min(bound, best)
@@ -155,6 +165,7 @@ def _best_interval(problem: SizingProblem, plan: SystemPlan, allowed: float | No
 
 def _span(problem: SizingProblem, plan: SystemPlan, limits: tuple[float, float]) -> tuple[float, float]:
     """Return two intervals between which the best one is."""
+    # All T_f, with and without standing: between their extremes every R_f is monotone in one direction.
     quickest = np.concatenate([problem.quickest(plan), problem.quickest(plan, problem.standing_s(plan))])
     first, last = (min(max(float(one), limits[0]), limits[1]) for one in (quickest.min(), quickest.max()))
     return first, last
@@ -162,6 +173,7 @@ def _span(problem: SizingProblem, plan: SystemPlan, limits: tuple[float, float])
 
 def _split(first: float, last: float, pieces: int = _CELLS) -> list[tuple[float, float]]:
     edges = np.geomspace(first, last, pieces + 1)
+    # `geomspace` rounds its ends: the span must be covered exactly, or the bound would miss a hair of it.
     edges[0], edges[-1] = first, last
     return list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
 
@@ -171,6 +183,7 @@ def _least(problem: SizingProblem, plan: SystemPlan, cells: FloatArray) -> Float
     below, above = cells.T[:, None, :]
 
     def shortest(more_s: float) -> FloatArray:
+        # Each R_f has its minimum at its own T_f, so the nearest point of the cell gives the least value in it.
         nearest = np.clip(problem.quickest(plan, more_s)[:, None], below, above)
         return problem.recoveries(plan, nearest, more_s)
 

@@ -29,7 +29,7 @@ _ROUNDING = 1e-9
 def solve(
     problem: SizingProblem, *, curve: bool = True, on_plan: Callable[[int], None] = lambda number: None
 ) -> SizingPlan:
-    """Return the cheapest plan; infeasible, with the best that is possible, where none meets the target.
+    """Return the cheapest plan (cost per second); infeasible, with the best possible plan, where none meets the target.
 
     `curve`: also the cheapest plan for other availabilities. `on_plan` hears of each plan that is looked at.
     """
@@ -38,6 +38,8 @@ def solve(
     chosen: EvaluatedPlan | None = None
     for number, plan in enumerate(problem.plans()):
         on_plan(number)
+        # Plans come by rising cost: the first that is too dear ends the search, and the first that meets is the
+        # cheapest.
         if _too_dear(problem, problem.cost(plan)):
             break  # and all that follow
         evaluated.append(evaluate_plan(problem, plan))
@@ -51,6 +53,7 @@ def solve(
     at, note = in_use(problem, chosen, problem.allowed)
     chosen = replace(chosen, at=at)
     before = _closest_tightened(problem, evaluated[:-1])
+    # An open plan may be the answer: its cost is all that is proven.
     bound = next((one.cost for one in evaluated if one.verdict is not Verdict.FAILS), chosen.cost)
     return SizingPlan(
         status=Status.OPTIMAL if bound == chosen.cost else Status.FEASIBLE,
@@ -95,6 +98,7 @@ def _without(
     if there:
         possible = min(there, key=lambda one: (one.at.unavailability if one.at else 1.0, one.cost))
     elif late:
+        # Nothing recovers in time: the plan that recovers soonest says how far the target is.
         possible = min(late, key=lambda one: (one.shortest_recovery_s or 0.0, one.cost))
     elif evaluated:  # the work fits nowhere: the plan that comes nearest
         possible = min(evaluated, key=lambda one: (one.plan.copies, -one.plan.hosts, one.cost))
@@ -113,6 +117,7 @@ def _with_best(problem: SizingProblem, evaluated: Sequence[EvaluatedPlan]) -> li
     """Return the verdicts with the least unavailability found to its last digits: no other bound is below it."""
     found = list(evaluated)
     least = math.inf
+    # Most promising first: once a bound is not below the best found, all that follow are worse.
     for index in sorted(range(len(found)), key=lambda k: math.inf if found[k].least is None else found[k].least or 0.0):
         one = found[index]
         if one.at is None or one.least is None or one.least >= least:
@@ -128,6 +133,8 @@ def _closest(problem: SizingProblem, cheaper: Sequence[EvaluatedPlan]) -> Collec
     found: dict[tuple[int, int], EvaluatedPlan] = {}
     for one in cheaper:
         if one.plan.crews in asked:
+            # A later plan with the same copies and crews replaces the earlier: only the last before the chosen one is
+            # asked for.
             found[one.plan.copies, one.plan.crews] = one  # by rising cost: the last one stays
     return found.values()
 
@@ -145,6 +152,8 @@ def _curve(problem: SizingProblem, evaluated: Sequence[EvaluatedPlan]) -> tuple[
     """
     known = {one.plan: one for one in evaluated}
     seen: list[EvaluatedPlan] = []
+    # From lax to strict: the cheapest plan for a stricter target is never cheaper, so one pass over the plans is
+    # enough.
     wanted = sorted({*NINES, problem.allowed}, reverse=True)
     points: list[CurvePoint] = []
     for plan in problem.plans():
@@ -152,6 +161,7 @@ def _curve(problem: SizingProblem, evaluated: Sequence[EvaluatedPlan]) -> tuple[
         seen += [one] if one is not None else []
         while len(points) < len(wanted):
             allowed = wanted[len(points)]
+            # Evaluated again only where what is known leaves this target open.
             if one is None or not _settles(one, allowed):
                 one = evaluate_plan(problem, plan, allowed)
                 seen.append(one)

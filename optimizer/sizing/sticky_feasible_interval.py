@@ -36,9 +36,11 @@ def evaluate_sticky(problem: SizingProblem, plan: SystemPlan, allowed: float) ->
     late = _late(sticky, points)
     if late:
         return EvaluatedPlan(plan=plan, cost=cost, verdict=Verdict.FAILS, why=late)
+    # Rounded down, as bounds from below are; those from above are rounded up in `sticky_figures`.
     least = _least(sticky, points) * (1 - _ROUNDING)
     target, share = problem.description.target.recovery_s, problem.description.target.recovery_share
     good = [one for one in points if target is None or sticky.in_time(one, target) >= share]
+    # The bound holds for every interval and every placement of units: only this is a proof of failure.
     if least > allowed:
         down, most = display.apart(downtime_s(least), downtime_s(allowed), rounding=("down",))
         why = f"down at least {down} a month, {most} allowed, wherever the units are"
@@ -53,6 +55,8 @@ def evaluate_sticky(problem: SizingProblem, plan: SystemPlan, allowed: float) ->
 def _between(sticky: StickyPlacement, points: list[float], allowed: float, least: float) -> EvaluatedPlan:
     """Return the verdict at these intervals, all of which recover in time: met at one of them, or open."""
     best: PlanFigures | None = None
+    # From the middle outwards: the unavailability is flat near its best interval, so the first ones often meet the
+    # target.
     for one in sorted(points, key=lambda point: abs(math.log(point / points[len(points) // 2]))):
         found = sticky_figures(sticky, one, least)
         best = found if best is None or found.unavailability < best.unavailability else best
@@ -104,6 +108,7 @@ def sticky_in_use(
     pause = problem.description.checkpoints.pause_s
     free = exact(pause, best.mean_between_recoveries_s or problem.mttf_s) + pause
     target, share = problem.description.target.recovery_s, problem.description.target.recovery_share
+    # Longest first: longer intervals cost less work, so the first that meets the targets is the one to use.
     for one in sorted({*_points(problem, plan), free}, reverse=True):
         if best.interval_s < one <= free and (target is None or sticky.in_time(one, target) >= share):
             found = sticky_figures(sticky, one, best.unavailability_at_least or 0.0)
@@ -124,6 +129,7 @@ def _points(problem: SizingProblem, plan: SystemPlan) -> list[float]:
 
 
 def _cells(points: list[float]) -> list[tuple[float, float]]:
+    # The last cell is open to infinity: every interval lies in some cell.
     return list(zip(points, [*points[1:], math.inf], strict=True))
 
 
@@ -148,6 +154,7 @@ def _late(sticky: StickyPlacement, points: list[float]) -> str:
 def _within(sticky: StickyPlacement, interval_s: float, share: float) -> float:
     """Return the shortest time in which that share of failures is surely worked off; infinite where it never is."""
     low, high = 0.0, 1.0
+    # Doubling, then halving: no upper limit is known before.
     while sticky.in_time(interval_s, high) < share * (1 - 1e-12):
         low, high = high, 2 * high
         if high > 1e12:
@@ -155,4 +162,5 @@ def _within(sticky: StickyPlacement, interval_s: float, share: float) -> float:
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if sticky.in_time(interval_s, middle) >= share * (1 - 1e-12) else (middle, high)
+    # The upper end: a time that is surely enough, not one that is nearly so.
     return high

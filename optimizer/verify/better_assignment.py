@@ -6,9 +6,8 @@ prices p >= 0 of the nodes' capacities U, since
 
     sum c[k, n] x[k, n]  >=  sum (c[k, n] + p[n] w[k, n]) x[k, n]  -  sum p[n] U[n].
 
-Assignments made without any solver: what costs less than a claimed bound refutes it.
-
-None of them is guaranteed to keep the constraints: `optimizer.verify.checkpoints` checks each before it says anything.
+The module also makes cheap assignments without any solver: one that costs less than a claimed bound refutes it. None of
+them is guaranteed to keep the constraints: `optimizer.verify.checkpoints` checks each before it says anything.
 """
 
 from __future__ import annotations

@@ -22,9 +22,8 @@ Sets: checkpoints j, nodes n. l[j,n] is the load of j on n, u[n] and v[n] the mo
 Constraints that are left out (anti-affinity, moves) only make a bound weaker. Each is evaluated over the whole matrix
 in float64, less an allowance for rounding: poor prices give a weak bound and never a false one.
 
-The bound of column generation, from one multiplier per checkpoint: what proves it, and a plain way to check it.
-
-For multipliers u[j] of any sign, with S any set of checkpoints that node n may store together,
+**The bound of column generation** (`column_generation_bound`), from one multiplier per checkpoint. For multipliers u[j]
+of any sign, with S any set of checkpoints that node n may store together,
 
     sum c x  =  sum_j u[j] + sum_n sum_{j on n} (c[j,n] - u[j])
              >= sum_j u[j] - sum_n K_n(u),     K_n(u) = max over S of sum_{j in S} (u[j] - c[j,n])
@@ -33,12 +32,11 @@ for every allocation that stores each checkpoint once. K_n is a knapsack problem
 over all checkpoints of positive value, without any short cut. Source: Fisher, Jaikumar and Van Wassenhove 1986; with
 the best u it equals the bound of Dantzig-Wolfe, whose columns are the sets S.
 
-The program in whole numbers, so that sums and comparisons behind a proof are exact.
-
-Costs are multiplied by a power of two and rounded down, loads by a power of two per node and rounded down, capacities
-rounded down after an allowance for the float64 sum that `overloads` takes. An allocation that keeps the true capacities
-keeps these, and costs at least as much as here: a lower bound of this program is one of the true program. Where costs
-and loads are whole numbers already (the generalised assignment problem), nothing is rounded.
+**The program in whole numbers** (`whole_numbers`) makes sums and comparisons behind that proof exact. Costs are
+multiplied by a power of two and rounded down, loads by a power of two per node and rounded down, capacities rounded
+down after an allowance for the float64 sum that `overloads` takes. An allocation that keeps the true capacities keeps
+these, and costs at least as much as here: a lower bound of this program is one of the true program. Where costs and
+loads are whole numbers already (the generalised assignment problem), nothing is rounded.
 
 All numbers stay below 2**53: float64 holds them, and adds them, exactly.
 """
@@ -86,6 +84,7 @@ def reduced_minima(
     for first in range(0, problem.n_checkpoints, step):
         rows = slice(first, first + step)
         within = fits_in(problem, rows) if fits is None else fits[rows]
+        # Without prices the costs are compared as they are: a sum with zeros would only take time.
         priced = problem.cost[rows] + prices * problem.weights[rows] if prices.any() else problem.cost[rows]
         priced = np.where(within, priced, np.inf)
         nodes[rows] = priced.argmin(axis=1)
@@ -103,6 +102,7 @@ def lagrangian_bound(problem: CheckpointAllocation, prices: FloatArray, fits: Bo
         return math.inf
     used = prices != 0
     paid = prices[used] * np.where(prices > 0, problem.upper, problem.lower)[used]
+    # `fsum` rounds once; what is deducted below is the rounding inside each minimum and product.
     value: float = math.fsum(minima.tolist()) - math.fsum(paid.tolist())
     if not len(paid):
         return value  # each minimum is an entry of the cost matrix: nothing was rounded
@@ -121,6 +121,7 @@ def move_bound(problem: CheckpointAllocation, prices: FloatArray) -> float:
         return math.inf
     rows, here = np.arange(problem.n_checkpoints), problem.current
     load = problem.weights[rows, here]
+    # Who may not stay moves at the least priced cost, and uses up a move before anybody else.
     stays = problem.allowed[rows, here] & (load <= problem.upper[here])
     rent = prices[here] * load
     stay = np.where(stays, problem.cost[rows, here].astype(np.float64) + rent, minima)
@@ -155,6 +156,7 @@ def counts(problem: CheckpointAllocation) -> Counts:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         most = np.where(weight > 0, np.minimum(np.floor(problem.upper / weight), j), j)
         least = np.where(weight > 0, np.minimum(np.ceil(problem.lower / weight), j + 1), 0)
+    # Weightless checkpoints never reach a minimum: more than all of them are needed, which nothing satisfies.
     least = np.where((weight == 0) & (problem.lower > 0), j + 1, least)
     return Counts(least.astype(np.int64), most.astype(np.int64))
 
@@ -164,6 +166,7 @@ def potential_bound(problem: CheckpointAllocation, limit: Counts, potentials: Fl
     minima = potential_minima(problem, potentials)
     paid = np.maximum(potentials, 0) * limit.most - np.maximum(-potentials, 0) * limit.least
     value = math.fsum(minima.tolist()) - math.fsum(paid.tolist())
+    # Minima are entries of the cost matrix: without potentials nothing was rounded.
     if not potentials.any():
         return value, 0.0
     size = math.fsum(np.abs(minima).tolist()) + problem.n_checkpoints * float(np.abs(potentials).max())
@@ -233,6 +236,7 @@ def whole_numbers(
     fits = fitting(problem).T
     true = np.where(fits, problem.cost.T, 0.0).astype(np.float64)
     largest = float(np.abs(true).max()) or 1.0
+    # The scale keeps the sum of all costs below 2**46, so that multipliers some times larger still add exactly.
     bits = math.log2(_LARGEST_SUM) - math.log2(largest) - math.log2(problem.n_checkpoints)
     scale = 2.0 ** min(math.floor(bits), 1000)
     whole = bool((true == np.rint(true)).all()) and scale >= 1
@@ -247,6 +251,7 @@ def _loads(
     problem: CheckpointAllocation, fits: np.ndarray, largest: int, *, near: bool
 ) -> tuple[IntArray, IntArray, bool]:
     weights = np.where(fits, problem.weights.T, 0.0)
+    # Infinite capacities would have no whole number.
     upper = np.minimum(problem.upper, weights.sum(axis=1) + 1)  # more room than all loads together is no limit
     if bool((weights == np.rint(weights)).all()) and float(upper.max()) <= LARGEST_ROOM:
         return weights.astype(np.int64), np.floor(upper).astype(np.int64), True
@@ -277,6 +282,7 @@ def _heaviest(numbers: WholeNumbers, u: FloatArray, node: int) -> float:
     room = int(numbers.room[node])
     value, load = u - numbers.cost[node], numbers.load[node]
     can = np.flatnonzero((value > 0) & (load <= room))
+    # A plain table over all items, on purpose: the proof must not share a short cut with the search.
     best = np.zeros(room + 1)
     for gain, weight in zip(value[can].tolist(), load[can].tolist(), strict=True):
         np.maximum(best[weight:], best[: room + 1 - weight] + gain, out=best[weight:])

@@ -83,6 +83,7 @@ def verify_checkpoints(
 
 
 def _false_claims(plan: CheckpointPlan, objective: float | None, gap: float | None, *, broken: bool) -> list[str]:
+    """Return the claims of a plan that contradict its recomputed objective and gap, in words."""
     before = []
     if plan.status is Status.INFEASIBLE and plan.assignment is not None and not broken:
         before.append("says infeasible with an assignment that breaks nothing")

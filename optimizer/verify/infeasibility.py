@@ -1,12 +1,12 @@
-"""Return why no allocation can keep all constraints, where sums prove it: the smallest such reason, in words.
+"""Reasons why no allocation can keep all constraints, where sums prove it: the smallest such reason, in words.
 
-Looked for are, in this order: a checkpoint that no node may store; copies that find too few nodes; nodes that cannot
-hold what only they may store, or cannot reach their minimum (`hall_violator`), in load or in numbers of checkpoints.
+The search looks, in this order, for a checkpoint that no node may store; copies that find too few nodes; nodes that
+cannot hold what only they may store, or cannot reach their minimum (`hall_violator`), in load or in numbers of
+checkpoints.
 
-Sets of nodes that cannot hold what may go nowhere else: why there is no allocation, not even of parts.
-
-For a set T of nodes, S(T) are the checkpoints that only nodes of T may store, R(T) those that some node of T may store.
-Where the load of a checkpoint is the same on all nodes and there is no anti-affinity,
+A Hall violator is a set of nodes that cannot hold what may go nowhere else, not even in parts. For a set T of nodes,
+S(T) are the checkpoints that only nodes of T may store, R(T) those that some node of T may store. Where the load of a
+checkpoint is the same on all nodes and there is no anti-affinity,
 
     load(S(T)) <= capacity(T)    and    capacity_min(T) <= load(R(T))    for all T
 
@@ -14,7 +14,7 @@ are needed, and enough for an allocation that may divide checkpoints (Hall 1935;
 cut finds a T that breaks one. Nodes are taken out of it as long as that is so, then the lightest checkpoints: of what
 is left every part is needed. Sums decide, not the cut, which works on rounded numbers.
 
-Rows that must have a choice each, all different: which of them have too few between them (Hall 1935).
+The same theorem gives, of copies that need different nodes, those that have too few between them.
 """
 
 from __future__ import annotations

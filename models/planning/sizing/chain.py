@@ -7,9 +7,9 @@
     resuming(f)       enough are up again, and catch up                     mean: R(f), with the backlog
 
 Hosts fail at (N - f) / MTTF in every state and are repaired at min(f, crews) / MTTR, so that f alone is the chain of
-`availability.repair.down_law`. Tasks are many and spread evenly: some task has all of its copies on any r hosts. So
-each failure before copies are made again costs one more of some task, and the r-th loses it: it is recovered from its
-checkpoint, and has one copy then. All copies are made again in a mean time of `rebuild` of serving.
+`models.reliability.repair.down_law`. Tasks are many and spread evenly: some task has all of its copies on any r hosts.
+So each failure before copies are made again costs one more of some task, and the r-th loses it: it is recovered from
+its checkpoint, and has one copy then. All copies are made again in a mean time of `rebuild` of serving.
 
 All times are exponential with these means. The system is available while it serves. A switch never takes longer than a
 recovery. Then P(not serving) rises with each R(f): two systems with the same failures and repairs, one of which
@@ -56,8 +56,10 @@ class NotThere:
 def not_there(problem: SizingProblem, plan: SystemPlan, recovery_s: FloatArray, resume_s: FloatArray) -> NotThere:
     """Return how often the system is not there; recovery_s and resume_s (spare + 1, n) for n cases at once."""
     law = down_law(plan.hosts, problem.mttf_s, problem.mttr_s, plan.crews or plan.hosts)
+    # Summed from the rare end: small probabilities keep their digits.
     beyond = np.cumsum(law[::-1])[::-1]  # P(at least k are down)
     likely = int(np.count_nonzero(beyond > _NEVER)) - 1
+    # Hosts that are never down together in practice would only make the chain longer.
     spare = min(problem.spare(plan), max(likely, 1))
     deepest = min(plan.hosts, max(likely, spare + 1))
     # Standing begins at spare + 1: at least one such state, or the chain would have no way to stand.
@@ -71,6 +73,7 @@ def not_there(problem: SizingProblem, plan: SystemPlan, recovery_s: FloatArray, 
     used = np.zeros(recovery_s.shape[1])
     for (down, doing, missing), chance in zip(states, chances, strict=True):
         share[doing] += chance
+        # Only failures that the system survives use a checkpoint at once; the others stand first, and resume.
         if doing in (SERVING, SWITCHING) and down < spare:
             used += chance * (plan.hosts - down) / problem.mttf_s * moves.lost(missing)
     return NotThere(share[SWITCHING], share[RECOVERING], share[RESUMING] + share[STANDING], used)
@@ -98,6 +101,7 @@ class _Moves:
         for start in self._states():
             for end, rate in (*self._failures(start), *self._repairs(start), *self._ends(start)):
                 if np.any(rate):
+                    # Two causes may lead to the same state: their rates add up.
                     found[start, end] = found.get((start, end), 0.0) + rate * one
         return found
 
@@ -117,11 +121,13 @@ class _Moves:
         if down == self.deepest:
             return
         rate, most = (self.plan.hosts - down) / self.problem.mttf_s, self.plan.copies - 1
+        # Beyond the spare hosts the system stands, whatever it was doing.
         if down + 1 > self.spare:
             yield (down + 1, STANDING, 0), rate
         elif doing == RESUMING:
             yield (down + 1, RESUMING, 0), rate
         elif doing == RECOVERING:
+            # A recovery leaves one copy: no more than all others can be missing.
             yield (down + 1, RECOVERING, min(missing + 1, most)), rate
         else:
             lost = self.lost(missing)
@@ -136,6 +142,7 @@ class _Moves:
             return
         rate = min(down, self.plan.crews or self.plan.hosts) / self.problem.mttr_s
         if doing == STANDING:
+            # Enough hosts again: standing ends with a catch-up, which has the whole backlog to work off.
             yield (down - 1, RESUMING if down - 1 <= self.spare else STANDING, 0), rate
         else:
             yield (down - 1, doing, missing), rate  # the host is back empty, which changes nothing else
@@ -146,6 +153,7 @@ class _Moves:
         if doing == SERVING and missing:
             yield (down, SERVING, 0), 1 / copies.rebuild_s
         elif doing == SWITCHING:
+            # A switch never takes longer than a recovery: the order that the bound rests on.
             yield (down, SERVING, missing), np.maximum(1 / copies.take_over_s, 1 / self.recovery_s[down])
         elif doing == RECOVERING:
             yield (down, SERVING, missing), 1 / self.recovery_s[down]

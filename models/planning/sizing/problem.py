@@ -10,7 +10,7 @@ recovery from it takes, with D until work goes on and L = T / 2 + C rolled back 
 
     a T^2 / 2 - delta T - delta (C + D) = 0
 
-The answer to a sizing problem: a verdict on each plan that was examined, the chosen plan, and a curve.
+The last part of the module is the answer: a verdict on each plan that was examined, the chosen plan, and a curve.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class SizingProblem:
     @property
     def allowed(self) -> float:
         """Return the unavailability that the target allows, as it is written: of 0.9999 it is 0.0001."""
+        # Decimal: 1 - 0.9999 in binary is not 0.0001, and a plan that meets it exactly would fail.
         return float(1 - Decimal(repr(self.description.target.availability)))
 
     @property
@@ -86,8 +87,10 @@ class SizingProblem:
             for n in range(hosts.least, hosts.most + 1)
             for r in self.description.levels
             for c in crews
+            # Fewer hosts than copies: two copies of a task would share a host.
             if r <= n
         ]
+        # The order is part of the answer: of plans of equal cost the first is chosen.
         return sorted(set(every), key=lambda plan: (self.cost(plan), plan.copies, plan.crews, plan.hosts))
 
     def cost(self, plan: SystemPlan) -> float:
@@ -95,6 +98,7 @@ class SizingProblem:
         if self._prices is None:
             return plan.hosts + plan.crews * self.description.failures.crew_price_per_s
         host, crew = self._prices
+        # Prices per hour as they are written: equal costs stay equal, which the order relies on.
         return float(plan.hosts * host + plan.crews * crew) / _HOUR_S
 
     @cached_property
@@ -119,6 +123,7 @@ class SizingProblem:
     def fewest_hosts(self, copies: int) -> int:
         """Return how many hosts are needed while none is down."""
         load = self.load(SystemPlan(1, copies))
+        # A hair more than full still fits: the load is a sum of rounded numbers.
         found = max(copies, math.ceil(load / (self.description.work.utilisation * _FITS)))
         # At a load of 1 nothing could ever be caught up.
         return found + 1 if load / found >= 1 else found
@@ -151,6 +156,7 @@ class SizingProblem:
         pause, free = self.description.checkpoints.pause_s, 1 - self._busy_after_loss(plan)
         share = self.description.target.recovery_share
         back = (self.complete_s + self.down_s) / share
+        # The root of the derivative of R with the share in place of 1/2.
         interval_s = (pause + math.sqrt(pause * pause + free * back * pause)) / free
         return self.recovery_s(plan, max(interval_s, self.complete_s), share)
 
@@ -189,6 +195,7 @@ class SizingProblem:
         busy = self._all_busy(plan)[:, None]
         left = 1 - self.description.checkpoints.pause_s / interval_s - busy
         back = interval_s / 2 + self.complete_s + self.down_s + more_s
+        # Infinite where nothing is left to catch up; the division there is of no meaning.
         with np.errstate(divide="ignore", invalid="ignore"):
             found: FloatArray = np.where(left > 0, self.down_s + busy * back / left, np.inf)
         return found

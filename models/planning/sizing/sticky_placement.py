@@ -17,10 +17,9 @@ The lower bound: each failure of a host with units takes D, and then all hosts w
 backlog of the c lightest units; a later failure restarts that. If even the mean load of these hosts is too large, the
 backlog never shrinks.
 
-Placements of units while hosts fail and come back, and only recoveries move units: a Markov chain on counts.
-
-Units (key groups, or tasks without keys) of a host that fails are recovered one after the other on the live host with
-the fewest. A host that comes back is empty; if none is up, all units wait for the first that comes back. Hosts are
+The first half of the module are the placements (`placements`), a Markov chain on counts in which only recoveries move
+units. Units (key groups, or tasks without keys) of a host that fails are recovered one after the other on the live host
+with the fewest. A host that comes back is empty; if none is up, all units wait for the first that comes back. Hosts are
 alike, so the next state depends only on the multiset of units by host and on the number of hosts down. The chain is
 exact for any shares of the load, since placement does not look at them.
 """
@@ -102,6 +101,7 @@ def after_failure(counts: Counts, units: int) -> Counts:
     left.remove(units)
     if not left:
         return ()
+    # One by one to the host with the fewest: the order of equal hosts does not matter, counts are sorted.
     for _ in range(units):
         left[left.index(min(left))] += 1
     return tuple(sorted(left, reverse=True))
@@ -121,6 +121,7 @@ def placements(hosts: int, units: int, most: int = MOST_PLACEMENTS) -> Placement
             todo.append((counts, down))
         return place[counts, down]
 
+    # Ends: states are finite, and each is numbered once; too many of them end it early.
     while todo:
         counts, down = todo.popleft()
         failures.append(
@@ -150,6 +151,7 @@ class Shares:
         falling = np.sort(shares)[::-1] / shares.sum()
         most = np.concatenate([[0.0], np.cumsum(falling)])
         least = np.concatenate([[0.0], np.cumsum(falling[::-1])])
+        # Cumulative sums of shares may exceed 1 by rounding.
         return cls(least, np.minimum(most, 1.0))
 
 
@@ -174,6 +176,7 @@ class StickyPlacement:
         units = problem.description.units
         assert units is not None
         states = placements(plan.hosts, units.number)
+        # Undecided rather than approximate: the caller calls the plan open.
         if states is None:
             return None
         law = states.law(problem.mttf_s, problem.mttr_s, plan.crews or plan.hosts)
@@ -202,12 +205,14 @@ class StickyPlacement:
         counts, load = self.states.counts[state], self.load
         if not counts:
             return -load
+        # At the pace of the fullest host: other queues are shorter, so the bound is on the safe side.
         free = left - self.fullest(state)
         if free > 0:
             return free
         # Too full: the k fullest hosts together get more work than they can do, for the worst k.
         together = np.cumsum(counts)
         over = load * self.shares.most[together] - left * np.arange(1, len(counts) + 1)
+        # Never 0: the backlog of a plan that is too full has to grow, or the chain would have no law.
         return -max(float(over.max()), 1e-12)
 
     def settle_s(self, state: int, left: float) -> float:
@@ -231,6 +236,7 @@ class StickyPlacement:
         left, own = self.left(interval_s), self.load * float(self.shares.most[one.units])
         waits = self.load if units.steps > 1 else own  # operators downstream of the units have nothing to do
         passes = max(0.0, self.drain(one.then, left)) * (down + self.settle_s(one.then, left))
+        # During an earlier backlog hosts work at full speed, so that more is rolled back than the load alone.
         return (max(own, left) if late else own) * back + waits * down + passes
 
     def strikes(self) -> Iterator[tuple[Failure, float]]:
@@ -257,10 +263,12 @@ class StickyPlacement:
         free = (target_s - problem.down_s - self.settle_s(one.then, left)) * drain - waits * problem.down_s
         if drain <= 0 or free < own * problem.complete_s:
             return 0.0
+        # The rolled-back part is uniform in the interval: this is the share of instants that end in time.
         return min(1.0, (free / own - problem.complete_s) / interval_s) if own else 1.0
 
     def at_best_in_time(self, shortest_s: float, longest_s: float, target_s: float) -> float:
         """Return a bound on the share of failures caught up within the target, over all intervals between these."""
+        # The most favourable figures of the whole cell: a bound on all its intervals.
         total = good = 0.0
         for one, weight in self.strikes():
             total += weight
@@ -298,6 +306,8 @@ class StickyPlacement:
     def at_least_by_state(self, shortest_s: float, longest_s: float) -> FloatArray:
         """Return the same for each placement, (states,)."""
         left = self.left(longest_s)
+        # Half of the shortest interval is rolled back, the longest leaves most time: no interval of the cell does
+        # better.
         back = shortest_s / 2 + self.problem.complete_s + self.problem.down_s
         frees = [self._free_hosts(state, left) for state in range(len(self.states.counts))]
         # The lightest failure that leads to a state: a lower bound must not assume a heavier one.
@@ -313,6 +323,7 @@ class StickyPlacement:
                 for one, free in zip(own, frees, strict=True)
             ]
         )
+        # A recovery of zero time would be an infinite rate.
         return self._recovering(np.maximum(recovery, 1e-9))
 
     def _recovering(self, recovery_s: FloatArray) -> FloatArray:
@@ -324,12 +335,14 @@ class StickyPlacement:
             rates[start, end] = rates.get((start, end), 0.0) + rate
 
         for state, failures in enumerate(states.failures):
+            # Two copies of each state: not in a recovery, and in one.
             for doing in (0, 1):
                 for one in failures:
                     add(2 * state + doing, 2 * one.then + (1 if one.units else doing), one.hosts / self.problem.mttf_s)
                 back = states.repaired[state]
                 if back is not None:
                     add(2 * state + doing, 2 * back + doing, states.repair_rate(state, crews, self.problem.mttr_s))
+            # An infinite recovery has no end: only another state can make it finite.
             if math.isfinite(recovery_s[state]):
                 add(2 * state + 1, 2 * state, 1 / float(recovery_s[state]))
         law = law_from(2 * states.home + 1, 2 * len(states.counts), rates)
@@ -356,6 +369,7 @@ def at_most(sticky: StickyPlacement, interval_s: float) -> NotThereAtMost:
     left = sticky.left(interval_s)
     drains = [sticky.drain(state, left) for state in range(len(sticky.law))]
     if not any(drain > 0 and chance > 0 for drain, chance in zip(drains, sticky.law, strict=True)):
+        # Without any state in which a backlog shrinks the chain would grow without limit: not there at all.
         return NotThereAtMost(1.0, 0.0)  # a backlog never shrinks
     chances = _level_law(sticky, interval_s, drains, _levels(sticky, interval_s, drains))
     full = [drains[state] <= 0 or sticky.too_full(state) for state in range(len(drains))]
@@ -374,8 +388,10 @@ def _levels(sticky: StickyPlacement, interval_s: float, drains: list[float]) -> 
         if one.units
         for late in (False, True)
     ]
+    # Levels rise in proportion: small backlogs are told apart finely, long ones coarsely.
     least = max(min(jumps, default=1.0), 1e-9)
     grows = -min(*drains, 0.0) * sticky.problem.mttf_s * _LONG
+    # The highest level must hold long growth; beyond it jumps are cut, which the length makes rare.
     highest = max(32 * max(jumps, default=1.0), grows, least * 4)
     count = 2 + math.ceil(math.log(highest / least) / math.log(_RATIO))
     return np.concatenate([[0.0], least * _RATIO ** np.arange(count)])
@@ -396,6 +412,7 @@ def _level_law(sticky: StickyPlacement, interval_s: float, drains: list[float], 
 
     for state in range(n):
         step = np.diff(levels)
+        # Drains take their mean time from level to level, in both directions.
         if drains[state] > 0:
             add(state, state, at[1:], at[:-1], drains[state] / step)
         else:
@@ -420,6 +437,7 @@ def _jumps(
         yield at, at, np.ones(len(levels))
         return
     first, later = (sticky.behind_after(one, interval_s, late=late) for late in (False, True))
+    # Beyond the last level nothing is told apart.
     target = np.minimum(levels + np.where(at == 0, first, later), levels[-1])
     above = np.clip(np.searchsorted(levels, target), 1, len(levels) - 1)
     # Divided between the two levels around the target, so that the mean jump is exact.
@@ -433,6 +451,7 @@ def _sparse_law(home: int, n: int, starts: IntArray, ends: IntArray, rates: Floa
     from scipy.sparse import coo_array  # noqa: PLC0415 - slow to load
     from scipy.sparse.linalg import splu  # noqa: PLC0415
 
+    # A rate from a state to itself does nothing, and would only spoil the diagonal.
     kept = (starts != ends) & (rates > 0)
     starts, ends, rates = starts[kept], ends[kept], rates[kept]
     out = np.bincount(starts, rates, minlength=n)
@@ -441,9 +460,11 @@ def _sparse_law(home: int, n: int, starts: IntArray, ends: IntArray, rates: Floa
         (np.concatenate([rates, -out]), (np.concatenate([ends, every]), np.concatenate([starts, every]))), (n, n)
     ).tocsc()
     found = np.empty(n)
+    # One state is fixed at 1: the equations of a chain are dependent, so one of them has to go.
     rest = np.delete(every, home)
     found[home] = 1.0
     found[rest] = splu(flows[rest][:, rest].tocsc()).solve(-flows[rest][:, [home]].toarray()[:, 0])
+    # The sparse solution may be a hair below 0.
     found = np.maximum(found, 0.0)
     result: FloatArray = found / found.sum()
     return result

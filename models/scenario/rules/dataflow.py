@@ -1,6 +1,6 @@
 """Rules about the job: every operator has the inputs, the service and the tasks that its kind asks for.
 
-Names that rules look up, with those of entries that could not be read.
+The module also holds the names that rules look up, with those of entries that could not be read.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""Allocations by column generation: a dive into all nodes, then dives into groups of nodes and small programs.
+"""Allocations by column generation: dives into all nodes or groups of them, and small programs.
 
-At multipliers u an allocation x is above the bound by the sum over nodes of
+`dive` fixes the set that the average holds most of, corrects the multipliers, and so on. As a node gets its set for
+good, the program shrinks by the node and the checkpoints, and a few steps make the multipliers right for the rest.
+Whole sets fill their nodes as well as any, which no rounding of single pairs does. The last nodes are packed together
+(`meet_in_the_middle`). Source: Sadykov, Vanderbeck, Pessoa, Tahiri and Uchoa 2019, pure diving.
+
+`Improvement` keeps the best allocation and draws the groups. At multipliers u an allocation x is above the bound by the
+sum over nodes of
 
     loss[n] = K_n(u) - sum_{j on n} (u[j] - c[j,n]),
 
 so the nodes of a group can gain no more than their losses: nodes are drawn in proportion to what they lose.
-
-Allocations from sets: fix the set that the average holds most of, correct the multipliers, and so on; a dive.
-
-As a node gets its set for good, the program shrinks by the node and the checkpoints, and a few steps make the
-multipliers right for the rest. Whole sets fill their nodes as well as any, which no rounding of single pairs does. The
-last nodes are packed together (`meet_in_the_middle`). Source: Sadykov, Vanderbeck, Pessoa, Tahiri and Uchoa 2019, pure diving.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ from optimizer.verify.checkpoint_bounds import LARGEST_ROOM, WholeNumbers, whole
 
 @dataclass
 class Dive:
-    """The rest of the program with its multipliers, and what is fixed: nodes in order, their sets, and their cost."""
+    """The rest of the program with its multipliers, and what is fixed: nodes in order, their sets, and their cost.
+
+    `part` and `u` (j,) shrink with every fixing; `nodes` and `sets` hold true indices; `cost` is in the units of the
+    part.
+    """
 
     part: Part
     u: FloatArray
@@ -43,7 +47,11 @@ class Dive:
 
 @dataclass(frozen=True)
 class Depth:
-    """The depth of a dive: steps after each fixing, the level of a step, nodes left at the end, nodes fixed at once."""
+    """The depth of a dive: steps after each fixing, the level of a step, nodes left at the end, nodes fixed at once.
+
+    `noise` is the share by which the weight of a set may vary when the next one is chosen: 0 makes the dive
+    deterministic.
+    """
 
     steps: int
     delta: float
@@ -63,21 +71,26 @@ def dive(
     random: np.random.Generator,
     work: Budget,
 ) -> Dive | None:
-    """Fix the sets of all nodes but a few; None when that cannot end below `target`. `sets` are used up.
+    """Return a dive that has fixed the sets of all nodes but a few; None when it cannot end below `target`.
 
-    `fits` says whether true loads of a set keep the capacity of a node.
+    `u` (j,) are multipliers of the part, `sets` are used up. `fits` says whether true loads of a set keep the capacity
+    of a node.
     """
     state = Dive(part, u)
     count = failed = 0
+    # Ends: every round fixes a node, or counts a failure, and failures in a row are limited.
     while len(state.part.nodes) > depth.left and len(state.part.items):
+        # Before the first set is fixed the multipliers are those that the caller has just raised.
         if count:
             left = target - state.cost
             better = raised(
                 state.part, state.u, steps=depth.steps, delta=depth.delta, patience=8, sets=sets, enough=left, work=work
             )
             state.u = better.u
+            # The rest alone costs as much as is left below the target: no completion of this dive can be better.
             if better.bound >= left or work.over:
                 return None
+        # Near the end one at a time: the last choices are the ones that a wrong set spoils.
         many = len(state.part.nodes) > depth.left + 4 * depth.at_once
         before = count
         for _ in range(depth.at_once if many else 1):
@@ -94,11 +107,13 @@ def _fix_one(
     state: Dive, sets: Sets, noise: float, fits: Callable[[int, IntArray], bool], random: np.random.Generator
 ) -> bool:
     """Return whether there was a set to fix."""
+    # Noise only lowers weights, so without it the dive is deterministic, and with it dives differ.
     found = [
         (weight * float(random.uniform(1 - noise, 1)), node, key)
         for node in state.part.nodes.tolist()
         for key, weight in sets.weights.get(node, {}).items()
     ]
+    # Loads were rounded for the search; only a set that keeps the true capacity may be fixed.
     for _, node, key in sorted(found, reverse=True):
         chosen = members(key)
         if fits(node, chosen):
@@ -109,6 +124,7 @@ def _fix_one(
 
 
 def _fix(state: Dive, node: int, chosen: IntArray) -> None:
+    """Give a node its set for good: both leave the program, and the multipliers follow."""
     at = int(np.flatnonzero(state.part.nodes == node)[0])
     gone = np.isin(state.part.items, chosen)
     state.cost += float(state.part.cost[at, gone].sum())
@@ -124,7 +140,11 @@ def search_room(problem: CheckpointAllocation, parameters: Parameters = DEFAULT)
 
 
 class Improvement:
-    """The best allocation known, and what is known to make it better."""
+    """The best allocation known, and what is known to make it better.
+
+    Costs and multipliers `u` (J,) are in the units of `numbers`, `value` in those of the problem. `offer` is the only
+    way in which `best` (J,) changes.
+    """
 
     def __init__(
         self,
@@ -137,17 +157,21 @@ class Improvement:
     ) -> None:
         self.problem, self.numbers, self.u, self.work = problem, numbers, u, work
         self.parameters = own = parameters.columns
+        # Coarse units shorten the tables of dynamic programming; the bound is proven with the fine ones.
         self.near = (
             numbers if numbers.exact_loads else whole_numbers(problem, search_room(problem, parameters), near=True)
         )
         if numbers.exact_loads:
+            # Half a unit to spare: whole numbers in a program with tolerances must not break a capacity by rounding.
             self.true = TrueLoads(numbers.load.astype(np.float64), np.add(numbers.room, 0.5, dtype=np.float64))
         else:
             self.true = TrueLoads(problem.weights.T, np.asarray(problem.upper, dtype=np.float64))
         self.best = best
         self.value = np.inf if best is None else problem.objective(best)
+        # K_n(u) does not change as allocations improve, since the multipliers stay: computed once.
         self.most = [best_set(u - c, w, int(r))[0] for c, w, r in zip(*_rows(numbers), strict=True)]
         self.bound = float(u.sum()) - sum(self.most)
+        # A fixed seed: draws decide only where to look, and the same problem gives the same answer.
         self.random = np.random.default_rng(0)
         self.wanted, self.drawn = _wanted(numbers, u, own.alternatives), 0
         self.unions = int(np.clip(own.unions[0] * work.limit, own.unions[1], own.unions[2]))
@@ -155,7 +179,7 @@ class Improvement:
         self.margins: dict[int, float] = {}  # by the number of nodes, where there were too many sets
 
     def part(self, nodes: IntArray, items: IntArray, *, near: bool = False) -> Part:
-        """Some nodes and checkpoints."""
+        """Return the program of some nodes and checkpoints (true indices); `near`: in coarse units, for searching."""
         given = self.near if near else self.numbers
         at = np.ix_(nodes, items)
         return Part(given.cost[at], given.load[at], given.room[nodes], nodes, items, self.parameters)
@@ -164,11 +188,13 @@ class Improvement:
         """Return the excess of each node above its share of the bound, (N,)."""
         assert self.best is not None
         gain = self.u - self.numbers.cost[self.best, np.arange(len(self.best))]
+        # Rounding may put a node a hair above its share; a negative loss would be a negative chance below.
         return np.maximum(np.array(self.most) - np.bincount(self.best, gain, len(self.most)), 0.0)
 
     def offer(self, node: IntArray) -> bool:
         """Return whether an allocation is better than the best, and keeps all constraints: then it is the best."""
         value = self.problem.objective(node)
+        # Compared in the problem's own floats: whole numbers of the search may tie where true costs differ.
         if not value < self.value or not self._keeps(node):
             return False
         self.best, self.value = node, value
@@ -184,12 +210,14 @@ class Improvement:
         items = np.arange(self.problem.n_checkpoints)
         target = np.inf
         if self.best is not None:
+            # Only what is on these nodes moves, so the target is the cost of that part.
             items = items[np.isin(self.best, nodes)]
             target = self._target(items)
         if not len(items):
             return False
         u = self.u[items]
         if np.isfinite(target):  # the group alone may already be as good as it can be
+            # 0.3 of what the group loses: a level that the bound may reach in a few steps.
             spread = max(0.3 * float(self.losses()[nodes].sum()), 1.0)
             proved = raised(
                 self.part(nodes, items),
@@ -202,10 +230,12 @@ class Improvement:
                 work=self.work,
             )
             u = proved.u
+            # The bound of the group reaches its present cost: no packing of it is better, and a dive is saved.
             if proved.bound >= target:
                 return False
         delta = max(self.parameters.dive_level * abs(self.bound) * len(nodes) / self.problem.n_nodes, 1.0)
         sets = Sets()
+        # Dives use the coarse units, proofs above the fine ones.
         near = self.part(nodes, items, near=True)
         started = raised(near, u, steps=steps + 10, delta=delta, patience=8, sets=sets, work=self.work)
         depth = Depth(steps, delta, min(self.parameters.dive_left, len(nodes)), at_once, noise)
@@ -223,6 +253,7 @@ class Improvement:
         items = np.flatnonzero(np.isin(self.best, nodes))
         if not len(items):
             return False
+        # Below the present cost by at least one unit where costs are whole: equal packings are not worth finding.
         target = self._target(items)
         level = max(0.3 * float(self.losses()[nodes].sum()), 1.0)
         part = self.part(nodes, items)
@@ -236,12 +267,14 @@ class Improvement:
             enough=target,
             work=self.work,
         )
+        # Cheap exit: subgradient steps cost far less than listing all sets.
         if better.bound >= target:
             return False
         found = meet_in_the_middle(
             part, better.u, better.bound, target, fits=self._sets_fit(part), most=self.unions, work=self.work,
             margin=self._margin(size),
         )  # fmt: skip
+        # Remembered by size: a group where all sets were looked at makes dives into that many nodes unnecessary.
         self.cut[size] = not found.whole
         if self.cut[size]:
             self.margins[size] = found.margin
@@ -254,14 +287,15 @@ class Improvement:
         return self.offer(node)
 
     def _margin(self, size: int) -> float:
-        """A little wider than what was possible for as many nodes, or for fewer."""
+        """Return a margin a little wider than what was possible for as many nodes, or for fewer."""
         known = [self.margins[of] for of in sorted(self.margins) if of <= size]
         return known[-1] * self.parameters.margin_factors[1] if known else np.inf
 
     def _sets_fit(self, part: Part) -> Callable[[int, BoolArray], BoolArray]:
-        """Which sets (m, j) keep the true capacity of a node (position)."""
+        """Return the test which sets (m, j) keep the true capacity of a node (position)."""
 
         def fit(at: int, sets: BoolArray) -> BoolArray:
+            # Whole loads keep the capacities by construction; rounded ones are tested against the true loads.
             if self.numbers.exact_loads:
                 return np.ones(len(sets), dtype=np.bool_)
             node = part.nodes[at]
@@ -274,13 +308,15 @@ class Improvement:
         """Return the cost of the checkpoints now, less the least improvement."""
         assert self.best is not None
         now = float(self.numbers.cost[self.best[items], items].sum())
+        # Whole costs have steps of `scale`: one step better, plus one for a comparison with "less than".
         return now - self.numbers.scale + 1 if self.numbers.whole else now - 1e-10 * abs(now)
 
     def _fits(self, node: int, items: IntArray) -> bool:
         return bool(float(self.problem.weights[items, node].sum()) <= self.problem.upper[node])
 
     def _ended(self, found: Dive, items: IntArray, target: float) -> bool:
-        """Pack what a dive left; without success also its last nodes."""
+        """Return whether packing what a dive left made the allocation better; without success also its last nodes."""
+        # Without a solution for the last nodes, more of the fixed ones are opened again, last fixed first.
         for more in (0, 1, 2, 4):
             if more > len(found.nodes):
                 return False
@@ -298,6 +334,8 @@ class Improvement:
                     node[chosen] = one
                 node[rest] = packed
                 return self.offer(node)
+            # With a target the nodes that were opened cost more than is to be gained; only a first answer is worth
+            # that.
             if np.isfinite(target):
                 return False
         return False
@@ -305,7 +343,7 @@ class Improvement:
     def packed(
         self, nodes: IntArray, items: IntArray, target: float, *, pairs: int | None = None, limit: int | None = None
     ) -> IntArray | None:
-        """The nodes of some checkpoints by a small program below `target`; None without one."""
+        """Return the nodes of some checkpoints by a small program below `target`; None without one."""
         own = self.parameters
         delta = max(self.parameters.dive_level * abs(self.bound) * len(nodes) / self.problem.n_nodes, 1.0)
         found = pack(
@@ -315,11 +353,13 @@ class Improvement:
         return None if found is None else nodes[found]
 
     def group(self, size: int) -> IntArray:
-        """A node that loses much, drawn at random, and others: every second time those that want its checkpoints."""
+        """Return a node that loses much, drawn at random, and others: every second time those that want its items."""
         assert self.best is not None
+        # A small chance for every node: a loss of zero at these multipliers need not be one at better ones.
         chance = self.losses() + 1e-3 * max(self.losses().max(), 1e-9)
         size = min(size, len(chance))
         self.drawn += 1
+        # Every second group is drawn without regard to neighbours, so that no combination is excluded for good.
         if self.drawn % 2:
             return np.sort(self.random.choice(len(chance), size, replace=False, p=chance / chance.sum()))
         wants = np.zeros((len(chance), len(chance)))
@@ -327,6 +367,7 @@ class Improvement:
         wants += wants.T
         chosen = [int(self.random.choice(len(chance), p=chance / chance.sum()))]
         for _ in range(size - 1):
+            # Noise on the scores: else the same node would always bring the same group.
             score = wants[chosen].sum(axis=0) * self.random.uniform(0.5, 1.5, len(chance))
             score[chosen] = -1.0
             chosen.append(int(score.argmax()))

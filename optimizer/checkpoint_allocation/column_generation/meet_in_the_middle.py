@@ -8,15 +8,14 @@ answer at the full margin the group has no better packing. Where there would be 
 reduced, and the answer is the best of what is left. Sources: Baldacci, Christofides and Mingozzi 2008 (all columns
 within the gap); Horowitz and Sahni 1974 (two halves).
 
-A few nodes packed again: is there a better packing of what is on them, and which?
-
-First the multipliers are corrected for the group. When its bound reaches what the present packing costs, there is none,
-and that was cheap to see. Else every pair gets a bound of its own,
+`pack` does the same for more nodes, by a small program. First the multipliers are corrected for the group. When its
+bound reaches the cost of the present packing, there is no better one, and that was cheap to see. Else every pair gets a
+bound of its own (`pair_bounds`),
 
     L(u) + (K_n - K_n with j in) + sum_{m != n} (K_m - K_m without j),
 
-for the allocations that use it; pairs whose bound reaches the present cost are in no better packing. HiGHS packs what
-remains. Its answer is checked by whoever takes it, so its tolerances decide nothing.
+for the allocations that use it; pairs whose bound reaches the present cost are in no better packing. HiGHS packs the
+checkpoints on the pairs that remain. The caller checks its answer, so its tolerances decide nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +37,11 @@ _WORD = 64  # bits
 
 @dataclass(frozen=True)
 class MeetInTheMiddle:
-    """The node (position) of each checkpoint, or None; the margin, and whether it was the full one."""
+    """The node (position) of each checkpoint, or None; the margin, and whether it was the full one.
+
+    With `whole` and without a node, no better packing exists; else nothing is known of packings that lose more than
+    `margin` (in the units of the part).
+    """
 
     node: IntArray | None
     margin: float
@@ -79,15 +82,17 @@ def meet_in_the_middle(
     most: int,
     work: Budget,
 ) -> MeetInTheMiddle:
-    """The cheapest packing below `target` of all that lose at most `margin`, with at most so many unions at a time.
+    """Return the cheapest packing below `target` that loses at most `margin`, with at most `most` unions at a time.
 
     `fits` says which of some sets (m, j) keep the true capacity of a node (position).
     """
+    # All sets of a better packing lose less than this together, and each of them alone.
     full = target - bound
     margin = min(margin, full)
     for _ in range(part.parameters.margin_attempts):
         halves = _halves(part, u, margin, fits, most, work)
         if halves is not None:
+            # Only at the full margin "no answer" proves that there is no better packing.
             return MeetInTheMiddle(_met(*halves, len(u), full), margin, margin >= full)
         margin *= part.parameters.margin_factors[0]
     return MeetInTheMiddle(None, margin, False)
@@ -96,8 +101,13 @@ def meet_in_the_middle(
 def sets_within(
     value: FloatArray, load: IntArray, room: int, margin: float, most: int, work: Budget
 ) -> tuple[np.ndarray, FloatArray] | None:
-    """All sets that lose at most `margin` against the best one: bits (m, words) and losses (m,); None for too many."""
+    """Return all sets that lose at most `margin` against the best one, or None for too many.
+
+    Bits (m, words) of uint64, and losses (m,).
+    """
+    # An item below -margin would cost more than the margin by itself.
     can = np.flatnonzero(np.isfinite(value) & (load <= room) & (value >= -margin))
+    # By value per load: the bound `rest` then prunes early.
     order = can[np.argsort(-value[can] / np.maximum(load[can], 0.5), kind="stable")]
     rest = np.zeros((len(order) + 1, room + 1))  # the most that items from k on can bring
     for k in range(len(order) - 1, -1, -1):
@@ -107,10 +117,13 @@ def sets_within(
             upto = room + 1 - int(load[item])
             np.maximum(rest[k, load[item] :], rest[k + 1, :upto] + value[item], out=rest[k, load[item] :])
     work.knapsack(len(value), rest.size)
+    # Below it a set loses more than the margin, however it is completed.
     least = rest[0, room] - margin
     left, got = np.full(1, room), np.zeros(1)
     bits = np.zeros((1, -(-len(value) // _WORD)), dtype=np.uint64)
     for k, item in enumerate(order.tolist()):
+        # A state stays only if the items to come can still lift it to `least`: all sets within the margin, and no
+        # others.
         without = got + rest[k + 1, left] >= least
         left_in, got_in = left - load[item], got + value[item]
         within = (left_in >= 0) & (got_in + rest[k + 1, np.maximum(left_in, 0)] >= least)
@@ -119,13 +132,14 @@ def sets_within(
         left, got = np.concatenate([left[without], left_in[within]]), np.concatenate([got[without], got_in[within]])
         bits = np.concatenate([bits[without], more])
         work.states(len(left))
+        # Given up before the memory is: the caller tries a smaller margin.
         if len(left) > most:
             return None
     return bits, rest[0, room] - got
 
 
 def unpacked(bits: np.ndarray, count: int) -> BoolArray:
-    """Bits (m, words) as (m, count)."""
+    """Return bits (m, words) as truth values (m, count)."""
     flat = np.unpackbits(np.ascontiguousarray(bits).astype("<u8").view(np.uint8), axis=1, bitorder="little")
     return flat[:, :count].astype(np.bool_)
 
@@ -133,7 +147,7 @@ def unpacked(bits: np.ndarray, count: int) -> BoolArray:
 def _halves(
     part: Part, u: FloatArray, margin: float, fits: Callable[[int, BoolArray], BoolArray], most: int, work: Budget
 ) -> tuple[_Half, _Half] | None:
-    """Both halves of the nodes; None for too many sets or unions."""
+    """Return both halves of the nodes; None for too many sets or unions."""
     listed, most_sets = [], int(part.parameters.sets_share * most)
     for node in range(len(part.nodes)):
         value = u - part.cost[node]
@@ -141,15 +155,18 @@ def _halves(
         if found is None:
             return None
         bits, lost = found
+        # True capacities are tested once for each set, so that unions need no test.
         fine = np.flatnonzero(fits(node, unpacked(bits, len(u))))
         order = fine[np.argsort(lost[fine], kind="stable")]
         listed.append(_Unions(bits[order], lost[order], np.arange(len(order))[:, None]))
     few = sorted(range(len(listed)), key=lambda node: len(listed[node].lost))
+    # Dealt out alternately by length: both halves get about as many unions.
     first, second = (_half(few[k::2], listed, margin, most, work) for k in (0, 1))
     return None if first is None or second is None else (first, second)
 
 
 def _half(nodes: list[int], listed: list[_Unions], margin: float, most: int, work: Budget) -> _Half | None:
+    """Return some nodes with all disjoint unions of their sets within the margin; None for too many."""
     unions = listed[nodes[0]]
     for node in nodes[1:]:
         longer = _longer(unions, listed[node], margin, most, work)
@@ -160,14 +177,17 @@ def _half(nodes: list[int], listed: list[_Unions], margin: float, most: int, wor
 
 
 def _longer(unions: _Unions, sets: _Unions, margin: float, most: int, work: Budget) -> _Unions | None:
-    """Each union with each disjoint set of another node, where they lose at most the margin together."""
+    """Return each union with each disjoint set of another node, where they lose at most the margin together."""
+    # Sets are sorted by loss, so those within the margin are a prefix: nothing is joined that would be thrown away.
     count = np.searchsorted(sets.lost, margin - unions.lost, side="right")
     total = int(count.sum())
     if total > most:
         return None
     work.states(total)
     first = np.repeat(np.arange(len(count)), count)
+    # Positions within each run of `second`: 0, 1, ... for each union.
     second = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
+    # Word by word: arrays over all pairs exist for one word at a time.
     disjoint = np.ones(total, dtype=np.bool_)
     for word in range(unions.bits.shape[1]):
         disjoint &= (unions.bits[first, word] & sets.bits[second, word]) == 0
@@ -177,17 +197,19 @@ def _longer(unions: _Unions, sets: _Unions, margin: float, most: int, work: Budg
 
 
 def _met(one: _Half, other: _Half, count: int, most: float) -> IntArray | None:
-    """The cheapest union of all checkpoints that loses at most so much, as the node of each."""
+    """Return the cheapest union of all checkpoints that loses at most `most`: the node (position) of each, or None."""
     if not len(one.unions.lost) or not len(other.unions.lost):
         return None
     every = np.zeros((1, one.unions.bits.shape[1]), dtype=np.uint64)
     for item in range(count):
         every[0, item // _WORD] |= np.uint64(1 << (item % _WORD))
     keys, wanted = _keys(one.unions.bits), _keys(every & ~other.unions.bits)
+    # Equal unions by loss: `searchsorted` then finds the cheapest one first.
     order = np.lexsort((one.unions.lost, keys))
     at = order[np.minimum(np.searchsorted(keys[order], wanted), len(order) - 1)]
     meets = np.flatnonzero(keys[at] == wanted)
     lost = one.unions.lost[at[meets]] + other.unions.lost[meets]
+    # `not <=` also refuses a loss that is no number.
     if not len(lost) or not float(lost.min()) <= most:
         return None
     best = int(meets[lost.argmin()])
@@ -199,10 +221,11 @@ def _met(one: _Half, other: _Half, count: int, most: float) -> IntArray | None:
 
 
 def _keys(bits: np.ndarray) -> np.ndarray:
-    """One number for the bits, different for different ones when they are one word."""
+    """Return one number (m,) for the bits (m, words): themselves where they are one word, else a hash."""
     if bits.shape[1] == 1:
         return bits[:, 0]
     odd = np.random.default_rng(0).integers(0, 2**62, bits.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    # Odd factors modulo 2**64: a hash; `_met` tests the bits of the best pair, so a collision costs an answer at most.
     keys: np.ndarray = (bits * odd).sum(axis=1, dtype=np.uint64)
     return keys
 
@@ -216,42 +239,57 @@ class TrueLoads:
 
 
 def pair_bounds(part: Part, u: FloatArray, target: float, work: Budget) -> tuple[float, FloatArray]:
-    """L(u), and a lower bound (n, j) of every allocation that uses the pair, correct up to `target`."""
+    """Return L(u), and a lower bound (n, j) of every allocation that uses the pair, correct up to `target`.
+
+    With pair (n, j) used, node n loses at least the penalty of taking j, and every other node that of doing without it.
+    Infinite where the pair is not allowed. Costs are in the units of the part.
+    """
     total = evaluated(part, u, work)[0]
+    # Penalties beyond the target are cut off: how far a hopeless pair is above it does not matter.
     margin = max(target - total, 0.0)
     found = [
         penalties(u - cost, load, int(room), margin, work, part.parameters)
         for cost, load, room in zip(part.cost, part.load, part.room, strict=True)
     ]
     within, without = np.array([one[1] for one in found]), np.array([one[2] for one in found])
+    # Every other node does without j at once: the losses of all nodes add up, since each K_n is a sum of its own.
     return total, total + within + (without.sum(axis=0) - without)
 
 
 def pack(
     part: Part, u: FloatArray, true: TrueLoads, work: Budget, *, target: float, delta: float, pairs: int, nodes: int
 ) -> IntArray | None:
-    """The node (position) of each checkpoint, below `target`, that HiGHS finds among so many pairs, or None."""
+    """Return the node (position) of each checkpoint, below `target`, that HiGHS finds among `pairs` pairs, or None.
+
+    `delta` is the level of the first subgradient steps, `nodes` the limit on nodes of branch and bound. None means that
+    nothing was found: a proof only where the bound of the multipliers reaches `target`.
+    """
     better = raised(
         part, u, steps=part.parameters.proof_steps, delta=delta, patience=6, sets=Sets(), enough=target, work=work
     )
     if better.bound >= target:
         return None
+    # Without a target pairs far above the bound are left out: they prove nothing, and the program must stay small.
     limit = min(target, better.bound + 200 * max(delta, 1.0))
     _, least = pair_bounds(part, better.u, limit, work)
     kept = least < limit if np.isfinite(target) else np.isfinite(least)
+    # Cut to size: the program loses the proof, not its answers.
     if kept.sum() > pairs:
         kept &= least <= np.partition(least[kept], pairs - 1)[pairs - 1]
+    # A checkpoint without any pair: no packing below the target.
     if not kept.any(axis=0).all():
         return None
     return _program(part, kept, true, nodes, work)
 
 
 def _program(part: Part, kept: BoolArray, true: TrueLoads, nodes: int, work: Budget) -> IntArray | None:
+    """Return the node (position) of each checkpoint by HiGHS on the kept pairs (n, j); None without a solution."""
     j, n = np.nonzero(kept.T)
     share = true.load[part.nodes[n], part.items[j]] / true.room[part.nodes[n]]
     cost = part.cost[n, j] - part.cost[n, j].min()
     largest = max(float(cost.max()), 1.0)
     rules = rules_of_pairs(j, n, share, np.ones(len(part.nodes)))
+    # Costs of the sizes that tolerances of HiGHS are made for.
     answer = mixed_integer_program(cost * (min(2.0**20, largest) / largest), rules, nodes=nodes, limit_s=work.left_s)
     work.program(len(j), answer.nodes + 1)
     if answer.x is None:

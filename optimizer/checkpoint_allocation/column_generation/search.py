@@ -1,4 +1,8 @@
-"""Column generation from beginning to end: multipliers, bound, dives, and the pairs that no better answer uses."""
+"""Column generation from beginning to end: multipliers, bound, dives, and the pairs that no better answer uses.
+
+`ColumnGeneration` proves its bound when it is made; `programmed` and `improve` then look for allocations, and `found`
+tells the state at any time. The bound does not change after the beginning, so time is the only thing that they share.
+"""
 
 from __future__ import annotations
 
@@ -55,10 +59,12 @@ class ColumnGeneration:
         self._limit, self._parameters = budget.limit, parameters
         numbers = whole_numbers(problem, search_room(problem, parameters))
         u = _multipliers(problem, numbers, prices, budget, parameters)
+        # The bound is proven anew from multipliers in the problem's unit: the plan carries them as its certificate.
         self.multipliers = u / numbers.scale
         self.bound = column_generation_bound(problem, self.multipliers)
         self._state = Improvement(problem, numbers, u, None, budget, parameters)
         self._start = start
+        # A start far from the bound is a bad one to improve group by group: a dive into all nodes comes first.
         self._poor = start is None or problem.objective(start) - self.bound > parameters.columns.poor * abs(self.bound)
         self._able = problem.capacity_min is None  # sets know no minima
 
@@ -68,6 +74,7 @@ class ColumnGeneration:
             return False
         state, count, own = self._state, self._state.problem.n_checkpoints, self._parameters.columns
         target = np.inf if self._start is None else state.problem.objective(self._start) * state.numbers.scale
+        # All nodes and checkpoints at once: one program on two pairs or so for each checkpoint.
         node = state.packed(
             np.arange(state.problem.n_nodes),
             np.arange(count),
@@ -76,6 +83,7 @@ class ColumnGeneration:
             limit=own.program_nodes,
         )
         if node is not None and state.offer(node):
+            # Dives take the better start as their target, and it may be a poor one no longer.
             self._start, self._poor = node, self._poor and self._gap() > own.poor
         return node is not None and self._gap() <= own.trusted
 
@@ -87,6 +95,7 @@ class ColumnGeneration:
         work = self._state.work
         work.limit = share * self._limit
         if math.isfinite(seconds):
+            # A later limit restarts the clock that had struck for the earlier share.
             work.until, work.struck = work.began + seconds, False
         if self._able:
             _improve(self._state, self.bound, self._start, self._parameters, poor=self._poor)
@@ -99,16 +108,17 @@ class ColumnGeneration:
 
     @property
     def best(self) -> IntArray | None:
-        """The best allocation so far."""
+        """Return the best allocation so far, (J,), or None."""
         return self._state.best
 
     def offer(self, node: IntArray | None) -> None:
-        """Another allocation, which the next step improves."""
+        """Take another allocation, which the next step improves."""
         if node is not None:
             self._state.offer(node)
 
     def found(self) -> ColumnGenerationResult:
         """Return the state of the search."""
+        # Without `improve` nobody has offered the start yet.
         if self._start is not None:
             self._state.offer(self._start)
         state = self._state
@@ -122,7 +132,11 @@ def generate_columns(
     budget: Budget,
     parameters: Parameters = DEFAULT,
 ) -> ColumnGenerationResult:
-    """The bound of column generation, and allocations from them, without any program on all nodes."""
+    """Return the bound of column generation, and the best allocation from it, without any program on all nodes.
+
+    `prices` (N,) give the first multipliers, `start` (J,) is a feasible allocation or None. Capacities alone may couple
+    the checkpoints.
+    """
     search = ColumnGeneration(problem, prices, start, budget, parameters)
     search.improve(1.0)
     return search.found()
@@ -131,9 +145,12 @@ def generate_columns(
 def _multipliers(
     problem: CheckpointAllocation, numbers: WholeNumbers, prices: FloatArray, budget: Budget, parameters: Parameters
 ) -> FloatArray:
+    """Return multipliers (J,) in whole numbers: subgradient steps from the prices, then a small master program."""
     own = parameters.columns
+    # The Lagrangian minima are multipliers that are already as good as the prices they come from.
     u, _ = reduced_minima(problem, prices)
     level = max(own.level * abs(float(u.sum())) * numbers.scale, 1.0)
+    # A part of the budget: allocations need most of the work.
     share = budget.part(own.steps_share * budget.limit)
     sets = Sets()
     small = problem.n_checkpoints + problem.n_nodes <= own.master_rows
@@ -155,7 +172,7 @@ def _multipliers(
 
 
 def _improve(state: Improvement, bound: float, start: IntArray | None, parameters: Parameters, *, poor: bool) -> None:
-    """Groups of nodes, packed again from all sets or by dives; without a good start, a dive into all before.
+    """Pack groups of nodes again, from all sets or by dives; without a good start, dive into all before.
 
     Each size of group in each way gets the same share of the work, but work that made the answer better counts little,
     and that of a way that brought nothing for long counts more. Where all sets could be looked at, dives into as many
@@ -174,13 +191,16 @@ def _improve(state: Improvement, bound: float, start: IntArray | None, parameter
     )  # with many checkpoints on a node, the last program takes seconds
     ways += [("dives", size) for size in sorted({min(size, n) for size in (*dived, n // 2, n) if size > 1})]
     ways = [way for way in ways if way[0] in pieces]
+    # Larger groups begin later: they cost more, and small ones find the easy improvements.
     spent = {way: min(own.later * way[1] ** 2, own.latest * state.work.limit) for way in ways}
     idle = dict.fromkeys(ways, 0.0)
     noise = 0.0  # of the first dive
+    # Ends: every turn costs some work, and the work is limited.
     while not state.work.over and not _closed(state, bound):
         useful = [way for way in ways if _useful(state, way, several="meet in the middle" in pieces)]
         if not useful:
             return
+        # The way that has spent least: all ways get the same share, in the weighted count below.
         way = min(useful, key=spent.__getitem__)
         before, value = state.work.done, state.value
         state.work.linear(0, 0, 0)  # a try counts for something even when there is nothing to do
@@ -190,6 +210,7 @@ def _improve(state: Improvement, bound: float, start: IntArray | None, parameter
             _dive(state, np.arange(n) if state.best is None else state.group(way[1]), noise=noise)
             noise = own.dive_noise
         took = state.work.done - before
+        # Idle work is counted relative to the whole: the same patience at every time limit.
         idle[way] = 0.0 if state.value < value else idle[way] + took / (own.patient * state.work.limit)
         spent[way] += took * (own.good if state.value < value else 1 + own.idle * min(idle[way], 1.0))
 
@@ -199,6 +220,7 @@ def _useful(state: Improvement, way: tuple[str, int], *, several: bool) -> bool:
     kind, size = way
     if state.best is None or not several:
         return kind == "dives"
+    # Dives into so many nodes are pointless where all sets of such groups could be listed: that decides them.
     return kind == "meet in the middle" or all(cut for of, cut in state.cut.items() if of >= size)
 
 
@@ -219,10 +241,12 @@ def _whole(numbers: WholeNumbers, parameters: ColumnGenerationParameters) -> Par
 
 
 def _open_pairs(state: Improvement) -> BoolArray:
-    """The pairs that an allocation better than the best may have, by the bounds of single pairs."""
+    """Return the pairs (J, N) that an allocation better than the best may have, by the bounds of single pairs."""
     fine = state.numbers if state.numbers.exact_loads else whole_numbers(state.problem)
+    # Sums beyond 2**53 are not exact: then no pair may be left out.
     if state.best is None or float(np.abs(state.u).sum()) > LARGEST_SUM:
         return np.isfinite(fine.cost.T)
+    # Rounded so that only pairs which cannot be in a better allocation fall above it.
     target = fine.excluded(state.value)
     _, least = pair_bounds(_whole(fine, state.parameters), state.u, target, state.work)
     return np.less(least.T, target)

@@ -1,7 +1,7 @@
 """Why no allocation can keep all constraints: the smallest reason that is found, in words.
 
-Looked for are, in this order: what sums alone prove (`optimizer.verify.infeasibility`); nodes that cannot hold so many
-heavy checkpoints; parts that not even divided checkpoints can keep, then parts that whole ones cannot
+The search goes from cheap to dear: reasons that sums alone prove (`optimizer.verify.infeasibility`); nodes that cannot
+hold so many heavy checkpoints; parts that not even divided checkpoints can keep, then parts that whole ones cannot
 (`irreducible_set`).
 """
 
@@ -44,15 +44,17 @@ def explained(
     time_limit_s: float,
     known: Reason | None = None,
 ) -> str:
-    """The smallest reason found for a problem without an answer; "" where none was found.
+    """Return the smallest reason found for a problem without an answer; "" where none was found.
 
     A reason is a proof. Only where it is `proven` that there is no allocation at all, whole checkpoints are looked at,
     by mixed-integer programs. For a reason that is smaller there is time until `time_limit_s`. `known`: a cheap reason.
     """
     began = time.perf_counter()
+    # Cheap proofs first: programs are asked only where counting finds nothing.
     found = known or hall_reason(problem) or _heavy_reason(problem, parameters.infeasibility)
     if found is not None:
         several = len(found.parts) > 1
+        # One part alone is as small as a reason can be.
         less = smaller_infeasible_set(problem, found.parts, parameters, time_limit_s=time_limit_s) if several else None
         same = less is None or len(less.parts) == len(found.parts)
         return found.text if same or less is None else _infeasible_set_text(problem, less)
@@ -61,6 +63,7 @@ def explained(
     if iis is not None:
         less = smaller_infeasible_set(problem, iis.parts, parameters, time_limit_s=left) if iis.irreducible else None
         return _infeasible_set_text(problem, iis if less is None or len(less.parts) == len(iis.parts) else less)
+    # Whole checkpoints need a search that may not end: only where infeasibility is known already.
     whole = mip_infeasible_set(problem, parameters, time_limit_s=left) if proven else None
     return "" if whole is None else _infeasible_set_text(problem, whole)
 
@@ -71,14 +74,17 @@ def _heavy_reason(problem: CheckpointAllocation, parameters: InfeasibilityParame
         return None
     loads = np.unique(problem.load)
     best: tuple[HallViolator, float] | None = None
+    # Thresholds: more than 1/k of the largest capacity, so that a node holds less than k of them.
     for share in range(2, parameters.heavy_shares + 1):
         at = int(np.searchsorted(loads, float(problem.upper.max()) / share, side="right"))
         if at == len(loads):
             continue
         least = float(loads[at])
         heavy = np.flatnonzero(problem.load >= least)
+        # The threshold falls with `share`, so the sets only grow: once too large, they stay too large.
         if len(heavy) * problem.n_nodes > parameters.heavy_pairs:
             break
+        # floor(capacity / least): no node holds more checkpoints that weigh at least `least`.
         found = hall_violator(_counted(problem, heavy, np.floor(problem.upper / least)))
         if found is not None and (best is None or found.size < best[0].size):
             best = replace(found, checkpoints=heavy[found.checkpoints]), least
@@ -92,7 +98,7 @@ def _heavy_reason(problem: CheckpointAllocation, parameters: InfeasibilityParame
 
 
 def _counted(problem: CheckpointAllocation, rows: IntArray, most: FloatArray) -> CheckpointAllocation:
-    """Some checkpoints as one each, with capacities in numbers; a pair that has no room alone stays forbidden."""
+    """Return a problem of some checkpoints with load 1 each and capacities (N,) in numbers, without other rules."""
     allowed = fits_in(problem, rows)
     return CheckpointAllocation(
         cost=np.zeros(allowed.shape), load=np.ones(len(rows)), capacity=most, forbidden=np.argwhere(~allowed)
@@ -100,7 +106,7 @@ def _counted(problem: CheckpointAllocation, rows: IntArray, most: FloatArray) ->
 
 
 def _infeasible_set_text(problem: CheckpointAllocation, iis: InfeasibleSet) -> str:
-    """The infeasible set as a sentence."""
+    """Return the infeasible set as a sentence."""
     parts = Parts(problem)
     stored, capacity, minimum = iis.of("store"), iis.of("capacity"), iis.of("minimum")
     said = []

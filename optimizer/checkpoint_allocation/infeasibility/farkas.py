@@ -41,7 +41,10 @@ class Some:
 
 @dataclass(frozen=True)
 class Multipliers:
-    """On capacities and minima (N,) per load, on moves, and on anti-affinity sets: set, node and value of each."""
+    """On capacities and minima (N,) per load, on moves, and on anti-affinity sets: set, node and value of each.
+
+    All are at least 0. `anti_affinity` has (number of the set, node, multiplier), only where it is above 0.
+    """
 
     capacity: FloatArray
     minimum: FloatArray
@@ -66,7 +69,11 @@ class _Rows:
 
 
 class Farkas:
-    """Multipliers for parts of one problem; `anti_affinity`: the members of each anti-affinity set."""
+    """Multipliers for parts of one problem; `anti_affinity`: the members of each anti-affinity set.
+
+    `program` finds multipliers by a linear program in floating point, `proven` decides in exact arithmetic whether they
+    refute the parts, and which of these they need.
+    """
 
     def __init__(self, problem: CheckpointAllocation, fits: BoolArray, anti_affinity: list[IntArray]) -> None:
         self.problem, self.fits, self.anti_affinity = problem, fits, anti_affinity
@@ -74,6 +81,7 @@ class Farkas:
         self.away: BoolArray = np.zeros(fits.shape, dtype=np.bool_)
         if problem.current is not None:
             self.away = problem.current[:, None] != here
+        # Units make all rows about 1: multipliers of different kinds are then comparable in the sum.
         at_most = np.where(fits, problem.weights, 0.0).max(axis=0)
         self.upper_unit = np.maximum(
             np.maximum(np.where(np.isfinite(problem.upper), problem.upper, 0), at_most), 1e-300
@@ -83,12 +91,13 @@ class Farkas:
     def program(
         self, some: Some, *, each: bool, most_work: float, time_limit_s: float
     ) -> tuple[Multipliers | None, int, bool]:
-        """Multipliers that prove it, if the linear program has them; the work it took; whether a limit struck.
+        """Return multipliers that refute the parts, or None; the work of the linear program; whether a limit struck.
 
         `each` row may have a shortage of its own. The work is in iterations times entries.
         """
         from scipy import sparse  # noqa: PLC0415 - slow to load
 
+        # A minimum counts what anybody brings, so with one all checkpoints take part, stored or not.
         used = some.stored | bool(some.minimum.any())
         j, n = np.nonzero(self.fits & used[:, None])
         rows, sets = self._rows(some, j, n)
@@ -102,6 +111,7 @@ class Farkas:
         once_row = np.unique(j, return_inverse=True)[1].reshape(-1)
         short = np.arange(count)
         row = np.concatenate([*rows.row, place[j[asked]], short, count + once_row])
+        # One column of shortage for all rows, or one for each (`each`).
         column = np.concatenate([*rows.column, asked, width + (short if each else 0 * short), np.arange(width)])
         value = np.concatenate([*rows.value, -np.ones(len(asked)), -np.ones(count), np.ones(width)])
         n_once = int(once_row.max()) + 1
@@ -116,18 +126,22 @@ class Farkas:
             iterations=None if math.isinf(most_work) else int(max(1, most_work // len(value) - _ASKING)),
         )
         work = (_ASKING + answer.iterations) * len(value)
+        # Shortage 0: these parts have a divided solution, so there are no multipliers.
         if not answer.is_optimal or answer.objective <= 0:
             return None, work, not answer.is_optimal
+        # Duals of the rows are the multipliers; those of "at most once" are not needed: each takes its best node.
         paid = np.maximum(-answer.dual_at_most[:count], 0.0)
+        # Multipliers within the tolerance of the solver would only name parts that do not matter.
         return self._named(some, sets, np.where(paid > _LEAST, paid, 0.0)), work, False
 
     def _rows(self, some: Some, j: IntArray, n: IntArray) -> tuple[_Rows, list[tuple[int, int]]]:
-        """Rows of capacities, minima, moves and anti-affinity sets, scaled to about 1; set and node of the last."""
+        """Return rows of capacities, minima, moves and anti-affinity sets, scaled; set and node of the last."""
         p = self.problem
         rows, sets = _Rows([], [], [], []), []
         order = np.argsort(n, kind="stable")
         at = np.searchsorted(n[order], np.arange(p.n_nodes + 1))
         by_node = [order[at[k] : at[k + 1]] for k in range(p.n_nodes)]
+        # In the order in which `_named` reads them: capacities, minima, moves, sets.
         for k in np.flatnonzero(some.capacity).tolist():
             unit = self.upper_unit[k]
             rows.add(by_node[k], p.weights[j[by_node[k]], k] / unit, float(p.upper[k] / unit))
@@ -143,13 +157,14 @@ class Farkas:
             for k in some.anti_affinity:
                 for node, together in enumerate(pair[self.anti_affinity[k]].T):
                     here = together[together >= 0]
+                    # A single copy on a node breaks nothing.
                     if len(here) > 1:
                         rows.add(here, np.ones(len(here)), 1.0)
                         sets.append((k, node))
         return rows, sets
 
     def _named(self, some: Some, sets: list[tuple[int, int]], paid: FloatArray) -> Multipliers:
-        """The multipliers of rows as those of loads, moves and sets."""
+        """Return the multipliers of rows as those of loads, moves and sets."""
         capacity, minimum = np.zeros(self.problem.n_nodes), np.zeros(self.problem.n_nodes)
         first = int(some.capacity.sum())
         second = first + int(some.minimum.sum())
@@ -161,16 +176,20 @@ class Farkas:
         return Multipliers(capacity, minimum, float(paid[second]) if some.moves else 0.0, anti_affinity)
 
     def proven(self, some: Some, paid: Multipliers) -> Some | None:
-        """The parts that these multipliers need to refute them, a subset; None where they refute not even all."""
+        """Return a subset of the parts that these multipliers refute; None where they do not even refute all."""
         fixed, (added, wrong) = self._fixed(paid), self._added(paid)
+        # The multipliers come from floating point: the sum of the proof is computed anew.
         if not self._above(some.stored, paid, fixed, added, wrong):
             return None
         needed = some.stored & (added > 0)
         order = np.flatnonzero(needed)
         order = order[np.argsort(added[order], kind="stable")]  # those that add least go first
+        # A part less weakens the proof by what it adds; the smallest go while the sum certainly stays above 0.
         rest = float(fixed) + math.fsum(np.minimum(added, 0.0).tolist())
+        # Twice the error: once for the sum that is left, once for what was subtracted.
         spare = math.fsum([rest, *added[order].tolist()]) - 2 * math.fsum(wrong.tolist()) - np.cumsum(added[order])
         needed[order[: int((spare > 0).sum())]] = False
+        # The quick subtraction was too optimistic: all checkpoints stay, which was proven above.
         if not self._above(needed, paid, fixed, added, wrong):
             needed = some.stored
         sets = tuple(sorted({k for k, _, _ in paid.anti_affinity}))
@@ -183,11 +202,13 @@ class Farkas:
         """Return whether the right side is above 0: in float64 where that is sure, else in fractions."""
         total = math.fsum([float(fixed), *np.where(stored, added, np.minimum(added, 0.0)).tolist()])
         error = math.fsum([8 * _EPS * abs(float(fixed)), 8 * _EPS * abs(total), *wrong.tolist()])
+        # Only near zero the slow exact arithmetic decides.
         return total > 0 if abs(total) > error else self._exact(stored, paid, fixed) > 0
 
     def _fixed(self, paid: Multipliers) -> Fraction:
         """Return the terms that do not depend on where checkpoints are."""
         p, whole = self.problem, Fraction(0)
+        # Fractions: these terms are few and large, and cancel.
         for n in np.flatnonzero(paid.capacity).tolist():
             whole -= Fraction(float(paid.capacity[n])) * Fraction(float(p.upper[n]))
         for n in np.flatnonzero(paid.minimum).tolist():
@@ -205,12 +226,13 @@ class Farkas:
             beside[self.anti_affinity[k], node] += value
             terms[self.anti_affinity[k], node] += 1
         added = (paid.capacity - paid.minimum) * weights + beside
+        # Relative rounding for each term of the sum, and a hair for numbers below the normal range.
         error: FloatArray = terms * _EPS * ((paid.capacity + paid.minimum) * weights + beside) + 1e-300
         least: FloatArray = np.where(self.fits, added, np.inf).min(axis=1)
         return np.where(np.isfinite(least), least, 0.0), np.where(self.fits, error, 0.0).max(axis=1)
 
     def _exact(self, stored: BoolArray, paid: Multipliers, fixed: Fraction) -> Fraction:
-        """The right side, not rounded."""
+        """Return the right side of the inequality above, not rounded."""
         there: dict[tuple[int, int], Fraction] = {}
         for k, node, value in paid.anti_affinity:
             for j in self.anti_affinity[k].tolist():
@@ -227,5 +249,6 @@ class Farkas:
                 + (Fraction(paid.moves) if self.away[j, n] else Fraction(0))
                 for n in np.flatnonzero(here).tolist()
             ]
+            # A checkpoint that need not be stored may also add nothing.
             total += min(added, default=Fraction(0)) if stored[j] else min([*added, Fraction(0)])
         return total

@@ -41,7 +41,10 @@ _CHAIN_ROUNDS = 2
 
 @dataclass(frozen=True)
 class HeuristicAnswer:
-    """An answer (None: not found), the prices whose bound is the best, that bound, and whether the clock struck."""
+    """An answer (None: not found), the prices whose bound is the best, that bound, and whether the clock struck.
+
+    `bound` is the Lagrangian bound of the `prices` (N,) over all pairs, -inf where some checkpoint fits on no node.
+    """
 
     assignment: IntArray | None
     prices: FloatArray
@@ -61,6 +64,7 @@ def lagrangian_heuristic(
 
     `start` (J,) is improved as well. Not `alone` when column generation follows: then less is searched.
     """
+    # A checkpoint without any node: no prices could mend that, and the bound would be infinite.
     if not fits_somewhere(problem):
         return HeuristicAnswer(None, np.zeros(problem.n_nodes), -math.inf)
     search = _Search(problem, budget, parameters)
@@ -72,23 +76,28 @@ def lagrangian_heuristic(
     if linear is not None:
         better, at = linear
         value = lagrangian_bound(problem, better)
+        # Duals of the core are the best prices only if nothing left out is cheaper: the full bound decides.
         if value > bound:
             search.prices, bound = better, value
         states.append(search.improved(better, at=at))
+    # A given start is improved as well, so the answer is never worse than it.
     if start is not None:
         states.append(search.improved(search.prices, start=start))
+    # Repair failed from every start: prices for smaller capacities leave room for it.
     if not any(states):
         states += [search.squeezed()]
     kept = [state for state in states if state is not None]
     if not kept:
         return HeuristicAnswer(None, search.prices, bound, budget.late)
     state = min(kept, key=lambda one: problem.objective(one.assignment))
+    # Judged by the best prices from here on, whatever prices the state was made with.
     state.at_prices(search.prices)
     if problem.cost.size <= parameters.sizes.search:
         target = parameters.lagrangian.close * abs(bound)
         if alone:
             state = search.dives(state, bound)
             search.in_turns(state, target)
+        # Column generation follows: it needs a start, and finds the last per cent itself.
         else:
             search.quickly(state, target, small=problem.cost.size <= parameters.sizes.program)
     return HeuristicAnswer(state.assignment, search.prices, bound, budget.late)
@@ -101,6 +110,7 @@ class _Search:
         self.problem, self.budget = problem, budget
         self.own, self.local, self.pieces = parameters.lagrangian, parameters.local_search, parameters.pieces
         self.scale = scale_of(problem)
+        # Large problems get fewer rounds, in proportion: a round costs time in proportion to its rows.
         self.rows = min(1.0, self.own.round_rows / problem.n_checkpoints)
         if "smoothed dual" in self.pieces:
             self.found, self.prices = self._settled()
@@ -113,6 +123,7 @@ class _Search:
 
         The first candidates follow from a sample. Where rows are alike, other pairs are the best at better prices.
         """
+        # Candidates follow prices and prices candidates: at each temperature both are renewed.
         prices = first_prices(self.problem, self.scale, self.own)
         for temperature, steps in self.own.temperatures:
             found = candidates(self.problem, prices, self.own.kept)
@@ -129,11 +140,13 @@ class _Search:
         for share in self.own.dives[: int(self.own.dives_per_s * self.rows * self.budget.limit)]:
             if self.budget.late:
                 break
+            # What is to be gained decides how far from their minimum heavy checkpoints may go.
             gain = state.cost() - bound
             at = dived(problem, found, prices, self.budget, self.own, gain=gain, share=share)
             other = None if at is None else self.improved(prices, at=at)
             if other is not None:
                 self._forced(self._with_chains(other, rounds=1), 0.0)
+                # `min` keeps the first of equals: a dive replaces the state only where it is better.
                 state = min(state, other, key=lambda one: one.cost())
         return state
 
@@ -164,8 +177,9 @@ class _Search:
             forced_moves(chains, self.local.forced, self.budget, target=target)
 
     def _with_chains(self, state: Exchange, rounds: int = _CHAIN_ROUNDS) -> EjectionChains:
-        """Ejection chains that save cost, as many as the size allows; none when the clock struck."""
+        """Return the chains of a state after those that save cost were made; none are made once the clock struck."""
         pairs = max(self.local.chain_pairs, self.local.chain_pairs_per_node * state.problem.n_nodes)
+        # Zero toll: moves are not counted here.
         chains = EjectionChains(state, pairs, 0.0)
         most = min(self.local.chains, self.local.chain_work // max(1, len(chains.rows)))
         for _ in range(rounds if "chains" in self.pieces else 0):
@@ -182,14 +196,17 @@ class _Search:
             state.place(at)
         if start is not None:
             state.start_from(start)
+        # Minimum loads are no part of the repair: a state that misses one is no answer.
         if not state.repair() or (state.loads < self.problem.lower).any():
             return None
         unit = self.scale * float(self.problem.load.mean())
         for attempt in range(self.own.swaps if "swaps" in self.pieces else 1):
             if self.budget.late:
                 break
+            # Shifts end by themselves: each one lowers the cost.
             while state.shift():
                 pass
+            # The margin of swaps grows: only when wider ones find nothing either it is over.
             if "swaps" in self.pieces and not state.swap(0.05 * unit * (1 + attempt)) and attempt > 3:
                 break
         return state

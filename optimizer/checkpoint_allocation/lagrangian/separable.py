@@ -16,17 +16,25 @@ from optimizer.verify.checkpoint_bounds import cliques, is_clique, reduced_minim
 
 
 def is_separable(problem: CheckpointAllocation) -> bool:
-    """True when `separable` is exact: no capacities, no anti-affinity pairs or whole cliques free to move."""
+    """Return whether `separable` is exact: no capacities, no anti-affinity pairs or whole cliques free to move.
+
+    A limit on moves is separable without anti-affinity alone: then the moves that save most are the best ones.
+    """
     if problem.capacity is not None or problem.capacity_min is not None:
         return False
+    # With a limit on moves, copies compete for the moves: no longer a problem for each clique alone.
     return not problem.neighbours or (
         problem.max_moves is None and all(is_clique(problem, c) for c in cliques(problem))
     )
 
 
 def separable(problem: CheckpointAllocation) -> IntArray | None:
-    """The optimal assignment (J,) of a separable problem; None when there is none. Ties: the lowest node."""
+    """Return the optimal assignment (J,) of a separable problem; None when there is none. Ties: the lowest node.
+
+    The objective is minimal up to `rounding`, which is 0 unless differences of costs decide.
+    """
     assignment = cheapest(problem)
+    # Members of a clique go to pairwise different nodes: the cheapest way is a linear assignment.
     for members in cliques(problem):
         nodes = linear_assignment(allowed_cost(problem, members))
         if nodes is None:
@@ -53,24 +61,28 @@ def rounding(problem: CheckpointAllocation) -> float:
 
 
 def cheapest(problem: CheckpointAllocation) -> IntArray:
-    """The cheapest allowed node of each checkpoint, (J,), in float64 over the whole matrix."""
+    """Return the cheapest allowed node of each checkpoint, (J,), in float64 over the whole matrix."""
     return reduced_minima(problem, np.zeros(problem.n_nodes), problem.allowed)[1]
 
 
 def allowed_cost(problem: CheckpointAllocation, members: IntArray) -> FloatArray:
-    """The cost rows of some checkpoints with infinity at forbidden nodes."""
+    """Return the cost rows (m, N) of some checkpoints with infinity at forbidden nodes."""
     return np.where(problem.allowed[members], problem.cost[members], np.inf)
 
 
 def _with_few_moves(problem: CheckpointAllocation, best: IntArray) -> IntArray | None:
+    """Return the assignment (J,) after the moves that save most; None where more have to move than may."""
     assert problem.current is not None and problem.max_moves is not None
     rows = np.arange(problem.n_checkpoints)
     stays_possible = problem.allowed[rows, problem.current]
     saved = problem.cost[rows, problem.current].astype(np.float64) - problem.cost[rows, best]
+    # Those that may not stay have to move first, whatever it costs.
     saving = np.where(stays_possible, saved, np.inf)
+    # More of them than moves: the proof that there is no answer.
     if np.isinf(saving).sum() > problem.max_moves:
         return None
     order = np.argsort(-saving, kind="stable")[: problem.max_moves]
+    # The limit on moves binds nothing else: taking the largest savings is optimal.
     movers = order[saving[order] > 0]
     assignment = problem.current.copy()
     assignment[movers] = best[movers]

@@ -14,7 +14,10 @@ from optimizer.verify.checkpoint_bounds import fitting
 
 
 class Search:
-    """An assignment that is being changed, with its node loads and the number of moves it has used."""
+    """An assignment that is being changed, with its node loads.
+
+    `start` (J,) may break any rule, with -1 for a checkpoint on no node; `prices` (N,) rank moves and prove nothing.
+    """
 
     def __init__(
         self,
@@ -30,7 +33,8 @@ class Search:
         self.loads = problem.node_loads(self.node)
 
     def run(self) -> IntArray | None:
-        """A repaired and improved assignment, or None when repair got stuck."""
+        """Return a repaired and improved assignment (J,), or None when repair got stuck."""
+        # The order matters: unloading and filling assume that everyone is on an allowed node.
         if not (self._settle() and self._unload() and self._fill()):
             return None
         self._descend()
@@ -43,10 +47,11 @@ class Search:
         self.loads[n] += self.problem.weights[j, n]
 
     def _room(self, rows: IntArray) -> BoolArray:
-        """Where some checkpoints could go now without breaking capacity, anti-affinity or moves, (len(rows), N)."""
+        """Return where checkpoints could go now without breaking capacity, anti-affinity or moves, (len(rows), N)."""
         p = self.problem
         room = self.fits[rows] & (self.loads + p.weights[rows] <= p.upper)
         stays = np.full(len(rows), False)
+        # At the limit a checkpoint that still runs where it ran may not leave; one that has moved may move again.
         if p.max_moves is not None and p.current is not None and p.moves(self.node) >= p.max_moves:
             stays = self.node[rows] == p.current[rows]
         room[stays] = False
@@ -55,6 +60,7 @@ class Search:
                 for other in p.neighbours.get(j, ()):
                     if self.node[other] >= 0:
                         room[k, self.node[other]] = False
+        # The own node is no move: its load is counted on it already.
         room[np.arange(len(rows)), self.node[rows]] = False
         return room
 
@@ -66,6 +72,7 @@ class Search:
         p = self.problem
         for j in range(p.n_checkpoints):
             here = int(self.node[j])
+            # Neighbours are tested against the present state: of a clashing pair the first one leaves.
             clash = any(self.node[k] == here for k in p.neighbours.get(j, ()))
             if here >= 0 and self.fits[j, here] and not clash:
                 continue
@@ -79,6 +86,7 @@ class Search:
     def _unload(self) -> bool:
         """Empty overloaded nodes by the moves of least priced cost per useful load."""
         p = self.problem
+        # Ends by count: moves between nearly full nodes could go on in circles.
         for _ in range(4 * p.n_checkpoints):
             over = np.flatnonzero(self.loads > p.upper)
             if not len(over):
@@ -87,6 +95,7 @@ class Search:
             members = np.flatnonzero(self.node == n)
             members = members[p.weights[members, n] > 0]
             priced = self._priced(members)
+            # Useful load only: the excess may be less than a checkpoint's load.
             useful = np.minimum(p.weights[members, n], self.loads[n] - p.upper[n])
             with np.errstate(over="ignore"):  # infinite where a load is next to nothing
                 score = np.where(self._room(members), (priced - priced[:, [n]]) / useful[:, None], np.inf)
@@ -107,6 +116,7 @@ class Search:
             n = int(low[0])
             weight = p.weights[rows, n]
             useful = np.minimum(weight, p.lower[n] - self.loads[n])
+            # Minima come after capacities: a checkpoint may leave only where it is not needed for another minimum.
             can = self._room(rows)[:, n] & self._can_leave(rows) & (useful > 0)
             extra = p.cost[:, n] - p.cost[rows, self.node]
             with np.errstate(over="ignore"):
@@ -121,11 +131,14 @@ class Search:
         return self.loads[here] - self.problem.weights[rows, here] >= self.problem.lower[here]
 
     def _descend(self) -> None:
+        """Move single checkpoints to cheaper nodes with room, and swap pairs, until nothing improves or passes end."""
         p = self.problem
+        # A large problem gets one pass: a pass looks at every pair.
         for _ in range(self.parameters.plain_passes if p.cost.size <= self.parameters.plain_quick else 1):
             changed = False
             for j in range(p.n_checkpoints):
                 one = np.array([j])
+                # A saving must not break a minimum that was just filled.
                 if not self._can_leave(one)[0]:
                     continue
                 cost = np.where(self._room(one)[0], p.cost[j], np.inf)
@@ -138,7 +151,9 @@ class Search:
                 return
 
     def _swap(self) -> bool:
+        """Return whether swaps of two checkpoints lowered the cost, the best one first."""
         p = self.problem
+        # Swaps compare all pairs of checkpoints, and do not look at copies or moves.
         if p.n_checkpoints > self.parameters.plain_swap_rows or p.neighbours or p.max_moves is not None:
             return False
         rows = np.arange(p.n_checkpoints)
@@ -149,8 +164,10 @@ class Search:
             weight = p.weights[:, here]
             after = self.loads[here][:, None] - p.weights[rows, here][:, None] + weight.T  # node of a, with b for a
             fine = (after <= p.upper[here][:, None]) & (after >= p.lower[here][:, None])
+            # Both ends have to fit: the transpose is the same test for the partner.
             gain = np.where(fine & fine.T, gain, np.inf)
             a, b = np.unravel_index(int(gain.argmin()), gain.shape)
+            # Beyond rounding: otherwise a swap of equals would never end.
             if not gain[a, b] < -1e-12 * (1 + abs(there[a, b])):
                 return count > 0
             na, nb = int(here[a]), int(here[b])

@@ -7,8 +7,9 @@ and takes l[j,r] from r. With x in [0, 1] for each, k moves allowed and room wha
     minimise   sum d x    subject to   load brought - load taken <= room for each node,  sum x <= k,
                                        sum_n x[j,n] <= 1, and = 1 where j may not stay
 
-has the prices lambda of `checkpoint_bounds.move_bound` that prove most as its duals, and the toll mu that a move must save as that of the
-count. It has a row for each node and not for each checkpoint: of those, only the ones that were broken are asked for.
+has as its duals the prices lambda of `checkpoint_bounds.move_bound` that prove most, and as that of the count the toll
+mu that a move must save. It has a row for each node and not for each checkpoint: of those, only rows that were broken
+are asked for.
 
 Moves enter by their cost at the prices so far. What such a small program says of prices is only true near them, so they
 may differ by at most a box from the best so far (Marsten, Hogan and Blankenship 1975); it widens when half of what was
@@ -67,22 +68,23 @@ class Moves:
 
     @cached_property
     def begins(self) -> IntArray:
-        """Where the moves of each checkpoint begin that has some."""
+        """Return where the moves of each checkpoint begin that has some."""
         return np.flatnonzero(np.diff(self.row, prepend=-1))
 
     @cached_property
     def of_must(self) -> IntArray:
-        """All moves of checkpoints that may not stay."""
+        """Return all moves of checkpoints that may not stay."""
         return np.flatnonzero(self.must[self.row])
 
     @cached_property
     def size(self) -> FloatArray:
-        """The load that the row of each node is divided by, (N,)."""
+        """Return the load that the row of each node is divided by, (N,)."""
+        # At least all loads that could come: no coefficient of the row exceeds 1.
         each = np.bincount(self.node, self.brought, len(self.room)) + np.abs(self.room)
         return np.maximum(each, _LEAST)
 
     def priced(self, prices: FloatArray) -> FloatArray:
-        """The change of each move at prices (N,)."""
+        """Return the change of each move (P,) at prices (N,)."""
         change: FloatArray = self.change + prices[self.node] * self.brought - prices[self.source] * self.taken
         return change
 
@@ -91,8 +93,10 @@ class Moves:
         change = self.priced(prices)
         least = np.minimum.reduceat(change, self.begins) if len(change) else change
         must = self.must[self.row[self.begins]]
+        # Those who must move use up moves before anybody saves one.
         saved = np.sort(np.minimum(least[~must], 0.0))
         left = max(self.most - int(must.sum()), 0)
+        # The saving of the first move that is not allowed is what one more move would be worth.
         toll = -float(saved[left]) if left < len(saved) else 0.0
         value = least[must].sum() + saved[:left].sum() - float(prices @ self.room)
         return EvaluatedPrices(prices, toll, float(value), change + toll)
@@ -109,7 +113,11 @@ class _Answer:
 
 
 def moves_of(problem: CheckpointAllocation, found: Candidates) -> Moves:
-    """The moves that candidates allow from `current`, at most `max_moves` of them."""
+    """Return the moves that candidates allow from `current`, at most `max_moves` of them.
+
+    `room` may be negative: that is what has to leave a node. Loads are those of the checkpoint on the node that it
+    leaves and on the one that it goes to.
+    """
     current, rows = problem.current, np.arange(problem.n_checkpoints)
     assert current is not None and problem.max_moves is not None
     load = problem.weights[rows, current]
@@ -121,6 +129,7 @@ def moves_of(problem: CheckpointAllocation, found: Candidates) -> Moves:
         change=found.cost[row, at] - problem.cost[rows, current].astype(np.float64)[row],
         brought=found.load[row, at],
         taken=load[row],
+        # Unlimited room is cut to twice all loads: the program needs finite numbers, and more is no limit.
         room=np.minimum(problem.upper, 2 * float(problem.weights.max(axis=1).sum())) - problem.node_loads(current),
         must=~problem.allowed[rows, current] | (load > problem.upper[current]),
         most=problem.max_moves,
@@ -130,8 +139,13 @@ def moves_of(problem: CheckpointAllocation, found: Candidates) -> Moves:
 def best_prices(
     moves: Moves, start: FloatArray, unit: float, parameters: ReoptimiseParameters = DEFAULT.reoptimise
 ) -> EvaluatedPrices:
-    """The prices that prove most, looked for from some to start with; `unit` is the size of the running cost."""
+    """Return the prices that prove most, searched from `start` (N,); `unit` is the size of the running cost.
+
+    The value is never below those of `start` and of zero prices. It is that of the candidates alone: `move_bound` has
+    to evaluate the prices over all pairs.
+    """
     best, nothing = moves.evaluated(start), moves.evaluated(np.zeros(len(start)))
+    # Prices of zero are the fallback: a poor start must not narrow the search.
     if not best.value > nothing.value:
         best = nothing
     count = min(parameters.price_pairs + parameters.price_pairs_per_move * moves.most, len(moves.row))
@@ -140,22 +154,27 @@ def best_prices(
     (wider, narrower), close_to = parameters.box_factors, parameters.price_close * unit
     box, once = _first_box(moves, start, parameters.box), np.flatnonzero(moves.must)
     inside = _next(moves, np.ones(len(moves.row), dtype=np.bool_), best.change, moves.of_must, count)
+    # Ends by count; before that when the prediction is within `close_to`.
     for _ in range(parameters.price_rounds):
         at = np.flatnonzero(inside)
         answer = _program(moves, at, best.prices, box, once)
         if answer is None:
             break
+        # Rows of checkpoints are made when needed: few of them move by more than one in total.
         broken = np.bincount(moves.row[at], answer.shares, len(moves.must)) > 1 + _SURE
         more = np.union1d(once, np.flatnonzero(broken))
         tried = moves.evaluated(answer.prices)
         hoped, gained = answer.predicted - best.value, tried.value - best.value
+        # Close when the program hopes for little, or got nearly what it hoped for without feeling the box.
         close = hoped <= close_to or (hoped - gained <= close_to and not answer.felt)
         if gained > 0 or best.shares is None:
             shares = np.zeros(len(moves.row))
             shares[at] = answer.shares
             best = replace(tried if gained > 0 else best, shares=shares)
+        # A broken row makes the prediction too good: another round with the row follows.
         if close and len(more) == len(once):
             break
+        # Half of the prediction gained: the program is right this far out, so the box may grow.
         box *= wider if gained > hoped / 2 else 1.0 if gained > 0 else narrower
         inside = _next(moves, inside, tried.change, at[answer.shares > _SURE], count)
         once = more
@@ -163,16 +182,19 @@ def best_prices(
 
 
 def _first_box(moves: Moves, start: FloatArray, share: float) -> float:
+    """Return the first box: a share of the median price, or without prices of the median change of cost per load."""
     used = start[start > 0]
     if not len(used):
         heavy = moves.brought > _LIGHT * moves.brought.max()  # what brings no load has no cost per load
+        # No price to measure by: changes of cost per load have the unit of one.
         used = np.abs(moves.change[heavy]) / moves.brought[heavy]
     return (share * float(np.median(used)) if len(used) else 0.0) or 1.0
 
 
 def _next(moves: Moves, inside: BoolArray, change: FloatArray, used: IntArray, count: int) -> BoolArray:
-    """The moves of the next program: those used, the cheapest of those there were, and some that would pay."""
+    """Return the moves of the next program: those used, the cheapest of the present ones, some that would pay."""
     following = np.zeros(len(inside), dtype=np.bool_)
+    # The moves in use stay, so that the next program is no worse where it stands.
     following[used] = following[moves.of_must] = True
     for some in (np.flatnonzero(inside), np.flatnonzero(~inside & (change < 0))):
         few = len(some) <= count
@@ -181,7 +203,7 @@ def _next(moves: Moves, inside: BoolArray, change: FloatArray, used: IntArray, c
 
 
 def _program(moves: Moves, at: IntArray, prices: FloatArray, box: float, once: IntArray) -> _Answer | None:
-    """The linear program of the moves `at`; `once` are the checkpoints whose rows are asked for.
+    """Return the answer of the linear program of the moves `at`; `once` are the checkpoints that have rows.
 
     Costs are relative to `prices`: load too much costs the box, and room left over gives its price back, or as much of
     it as the box has.
@@ -190,6 +212,7 @@ def _program(moves: Moves, at: IntArray, prices: FloatArray, box: float, once: I
     change = moves.priced(prices)[at]
     unit = max(float(np.abs(change).max(initial=0.0)), _LEAST)
     stays = int((~moves.must[once]).sum())
+    # Room left over gives its price back, but a price can fall by no more than the box.
     costs = np.concatenate([change, box * size, np.minimum(prices, box) * size, np.zeros(stays)]) / unit
     if not np.isfinite(costs).all():
         return None
@@ -203,6 +226,7 @@ def _program(moves: Moves, at: IntArray, prices: FloatArray, box: float, once: I
         equal=(_rows(moves, at, once), np.concatenate([moves.room / size, np.ones(len(once))])),
         bounds=limits,
         method="highs-ds",
+        # Presolve takes longer than these small programs, and their duals are what is wanted.
         presolve=False,
     )
     if not answer.is_optimal or answer.x is None:
@@ -216,7 +240,7 @@ def _program(moves: Moves, at: IntArray, prices: FloatArray, box: float, once: I
 
 
 def _rows(moves: Moves, at: IntArray, once: IntArray) -> Any:
-    """The equations: a row for each node in units of its size, one for each of `once`.
+    """Return the equations: a row for each node in units of its size, one for each of `once`.
 
     Columns: the moves, load too much, room left over, staying.
     """
