@@ -4,7 +4,8 @@ A plan is a JSON document. Its `kind` says what it is a plan of; without one it 
 be an NPZ archive: its lists as arrays, all else as the JSON document that they are taken from. Whether a plan is any
 good is the business of `optimizer.verify`.
 
-Problems that begin with what runs by an earlier plan, from which only so many may move.
+In this order: reading, one reader for the value of each key, writing, and last the problems that begin with a running
+plan (`--from`), of which only so many parts may move.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ FIGURE = f"a finite number of magnitude at most {display.number(LARGEST_FIGURE, 
 
 _COMMON = ("status", "objective", "bound", "gap", "wall_s", "note")
 _ARRAYS = ("assignment", "node_loads", "prices", "multipliers")
+# NPZ arrays have no null: a checkpoint without a node is this number there, and null in JSON.
 _NOWHERE = -1
+# Python refuses to convert numbers of thousands of digits: a limit gives an error with a path in place of that.
 _MOST_DIGITS = 20  # of the number of a row of a certificate
 
 
@@ -90,6 +93,7 @@ def read_plan_file(path: str | Path, kind: str | None = None) -> StatedPlan:
     check = CheckedArrays()
     values = {}
     for key, read in keys.items():
+        # Null and missing mean the same, so that a plan reads the same from JSON and NPZ.
         if found.get(key) is not None or key in _NEEDED:
             values[key] = read(check, key, found.get(key))
     raise_if_any(check.faults)
@@ -101,6 +105,7 @@ def plan_document_in(path: str | Path) -> tuple[str, dict[str, Any]]:
     path = Path(path)
     found = _unpacked(read_arrays(path), path.name) if path.suffix == ".npz" else read_json(path)
     kind = found.get("kind")
+    # PLANS has no entry for checkpoints: their files are older than `kind`, and have none.
     if kind is not None and kind not in tuple(PLANS):  # perhaps a list, which has no hash
         raise InputError.at("kind", kind, "must be one of " + ", ".join(PLANS), "only these plans have a problem file")
     return CHECKPOINTS if kind is None else str(kind), found
@@ -141,6 +146,7 @@ def _figure(check: CheckedArrays, key: str, value: Any) -> float | None:
 
 def is_figure(value: Any) -> bool:
     """Return True for a number that can be computed with: not infinite, and not nearly so."""
+    # `bool` is an `int` in Python. NaN compares false and is refused as well.
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST_FIGURE
 
 
@@ -168,6 +174,7 @@ def _count(check: CheckedArrays, key: str, value: Any) -> int | None:
 
 
 def _whole(check: CheckedArrays, key: str, value: Any) -> int | None:
+    # Arrays hold int64: a larger number would raise OverflowError deep inside numpy.
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**63:
         check.add(key, value, "must be a whole number")
         return None
@@ -236,12 +243,14 @@ def _certificate(check: CheckedArrays, key: str, value: Any) -> FloatArray | Non
     rule = "must have rows, a whole number, and multipliers: numbers, none below zero, by row"
     rows = value.get("rows") if isinstance(value, Mapping) else None
     said = value.get("multipliers") if isinstance(value, Mapping) else None
+    # The limit keeps a short file from asking for an array that fills the memory.
     if isinstance(rows, bool) or not isinstance(rows, int) or not 0 <= rows <= 10**7 or not isinstance(said, Mapping):
         check.add(key, value, rule)
         return None
     found = np.zeros(rows)
     for row, each in said.items():
         number = is_figure(each) and each >= 0
+        # `isdigit` alone also accepts digits that `int` does not, such as superscripts.
         if not number or not (row.isascii() and row.isdigit() and len(row) <= _MOST_DIGITS) or not int(row) < rows:
             check.add(f"{key}.multipliers.{row}", each, rule)
             return None
@@ -319,6 +328,7 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    # Notes that are empty are null, as every field without a value.
     return value if value != "" else None
 
 
@@ -349,6 +359,7 @@ def _packed(document: Mapping[str, Any]) -> bytes:
     arrays = {key: _array(key, document[key]) for key in _ARRAYS if document.get(key) is not None}
     rest = {key: value for key, value in document.items() if key not in arrays}
     file = io.BytesIO()
+    # Never pickled: reading a plan must not be able to run code.
     np.savez_compressed(file, allow_pickle=False, plan=np.array(json.dumps(rest, allow_nan=False)), **arrays)
     return file.getvalue()
 
@@ -399,6 +410,7 @@ def with_few_moves(
 
 
 def _refuse_moves(max_moves: int, runs: bool, what: str) -> None:
+    # Solvers count in doubles, which hold whole numbers exactly below 2^53.
     if not 0 <= max_moves < 2**53:
         rule = "must be a whole number, at least 0 and below 2^53"
         raise InputError.at("--max-moves", max_moves, rule, "leave it out where all may move")
