@@ -84,17 +84,17 @@ class Difference:
 def compare(
     first: Replications, second: Replications, *, same_numbers: bool, metrics: Sequence[str]
 ) -> list[Difference]:
-    """The difference in each of the metrics; `same_numbers` says whether both have the same seed."""
+    """Return the difference in each of the metrics; `same_numbers` says whether both have the same seed."""
     return [_difference(metric, first, second, same_numbers) for metric in metrics]
 
 
 def mean_over(replications: Replications, metric: str) -> Mean:
-    """The mean of a metric over the replications that have it."""
+    """Return the mean of a metric over the replications that have it."""
     return mean_of(list(_values(replications, metric).values()))
 
 
 def common_metrics(*designs: Replications) -> list[str]:
-    """The metrics that have a value in every design, in the order of the first."""
+    """Return the metrics that have a value in every design, in the order of the first."""
     names = dict.fromkeys(name for metrics in designs[0].values() for name in metrics) if designs else {}
     return [name for name in names if all(_values(design, name) for design in designs)]
 

@@ -11,7 +11,7 @@ __all__ = ["between_streams", "between_totals", "pearson"]
 
 
 def between_streams(profile: Profile) -> FloatArray:
-    """The mean correlation (streams, streams) of the key groups of one stream with those of another.
+    """Return the mean correlation (streams, streams) of the key groups of one stream with those of another.
 
     Pairs of a series with itself are left out; a pair of streams without any other pair has 0.
     """
@@ -27,5 +27,5 @@ def between_streams(profile: Profile) -> FloatArray:
 
 
 def between_totals(profile: Profile) -> FloatArray:
-    """The correlation (streams, streams) of the streams' totals over all key groups."""
+    """Return the correlation (streams, streams) of the streams' totals over all key groups."""
     return pearson(profile.counts.sum(axis=1))

@@ -38,7 +38,7 @@ class Cluster:
     theta: float
 
     def per_node(self, values: FloatArray) -> FloatArray:
-        """Values of key groups (G,) added up by node and in units of its speed, (N,)."""
+        """Return values of key groups (G,) added up by node and in units of its speed, (N,)."""
         sums: FloatArray = np.bincount(self.host, weights=values, minlength=len(self.speed)) / self.speed
         return sums
 
@@ -115,7 +115,7 @@ def _futures(load: FloatArray, cluster: Cluster, rng: np.random.Generator, futur
 
 
 def _steps(mean: FloatArray, slope: FloatArray, cluster: Cluster, totals: FloatArray) -> tuple[float, float]:
-    """The least and the greatest step of the total load, of which `totals` (windows,) were measured."""
+    """Return the least and the greatest step of the total load, of which `totals` (windows,) were measured."""
     total = float(totals.mean())
     room = cluster.theta - cluster.outside - cluster.per_node(mean)
     rise = cluster.per_node(slope)

@@ -29,12 +29,12 @@ class Mean:
 
 
 def mean_of(values: Sequence[float]) -> Mean:
-    """The mean of one value per replication, with the Student t interval; no interval for fewer than two."""
+    """Return the mean of one value per replication, with the Student t interval; no interval for fewer than two."""
     return ratio_mean(values, [1] * len(values))
 
 
 def ratio_mean(sums: Sequence[float], counts: Sequence[int]) -> Mean:
-    """The pooled mean sum(sums) / sum(counts) over replications, with its 95 % interval.
+    """Return the pooled mean sum(sums) / sum(counts) over replications, with its 95 % interval.
 
     The interval is that of the classical ratio estimator (Cochran, Sampling Techniques, section 6.3):
     residuals z_i = (sum_i - mean count_i) / mean(counts) in place of the deviations, Student t with n - 1
@@ -65,7 +65,7 @@ def student_t95(degrees: float, intervals: int = 1) -> float:
 
 
 def quantiles(values: Ints, shares: Sequence[float]) -> list[int]:
-    """The quantile of each share, exact; raises ValueError when there are no values."""
+    """Return the quantile of each share, exact; raises ValueError when there are no values."""
     ranks = [rank_of(share, values.size) - 1 for share in shares]
     ordered = np.partition(values, sorted(set(ranks)))
     return [int(ordered[rank]) for rank in ranks]
@@ -120,7 +120,7 @@ def _sum(times: Times) -> int:
 
 
 def _read(times: Times, shares: Sequence[float]) -> list[int | float]:
-    """The quantiles of durations of which there are some, and the greatest of all."""
+    """Return the quantiles of durations of which there are some, and the greatest of all."""
     if not isinstance(times, Histogram):
         return [*quantiles(times, shares), int(times.max())]
     read = [times.quantile(share) for share in shares]

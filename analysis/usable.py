@@ -61,7 +61,7 @@ def usable_shares(
     theta: float = 0.85,
     moves_per_node: int = 4,
 ) -> UsableShares:
-    """The shares for loads (groups, windows) in units of speed.
+    """Return the shares for loads (groups, windows) in units of speed.
 
     host, checkpoint_host (groups,): nodes, -1 for a group without a checkpoint; outside (nodes,): utilisation
     by others; speed (nodes,): load that fills a node. With loads in utilisation speed is 1. A node is
@@ -107,7 +107,7 @@ def _shares(load: FloatArray, cluster: _Cluster) -> UsableShares:
 
 
 def _round(load: FloatArray, util: FloatArray, cluster: _Cluster) -> tuple[int, int, int]:
-    """Assisted moves, direct moves and nodes left overloaded of one round. Changes `util`."""
+    """Return assisted moves, direct moves and nodes left overloaded of one round. Changes `util`."""
     assisted = direct = stuck = 0
     over = np.flatnonzero(util > cluster.theta)
     # 3. each overloaded node, highest utilisation first

@@ -155,7 +155,7 @@ def _guarded(arguments: list[str]) -> int:
 
 
 def _drop_stdout() -> None:
-    """Nothing is left for the interpreter to write at its end."""
+    """Redirect stdout to nowhere, so that the interpreter has nothing left to write at its end."""
     with contextlib.suppress(OSError, ValueError):  # in a test it may be no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

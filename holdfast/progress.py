@@ -64,7 +64,7 @@ class Stopwatch:
         self._on_progress(text, share, left_s, now)
 
     def seconds(self) -> dict[str, float]:
-        """Wall time of each text so far [s], in the order in which they were told."""
+        """Return wall time of each text so far [s], in the order in which they were told."""
         self._next(self._text)
         return dict(self._took)
 

@@ -28,7 +28,7 @@ _MOST_REPLICAS = 24  # that took over, were lost or made anew, one by one
 
 
 def latency_table(summary: RunSummary) -> Table:
-    """Latency from source to sink."""
+    """Return latency from source to sink."""
     latency = summary.latency_s
     columns = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
     title = f"Latency, source to sink ({latency.count:,} tuples)"
@@ -95,7 +95,7 @@ def broken_line(one: Outages) -> str:
 
 
 def rescales_table(summary: RunSummary) -> Table:
-    """What each change of an operator's number of tasks took."""
+    """Return what each change of an operator's number of tasks took."""
     rows = [
         (
             one.operator,
@@ -111,7 +111,7 @@ def rescales_table(summary: RunSummary) -> Table:
 
 
 def elasticity_table(one: Elasticity, hosts: HostsInUse) -> Table:
-    """What the adaptation manager did, and how far checkpoints were of use."""
+    """Return what the adaptation manager did, and how far checkpoints were of use."""
     counts = (f"{getattr(one, key):,}" for key in ("checks", "assisted", "direct", "drained", "unplaced"))
     row = (
         *counts,
@@ -124,7 +124,7 @@ def elasticity_table(one: Elasticity, hosts: HostsInUse) -> Table:
 
 
 def maintenance_table(one: Maintenance, replications: int) -> Table:
-    """When checkpoints moved because a fresh allocation was better, and what that took."""
+    """Return when checkpoints moved because a fresh allocation was better, and what that took."""
     several = replications > 1
     rows = [
         (
@@ -143,12 +143,12 @@ def maintenance_table(one: Maintenance, replications: int) -> Table:
 
 
 def acquisitions_table(rows: list[tuple[str, str, str]]) -> Table:
-    """Hosts that came and went, and why."""
+    """Return hosts that came and went, and why."""
     return table("Hosts that came and went", ("at", "decision", "why"), rows, text_columns=3)
 
 
 def backpressure_table(found: Mapping[str, Held]) -> Table:
-    """How full bounded queues were, who was held back, and how far the sources were behind, by samples."""
+    """Return how full bounded queues were, who was held back, and how far the sources were behind, by samples."""
     rows = [
         (
             name,
@@ -165,7 +165,7 @@ def backpressure_table(found: Mapping[str, Held]) -> Table:
 
 
 def guarantee_line(summary: RunSummary) -> str:
-    """What was lost or duplicated, in one sentence."""
+    """Return what was lost or duplicated, in one sentence."""
     counts = summary.guarantee
     if counts.lost is None:
         return "Loss was not counted: there is no sink, or every one follows a window or timer."
@@ -176,7 +176,7 @@ def guarantee_line(summary: RunSummary) -> str:
 
 
 def claims_tables(rows: Sequence[Mapping[str, Any]]) -> list[Table | str]:
-    """One table for each study, and a line for each claim that does not hold, with its tolerance and cause."""
+    """Return one table for each study, and a line for each claim that does not hold, with its tolerance and cause."""
     verdicts = {True: "holds", False: "DOES NOT HOLD", None: "not tried"}
     shown: list[Table | str] = []
     for study in dict.fromkeys(row["study"] for row in rows):

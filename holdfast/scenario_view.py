@@ -23,7 +23,7 @@ _MOST_NAMES = 8  # of a cell of the table of what all depends on
 
 
 def document(scenario: Scenario, inputs: RunInputs | None) -> dict[str, Any]:
-    """Everything that `show` knows, in SI units."""
+    """Return everything that `show` knows, in SI units."""
     load = expected_load(scenario, inputs)
     size = estimate(scenario, *((inputs.rates, inputs.shares) if inputs else ()))
     return {
@@ -77,7 +77,7 @@ def _structure_facts(scenario: Scenario, load: Load) -> dict[str, Any]:
 
 
 def tables(scenario: Scenario, inputs: RunInputs | None) -> Iterator[Any]:
-    """Title, topology, load by operator, hosts with placement, size, warnings."""
+    """Return Title, topology, load by operator, hosts with placement, size, warnings."""
     load = expected_load(scenario, inputs)
     yield f"{scenario.name or 'scenario'}: {_run_of(scenario)}"
     yield ""

@@ -66,7 +66,7 @@ class _Sample:
 
 
 def fits(durations: CensoredDurations, *, draws: int | None = None, seed: int = 1) -> tuple[Fit, ...]:
-    """The laws that can be fitted, by rising AIC; none where nothing was seen to its end.
+    """Return the laws that can be fitted, by rising AIC; none where nothing was seen to its end.
 
     `draws` of the bootstrap, 0 for none; None for 99, and for 19 of more than 3,000 lengths.
     """
@@ -114,7 +114,7 @@ def verdict(noun: str, laws: Sequence[Fit]) -> str:
 
 
 def _greatest(law: str, sample: _Sample, start: Sequence[float] | None = None) -> tuple[tuple[float, ...], float]:
-    """The parameters of greatest likelihood, and its logarithm."""
+    """Return the parameters of greatest likelihood, and its logarithm."""
     from scipy.optimize import minimize  # noqa: PLC0415 - slow to load
 
     if law == "exponential" and not np.any(sample.kind == SHORTER):
@@ -143,7 +143,7 @@ def _likelihood(law: str, sample: _Sample, theta: Sequence[float]) -> float:
 
 
 def _cost(law: str, sample: _Sample) -> Callable[[FloatArray], float]:
-    """Minus the logarithm of the likelihood for each length: of order 1, as steps of a search want it."""
+    """Return minus the logarithm of the likelihood for each length: of order 1, as steps of a search want it."""
     size = float(sample.count.sum())
     parts = [
         (function, sample.length[sample.kind == kind], sample.count[sample.kind == kind])
@@ -204,7 +204,7 @@ def _shape(law: str, theta: Sequence[float] | FloatArray) -> float:
 
 
 def _moments(law: str, theta: Sequence[float]) -> tuple[float, float]:
-    """Mean in the sample's unit, and standard deviation over mean."""
+    """Return mean in the sample's unit, and standard deviation over mean."""
     if law == "lognormal":
         variance = math.exp(2 * theta[1])
         return _exp(theta[0] + variance / 2), math.sqrt(_exp(variance) - 1)
@@ -227,7 +227,7 @@ def _named(law: str, theta: Sequence[float], unit: float) -> dict[str, float]:
 
 
 def survival_of(fit: Fit, at_s: FloatArray) -> FloatArray:
-    """P(longer than each time) by a law that was fitted."""
+    """Return P(longer than each time) by a law that was fitted."""
     named = fit.parameters
     first = named["median_s"] if fit.law == "lognormal" else named["scale_s"]
     second = named.get("sigma", named.get("shape", 1.0))
@@ -237,7 +237,7 @@ def survival_of(fit: Fit, at_s: FloatArray) -> FloatArray:
 
 
 def seen_survival(durations: CensoredDurations) -> tuple[FloatArray, FloatArray]:
-    """The times at which some length ended, and the share that is longer, by Kaplan and Meier."""
+    """Return the times at which some length ended, and the share that is longer, by Kaplan and Meier."""
     times, after, _, ended, _ = _steps(_sample(durations.length_s, durations.kind))
     return times[ended > 0], after[ended > 0]
 
@@ -258,7 +258,7 @@ def _steps(sample: _Sample) -> tuple[FloatArray, FloatArray, FloatArray, FloatAr
 
 
 def _distance(law: str, theta: Sequence[float], sample: _Sample) -> float:
-    """The greatest distance between the law and the estimate of Kaplan and Meier, on both sides of its steps.
+    """Return the greatest distance between the law and the estimate of Kaplan and Meier, on both sides of its steps.
 
     As far as 5 % of all lengths are at risk: beyond, the estimate swings so much that it would hide all else.
     What is only known to be shorter than the clock's tick counts at the tick, as a step of its own kind would.
@@ -272,7 +272,7 @@ def _distance(law: str, theta: Sequence[float], sample: _Sample) -> float:
 def _chance(
     law: str, theta: Sequence[float], durations: CensoredDurations, unit: float, distance: float, draws: int, seed: int
 ) -> tuple[float, int]:
-    """(p, draws made): how often data drawn by the law are as far from the law that is fitted to them.
+    """Return (p, draws made): how often data drawn by the law are as far from the law that is fitted to them.
 
     With (k + 1) / (n + 1) p is never too small. Draws end early where the answer is clear either way (Besag and
     Clifford 1991): that changes the digits of p, not whether it is above 5 %.
@@ -298,7 +298,7 @@ def _chance(
 def _drawn(
     law: str, theta: Sequence[float], durations: CensoredDurations, unit: float, rng: np.random.Generator
 ) -> tuple[FloatArray, IntArray]:
-    """Lengths and kinds as the log would show them, were the law true."""
+    """Return lengths and kinds as the log would show them, were the law true."""
     tick = durations.tick_s / unit
     if durations.exposure_s.size:
         length, kind = _one_after_the_other(law, theta, durations.exposure_s / unit, rng)
@@ -317,7 +317,7 @@ def _drawn(
 def _one_after_the_other(
     law: str, theta: Sequence[float], exposure: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, IntArray]:
-    """Lengths of each host until its window ends, which cuts the last one."""
+    """Return lengths of each host until its window ends, which cuts the last one."""
     left = exposure[exposure > 0]
     lengths, kinds = [], []
     for _ in range(_MOST_ROUNDS):
@@ -353,7 +353,7 @@ class Spread:
 
 
 def rate_interval(events: int, exposure: float) -> tuple[float, float]:
-    """The 95 % interval of a rate after `events` in an exposure, of a Poisson process; exact (Garwood, 1936)."""
+    """Return the 95 % interval of a rate after `events` in an exposure, of a Poisson process; exact (Garwood, 1936)."""
     from scipy.special import gammaincinv  # noqa: PLC0415 - slow to load
 
     tail = (1 - _LEVEL) / 2
@@ -362,7 +362,7 @@ def rate_interval(events: int, exposure: float) -> tuple[float, float]:
 
 
 def mean_interval(values: FloatArray) -> tuple[float, float] | None:
-    """The 95 % interval of a mean, by its standard error; None for fewer than two values."""
+    """Return the 95 % interval of a mean, by its standard error; None for fewer than two values."""
     if values.size < 2:
         return None
     mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(values.size)

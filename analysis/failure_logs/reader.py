@@ -55,7 +55,7 @@ class _Tally:
 
 
 def read_plain(sources: Sequence[Source], kind: str, question: LogQuestion) -> Records:
-    """The records of the files; all have the format `kind`. Raises InputError for a file that breaks off."""
+    """Return the records of the files; all have the format `kind`. Raises InputError for a file that breaks off."""
     tally, found, causes = _Tally(), [], []
     for source in sources:
         for line, values, raw in _rows(source):
@@ -146,7 +146,7 @@ def _parquet_rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any], str]
 
 
 def _record(file: str, line: int, raw: str, values: Mapping[str, Any], kind: str, zone: str) -> _Found | str:
-    """The record, or why it cannot be used."""
+    """Return the record, or why it cannot be used."""
     if not values:
         return records.MALFORMED
     if kind == LANL:

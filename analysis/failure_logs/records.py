@@ -131,7 +131,7 @@ def iso_us(text: str, zone: str) -> int | None:
 
 
 def number_us(text: str) -> int | None:
-    """Microseconds of a number of seconds since 1970 (or since any other origin), or None."""
+    """Return microseconds of a number of seconds since 1970 (or since any other origin), or None."""
     if not re.match(NUMBER, text):
         return None
     whole, _, part = text.partition(".")
@@ -139,7 +139,7 @@ def number_us(text: str) -> int | None:
 
 
 def lanl_us(text: str, zone: str) -> int | None:
-    """Microseconds since 1970 of a time such as 9/26/2003 16:40, or None."""
+    """Return microseconds since 1970 of a time such as 9/26/2003 16:40, or None."""
     if not re.match(LANL_TIME, text):
         return None
     month, day, year, hour, minute = map(int, re.split(r"[/ :]", text))
@@ -150,7 +150,7 @@ def lanl_us(text: str, zone: str) -> int | None:
 
 
 def datetime_us(value: datetime.datetime, zone: str) -> int | None:
-    """Microseconds since 1970, or None before it."""
+    """Return microseconds since 1970, or None before it."""
     return _us(value, zone)
 
 
@@ -205,7 +205,7 @@ def _check(records: Records, question: LogQuestion) -> None:
 
 
 def _with_others(hosts: list[str], n_hosts: int | None) -> list[str]:
-    """The hosts of a table, and those that never failed under names of their own, in order behind them."""
+    """Return the hosts of a table, and those that never failed under names of their own, in order behind them."""
     if n_hosts is None:
         return hosts
     if n_hosts < len(hosts):

@@ -116,7 +116,7 @@ class _Seen:
         self.standing = _standing(records.rows["standing"], from_ns)
 
     def time_average(self) -> float | None:
-        """Share of running queries by weight, over the time that queries are there."""
+        """Return share of running queries by weight, over the time that queries are there."""
         there = self._weighted(self.present)
         return None if not there else 1.0 - self._weighted(self.broken) / there
 
@@ -125,7 +125,7 @@ class _Seen:
         return float(sum(weight * _length(intervals[name]) for name, weight in pairs if name in intervals))
 
     def end_of_day(self) -> float | None:
-        """The same at the ends of days, just before: the mean over days with a query."""
+        """Return the same at the ends of days, just before: the mean over days with a query."""
         day_ns = to_ns(self.system.fleet.times.day_s or DAY_S)
         first = self.from_ns // day_ns + 1
         ends = np.arange(first, self.end_ns // day_ns + 1) * day_ns
@@ -134,7 +134,7 @@ class _Seen:
         return None if not some.any() else float(np.mean(1.0 - broken[some] / there[some]))
 
     def _at(self, intervals: dict[str, Intervals], at_ns: IntArray) -> FloatArray:
-        """The weight of the queries that are in one of their spans just before each instant."""
+        """Return the weight of the queries that are in one of their spans just before each instant."""
         found = np.zeros(len(at_ns))
         for name, weight in zip(self.system.queries, self.system.weights.tolist(), strict=True):
             if name in intervals:

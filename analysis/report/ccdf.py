@@ -21,7 +21,7 @@ _RARE = 0.001
 def ccdf_figure(
     curves: Sequence[Curve], name: str = "tail", *, whole: bool = False, order: Sequence[str] = ()
 ) -> Figure | None:
-    """One line for each curve, at most 8; None where there is nothing to draw.
+    """Draw one line for each curve, at most 8; None where there is nothing to draw.
 
     `whole` says that the first curve is of all that the others are parts of. A name in `order` has the colour of its
     place there.
@@ -77,7 +77,7 @@ def _least(curve: Curve, at_s: float) -> str:
 
 
 def _times(curve: Curve) -> np.ndarray:
-    """Times above zero: others have no place on a log scale."""
+    """Return times above zero: others have no place on a log scale."""
     at = np.asarray(curve.at_s, dtype=np.float64)
     return at[at > 0]
 
@@ -87,7 +87,7 @@ def _shares(curve: Curve) -> np.ndarray:
 
 
 def _extent(times: np.ndarray) -> list[float]:
-    """Decades from the least to the greatest, with room beside them for where the lines fall."""
+    """Return decades from the least to the greatest, with room beside them for where the lines fall."""
     low, high = float(np.log10(times.min())), float(np.log10(times.max()))
     room = 0.03 * (high - low) or 0.5
     return [round(low - room, 4), round(high + room, 4)]

@@ -233,7 +233,7 @@ def _recovery_caption(shown: Sequence[tuple[int, Design]], totals: Sequence[floa
 
 
 def front(designs: Sequence[Design], across: str, up: str) -> list[int]:
-    """Positions of the designs that no other is better than: none has as little of both, and less of one."""
+    """Return positions of the designs that no other is better than: none has as little of both, and less of one."""
     points = {k: (one.of(across).mean, one.of(up).mean) for k, one in enumerate(designs)}
     known = {k: (x, y) for k, (x, y) in points.items() if x is not None and y is not None}
     return [
@@ -242,7 +242,7 @@ def front(designs: Sequence[Design], across: str, up: str) -> list[int]:
 
 
 def pareto(designs: Sequence[Design], up: str, *, name: str, title: str, axis: str) -> Figure | None:
-    """Overhead against a time, the designs that no other is better than marked; None for fewer than two."""
+    """Return overhead against a time, the designs that no other is better than marked; None for fewer than two."""
     across = "overhead_bytes_per_s"
     known = [k for k, one in enumerate(designs) if one.of(across).mean is not None and one.of(up).mean is not None]
     if len(known) < 2:
@@ -286,7 +286,7 @@ def _spots(
     said: str,
     good: bool,
 ) -> Spec:
-    """Numbered spots in the colours of the designs; those that are good are filled and joined by steps.
+    """Draw numbered spots in the colours of the designs; those that are good are filled and joined by steps.
 
     Designs with the same two means are one spot, with how many more there are beside the first number.
     """

@@ -126,7 +126,7 @@ def _trace(row: str, place: int, marks: Sequence[_Mark]) -> Spec:
 
 
 def _gathered(marks: Sequence[_Mark]) -> list[tuple[float, str, int]]:
-    """(instant, words, how many) of each mark; where there are too many, of what falls together."""
+    """Return (instant, words, how many) of each mark; where there are too many, of what falls together."""
     begin, end = marks[0].at_s, marks[-1].at_s
     width = (end - begin) / _MOST_MARKS if len(marks) > _MOST_MARKS else 0.0
     groups: dict[float, list[_Mark]] = {}

@@ -50,7 +50,7 @@ class Figure:
 
 
 def reading(axis: str, unit: str = "", values: npt.ArrayLike = ()) -> str:
-    """The part of a hover text that is the value on an axis, with its unit.
+    """Return the part of a hover text that is the value on an axis, with its unit.
 
     It has four digits, or as many as the greatest of the values has before the point, so that none is lost there.
     """
@@ -65,7 +65,7 @@ def digits_for(values: npt.ArrayLike, least: int) -> int:
 
 
 def header(unit: str) -> Spec:
-    """The head of a hover text of all lines at once: the value on the axis below, with its unit."""
+    """Return the head of a hover text of all lines at once: the value on the axis below, with its unit."""
     return {"text": f"%{{x:,.6~r}}\u00a0{unit}"}
 
 
@@ -74,7 +74,7 @@ SHARE = "%{y:.3~p}"
 
 
 def fit(matrix: np.ndarray, rows: int, columns: int) -> tuple[np.ndarray, int, int]:
-    """The matrix with at most that many rows and columns: means of blocks; and the size of a block."""
+    """Return the matrix with at most that many rows and columns: means of blocks; and the size of a block."""
     down, across = (max(1, math.ceil(have / most)) for have, most in zip(matrix.shape, (rows, columns), strict=True))
     for axis, each in ((0, down), (1, across)):
         if each > 1:
@@ -85,7 +85,7 @@ def fit(matrix: np.ndarray, rows: int, columns: int) -> tuple[np.ndarray, int, i
 
 
 def plain_list(values: np.ndarray) -> list[float | None]:
-    """Six significant digits, and all before the point, are more than a screen shows; NaN and infinity become None."""
+    """Return plain numbers of six significant digits; NaN and infinity become None."""
     return [_rounded(value, 6) for value in np.asarray(values).tolist()]
 
 
@@ -127,7 +127,7 @@ _BYTES = (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0))
 
 
 def log_ticks(least: Sequence[float] | np.ndarray, most: Sequence[float] | np.ndarray) -> Spec:
-    """Ticks [s] of a log scale from 1 ns to 500,000 s: 1, 2 and 5 of each decade where there are few decades."""
+    """Return ticks [s] of a log scale from 1 ns to 500,000 s: 1, 2 and 5 of each decade if there are few decades."""
     low, high = np.asarray(least, dtype=np.float64), np.asarray(most, dtype=np.float64)
     low, high = low[low > 0], high[high > 0]
     decades = math.log10(float(high.max()) / float(low.min())) if low.size and high.size else 0.0
@@ -153,12 +153,12 @@ _LONG_TIMES = (
 
 
 def long_time_ticks() -> Spec:
-    """Ticks [s] of a log scale of times as people say them, from 1 ms to 100 years."""
+    """Return ticks [s] of a log scale of times as people say them, from 1 ms to 100 years."""
     return {"tickvals": [at for at, _ in _LONG_TIMES], "ticktext": [said for _, said in _LONG_TIMES], "tickangle": 0}
 
 
 def share_ticks(least: float, most: float | None = None) -> Spec:
-    """Ticks of a log scale of shares down to `least`: 100 %, 10 %, 1 %, ...; 50 % and 20 % too where `most` is near."""
+    """Return ticks of a log scale of shares from 100 % down to `least`; 50 % and 20 % too if `most` is near."""
     if most is not None and least > 0 and math.log10(most / least) < _FEW_OF_SHARES:
         steps = (1, 2, 5) if math.log10(most / least) > _NARROW else tuple(range(1, 10))
         ticks = [(k, step) for k in range(math.floor(math.log10(least)) - 1, 1) for step in steps]
@@ -176,12 +176,12 @@ def is_wide(values: Iterable[float | None]) -> bool:
 
 
 def time_unit(values: Iterable[float | None]) -> tuple[str, float]:
-    """The unit, and its length [s], in which the greatest value is at least 1."""
+    """Return the unit, and its length [s], in which the greatest value is at least 1."""
     return _unit(values, _TIMES)
 
 
 def rate_unit(values: Iterable[float | None]) -> tuple[str, float]:
-    """The unit of bytes per second, and its size, in which the greatest value is at least 1."""
+    """Return the unit of bytes per second, and its size, in which the greatest value is at least 1."""
     return _unit(values, _BYTES)
 
 

@@ -15,7 +15,7 @@ _MOST_BINS, _MOST_GROUPS, _MOST_BARS = 400, 200, 12
 
 
 def key_group_load(load: KeyGroupLoad, position: int) -> Figure:
-    """Heat map of the load of each key group over time; long series are drawn as means of several bins."""
+    """Draw a heat map of the load of each key group over time; long series are drawn as means of several bins."""
     counts = np.asarray(load.counts, dtype=np.float64)
     shown, groups_each, bins_each = fit(counts, _MOST_GROUPS, _MOST_BINS)
     unit, size = _time_unit(load.bin_s * counts.shape[1])
@@ -59,7 +59,7 @@ def _load_caption(counts: np.ndarray, bin_s: float, bins_each: int, groups_each:
 
 
 def correlation(given: Correlation) -> Figure:
-    """Heat map of pairwise correlations, from -1 to 1, with the streams as blocks."""
+    """Draw a heat map of pairwise correlations, from -1 to 1, with the streams as blocks."""
     values = np.asarray(given.values, dtype=np.float64)
     shown, each, _ = fit(values, _MOST_GROUPS, _MOST_GROUPS)
     edges = np.cumsum([0, *(size for _, size in given.blocks)]) / each
@@ -105,7 +105,7 @@ def _correlation_caption(values: np.ndarray, each: int) -> str:
 
 
 def allocation(rows: Sequence[AllocationRow]) -> Figure | None:
-    """Bars of the share of usable and of assisted checkpoints by method; None where no share is known."""
+    """Draw bars of the share of usable and of assisted checkpoints by method; None where no share is known."""
     known = [row for row in rows if row.usable is not None or row.assisted is not None]
     if not known:
         return None
@@ -153,7 +153,7 @@ def _allocation_caption(rows: Sequence[AllocationRow]) -> str:
 
 
 def phases(recoveries: Sequence[Recovery]) -> Figure | None:
-    """Stacked bars of the phases of each recovery that began; None when none has a phase that ended."""
+    """Draw a stacked bars of the phases of each recovery that began; None when none has a phase that ended."""
     known = [one for one in recoveries if one.ends()][:_MOST_BARS]
     if not known:
         return None

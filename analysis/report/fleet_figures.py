@@ -139,7 +139,7 @@ def worst_steps(rows: Sequence[Row], end_ns: int) -> list[tuple[int, int, float]
 
 
 def comings(one: FleetRecords, order: Sequence[str]) -> Figure:
-    """A row for each query: when it was there, and when it was broken."""
+    """Return a row for each query: when it was there, and when it was broken."""
     there, broken = _stretches(one.rows["presence"]), _stretches(one.rows["outages"])
     layers = (
         Layer("there", "var:--c1", 12, there, 0.45),
@@ -153,7 +153,7 @@ def comings(one: FleetRecords, order: Sequence[str]) -> Figure:
 
 
 def hosts(system: System, one: FleetRecords) -> Figure:
-    """A row for each host: when it was in use, down, overloaded."""
+    """Return a row for each host: when it was in use, down, overloaded."""
     used = used_hosts(system, one)
     down, over = _stretches(one.rows["host_downtimes"]), _stretches(one.rows["overloads"])
     layers = (

@@ -40,12 +40,12 @@ class Layer:
 
 
 def unit_of_time(length_s: float) -> tuple[str, float]:
-    """The unit, and its length [s], in which an axis of that length reads well."""
+    """Return the unit, and its length [s], in which an axis of that length reads well."""
     return next((one for one in _UNITS if length_s >= 3 * one[1]), _UNITS[-1])
 
 
 def gantt(name: str, title: str, caption: str, rows: Sequence[str], layers: Sequence[Layer], end_ns: int) -> Figure:
-    """The figure: `rows` from the top, `layers` drawn over each other in their order."""
+    """Return the figure: `rows` from the top, `layers` drawn over each other in their order."""
     shown = list(rows[:MOST_ROWS])
     unit, size = unit_of_time(end_ns / NS_PER_S)
     data = [_trace(layer, shown, end_ns, size) for layer in layers if any(layer.rows.get(row) for row in shown)]
@@ -141,7 +141,7 @@ _FULL = 100.0
 
 
 def heat(given: Lines, *, name: str, title: str, axis: str, unit: str, caption: str) -> Figure:
-    """The values of each name over time as colours, the first name on top; its numbers are a row for each name.
+    """Return the values of each name over time as colours, the first name on top; its numbers are a row for each name.
 
     A value is that of the interval that begins at its time. Per cent have one scale, from 0 to 100 %; of other values
     that lie far apart the scale is logarithmic.
@@ -189,7 +189,7 @@ def heat(given: Lines, *, name: str, title: str, axis: str, unit: str, caption: 
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Short names, of which no two are equal: rows of equal names would be one."""
+    """Return short names, of which no two are equal: rows of equal names would be one."""
     found: dict[str, None] = {}
     for k, name in enumerate(names):
         short = text.label(name, 18)
@@ -198,13 +198,13 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def _spans(edges: np.ndarray) -> list[str]:
-    """From and to of each column in words."""
+    """Return from and to of each column in words."""
     said = [text.number(edge, 6) for edge in edges.tolist()]
     return [f"{begin}–{end}\u00a0s" for begin, end in itertools.pairwise(said)]
 
 
 def _highest(values: np.ndarray) -> list[float]:
-    """The highest value of each name that has one above zero."""
+    """Return the highest value of each name that has one above zero."""
     highest = np.nanmax(np.nan_to_num(values), axis=1, initial=0.0)
     found: list[float] = highest[highest > 0].tolist()
     return found

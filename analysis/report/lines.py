@@ -21,7 +21,7 @@ _MOST_LINES = 8  # that can be told apart
 
 
 def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery | None = None) -> Figure:
-    """p50, p99 and maximum over time on a log scale, phases of recoveries shaded; `around` shows one alone.
+    """Return p50, p99 and maximum over time on a log scale, phases of recoveries shaded; `around` shows one alone.
 
     Shaded are the recoveries of the replication that the line shows.
     """
@@ -116,7 +116,7 @@ def lines(
     steps: bool,
     order: Sequence[str] = (),
 ) -> Figure:
-    """One line per name over time, phases of the recoveries of the same replication shaded.
+    """Draw one line per name over time, phases of the recoveries of the same replication shaded.
 
     `steps` draws a value as that of the interval that begins at its time, else of the instant. A name in `order` has
     the colour of its place there, the same in all figures. More names than lines can tell apart are a heat map.
@@ -145,18 +145,18 @@ def lines(
 
 
 def with_failures(figure: Figure, recoveries: Sequence[Recovery]) -> Figure:
-    """The figure with a line at each failure: on a heat map phases cannot be shaded."""
+    """Return the figure with a line at each failure: on a heat map phases cannot be shaded."""
     lines = [shape for shape in _phase_shapes(recoveries) if shape["type"] == "line"]
     return replace(figure, layout={**figure.layout, "shapes": lines}) if lines else figure
 
 
 def same_replication(recoveries: Sequence[Recovery], replication: int) -> list[Recovery]:
-    """Those of the replication, in their order."""
+    """Return those of the replication, in their order."""
     return [one for one in recoveries if one.replication == replication]
 
 
 def highest(given: Lines, what: str) -> str:
-    """The sentence about the highest point of all lines; empty where there is nothing to say."""
+    """Return the sentence about the highest point of all lines; empty where there is nothing to say."""
     values = np.asarray(given.values, dtype=np.float64)
     if not values.size or not np.isfinite(values).any() or np.nanmax(values) <= 0:
         return ""
@@ -238,7 +238,7 @@ def _neighbourhood(one: Recovery) -> tuple[float, float]:
 
 
 def _sampled(at: np.ndarray, chosen: np.ndarray, columns: Sequence[Any]) -> tuple[tuple[str, ...], ...]:
-    """Rows of the table of numbers; every n-th where there are too many for a page."""
+    """Return rows of the table of numbers; every n-th where there are too many for a page."""
     index = np.flatnonzero(chosen)
     index = index[:: max(1, math.ceil(index.size / _MOST_ROWS))]
     return tuple(

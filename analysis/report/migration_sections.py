@@ -27,7 +27,7 @@ _KINDS = {"assisted": ("triangle-up", "var:--c3"), "direct": ("diamond", "var:--
 
 
 def pauses(migrations: Sequence[ClassifiedMigration]) -> Figure | None:
-    """One mark for each move at its pause, by protocol; None where no move has one."""
+    """Draw one mark for each move at its pause, by protocol; None where no move has one."""
     ended = [one for one in migrations if one.pause_s is not None]
     if not ended:
         return None
@@ -66,7 +66,7 @@ def pauses(migrations: Sequence[ClassifiedMigration]) -> Figure | None:
 
 
 def _from_zero(lengths: Sequence[float | None], size: float) -> list[float]:
-    """A linear axis with room for marks at both ends."""
+    """Return a linear axis with room for marks at both ends."""
     most = max(length or 0.0 for length in lengths) / size or 1.0
     return [float(f"{edge * most:.4g}") for edge in (-0.03, 1.04)]
 
@@ -99,7 +99,7 @@ def _marks(
 
 
 def _spread(migrations: Sequence[ClassifiedMigration]) -> list[ClassifiedMigration]:
-    """At most so many of them, evenly by rank of their pause, the shortest and the longest among them."""
+    """Return at most so many of them, evenly by rank of their pause, the shortest and the longest among them."""
     if len(migrations) <= _MOST_MARKS:
         return list(migrations)
     ordered = sorted(migrations, key=lambda one: one.pause_s or 0.0)

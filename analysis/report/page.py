@@ -91,7 +91,7 @@ def _environment() -> Environment:
 
 
 def _policy(scripts: list[str]) -> str:
-    """The content security policy: no request at all, and only these scripts."""
+    """Return the content security policy: no request at all, and only these scripts."""
     digests = [
         "'sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() + "'" for script in scripts
     ]
@@ -113,7 +113,7 @@ def _plotly() -> str:
 
 
 def _script_text(script: str) -> str:
-    """The text as it may stand in a script element: browsers digest it with line feeds, and `</script` ends
+    """Return the text as it may stand in a script element: browsers digest it with line feeds, and `</script` ends
     it.
     """
     normal = script.replace("\r\n", "\n").replace("\r", "\n")

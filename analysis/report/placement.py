@@ -43,7 +43,7 @@ class BeforeAfter:
 
 
 def before_after(given: PlacementChange, order: Sequence[str] = ()) -> BeforeAfter:
-    """The hosts that have or had key groups, at most 60, with a box for each key group where there is room.
+    """Return the hosts that have or had key groups, at most 60, with a box for each key group where there is room.
 
     An operator has the colour of its place in `order`, as in all figures.
     """
@@ -92,5 +92,5 @@ def _side(
 
 
 def _colour(place: int) -> str:
-    """The classes of a box: its colour, and that it is not the first operator that has it."""
+    """Return the classes of a box: its colour, and that it is not the first operator that has it."""
     return f"c{number_of(place)}" + (" again" if place >= COLOURS else "")

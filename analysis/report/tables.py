@@ -93,7 +93,7 @@ def efforts(rows: Sequence[Design]) -> Table | None:
 
 
 def _known(rows: Sequence[Design], heads: Mapping[str, str]) -> dict[str, str]:
-    """The measures, with their heads, that at least one design has."""
+    """Return the measures, with their heads, that at least one design has."""
     return {name: head for name, head in heads.items() if any(row.of(name).mean is not None for row in rows)}
 
 
@@ -159,7 +159,7 @@ def reasons(rows: Sequence[Reason]) -> Table:
 
 
 def placement(hosts: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, list[str]]]:
-    """(host, tasks) with names that are safe to show."""
+    """Return (host, tasks) with names that are safe to show."""
     return [(text.plain(host), [text.plain(task) for task in tasks]) for host, tasks in hosts]
 
 

@@ -26,7 +26,7 @@ class _Place:
 
 
 def draw(topology: Topology, *, upright: bool) -> Markup:
-    """The SVG element; `upright` puts layers below each other, for narrow screens."""
+    """Return the SVG element; `upright` puts layers below each other, for narrow screens."""
     layers = _layers(topology)
     places, width, height = _places(layers, upright)
     boxes = {box.name: box for box in topology.operators}
@@ -44,7 +44,7 @@ def draw(topology: Topology, *, upright: bool) -> Markup:
 
 
 def _layers(topology: Topology) -> list[list[str]]:
-    """Names by layer: behind all it reads from, and as close as that allows to those that read it.
+    """Return names by layer: behind all it reads from, and as close as that allows to those that read it.
 
     What is left of a cycle stands last.
     """

@@ -118,7 +118,7 @@ def host_utilisation(scenario: Scenario, one: RunRecords) -> Series:
 
 
 def changes_of_hosts(records: Sequence[RunRecords]) -> list[tuple[str, str, str]]:
-    """(when, decision, reason) of hosts that were acquired or released, in the first replication."""
+    """Return (when, decision, reason) of hosts that were acquired or released, in the first replication."""
     return [
         (display.instant(at_ns / _NS), sentence(one), one.reason)
         for at_ns, one in decisions(records[0].tables["decisions"])
@@ -130,7 +130,7 @@ Placement = dict[tuple[str, int], str]
 
 
 def first_placement(scenario: Scenario) -> Placement:
-    """(operator, key group) -> host at the start, of all operators with key groups, in file order."""
+    """Return (operator, key group) -> host at the start, of all operators with key groups, in file order."""
     hosts = layout.placement(scenario)
     return {
         (name, group): hosts[layout.task_name(name, layout.task_of_group(group, operator.parallelism))]
@@ -141,7 +141,7 @@ def first_placement(scenario: Scenario) -> Placement:
 
 
 def last_placement(scenario: Scenario, one: RunRecords) -> Placement:
-    """(operator, key group) -> host at the end: after all moves and recoveries that came to their new host."""
+    """Return (operator, key group) -> host at the end: after all moves and recoveries that came to their new host."""
     placed = first_placement(scenario)
     events: list[tuple[int, int, int, int]] = []
     for table, instants in (("migrations", ("resumed_ns", "completed_ns")), ("recoveries", ("restored_ns",))):

@@ -32,7 +32,7 @@ def times_of(one: RunRecords, what: str, operator: int) -> Histogram:
 
 
 def latencies_of(one: RunRecords) -> Histogram:
-    """The histogram of the latencies of all sinks."""
+    """Return the histogram of the latencies of all sinks."""
     return merge(*(times_of(one, "latency", operator) for operator in range(len(one.operators))))
 
 
@@ -43,7 +43,7 @@ def total_of(one: RunRecords, what: str, operator: int) -> tuple[int, int]:
 
 
 def exact_total(rows: _Table) -> int:
-    """The sum over all rows with columns sum_high and sum_low."""
+    """Return the sum over all rows with columns sum_high and sum_low."""
     high, low = (sum(int(part) for part in rows[name].tolist()) for name in ("sum_high", "sum_low"))
     return (high << 32) + low
 
@@ -86,7 +86,7 @@ def delivered_sums(one: RunRecords, interval_ns: int, intervals: int) -> tuple[I
 
 
 def quantiles_by_interval(counts: Ints, shares: Sequence[str]) -> list[Ints]:
-    """For each share the quantile [ns] of each row of counts (n, BINS), rounded down; NEVER where nothing is."""
+    """Return for each share the quantile [ns] of each row of counts (n, BINS), rounded down; NEVER where nothing is."""
     reached = np.cumsum(counts, axis=1)
     total = reached[:, -1]
     columns = []
@@ -108,7 +108,7 @@ _MOST = 300
 
 
 def latency_histogram(one: RunRecords) -> Histogram:
-    """Latencies of the tuples of a replication that were created after the warm-up."""
+    """Return latencies of the tuples of a replication that were created after the warm-up."""
     if one.detail == "histograms":
         return latencies_of(one)
     created, delivered = (one.tables["deliveries"][name] for name in ("created_ns", "delivered_ns"))
@@ -117,7 +117,7 @@ def latency_histogram(one: RunRecords) -> Histogram:
 
 
 def survival(given: Histogram, most: int = _MOST) -> tuple[Floats, Floats]:
-    """Times [ns], rising, and the share of all values that is at least each of them; both empty for no values.
+    """Return times [ns], rising, and the share of all values that is at least each of them; both empty for no values.
 
     The times are lower edges of bins that hold something, so that shares are exact, and the greatest value; of more
     than `most` edges those are kept that are evenly apart on a log scale of the share.

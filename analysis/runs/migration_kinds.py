@@ -105,7 +105,7 @@ def migration_kinds(one: RunRecords) -> list[str]:
 
 
 def _held(one: RunRecords) -> _Held:
-    """(operator, key group) -> instants [ns], rising, and who holds the checkpoint from then on."""
+    """Return (operator, key group) -> instants [ns], rising, and who holds the checkpoint from then on."""
     found: dict[tuple[int, int], list[tuple[int, int]]] = {}
     stored, moved = one.tables["checkpoints"], one.tables["migrations"]
     remote = bool((stored["checkpoint_host"] == _REMOTE).any())

@@ -53,13 +53,13 @@ class BinCounts:
 
 
 def fitting_interval(one: RunRecords, interval_ns: int) -> int:
-    """The shortest interval [ns] that is not shorter than this and that the records have tables for."""
+    """Return the shortest interval [ns] that is not shorter than this and that the records have tables for."""
     length = 1 if one.detail == "tuples" else bucket_ns(one.duration_ns)
     return -(-interval_ns // length) * length
 
 
 def latency_timeline(one: RunRecords, interval_ns: int = NS_PER_S) -> LatencyTimeline:
-    """Latency by interval of delivery; quantiles are exact from rows, the mean is rounded down [ns]."""
+    """Return latency by interval of delivery; quantiles are exact from rows, the mean is rounded down [ns]."""
     at_ns = _grid(one, interval_ns)
     if one.detail == "histograms":
         return _binned_timeline(one, interval_ns, at_ns)
@@ -92,7 +92,7 @@ def _binned_timeline(one: RunRecords, interval_ns: int, at_ns: Ints) -> LatencyT
 
 
 def latency_bins(one: RunRecords, interval_ns: int = NS_PER_S) -> BinCounts:
-    """The histogram of latency by interval of delivery (bins of `models.records.histogram`)."""
+    """Return the histogram of latency by interval of delivery (bins of `models.records.histogram`)."""
     parts = list(latency_bin_parts(one, interval_ns))
     if len(parts) == 1:
         return parts[0]
@@ -115,7 +115,7 @@ def latency_bin_parts(one: RunRecords, interval_ns: int = NS_PER_S) -> Iterator[
 
 
 def throughput(one: RunRecords, interval_ns: int = NS_PER_S) -> Series:
-    """Tuples whose service ended, per operator and interval (n_operators, n_intervals)."""
+    """Return tuples whose service ended, per operator and interval (n_operators, n_intervals)."""
     at_ns = _grid(one, interval_ns)
     if one.detail == "histograms":
         intervals_of(one, interval_ns)
@@ -132,14 +132,14 @@ def throughput(one: RunRecords, interval_ns: int = NS_PER_S) -> Series:
 
 
 def queues(one: RunRecords, by: str = "operator") -> Series:
-    """Waiting tuples at each sample, summed over the tasks of each `by`: 'operator' or 'host'."""
+    """Return waiting tuples at each sample, summed over the tasks of each `by`: 'operator' or 'host'."""
     names, owner = _owners(one, by)
     at_ns, when = np.unique(one.tables["samples"]["at_ns"], return_inverse=True)
     return Series(names, at_ns, _summed(owner, when, one.tables["samples"]["queue"], len(names), at_ns.size))
 
 
 def lags(one: RunRecords) -> Series:
-    """Tuples that arrived and are not emitted at each sample, for each operator that is a source."""
+    """Return tuples that arrived and are not emitted at each sample, for each operator that is a source."""
     rows = one.tables["lag"]
     sources, which = np.unique(rows["operator"], return_inverse=True)
     at_ns, when = np.unique(rows["at_ns"], return_inverse=True)
@@ -148,7 +148,7 @@ def lags(one: RunRecords) -> Series:
 
 
 def fullest_queues(one: RunRecords, places: Sequence[int | None]) -> Series:
-    """Share of the places that are taken in the fullest queue of each operator at each sample.
+    """Return share of the places that are taken in the fullest queue of each operator at each sample.
 
     `places` (n_operators,): of the queue of one task; operators without a bound (None) have no line.
     """
@@ -182,7 +182,7 @@ def held_back(one: RunRecords) -> Series:
 
 
 def busy(one: RunRecords, by: str = "operator") -> Series:
-    """Servers busy on average between a sample and the one before it, for each operator or host.
+    """Return servers busy on average between a sample and the one before it, for each operator or host.
 
     At the first sample it is the average since time 0. Only services that ended are in the samples, so one
     that is longer than the distance of samples shows at its end. Divide by the number of servers for a
@@ -200,7 +200,7 @@ def busy(one: RunRecords, by: str = "operator") -> Series:
 
 
 def busy_share(one: RunRecords, servers: Sequence[int] | None = None, by: str = "operator") -> Series:
-    """`busy` divided by the servers (n_names,): those of the records for operators, to be given for hosts."""
+    """Return `busy` divided by the servers (n_names,): those of the records for operators, to be given for hosts."""
     line = busy(one, by)
     if servers is None and by == "operator":
         servers = one.servers
@@ -213,7 +213,7 @@ def busy_share(one: RunRecords, servers: Sequence[int] | None = None, by: str = 
 
 
 def traffic(one: RunRecords, column: str = "bytes", interval_ns: int = NS_PER_S) -> Series:
-    """Bytes (or, with column 'count', messages) by kind and interval (n_kinds, n_intervals); kinds sorted.
+    """Return bytes (or, with column 'count', messages) by kind and interval (n_kinds, n_intervals); kinds sorted.
 
     The rows are per second: intervals shorter than that put a second's bytes into its first interval.
     """
@@ -238,7 +238,7 @@ def _delivered(one: RunRecords, interval_ns: int, intervals: int) -> tuple[Ints,
 
 
 def _interval_sums(ordered: Ints, first: Ints, seen: np.ndarray) -> Ints:
-    """Sums of consecutive runs of `ordered` that begin at `first` where `seen`."""
+    """Return sums of consecutive runs of `ordered` that begin at `first` where `seen`."""
     return np.add.reduceat(ordered, first[seen]) if seen.any() else np.empty(0, np.int64)
 
 

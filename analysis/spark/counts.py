@@ -32,7 +32,7 @@ _TIMES, _TO = "_hf_times", "_hf_to"
 
 
 def in_copies(copies: int, groups: int, column: str, by: Sequence[str], counts: Sequence[str]) -> Step:
-    """A step: `column`, a CRC-32 or null, becomes the key group in each of the copies, and `counts` are summed.
+    """Return a step: `column`, a CRC-32 or null, becomes the key group in each of the copies, and `counts` are summed.
 
     by: columns that rows are told apart by besides it. A row without a CRC-32 counts once.
     """
@@ -89,21 +89,21 @@ class Counts(Protocol):
     """The counts that can be asked of marked rows."""
 
     def cells(self) -> pa.Table:
-        """Rows per status, key group and bin, of them those of each stream, and minutes in the air.
+        """Return rows per status, key group and bin, of them those of each stream, and minutes in the air.
 
         Kept rows count once for each copy.
         """
 
     def keys(self) -> tuple[TopKeys, int]:
-        """The most frequent keys with their rows, ties by key, and how many keys there are."""
+        """Return the most frequent keys with their rows, ties by key, and how many keys there are."""
 
     def bad(self, most: int | None = None) -> pa.Table:
-        """The bad rows in order: text of the row, reason, link of the file."""
+        """Return the bad rows in order: text of the row, reason, link of the file."""
 
 
 @contextlib.contextmanager
 def counts_of(marked: DataFrame, question: Question, *, at_once: bool) -> Iterator[Counts]:
-    """The counts of the rows; inside they are computed once."""
+    """Return the counts of the rows; inside they are computed once."""
     if at_once:
         yield _Here(marked, question)
         return
@@ -115,7 +115,7 @@ def counts_of(marked: DataFrame, question: Question, *, at_once: bool) -> Iterat
 
 
 def stream_columns(question: Question) -> list[str]:
-    """Names of the columns that count rows: all, then those of each stream."""
+    """Return names of the columns that count rows: all, then those of each stream."""
     return ["rows", *(f"s{k}" for k in range(len(question.streams)))]
 
 
@@ -208,6 +208,6 @@ class _Here:
 
 
 def _sums(table: pa.Table, by: Sequence[str], names: Sequence[str]) -> pa.Table:
-    """The table with the sums of `names` for each combination of `by`."""
+    """Return the table with the sums of `names` for each combination of `by`."""
     found = table.group_by(list(by), use_threads=False).aggregate([(name, "sum") for name in names])
     return found.select([*by, *(f"{name}_sum" for name in names)]).rename_columns([*by, *names])

@@ -41,7 +41,7 @@ def read_with_spark(
     spark: SparkSession | None = None,
     on_progress: Callable[[str], None] = lambda text: None,
 ) -> Records:
-    """The records of the files; all have the format `kind`. Raises InputError, and MissingTool without Java."""
+    """Return the records of the files; all have the format `kind`. Raises InputError, and MissingTool without Java."""
     chosen = setup(text_bytes(sources), os.cpu_count() or 1)
     on_progress("starting Spark")
     with (
@@ -63,7 +63,7 @@ def read_with_spark(
 def _part(
     session: SparkSession, folder: Path, name: str, source: Source, kind: str, question: LogQuestion
 ) -> DataFrame:
-    """One file's records in the columns of _WANTED."""
+    """Return one file's records in the columns of _WANTED."""
     path = str(folder / name)
     if source.suffix == ".parquet":
         nanos = [column for column, kind_of in source.types if str(kind_of).startswith(rows.NANOS)]
@@ -74,7 +74,7 @@ def _part(
 
 
 def _local(source: Source, nanos: Sequence[str], question: LogQuestion) -> rows.Step:
-    """A step: nanoseconds without a zone, which were taken for UTC, are times of the zone that was asked for."""
+    """Return a step: nanoseconds without a zone, which were taken for UTC, are times of the zone that was asked for."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     naive = [name for name, kind in source.types if name in nanos and "tz=" not in str(kind)]
@@ -89,7 +89,7 @@ def _local(source: Source, nanos: Sequence[str], question: LogQuestion) -> rows.
 
 
 def _text(frame: DataFrame, name: str) -> Column:
-    """A column as text without blanks around it; nothing counts as empty."""
+    """Return a column as text without blanks around it; nothing counts as empty."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     column = F.col(rows.quoted(name))
@@ -176,7 +176,7 @@ def _table_us(frame: DataFrame, name: str) -> Column:
 
 
 def _judged(kind: str, question: LogQuestion) -> rows.Step:
-    """A step: why each record is bad, whether it is wanted, and an end for those that have none."""
+    """Return a step: why each record is bad, whether it is wanted, and an end for those that have none."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def step(frame: DataFrame) -> DataFrame:
@@ -204,7 +204,7 @@ def _judged(kind: str, question: LogQuestion) -> rows.Step:
 
 
 def _again(frame: DataFrame) -> DataFrame:
-    """A record without an end is bad where its host fails again later."""
+    """Return a record without an end is bad where its host fails again later."""
     from pyspark.sql import Window  # noqa: PLC0415
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
@@ -220,7 +220,7 @@ def _again(frame: DataFrame) -> DataFrame:
 
 
 def _outages(frame: DataFrame) -> DataFrame:
-    """Used records of a host that overlap or touch, as one."""
+    """Return used records of a host that overlap or touch, as one."""
     from pyspark.sql import Window  # noqa: PLC0415
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 

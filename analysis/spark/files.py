@@ -27,7 +27,7 @@ _SETTINGS = {
 
 
 def linked(sources: Sequence[Source], folder: Path) -> dict[str, Source]:
-    """Link name -> source: to Spark some names are patterns or hidden files, ours are not."""
+    """Return link name -> source: to Spark some names are patterns or hidden files, ours are not."""
     links = {f"{number:06}{source.suffix}": source for number, source in enumerate(sources)}
     for name, source in links.items():
         (folder / name).symlink_to(source.path.resolve())
@@ -36,7 +36,7 @@ def linked(sources: Sequence[Source], folder: Path) -> dict[str, Source]:
 
 @contextlib.contextmanager
 def session_for(given: SparkSession | None, chosen: Setup, zone: str = "UTC") -> Iterator[SparkSession]:
-    """A session with our settings beside the given one, or beside one that is started; times are of the zone."""
+    """Return a session with our settings beside the given one, or beside one that is started; times are of the zone."""
     started = spark_session(java_options=chosen.java) if given is None else contextlib.nullcontext(given)
     with started as session, _ended_by_interrupt(session) if given is None else contextlib.nullcontext():
         own = session.newSession()  # our settings are not the caller's
@@ -48,7 +48,7 @@ def session_for(given: SparkSession | None, chosen: Setup, zone: str = "UTC") ->
 
 @contextlib.contextmanager
 def _ended_by_interrupt(session: SparkSession) -> Iterator[None]:
-    """Ctrl-C ends the JVM, and then this process goes on as after any Ctrl-C.
+    """End the JVM on Ctrl-C, and let this process go on as after any Ctrl-C.
 
     PySpark would wait for the job that runs, to its end, and the job would not know.
     """

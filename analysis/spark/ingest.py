@@ -68,7 +68,7 @@ def ingest(
     sizing: Setup | None = None,
     on_progress: Callable[[str, float | None], None] = lambda text, share: None,
 ) -> tuple[Profile, pa.Table]:
-    """The profile of the files' rows, and the rows that could not be used: a table of raw, why, file.
+    """Return the profile of the files' rows, and the rows that could not be used: a table of raw, why, file.
 
     files: CSV, JSON lines, both also as .gz, and Parquet, all with the columns used. key, time: columns; a time
     without a zone is UTC. where: SQL that keeps rows. streams: name -> SQL; None means delayed and airborne
@@ -124,7 +124,7 @@ def ingest(
 
 
 def _marked(question: Question, fields: StructType) -> rows.Step:
-    """A step: what becomes of each row, its key, key group and bin, and the streams it is part of."""
+    """Return a step: what becomes of each row, its key, key group and bin, and the streams it is part of."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def step(frame: DataFrame) -> DataFrame:
@@ -163,7 +163,7 @@ def _has_minutes(fields: StructType) -> bool:
 
 
 def _seen(question: Question, counted: pa.Table, counts: Counts, links: Mapping[str, Source]) -> dict[int, int]:
-    """Rows by status. Raises InputError above the share of bad rows, and where no row is left."""
+    """Return rows by status. Raises InputError above the share of bad rows, and where no row is left."""
     seen = dict.fromkeys((BAD, UNWANTED, NO_KEY, KEPT), 0)
     status, count = counted[STATUS].to_numpy(), counted["rows"].to_numpy()
     seen.update({which: int(count[status == which].sum()) for which in seen})
@@ -189,7 +189,7 @@ def _seen(question: Question, counted: pa.Table, counts: Counts, links: Mapping[
 
 
 def _quarantine(found: pa.Table, links: Mapping[str, Source]) -> pa.Table:
-    """The bad rows as a table of raw, why, file (its name as the user gave it), in the order of the files."""
+    """Return the bad rows as a table of raw, why, file (its name as the user gave it), in the order of the files."""
     import pyarrow as pa  # noqa: PLC0415
 
     return pa.table(
@@ -254,7 +254,7 @@ def _profile(
 
 
 def _series(question: Question, counted: pa.Table) -> tuple[int, np.ndarray]:
-    """The number of the first bin since 1970, and the counts (streams, key groups, bins)."""
+    """Return the number of the first bin since 1970, and the counts (streams, key groups, bins)."""
     kept = counted.filter(counted[STATUS].to_numpy() == KEPT)
     group, bin_ = kept[GROUP].to_numpy(), kept[BIN].to_numpy()
     columns = [kept[name].to_numpy() for name in stream_columns(question)]

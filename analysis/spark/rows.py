@@ -29,14 +29,14 @@ _CSV = {"escape": '"', "header": "true"}  # a quote in a quoted field is doubled
 
 
 def quoted(name: str) -> str:
-    """The column's name for Spark, whatever characters it has."""
+    """Return the column's name for Spark, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def read_all(
     spark: SparkSession, folder: Path, links: Mapping[str, Source], given: Columns | None, weight: str | None = None
 ) -> tuple[DataFrame, StructType]:
-    """The rows of all files, typed, and their columns: those of `given`, else those that every file has.
+    """Return the rows of all files, typed, and their columns: those of `given`, else those that every file has.
 
     links: name in `folder` -> file. Without `given`, columns of flights have their types and those that only
     Parquet files have keep their own, where simple; but the weight is a whole number.
@@ -69,7 +69,7 @@ def read_all(
 
 
 def read_csv(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) -> DataFrame:
-    """All fields of the files as text, and the line in `_hf_corrupt` where it has not all of them."""
+    """Return all fields of the files as text, and the line in `_hf_corrupt` where it has not all of them."""
     from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415
 
     schema = StructType([StructField(name, StringType()) for name in (*columns, CORRUPT)])
@@ -81,7 +81,7 @@ def read_csv(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) 
 
 
 def read_json(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) -> DataFrame:
-    """The columns, dotted where they are within others, as text, and the line in `_hf_line`.
+    """Return the columns, dotted where they are within others, as text, and the line in `_hf_line`.
 
     It is in `_hf_corrupt` as well where it is not one object, or has a value where an object should be.
     """
@@ -108,7 +108,7 @@ def read_json(spark: SparkSession, paths: Sequence[str], columns: Sequence[str])
 
 def read_parquet(spark: SparkSession, paths: Sequence[str], columns: Sequence[str], nanos: Sequence[str]
                  ) -> DataFrame:  # fmt: skip
-    """The columns of the files; those of `nanos` are whole nanoseconds, made timestamps here."""
+    """Return the columns of the files; those of `nanos` are whole nanoseconds, made timestamps here."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def value(name: str) -> Column:
@@ -122,7 +122,7 @@ def read_parquet(spark: SparkSession, paths: Sequence[str], columns: Sequence[st
 
 
 def typed(schema: StructType) -> Step:
-    """A step: exactly the columns of `schema` in its types, `_hf_why`, `_hf_raw` and `_hf_file`."""
+    """Return a step: exactly the columns of `schema` in its types, `_hf_why`, `_hf_raw` and `_hf_file`."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def step(frame: DataFrame) -> DataFrame:
@@ -153,7 +153,7 @@ def typed(schema: StructType) -> Step:
 
 
 def instant(schema: StructType, time: str, to: str) -> Step:
-    """A step: column `to` = microseconds since 1970 of the time column; a row without one is bad."""
+    """Return a step: column `to` = microseconds since 1970 of the time column; a row without one is bad."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     is_text = schema[time].dataType.simpleString() == "string"
@@ -173,7 +173,7 @@ def instant(schema: StructType, time: str, to: str) -> Step:
 
 
 def weighed(weight: str | None, to: str) -> Step:
-    """A step: column `to` = how many rows a row stands for: 1 without `weight`, or where that cannot be told.
+    """Return a step: column `to` = how many rows a row stands for: 1 without `weight`, or where that cannot be told.
 
     A row without a weight, or with a negative or vast one, is bad; a row that stands for none is gone.
     """

@@ -46,7 +46,7 @@ def spark_session(
     master: str | None = None,
     java_options: str = QUICK_START,
 ) -> Iterator[SparkSession]:
-    """A Spark session in UTC, stopped on leaving: with `cores` threads of this machine (None: all), or on `master`.
+    """Yield a Spark session in UTC, stopped on leaving: `cores` threads of this machine (None: all), or on `master`.
 
     Where a session runs already, that one is given and left running. Raises MissingTool without pyspark or Java.
     """
@@ -80,7 +80,7 @@ def _running_session() -> SparkSession | None:
 
 
 def settings(scratch: Path, cores: int, memory: str, java_options: str = QUICK_START) -> dict[str, str]:
-    """The configuration of the session, by Spark's names."""
+    """Return the configuration of the session, by Spark's names."""
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -183,7 +183,7 @@ def _set(values: dict[str, str | None]) -> None:
 
 @contextlib.contextmanager
 def _own_interrupt() -> Iterator[list[int]]:
-    """Ctrl-C waits until Spark has started, and then is what it was; gives the signals that came.
+    """Keep Ctrl-C waiting until Spark has started, then handle it as before; yields the signals that came.
 
     A machine that is half started would stay for ever, and Spark's own handler ends in a page of tracebacks.
     """
@@ -234,12 +234,12 @@ class Setup:
 
 
 def text_bytes(sources: Iterable[Source]) -> int:
-    """About how long the rows of the files are as plain text."""
+    """Return about how long the rows of the files are as plain text."""
     return sum(source.path.stat().st_size * _longer(source.suffix) for source in sources)
 
 
 def setup(size: int, cores: int) -> Setup:
-    """The setup for `size` bytes of text on so many cores."""
+    """Return the setup for `size` bytes of text on so many cores."""
     if size <= SMALL_BYTES:
         sql = {
             "spark.sql.adaptive.enabled": "false",

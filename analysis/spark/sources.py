@@ -30,7 +30,7 @@ _HINT = "one object per line: jq -c '.[]' makes lines of an array"
 
 
 def columns_of(path: Path) -> tuple[tuple[str, str], ...]:
-    """The columns with their types, by Spark's names, in order of appearance.
+    """Return the columns with their types, by Spark's names, in order of appearance.
 
     A column's type is that of most of its values, and double where whole numbers and others mix; lists are left out.
     Raises InputError for a file without an object in a line.
@@ -91,7 +91,7 @@ _KINDS = {str: "string", bool: "boolean", int: "bigint", float: "double"}
 
 
 def _kind(kinds: Counter[str]) -> str:
-    """The type of a field: that of most values. Of a field that is always null, text."""
+    """Return the type of a field: that of most values. Of a field that is always null, text."""
     most = max(kinds, key=lambda kind: kinds[kind], default="string")
     return "double" if most == "bigint" and kinds["double"] else most
 
@@ -182,7 +182,7 @@ def open_sources(files: Iterable[str | Path], suffixes: Sequence[str] = SUFFIXES
 
 
 def common_columns(sources: Sequence[Source]) -> tuple[str, ...]:
-    """The columns that every file has, in the order of the first file."""
+    """Return the columns that every file has, in the order of the first file."""
     shared = set(sources[0].columns).intersection(*(source.columns for source in sources[1:]))
     return tuple(name for name in sources[0].columns if name in shared)
 

@@ -196,7 +196,7 @@ def refuse_page(path: Path | None, *, force: bool) -> None:
 
 
 def why_unwritable(path: Path) -> str:
-    """Why nothing of this name can be made, in words; "" where it can. Folders above may be missing.
+    """Return in words why nothing of this name can be made; "" where it can. Folders above may be missing.
 
     Nothing is tried: names and permissions are as the file system reports them.
     """

@@ -207,7 +207,7 @@ def _refused_at_start(system: System, records: FleetRecords) -> Iterator[Unkept]
 
 
 def _least(system: System, query: int) -> float:
-    """P(broken) of the query at best, whatever room there is, with as many instances as the file allows."""
+    """Return P(broken) of the query at best, whatever room there is, with as many instances as the file allows."""
     assert system.unavailability is not None
     most = max(len(system.placed[op]) for op in system.needs[query])
     if system.fleet.manager is not None:

@@ -83,7 +83,7 @@ def _order(found: Answer) -> list[int]:
 
 
 def _drawing(found: Answer) -> list[Drawing]:
-    """A mark for each query and setting at its unavailability, with what is known of it as a line."""
+    """Return a mark for each query and setting at its unavailability, with what is known of it as a line."""
     order, names = _order(found)[:_MOST_DRAWN], list(found.description.queries)
     lines = found.lines[-_MOST_SETTINGS:]
     ends = [end for line in lines for k in order for end in (line.queries[k].low, line.queries[k].high) if end > 0]
@@ -247,18 +247,18 @@ def _few(names: Sequence[str]) -> str:
 
 
 def chance(figure: Figure) -> str:
-    """A share of the time; `≤` where only the upper end is known."""
+    """Return a share of the time; `≤` where only the upper end is known."""
     value = None if figure.estimate == 0 else figure.value
     return display.at_most(figure.high, display.share) if value is None else display.share(value)
 
 
 def span(figure: Figure) -> str:
-    """Both ends of what is known, `exact` where they are one."""
+    """Return both ends of what is known, `exact` where they are one."""
     return "exact" if figure.low == figure.high else between(figure.low, figure.high)
 
 
 def between(low: float, high: float) -> str:
-    """Both ends, rounded so that they hold."""
+    """Return both ends, rounded so that they hold."""
     return display.between(low, high, display.share)
 
 

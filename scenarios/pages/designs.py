@@ -57,14 +57,14 @@ class DesignRuns:
 def design_runs(
     label: str, allocation: str, protocol: str, summaries: Sequence[RunSummary], *, failed: int = 0
 ) -> DesignRuns:
-    """The design of these summaries, each that of one replication with the same duration (`run --json`)."""
+    """Return the design of these summaries, each that of one replication with the same duration (`run --json`)."""
     window_s = summaries[0].duration_s - summaries[0].warmup_s if summaries else 0.0
     draws = tuple((one.seed, one.replications[0].replication) for one in summaries)
     return DesignRuns(label, allocation, protocol, tuple(map(metrics_of, summaries)), window_s, failed, draws)
 
 
 def designs(given: Sequence[DesignRuns]) -> tuple[Design, ...]:
-    """Each design with means and 95 % intervals over its runs; moves only where there are any."""
+    """Return each design with means and 95 % intervals over its runs; moves only where there are any."""
     migrated = any(one.get("migrations.count") for design in given for one in design.metrics)
     made = [_design(design, migrated) for design in given]
     return tuple(
@@ -114,14 +114,14 @@ def _design(given: DesignRuns, migrated: bool) -> Design:
 
 
 def _traffic(one: Metrics, window_s: float) -> tuple[float | None, float | None]:
-    """Overhead in bytes per second, and as a share of all that hosts send each other."""
+    """Return overhead in bytes per second, and as a share of all that hosts send each other."""
     extra = sum(one.get(f"messages.{kind}.bytes") or 0.0 for kind in OVERHEAD)
     everything = extra + (one.get("messages.data.bytes") or 0.0)
     return extra / window_s if window_s > 0 else None, extra / everything if everything else None
 
 
 def _latency_ccdf(given: DesignRuns) -> Curve | None:
-    """The quantiles of latency, means over the runs, with the share of tuples that took longer."""
+    """Return the quantiles of latency, means over the runs, with the share of tuples that took longer."""
     counts = [one.get("latency_s.count") or 0.0 for one in given.metrics]
     if not counts or not min(counts):
         return None

@@ -75,7 +75,7 @@ def _headline(result: FleetResult) -> tuple[Fact, ...]:
 
 
 def _running(result: FleetResult) -> Fact:
-    """The share of queries that run, with as many digits as it takes to see what is missing."""
+    """Return the share of queries that run, with as many digits as it takes to see what is missing."""
     mean = result.found.running.time_average
     if mean.mean is None:
         return Fact("queries that run", text.NONE)
@@ -85,7 +85,7 @@ def _running(result: FleetResult) -> Fact:
 
 
 def _order(result: FleetResult) -> list[str]:
-    """Queries by how near they come to their objectives, then by how often they are broken."""
+    """Return queries by how near they come to their objectives, then by how often they are broken."""
 
     def used(one: QuerySummary) -> tuple[float, float]:
         slo, worst = one.slo, one.exact_worst or 0.0

@@ -133,7 +133,7 @@ def _headline(best: ReplicaPlan, problem: ReplicaProblem, name: str) -> tuple[Fa
 
 
 def _hosts_of(needed: Sequence[int], plan: ReplicaPlan, problem: ReplicaProblem) -> list[float]:
-    """The chances of the hosts of the primaries of a query."""
+    """Return the chances of the hosts of the primaries of a query."""
     assert plan.instances is not None
     return [float(problem.down[0, host]) for host in {plan.instances[op][0] for op in needed}]
 
@@ -367,7 +367,7 @@ def _steps(
 
 
 def share(value: float | None) -> str:
-    """A small share in per cent, with four digits."""
+    """Return a small share in per cent, with four digits."""
     return display.share(value, 4)
 
 

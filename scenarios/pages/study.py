@@ -115,7 +115,7 @@ def headline(study: Study) -> tuple[Fact, ...]:
 
 
 def compared(study: Study) -> list[DesignRuns]:
-    """The designs of the study, to be set beside each other."""
+    """Return the designs of the study, to be set beside each other."""
     failed = [row.point for row in study.sweep.failed]
     return [
         design_runs(
@@ -126,7 +126,7 @@ def compared(study: Study) -> list[DesignRuns]:
 
 
 def chosen_reasons(chosen: PlannedAllocation, loads: GroupLoads) -> tuple[Reason, ...]:
-    """The choices with the most at stake: where the next best host would have cost most."""
+    """Return the choices with the most at stake: where the next best host would have cost most."""
     rows = [row for row in reasons(chosen.problem, chosen.plan) if row.alternatives]
     rows.sort(key=lambda row: (-row.alternatives[0].costs_more, row.checkpoint))
     found = []

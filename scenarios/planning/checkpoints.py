@@ -150,7 +150,7 @@ def checkpoint_hosts_of(scenario: Scenario, folder: Path, profiles: Mapping[str,
 
 
 def _keyed_groups(scenario: Scenario) -> tuple[list[tuple[str, int]], list[str], np.ndarray]:
-    """Key groups of operators with state to save, the hosts they may go to, and the index of each one's host."""
+    """Return key groups of operators with state to save, the hosts they may go to, and the index of each one's host."""
     placed = layout.placement(scenario)
     spare = layout.spare_hosts(scenario)
     # Spare hosts are rented only when load asks for them: a checkpoint there would have no host at the start.

@@ -156,7 +156,7 @@ def refuse_too_large(path: Path, memory_bytes: float | None = None, kind: str = 
 
 
 def _head(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], int]:
-    """Shape and bytes per entry of an array in the archive, without its data."""
+    """Return shape and bytes per entry of an array in the archive, without its data."""
     with archive.open(name) as file:
         major, _ = np.lib.format.read_magic(file)
         # Only the head is unpacked: an archive of a few kilobytes can hold an array of terabytes.

@@ -125,7 +125,7 @@ def group_loads(scenario: Scenario, profiles: Mapping[str, Profile], *, training
 def _inputs_by_group(
     scenario: Scenario, profile: Profile, profiled: str, bins: int, bin_s: float
 ) -> dict[str, FloatArray]:
-    """Keyed operator with a service -> tuples that come in, (groups, bins)."""
+    """Return keyed operator with a service -> tuples that come in, (groups, bins)."""
     out: dict[str, _Flow] = {}
     found = {}
     for name in layout.topological(scenario):

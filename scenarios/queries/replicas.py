@@ -150,7 +150,7 @@ def running_by_plan(path: str | Path, found: LoadedQueries) -> Instances:
 
 
 def noise_of(n: int, seed: int) -> FloatArray:
-    """Random numbers (n,) that decide ties, and what importance by chance is."""
+    """Return random numbers (n,) that decide ties, and what importance by chance is."""
     return frozen(np.random.default_rng(code_of("importance", seed)).random(n))
 
 

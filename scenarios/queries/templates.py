@@ -59,7 +59,7 @@ class Workload:
 
 
 def workload(made: Templates, seed: int) -> Workload:
-    """Queries are added until their operators load as much as asked, then all rates are scaled to exactly that.
+    """Return queries, added until their operators load as much as asked; rates are then scaled to exactly that.
 
     Raises InputError where queries of these templates never load so much.
     """

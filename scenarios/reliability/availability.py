@@ -276,7 +276,7 @@ def _of_rows(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
 
 
 def _some(low: FloatArray, high: FloatArray, method: str, left: FloatArray, mass: FloatArray) -> Figure:
-    """P(some query is broken); where there are only bounds, those of small failure sets may be narrower."""
+    """Return P(some query is broken); where there are only bounds, those of small failure sets may be narrower."""
     least, most = float(low[0]), float(high[0])
     if method == BOUNDS:
         # `mass[0]` is the probability that no query is broken; `left` is that of the failure sets not looked at.
@@ -300,7 +300,7 @@ def _worst(methods: Sequence[str]) -> str:
 
 
 def _paired(queries: Queries, setting: Setting) -> Line:
-    """Two hosts of which one serves all: what breaks one query breaks each."""
+    """Return the line of two hosts of which one serves all: what breaks one query breaks each."""
     assert setting.pair is not None
     one = Figure(setting.pair, setting.pair, _LUMPED)
     return Line(setting.label, setting.p, (one,) * queries.n_queries, one, one, {}, {})
@@ -326,7 +326,7 @@ def _lumped(queries: Queries, setting: Setting) -> Line:
 
 
 def _given_law(setting: Setting, down: FloatArray, cuts: Cuts, n_hosts: int) -> float:
-    """P(broken) by the law of how many hosts, or how many of each class, are down."""
+    """Return P(broken) by the law of how many hosts, or how many of each class, are down."""
     if setting.classes:
         return float((down * broken_given_classes(cuts, setting.classes)).sum())
     return float(down @ broken_given_down(cuts, n_hosts))

@@ -87,7 +87,7 @@ def _numbers(replay: FailureReplay, log: FailureLog, hosts: Mapping[str, object]
 def _events(
     replay: FailureReplay, log: FailureLog, numbers: Mapping[int, str], window: tuple[int, int]
 ) -> Iterator[tuple[str, HostFailure]]:
-    """Failures in the order of the log; a host that is down at the begin dies at once and is back when it was.
+    """Return failures in the order of the log; a host that is down at the begin dies at once and is back when it was.
 
     A repair within a tick of the log's clock takes half of one.
     """

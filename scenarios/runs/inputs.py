@@ -222,7 +222,7 @@ class HistoryPlanner:
 
 
 def _forbidden(history: LoadHistory) -> np.ndarray:
-    """Pairs [checkpoint, node]: its own host, and all that may not hold any."""
+    """Return pairs [checkpoint, node]: its own host, and all that may not hold any."""
     may = np.broadcast_to(history.takes, (len(history.host), len(history.takes))).copy()
     # A checkpoint on the host of its own key group would be lost together with it.
     may[np.arange(len(history.host)), history.host] = False

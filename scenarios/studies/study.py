@@ -127,7 +127,7 @@ def profiled_source(scenario: Scenario) -> str:
 
 
 def key_groups_of(scenario: Scenario) -> int:
-    """Key groups of the operators that read the profile's source by key; raises InputError where they differ."""
+    """Return key groups of the operators that read the profile's source by key; raises InputError where they differ."""
     source = profiled_source(scenario)
     counts = {operator.groups for operator in scenario.operators.values() if operator.inputs.get(source) == "key"}
     if len(counts) != 1:

@@ -123,7 +123,7 @@ def read_plan(path: Path) -> SweepPlan:
 
 
 def what_differs(old: SweepPlan, new: SweepPlan) -> str:
-    """In what two plans are not the same sweep, in words; "" if they are: the results would be the same."""
+    """Return in words how two plans differ as sweeps; "" if their results would be the same."""
     if old.version != new.version:
         return f"by version {old.version} of holdfast, this is {new.version}"
     changed = [name for name in {**old.files, **new.files} if old.files.get(name) != new.files.get(name)]
@@ -182,7 +182,7 @@ def _costs(scenario: Scenario, folder: Path, names: dict[str, None]) -> Iterator
 
 
 def _packed(costs_s: list[float], replications: int) -> tuple[tuple[tuple[Run, ...], ...], tuple[float, ...]]:
-    """Chunks of runs, the longest first: whoever takes one after the other ends with short ones."""
+    """Return chunks of runs, the longest first: whoever takes one after the other ends with short ones."""
     target = min(_MOST_S, sum(costs_s) * replications / _CHUNKS)
     chunks, sums = [], []
     chunk: list[Run] = []

@@ -65,7 +65,7 @@ class Runs:
             self._prepared(point)
 
     def run(self, point: int, replication: int, note: Note, *, whole: bool = False) -> Answer:
-        """{"status", "stage", "message", "metrics"} of one run, and with `whole` its "summary" as text."""
+        """Return {"status", "stage", "message", "metrics"} of one run; with `whole` also its "summary" as text."""
         self._note = note
         try:
             scenario, inputs = self._prepared(point)
@@ -147,7 +147,7 @@ def _shorter(scenario: Scenario, part: float) -> Scenario:
 
 
 def _quiet(_: Answer) -> None:
-    """Hears nothing."""
+    """Ignore what is told."""
 
 
 def _notes(note: Note, what: str) -> Callable[[float], None]:

@@ -204,7 +204,7 @@ class SweepStore:
 
 
 def digest(rows: Sequence[Row]) -> str:
-    """Digest of the results, wall times and attempts aside: equal for any engine and number of workers."""
+    """Return digest of the results, wall times and attempts aside: equal for any engine and number of workers."""
     plain = [
         [row.point, row.replication, row.status, row.stage, row.message, sorted(row.metrics.items())]
         # In the order of runs, since chunks are stored in whatever order they end.

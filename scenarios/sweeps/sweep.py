@@ -136,7 +136,7 @@ def sweep(
 
 @contextmanager
 def _machine_faults(directory: Path) -> Iterator[None]:
-    """WorkerLost in place of what a disk or a limit of the system says."""
+    """Raise WorkerLost in place of an OSError of the disk, or of a limit of the system, in the block."""
     try:
         yield
     # The reader of stdout is gone (`| head`): that has nothing to do with the directory.

@@ -131,7 +131,7 @@ def tie_band(training: Training, seed: int) -> IntArray:
 
 
 def expected(training: Training, seed: int) -> IntArray:
-    """Another objective: as few key groups as can be expected in need without a usable checkpoint."""
+    """Return the plan by another objective: least expected key groups in need without a usable checkpoint."""
     made = expected_allocation(
         training.load,
         training.host,
@@ -194,7 +194,7 @@ def run(
 
 
 def _is_due(window: int, upkeep: Upkeep) -> bool:
-    """Whether a multiple of the period, counted from the first allocation, has come with the begin of the window."""
+    """Return whether a multiple of the period, counted from the first allocation, came with the begin of the window."""
     before_s, now_s = (WINDOW_S * (one - TRAINING) for one in (window - 1, window))
     return now_s > 0 and now_s // upkeep.every_s > before_s // upkeep.every_s
 

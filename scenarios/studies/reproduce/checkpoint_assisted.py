@@ -51,7 +51,7 @@ def findings(runner: TaskRunner, *, quick: bool) -> Mapping[str, Finding]:
 
 
 def _exhaustive() -> dict[str, Finding]:
-    """20 hosts, 7 checkpoints, capacities that couple them."""
+    """Return the claim on exhaustive search: 20 hosts, 7 checkpoints, capacities that couple them."""
     rng = np.random.default_rng(20)
     load = rng.uniform(0.5, 1.5, 7)
     made = CheckpointAllocation(
@@ -128,7 +128,7 @@ _Moves = Sequence[replay.Moved]
 
 
 def _direct(cpa: _Moves, cpal: _Moves, direct: _Moves) -> Finding:
-    """Direct beside its closed form, and both others beside it."""
+    """Return the claim on direct moves: beside their closed form, and both other protocols beside them."""
     # As many outputs are kept as CPA has to replay at that age.
     closing = [replay.direct_s(a.replayed, one.replayed) for a, one in zip(cpa, direct, strict=True)]
     apart = max(abs(one.completion_s / form - 1) for one, form in zip(direct, closing, strict=True))
@@ -144,7 +144,7 @@ def _direct(cpa: _Moves, cpal: _Moves, direct: _Moves) -> Finding:
 
 
 def _changes_sides(one: _Moves, direct: _Moves) -> bool:
-    """Whether a protocol is faster than direct with less to replay than at the break-even, and slower with more."""
+    """Return whether a protocol is faster than direct with less to replay than at the break-even, else slower."""
     found = {
         (a.replayed > replay.BREAK_EVEN, a.completion_s > b.completion_s) for a, b in zip(one, direct, strict=True)
     }
@@ -152,7 +152,7 @@ def _changes_sides(one: _Moves, direct: _Moves) -> bool:
 
 
 def _crossing(one: Sequence[replay.Moved], other: Sequence[replay.Moved]) -> float:
-    """At how many tuples to replay the first becomes slower than the second; between measured points on a line."""
+    """Return how many tuples to replay make the first slower than the second, on a line between measured points."""
     gaps = [(a.replayed, a.completion_s - b.completion_s) for a, b in zip(one, other, strict=True)]
     for (before, low), (after, high) in pairwise(gaps):
         if low < 0 <= high:
@@ -247,7 +247,7 @@ def _share(outcomes: Sequence[Outcome]) -> float:
 
 
 def _usable(outcomes: Sequence[Outcome]) -> float:
-    """Pooled over runs, each by its groups on overloaded hosts."""
+    """Return the usable share, pooled over runs: each counts by its groups on overloaded hosts."""
     return sum(one.usable for one in outcomes) / max(1, sum(one.groups for one in outcomes))
 
 
@@ -303,7 +303,7 @@ def _even_share_rises(of: _Of, outcomes: Mapping[_Key, Mapping[str, Sequence[Out
 
 
 def _saved(of: _Of, outcomes: Mapping[_Key, Mapping[str, Sequence[Outcome]]]) -> dict[str, Finding]:
-    """Latency that assisted moves save, where a direct one costs a second whatever its state."""
+    """Return latency that assisted moves save, where a direct one costs a second whatever its state."""
     counts = [fmean(one.assisted for one in of["optimised", groups]) for groups in GROUPS]
     raw = [fmean(one.assisted for one in outcomes[groups, "raw"]["optimised"]) for groups in GROUPS]
     holds = all(a < b for a, b in pairwise(counts))

@@ -123,7 +123,7 @@ def _series(key_groups: int, copies: int, salt: int, year: Flights) -> tuple[Flo
 
 
 def _members(key_groups: int, copies: int, salt: int, tails: tuple[str, ...]) -> FloatArray:
-    """In how many copies of the volume each airplane belongs to each key group, (key_groups, airplanes)."""
+    """Return in how many copies of the volume each airplane belongs to each key group, (key_groups, airplanes)."""
     hashed = [crc32(tail) for tail in tails]
     found = np.zeros((key_groups, len(tails)))
     for copy in range(copies):

@@ -110,7 +110,7 @@ class Part:
 
 
 def asked_for(*, whole: bool) -> list[tuple[str, int]]:
-    """(policy, spare [%]): those of figures 4 and 5, or only those of the claims."""
+    """Return (policy, spare [%]): those of figures 4 and 5, or only those of the claims."""
     spares = SPARES if whole else (0, HALF, ALL)
     others = [name for name in POLICIES if name != "product" and (whole or name != "gain")]
     return [("product", spare) for spare in spares] + [(name, HALF) for name in others]
@@ -183,7 +183,7 @@ def _plain(made: Workload, room: FloatArray, down: FloatArray, **more: Any) -> R
 
 
 def _problem(made: Workload, variant: Variant, used: int, spare: int, start: Placed) -> ReplicaProblem:
-    """Primaries where they are, and room for replicas as the variant reads the paper."""
+    """Return primaries where they are, and room for replicas as the variant reads the paper."""
     primary: IntArray = np.array([hosts[0] for hosts in start.instances], dtype=np.int64)
     budget = LOAD * spare / 100
     if variant.reading == "shared":

@@ -207,7 +207,7 @@ def verdicts(tried: Sequence[Tried]) -> dict[str, Finding]:
 
 
 def _low_utilisation(tried: Sequence[Tried], low: float, product: float) -> Finding:
-    """Within its tolerance, and as far below the product as the paper says, to the same tolerance."""
+    """Return the claim: within its tolerance, and as far below the product as the paper says, to the same one."""
     below = product - low
     holds = abs(low - 98.8) <= 0.2 and abs(below - 0.4) <= 0.2
     alike = 100 * fmean(one.alike for one in tried)
@@ -274,7 +274,7 @@ FIGURE_4 = (
 
 
 def curves(found: Results, chosen: Sequence[tuple[str, str, int]]) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """(names, exact, by runs): shares of running queries [%] over 0 and CHANCES, (n, 1 + len(CHANCES)) each."""
+    """Return (names, exact, by runs): shares of running queries [%] over 0 and CHANCES, (n, 1 + len(CHANCES)) each."""
     known = [(name, policy, spare) for name, policy, spare in chosen if (policy, spare) in found.base[0].points]
     exact = [
         [100 * fmean(t.points[p, s].exact[k] for t in found.base) for k in range(len(CHANCES))] for _, p, s in known
