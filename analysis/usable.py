@@ -74,6 +74,7 @@ def usable_shares(
     groups, nodes = (None if loads is None else len(loads)), (None if speeds is None else len(speeds))
     others = check.floats("outside", outside, (nodes,), low=0.0)
     at = check.indices("host", host, (groups,), (nodes,))
+    # Indices are checked from 0: shifted by one, -1 (no checkpoint) is valid.
     shifted = np.asarray(checkpoint_host) + 1 if np.ndim(checkpoint_host) else checkpoint_host
     held = check.indices("checkpoint_host + 1", shifted, (groups,), (None if nodes is None else nodes + 1,))
     if not theta > 0:
@@ -97,11 +98,13 @@ def _shares(load: FloatArray, cluster: _Cluster) -> UsableShares:
     util = cluster.outside[:, None] + sums / cluster.speed[:, None]
     # 2. which groups are on overloaded nodes, and which of them fit where their checkpoint is
     at_risk = util[cluster.host] > cluster.theta
+    # -1 would index the last node; the last factor of `usable` drops these groups.
     there = np.maximum(cluster.checkpoint, 0)
     fits = util[there] + load / cluster.speed[there][:, None] <= cluster.theta
     usable = at_risk & fits & (cluster.checkpoint >= 0)[:, None]
     moves = np.zeros((3, load.shape[1]), dtype=np.int64)
     for window in np.flatnonzero(at_risk.any(axis=0)):
+        # A copy: every window starts from the measured placement.
         moves[:, window] = _round(load[:, window], util[:, window].copy(), cluster)
     return UsableShares(at_risk.sum(axis=0), usable.sum(axis=0), *moves)
 
@@ -130,13 +133,14 @@ def _round(load: FloatArray, util: FloatArray, cluster: _Cluster) -> tuple[int, 
 
 
 def _first_move(resting: list[int], load: FloatArray, util: FloatArray, cluster: _Cluster) -> tuple[int, int] | None:
-    """4. The first group that fits on its checkpoint's node, or else on the least loaded, and that node."""
+    """Return the first group that fits on its checkpoint's node, or on the least loaded, and that node: step 4."""
     if not resting:
         return None
     node = cluster.host[resting[0]]
     excess = (util[node] - cluster.theta) * cluster.speed[node]
     # Those whose move is enough by rising load, then the rest by falling load.
     order = sorted(resting, key=lambda g: (load[g] < excess, load[g] if load[g] >= excess else -load[g], g))
+    # The first of equals, so that the round is the same everywhere.
     least = int(np.argmin(util))
     for group in order:
         for target in (int(cluster.checkpoint[group]), least):

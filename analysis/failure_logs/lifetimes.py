@@ -8,7 +8,8 @@ draws the same hosts with the same windows, rounds to the same clock, and fits a
 call laws good that are not, as the parameters come from the same data (Lilliefors 1967; Stute, Gonzalez Manteiga and
 Presedo Quindimil 1993).
 
-Rates of failures: intervals, and whether hosts fail alike.
+Read `fits` first; then the likelihood of each law, the goodness of fit, and at the end rates of failures with their
+intervals and the test whether hosts fail alike.
 """
 
 from __future__ import annotations
@@ -74,8 +75,10 @@ def fits(durations: CensoredDurations, *, draws: int | None = None, seed: int = 
         draws = _DRAWS if durations.length_s.size <= _MANY else _DRAWS_OF_MANY
     if not durations.ended or not np.any(durations.kind == SEEN):
         return ()
+    # Lengths in units of their mean: the search then works with numbers near 1, whatever the clock of the log.
     unit = float(durations.length_s.sum() / durations.ended)
     sample = _sample(durations.length_s / unit, durations.kind)
+    # With fewer different lengths a law of two parameters fits them perfectly and its likelihood has no greatest value.
     laws = LAWS if len(np.unique(durations.length_s[durations.kind == SEEN])) >= _FEWEST else LAWS[:1]
     found = [_fit(law, durations, sample, unit, draws, seed) for law in laws]
     return tuple(sorted(found, key=lambda fit: fit.aic))
@@ -86,6 +89,7 @@ def _fit(law: str, durations: CensoredDurations, sample: _Sample, unit: float, d
     distance = _distance(law, theta, sample)
     p, drawn = _chance(law, theta, durations, unit, distance, draws, seed) if draws else (None, 0)
     mean, variation = _moments(law, theta)
+    # Densities change with the unit, probabilities do not: only lengths seen to their end need the term.
     whole = likelihood - math.log(unit) * float(sample.count[sample.kind == SEEN].sum())
     return Fit(
         law, _named(law, theta, unit), mean * unit, variation, whole, 2 * len(theta) - 2 * whole, distance, p, drawn
@@ -93,6 +97,7 @@ def _fit(law: str, durations: CensoredDurations, sample: _Sample, unit: float, d
 
 
 def _sample(length: FloatArray, kind: IntArray) -> _Sample:
+    # Clocks of logs are coarse: many lengths are equal, and each search evaluates them once.
     rows, count = np.unique(np.column_stack([length, kind]), axis=0, return_counts=True)
     return _Sample(rows[:, 0], rows[:, 1].astype(np.int64), count.astype(float))
 
@@ -117,11 +122,13 @@ def _greatest(law: str, sample: _Sample, start: Sequence[float] | None = None) -
     """Return the parameters of greatest likelihood, and its logarithm."""
     from scipy.optimize import minimize  # noqa: PLC0415 - slow to load
 
+    # The closed form: all time watched over the number of ends.
     if law == "exponential" and not np.any(sample.kind == SHORTER):
         ended = float(sample.count[sample.kind == SEEN].sum())
         theta: tuple[float, ...] = (math.log(float(sample.count @ sample.length) / ended),)
         return theta, _likelihood(law, sample, theta)
     begin = list(_start(law, sample) if start is None else start)
+    # Beyond e^12 times the mean no law is distinguishable, and exponentials would overflow.
     bounds = [(-12.0, 12.0)] * len(begin)
     options = {"ftol": 1e-13 if start is None else 1e-9, "gtol": 1e-7}  # draws need no more digits than p has
     best = minimize(_cost(law, sample), begin, method="L-BFGS-B", bounds=bounds, options=options)  # type: ignore[call-overload]
@@ -154,6 +161,7 @@ def _cost(law: str, sample: _Sample) -> Callable[[FloatArray], float]:
     def cost(theta: FloatArray) -> float:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # far off the path of a search
             found = -float(sum(count @ function(law, theta, length) for function, length, count in parts)) / size
+        # L-BFGS-B backs off from a large number; infinity or NaN would end its line search.
         return found if math.isfinite(found) else _NOWHERE
 
     return cost
@@ -182,6 +190,7 @@ def _log_longer(law: str, theta: Sequence[float] | FloatArray, t: FloatArray) ->
     x = np.exp(logs)
     with np.errstate(divide="ignore"):
         found = np.log(gammaincc(shape, x))
+    # log Q(shape, x) for large x: the incomplete gamma function itself is 0 there.
     far = (shape - 1) * logs - x - float(gammaln(shape))  # to first order, where float64 holds nothing else
     return np.where(np.isfinite(found), found, far)
 
@@ -246,7 +255,7 @@ def seen_survival(durations: CensoredDurations) -> tuple[FloatArray, FloatArray]
 
 
 def _steps(sample: _Sample) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Times, the estimate of Kaplan and Meier after and before each, how many ended there, how many were at risk."""
+    """Return times, the Kaplan-Meier estimate after and before each, how many ended there, how many were at risk."""
     times, at = np.unique(sample.length, return_inverse=True)
     ended, left = (
         np.bincount(at, weights=np.where(kinds, sample.count, 0.0), minlength=times.size).astype(np.float64)
@@ -277,6 +286,7 @@ def _chance(
     With (k + 1) / (n + 1) p is never too small. Draws end early where the answer is clear either way (Besag and
     Clifford 1991): that changes the digits of p, not whether it is above 5 %.
     """
+    # A stream for each law: leaving one out does not change the draws of the others.
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LAWS.index(law),)))
     exceed, greatest = 0, 0.0
     for drawn in range(1, draws + 1):
@@ -284,10 +294,12 @@ def _chance(
         if not np.any(kind == SEEN):
             continue
         sample = _sample(length, kind)
+        # Fitted again to the drawn data: distances to given parameters would be too large, and p too great.
         again, _ = _greatest(law, sample, theta)
         other = _distance(law, again, sample)
         exceed += other >= distance
         greatest = max(greatest, other)
+        # p is then at least 10 / draws with draws <= 99: far from the level of 5 %.
         if exceed >= _FEW_EXCEED:
             return exceed / drawn, drawn
         if drawn == _EARLY and not exceed and distance > _FAR * greatest:
@@ -300,6 +312,7 @@ def _drawn(
 ) -> tuple[FloatArray, IntArray]:
     """Return lengths and kinds as the log would show them, were the law true."""
     tick = durations.tick_s / unit
+    # Up times follow each other within a window; repair times are drawn one by one, cut where the log was.
     if durations.exposure_s.size:
         length, kind = _one_after_the_other(law, theta, durations.exposure_s / unit, rng)
     else:
@@ -323,6 +336,7 @@ def _one_after_the_other(
     for _ in range(_MOST_ROUNDS):
         if not left.size:
             break
+        # Above zero, or a law with its mass near zero would never come to the end of the window.
         drawn = np.maximum(_random(law, theta, left.size, rng), 1e-12)
         cut = drawn > left
         lengths.append(np.minimum(drawn, left))
@@ -343,7 +357,7 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Spread:
-    """Return the chi-square of failures by host over its degrees of freedom, about 1 where hosts are alike.
+    """The chi-square of failures by host over its degrees of freedom, about 1 where hosts are alike.
 
     p: how likely it is as great by chance (asymptotically; None for fewer than two hosts or one failure).
     """
@@ -356,6 +370,7 @@ def rate_interval(events: int, exposure: float) -> tuple[float, float]:
     """Return the 95 % interval of a rate after `events` in an exposure, of a Poisson process; exact (Garwood, 1936)."""
     from scipy.special import gammaincinv  # noqa: PLC0415 - slow to load
 
+    # Quantiles of gamma(n) and gamma(n + 1): the exact interval of a Poisson mean.
     tail = (1 - _LEVEL) / 2
     low = float(gammaincinv(events, tail)) / exposure if events else 0.0
     return low, float(gammaincinv(events + 1, 1 - tail)) / exposure

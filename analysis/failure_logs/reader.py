@@ -69,6 +69,7 @@ def read_plain(sources: Sequence[Source], kind: str, question: LogQuestion) -> R
                 tally.refuse(source.name, line, one, raw)
                 continue
             if kind == LANL:  # whatever the cause: the host was there
+                # Before the filter by cause: a host whose failures are not asked for was in production all the same.
                 tally.watched[one.host] = (_text(values["node prod"]), _text(values["node decom"]))
                 tally.sizes[_text(values["System"])] = int(_text(values["nodes"]))
             if question.causes and cause not in question.causes:
@@ -82,6 +83,7 @@ def read_plain(sources: Sequence[Source], kind: str, question: LogQuestion) -> R
 def _records(kind: str, tally: _Tally, found: Sequence[_Found], causes: Sequence[str]) -> Records:
     last: dict[str, int] = {}
     for one in found:
+        # An open record is only good as the last one of its host, whatever the order of the file.
         last[one.host] = max(last.get(one.host, 0), one.down)
     used = []
     for one, cause in zip(found, causes, strict=True):
@@ -90,6 +92,7 @@ def _records(kind: str, tally: _Tally, found: Sequence[_Found], causes: Sequence
         else:
             used.append(one)
             tally.causes[cause] += 1
+    # Sorted names, so that numbers do not depend on the order of files, and equal those of Spark.
     names = sorted({one.host for one in used})
     number = {name: index for index, name in enumerate(names)}
     columns = [(number[one.host], one.down, one.up) for one in used]
@@ -123,6 +126,7 @@ def _rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any], str]]:
 
 def _fields(text: str, columns: Sequence[str]) -> Mapping[str, Any]:
     try:
+        # Line by line, as Spark reads: a quote that is not closed must spoil one record, not the rest of the file.
         values = next(csv.reader([text], strict=True))
     except (csv.Error, StopIteration):
         return {}
@@ -138,6 +142,7 @@ def _parquet_rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any], str]
     for name in table.column_names:
         column = table.column(name)
         if pa.types.is_timestamp(column.type):
+            # Nanoseconds would become pandas objects; times here are in microseconds, as everywhere.
             column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
         columns[name] = column.to_pylist()
     for number, values in enumerate(zip(*columns.values(), strict=True), start=1):

@@ -98,6 +98,7 @@ def _mark(number: int, one: Design, measure: str, base: float | None) -> _Mark:
     if change is None or base is None or change.difference.mean is None:
         return _Mark(label, "not compared", at, at, at, said)
     difference = change.difference
+    # The bar is the interval of the difference around the mean of design 0: both must be over the same runs.
     at = base + change.difference.mean  # where runs failed, that of the runs that both designs have
     low, high = (at if edge is None else base + edge for edge in (difference.low, difference.high))
     said += f", to design 0: {change.relative} {change.shown}"
@@ -294,6 +295,7 @@ def _spots(
     together: dict[tuple[float, float], list[int]] = {}
     for k in chosen:
         at = _short((designs[k].of(right).mean or 0.0) / size), _short((designs[k].of(above).mean or 0.0) / length)
+        # Rounded coordinates: spots that a screen cannot tell apart are one.
         together.setdefault(at, []).append(k)
     spots = list(together.values())
     colours = [style(own[0]).colour for own in spots]

@@ -1,11 +1,9 @@
-"""A figure as a plotly specification (plain dicts), the sentence below it, and its numbers as a table.
+"""Figures and sections of a page as values, and the axes of figures.
 
-Colours are roles ("var:--name"), filled in by the page's script from its style sheet, so that figures follow
-the light and the dark scheme. Only values under a key that speaks of colour are filled in.
-
-A section of the page: words, then figures and tables.
-
-Axes of times, shares and bytes: ticks that read as words do, and units that suit the values.
+A `Figure` is a plotly specification (plain dicts), the sentence below it, and its numbers as a table. Colours are roles
+("var:--name"), filled in by the page's script from its style sheet, so that figures follow the light and the dark
+scheme; only values under a key that speaks of colour are filled in. A `Section` has words, then figures and tables.
+Axes of times, shares and bytes have ticks that read as words do, and units that suit the values.
 """
 
 from __future__ import annotations
@@ -79,6 +77,7 @@ def fit(matrix: np.ndarray, rows: int, columns: int) -> tuple[np.ndarray, int, i
     for axis, each in ((0, down), (1, across)):
         if each > 1:
             begins = np.arange(0, matrix.shape[axis], each)
+            # The last block may be smaller: its mean is over what it has.
             sizes = np.diff(begins, append=matrix.shape[axis])
             matrix = np.add.reduceat(matrix, begins, axis=axis) / np.expand_dims(sizes, 1 - axis)
     return matrix, down, across
@@ -90,13 +89,14 @@ def plain_list(values: np.ndarray) -> list[float | None]:
 
 
 def plain_matrix(values: np.ndarray) -> list[list[float | None]]:
-    """Rows of four significant digits, and all before the point; NaN and infinity become None."""
+    """Return rows of numbers of four significant digits; NaN and infinity become None."""
     return [[_rounded(value, 4) for value in row] for row in values.tolist()]
 
 
 def _rounded(value: float, digits: int) -> float | None:
     if not math.isfinite(value):
         return None
+    # Short numbers make pages small: digits that no screen shows are most of their bytes otherwise.
     return float(f"{value:.0f}") if abs(value) >= 10 ** (digits - 1) else float(f"{value:.{digits}g}")
 
 
@@ -140,7 +140,7 @@ def log_ticks(least: Sequence[float] | np.ndarray, most: Sequence[float] | np.nd
 
 
 def _tick(decade: int, step: int) -> str:
-    """5 x 10^-4 s is 500 µs."""
+    """Return the text of a tick: 5 x 10^-4 s is 500 µs."""
     unit = min(3, (decade + 9) // 3)
     return f"{step * 10 ** (decade + 9 - 3 * unit):,} {_TICKS[unit]}"
 

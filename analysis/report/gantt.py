@@ -1,6 +1,6 @@
-"""Figures of stretches of time: a row for each name, bars for what lasted, all of them seen however short they are.
+"""Figures over time with a row for each name: bars for stretches (`gantt`), colours for values (`heat`).
 
-Heat maps over time: a row for each name, for values of more names than lines can tell apart.
+Bars are seen however short they are. A heat map takes more names than lines can tell apart.
 """
 
 from __future__ import annotations
@@ -103,8 +103,9 @@ def _at(when_ns: int, size: float) -> float:
 
 
 def gathered(stretches: Sequence[Stretch], end_ns: int) -> list[tuple[int, int, int]]:
-    """(from, to, how many) of the stretches by time; of many, those with next to nothing between them are one."""
+    """Return (from, to, how many) of the stretches by time; of many, those that nearly touch are one."""
     found: list[tuple[int, int, int]] = []
+    # -1: of few stretches even those that touch stay apart.
     near = end_ns // _PIECES if len(stretches) > _PIECES else -1
     for begin, end in sorted(stretches):
         if found and begin - found[-1][1] <= near:
@@ -118,6 +119,7 @@ def gathered(stretches: Sequence[Stretch], end_ns: int) -> list[tuple[int, int, 
 def counted(stretches: Sequence[Stretch], end_ns: int, most: int = 600) -> tuple[IntArray, IntArray]:
     """Return the number of stretches from each instant on; of more than `most` changes each interval's greatest."""
     ends = np.array(stretches, dtype=np.int64).reshape(-1, 2)
+    # Stretches without length never count, and would leave two changes at one instant.
     ends = ends[ends[:, 0] < ends[:, 1]]
     at = np.unique(np.concatenate(([0], ends.ravel())))
     at = at[at < end_ns]
@@ -153,6 +155,7 @@ def heat(given: Lines, *, name: str, title: str, axis: str, unit: str, caption: 
     down = -(-values.shape[0] // _MOST_ROWS)
     names = _distinct(given.names)
     if down > 1:
+        # The highest, not the mean: one hot host among many idle ones is what a reader looks for. `fmax` skips NaN.
         shown = np.fmax.reduceat(shown, np.arange(0, len(names), down), axis=0)
         names = [f"{part[0]} to {part[-1]}" for part in (names[k : k + down] for k in range(0, len(names), down))]
     edges = np.append(edges[:-1][::across], edges[-1])
@@ -205,6 +208,7 @@ def _spans(edges: np.ndarray) -> list[str]:
 
 def _highest(values: np.ndarray) -> list[float]:
     """Return the highest value of each name that has one above zero."""
+    # `nanmax` alone warns of rows that are NaN throughout.
     highest = np.nanmax(np.nan_to_num(values), axis=1, initial=0.0)
     found: list[float] = highest[highest > 0].tolist()
     return found

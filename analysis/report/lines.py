@@ -57,6 +57,7 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
 
 def _latency_caption(line: Latency, recoveries: Sequence[Recovery]) -> str:
     at, p99 = np.asarray(line.at_s, dtype=np.float64), np.asarray(line.p99_s, dtype=np.float64)
+    # Intervals without a delivery are NaN: gaps of the line, and no part of the sentence.
     seen = np.isfinite(p99)
     if not seen.any():
         return "Nothing was delivered."
@@ -90,7 +91,7 @@ def _how_often_above(values: np.ndarray, limit: float) -> str:
 
 
 def _recovering(at: np.ndarray, interval_s: float, recoveries: Sequence[Recovery]) -> np.ndarray:
-    """True for the intervals that a recovery overlaps; one that did not end lasts to the end of the run."""
+    """Return which intervals a recovery overlaps; one that did not end lasts to the end of the run."""
     found = np.zeros(at.size, dtype=bool)
     for one in recoveries:
         end = math.inf if one.total_s is None else one.failed_s + one.total_s
@@ -240,6 +241,7 @@ def _neighbourhood(one: Recovery) -> tuple[float, float]:
 def _sampled(at: np.ndarray, chosen: np.ndarray, columns: Sequence[Any]) -> tuple[tuple[str, ...], ...]:
     """Return rows of the table of numbers; every n-th where there are too many for a page."""
     index = np.flatnonzero(chosen)
+    # Sampled, not averaged: each row is a value that the run had.
     index = index[:: max(1, math.ceil(index.size / _MOST_ROWS))]
     return tuple(
         (text.number(float(at[k]), 4), *(text.number(float(np.asarray(column)[k])) for column in columns))

@@ -1,6 +1,6 @@
 """Sections about migrations: what they took, which decisions led to them, where they led, and what hosts cost.
 
-Figures of migrations: how long each stopped its key group, and which checkpoints would have helped.
+First the figures (how long each move stopped its key group, which checkpoints would have helped), then the sections.
 """
 
 from __future__ import annotations
@@ -72,9 +72,10 @@ def _from_zero(lengths: Sequence[float | None], size: float) -> list[float]:
 
 
 def _heights(row: int, count: int) -> list[float]:
-    """Heights of the marks of a row: all the same, or spread in it where there are many, so that each is seen."""
+    """Return the heights of the marks of a row: all the same, or spread if there are many, so that each is seen."""
     if count <= _SPREAD:
         return [float(row)] * count
+    # Multiples of the golden ratio spread evenly for any count, and are the same in every run, as random ones are not.
     return [round(row + 0.6 * ((k * _GOLDEN) % 1.0 - 0.5), 3) for k in range(count)]
 
 
@@ -103,11 +104,12 @@ def _spread(migrations: Sequence[ClassifiedMigration]) -> list[ClassifiedMigrati
     if len(migrations) <= _MOST_MARKS:
         return list(migrations)
     ordered = sorted(migrations, key=lambda one: one.pause_s or 0.0)
+    # By rank: extremes stay, and the density of marks keeps its shape.
     return [ordered[k] for k in np.linspace(0, len(ordered) - 1, _MOST_MARKS).astype(int).tolist()]
 
 
 def load_checks(given: LoadChecks) -> Figure | None:
-    """Key groups at risk, how many of their checkpoints were usable, and the moves; None where none was at risk."""
+    """Draw key groups at risk, those with a usable checkpoint, and the moves; None where none was at risk."""
     if not np.any(given.at_risk) and not np.any(given.drained):
         return None
     at = np.asarray(given.at_s, dtype=np.float64)

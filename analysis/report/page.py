@@ -57,6 +57,7 @@ class Page:
 
 def render_page(page: Page) -> str:
     """Return the page as HTML: all inside, no request at view time, the same text each time."""
+    # Sections say themselves whether they have anything to show.
     sections = [section for section in page.sections if section is not None]
     # Without a figure the page is small; a table that can be searched has a script of its own.
     drawn = any(section.figures for section in sections)

@@ -63,7 +63,7 @@ def _layers(topology: Topology) -> list[list[str]]:
 
 
 def _moved_to_readers(layers: list[list[str]], graph: nx.DiGraph[str]) -> list[list[str]]:
-    """Each operator just before the first that reads it: an edge over several layers would cross boxes."""
+    """Return layers with each operator just before the first that reads it: longer edges would cross boxes."""
     depth = {name: k for k, layer in enumerate(layers) for name in layer}
     for layer in reversed(layers):
         for name in layer:
@@ -72,7 +72,7 @@ def _moved_to_readers(layers: list[list[str]], graph: nx.DiGraph[str]) -> list[l
 
 
 def _untangled(layers: list[list[str]], graph: nx.DiGraph[str]) -> list[list[str]]:
-    """Each layer in the order of what it is connected to: once backwards by readers, once forwards by inputs."""
+    """Return each layer in the order of its connections: once backwards by readers, once forwards by inputs."""
 
     def sort(layer: list[str], neighbours: Mapping[str, Collection[str]]) -> None:
         place = {name: k for other in layers for k, name in enumerate(other)}

@@ -57,5 +57,5 @@ def _by_name(records: Sequence[RunRecords], lines: Sequence[Series]) -> dict[str
 
 
 def _samples(records: Sequence[RunRecords]) -> int:
-    """Spans between samples after warm-up: an operator that was never held back in a replication has no line there."""
+    """Return spans between samples after warm-up; an operator that was never held back in a replication has no line."""
     return sum(int((held_back(one).at_ns >= one.warmup_ns).sum()) for one in records)

@@ -1,6 +1,6 @@
-"""Load and hosts in use where key groups migrate by themselves, from the rows of statistics and decisions.
+"""What elasticity did in a run: checks, moves, maintenance, hosts in use, and the placement before and after.
 
-Place the key groups of a run at its start and at its end, from the scenario and the rows of migrations.
+All of it follows from the rows of statistics, decisions and migrations; the first placement from the scenario.
 """
 
 from __future__ import annotations
@@ -98,12 +98,13 @@ def hosts_in_use(scenario: Scenario, records: Sequence[RunRecords]) -> HostsInUs
 
 
 def host_utilisation(scenario: Scenario, one: RunRecords) -> Series:
-    """Share of each host's CPU (n_hosts, n_checks) that its services and others used in the period before each check.
+    """Return the share of each host's CPU (n_hosts, n_checks) that services and others used before each check.
 
     Without the hosts on which nothing ever was done.
     """
     table = one.tables["statistics"]
     at_ns = np.unique(table["at_ns"])
+    # The first period begins with the run.
     begins = np.concatenate(([0], at_ns[:-1])) if at_ns.size else at_ns
     used = np.zeros((len(one.hosts), at_ns.size))
     np.add.at(used, (table["host"], np.searchsorted(at_ns, table["at_ns"])), table["cpu_ns"].astype(float))
@@ -148,6 +149,7 @@ def last_placement(scenario: Scenario, one: RunRecords) -> Placement:
         rows = one.tables[table]
         columns = (rows[name].tolist() for name in ("operator", "key_group", "target", *instants))
         for operator, group, target, *times in zip(*columns, strict=True):
+            # A move counts from its resumption: aborted ones never resumed, and unfinished ones are where they resumed.
             at_ns = next((at for at in times if at != NEVER), NEVER)
             if at_ns != NEVER:
                 events.append((at_ns, operator, group, target))

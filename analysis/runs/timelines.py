@@ -22,9 +22,7 @@ from models.records.tables import NEVER, RunRecords, bucket_ns
 
 @dataclass(frozen=True)
 class LatencyTimeline:
-    """Per interval (n_intervals,): begin, deliveries, mean, median, 99 % quantile and maximum of latency
-    [ns].
-    """
+    """Per interval (n_intervals,): begin, deliveries, and mean, median, 99 % quantile and maximum of latency [ns]."""
 
     at_ns: Ints
     count: Ints
@@ -55,6 +53,7 @@ class BinCounts:
 def fitting_interval(one: RunRecords, interval_ns: int) -> int:
     """Return the shortest interval [ns] that is not shorter than this and that the records have tables for."""
     length = 1 if one.detail == "tuples" else bucket_ns(one.duration_ns)
+    # Rounded up: an interval that cuts a recorded bucket could not be told apart from its neighbour.
     return -(-interval_ns // length) * length
 
 
@@ -64,6 +63,7 @@ def latency_timeline(one: RunRecords, interval_ns: int = NS_PER_S) -> LatencyTim
     if one.detail == "histograms":
         return _binned_timeline(one, interval_ns, at_ns)
     interval, latency = _delivered(one, interval_ns, at_ns.size)
+    # Sorted by interval, then latency: each interval is a run in which a rank is a position.
     order = np.lexsort((latency, interval))
     interval, latency = interval[order], latency[order]
     count = np.bincount(interval, minlength=at_ns.size).astype(np.int64)
@@ -102,10 +102,11 @@ def latency_bins(one: RunRecords, interval_ns: int = NS_PER_S) -> BinCounts:
 
 
 def latency_bin_parts(one: RunRecords, interval_ns: int = NS_PER_S) -> Iterator[BinCounts]:
-    """`latency_bins`, some intervals at a time where histograms were recorded: those of a large run are large."""
+    """Yield `latency_bins`, some intervals at a time where histograms were recorded: those of a large run are large."""
     at_ns = _grid(one, interval_ns)
     if one.detail == "tuples":
         interval, latency = _delivered(one, interval_ns, at_ns.size)
+        # Sparse: of thousands of bins an interval has a few.
         pairs, count = np.unique(np.stack([interval, bin_of(latency)]), axis=1, return_counts=True)
         yield BinCounts(at_ns[pairs[0]], pairs[1], count.astype(np.int64))
         return
@@ -163,7 +164,7 @@ def fullest_queues(one: RunRecords, places: Sequence[int | None]) -> Series:
 
 
 def held_back(one: RunRecords) -> Series:
-    """Share of time, from each instant to the sample after it, in which a task of each operator had outputs to send.
+    """Return the share of time, from each instant to the next sample, in which a task of each operator had outputs.
 
     The mean over its tasks that were alive at that sample; operators that were never held back have no line.
     """
@@ -243,6 +244,7 @@ def _interval_sums(ordered: Ints, first: Ints, seen: np.ndarray) -> Ints:
 
 
 def _rank(share: str, count: Ints) -> Ints:
+    # Exact: in floats 0.07 * 100 is above 7, and rounding up would give a rank that is one too high.
     exact = Fraction(share)
     return np.maximum(-(-exact.numerator * count // exact.denominator), 1)
 
@@ -262,7 +264,9 @@ def _growth(task: np.ndarray, host: np.ndarray, at_ns: Ints, total: Ints) -> Int
     same = np.zeros(order.size, bool)
     same[1:] = (task[order][1:] == task[order][:-1]) & (host[order][1:] == host[order][:-1])
     before = np.where(same, np.concatenate(([0], total[order][:-1])), 0)
+    # Totals of a task begin at zero again after a crash.
     gained = np.where(total[order] >= before, total[order] - before, total[order])
+    # Back in the order of the rows, which `_summed` needs beside the other columns.
     back = np.empty(order.size, np.int64)
     back[order] = gained
     return back
@@ -270,5 +274,6 @@ def _growth(task: np.ndarray, host: np.ndarray, at_ns: Ints, total: Ints) -> Int
 
 def _summed(row: Ints, column: Ints, values: Ints, rows: int, columns: int) -> Ints:
     table = np.zeros((rows, columns), np.int64)
+    # `add.at`, since several rows may go to one cell: plain indexing would add the last alone.
     np.add.at(table, (row, column), values)
     return table

@@ -1,12 +1,13 @@
 """Count marked rows, on Spark or, where they are few, in this process; both give the same counts.
 
+`counts_of` chooses between the two. With several copies of a trace (`in_copies`) each row counts once in every copy,
+under a key group of that copy.
+
 A marked row has its status, key, key group (with copies the CRC-32 of the key), bin, minutes in the air, whether it is
 of each stream, how many rows it stands for, and why it is bad.
 
-Several copies of a trace, each with key groups of its own: counts by CRC-32 in, counts by key group out.
-
-Mixing bits takes multiplications that wrap, which Spark does not do where an overflow is an error. So the groups of
-each CRC-32 are numbered beside it, once for all its rows, and joined.
+The hash of a copy mixes bits by multiplications that wrap, which Spark does not do where an overflow is an error. So
+the groups of each CRC-32 are computed here, once for all its rows, and joined.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def in_copies(copies: int, groups: int, column: str, by: Sequence[str], counts: 
     def step(frame: DataFrame) -> DataFrame:
         found = frame.select(column).where(F.col(column).isNotNull()).distinct().toArrow()[column]
         numbered = frame.sparkSession.createDataFrame(_numbered(found.to_numpy(), copies, groups, column))
+        # A left join: bad rows have no CRC-32, and must still be counted once.
         spread = frame.join(F.broadcast(numbered), column, "left")
         times = F.coalesce(F.col(_TIMES), F.lit(1))
         return spread.groupBy(*by, F.col(_TO).alias(column)).agg(*[F.sum(F.col(n) * times).alias(n) for n in counts])
@@ -65,9 +67,11 @@ def _numbered(crc32: np.ndarray, copies: int, groups: int, column: str) -> pa.Ta
     """Return how often each CRC-32 is in each key group, over all copies; the k-th has salt k."""
     import pyarrow as pa  # noqa: PLC0415
 
+    # The table goes to every executor, and is built in this process.
     if len(crc32) * min(copies, groups) > MOST_CELLS:
         rule = f"must be at most {MOST_CELLS // len(crc32)} with {len(crc32)} keys"
         raise InputError.at("ingest.copies", copies, rule)
+    # Two copies may give a key the same group: counting pairs keeps one row for both, with its number of times.
     cells = [np.arange(len(crc32)) * groups + salted_groups(crc32, salt, groups) for salt in range(copies)]
     cell, times = np.unique(np.concatenate(cells), return_counts=True)
     return pa.table({column: crc32[cell // groups], _TO: (cell % groups).astype(np.int32), _TIMES: times})
@@ -107,6 +111,7 @@ def counts_of(marked: DataFrame, question: Question, *, at_once: bool) -> Iterat
     if at_once:
         yield _Here(marked, question)
         return
+    # Three queries read the same marked rows: without this Spark would parse the files three times.
     marked.persist()
     try:
         yield _OnSpark(marked, question)
@@ -142,6 +147,7 @@ class _OnSpark:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         counts = self._marked.where(F.col(STATUS) == KEPT).groupBy(KEY).agg(F.sum(WEIGHT).alias("rows"))
+        # Ties by key, as bytes: the same on Spark and here, whatever the locale.
         top = counts.orderBy(F.desc("rows"), F.asc(KEY)).limit(TOP_KEYS).collect()
         return tuple((row[0].decode("utf-8", "replace"), row[1]) for row in top), counts.count()
 
@@ -149,6 +155,7 @@ class _OnSpark:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         found = self._marked.where(F.col(STATUS) == BAD).select(rows.RAW, rows.WHY, rows.FILE)
+        # A total order: Spark gives rows of parallel tasks in any order.
         found = found.orderBy(rows.FILE, rows.RAW, rows.WHY)
         return (found if most is None else found.limit(most)).toArrow()
 
@@ -183,6 +190,7 @@ class _Here:
         kept = self._rows.filter(pc.equal(self._rows[STATUS], KEPT)).select([KEY, WEIGHT])
         counts = _sums(kept, (KEY,), (WEIGHT,))
         count = counts[WEIGHT].to_numpy()
+        # All keys with as many rows as the last of the top ones, so that ties are broken by key and not by place.
         least = np.sort(count)[-TOP_KEYS:][0] if len(count) else 0
         most = counts.filter(pc.greater_equal(counts[WEIGHT], int(least))).to_pylist()
         top = sorted((-row[WEIGHT], row[KEY]) for row in most)[:TOP_KEYS]

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _MOST_EXAMPLES = 20
+# Stands for "no end" in columns, where the greatest of some ends is then "no end" as well.
 _FAR = 2**63 - 1
 _WANTED = ("host", "down", "up", "cause", "unwanted", "first", "last", "system", "nodes", "why", "raw", "file")
 
@@ -52,6 +53,7 @@ def read_with_spark(
         links = linked(sources, Path(folder))
         parts = [_part(session, Path(folder), name, source, kind, question) for name, source in links.items()]
         marked = functools.reduce(lambda one, other: one.unionByName(other), parts)
+        # Counts, examples and outages all read these rows: they are parsed once.
         marked = marked.transform(_again).persist()
         try:
             on_progress(f"reading {len(sources)} file{'s' if len(sources) > 1 else ''}")
@@ -226,6 +228,7 @@ def _outages(frame: DataFrame) -> DataFrame:
 
     in_time = Window.partitionBy("host").orderBy("down", "up")
     before = in_time.rowsBetween(Window.unboundedPreceding, -1)
+    # The greatest end so far, not that of the record before: a long outage may contain several short ones.
     ended = F.max("up").over(before)
     begins = F.when(ended.isNull() | (F.col("down") > ended), 1).otherwise(0)
     numbered = frame.withColumn("begins", begins).withColumn("number", F.sum("begins").over(in_time))

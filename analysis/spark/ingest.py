@@ -92,6 +92,7 @@ def ingest(
     """
     question = Question(key, time, where, dict(streams or {}), key_groups, bin_s, max_bad_share, copies, weight)
     columns = None if schema is None else parse_schema(schema)
+    # All that can be checked without Spark is checked first: starting it takes seconds.
     sources = open_sources(files)
     check_columns(sources, None if columns is None else [name for name, _ in columns], question.columns)
     check_types(sources, columns, question.columns)
@@ -106,6 +107,7 @@ def ingest(
             frame, fields = read_all(session, Path(folder), links, columns, weight)
             kinds = {field.name: field.dataType.simpleString() for field in fields}
             raise_if_any(type_faults(kinds, question.columns))
+            # The weight comes last: a row without a time is bad, whatever it weighs.
             timed = frame.transform(rows.instant(fields, time, _US)).transform(rows.weighed(weight, WEIGHT))
             with counts_of(timed.transform(_marked(question, fields)), question, at_once=chosen.at_once) as counts:
                 with watched(session, lambda share: on_progress("reading", share)):
@@ -128,11 +130,13 @@ def _marked(question: Question, fields: StructType) -> rows.Step:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def step(frame: DataFrame) -> DataFrame:
+        # Conditions of users see the columns of the files alone, not those that ingest adds.
         visible = frame.select(*[rows.quoted(name) for name in fields.names])
         wanted = F.lit(True) if question.where is None else condition(visible, question.where, "ingest.where")
         flags = [condition(visible, sql, f"ingest.streams.{name}") for name, sql in question.streams.items()]
         key = F.col(rows.quoted(question.key)).cast("string")
         status = (
+            # In this order: a bad row is bad even if `where` would drop it, for its fields cannot be trusted.
             F.when(F.col(rows.WHY).isNotNull(), BAD)
             .when(~wanted, UNWANTED)
             .when(key.isNull() | (key == ""), NO_KEY)
@@ -146,6 +150,7 @@ def _marked(question: Question, fields: StructType) -> rows.Step:
             STATUS,
             F.when(kept, key.cast("binary")).alias(KEY),  # what is no UTF-8 is a key as well
             F.when(kept, group).alias(GROUP),
+            # `div` rounds towards zero: subtracting the remainder first makes it right before 1970.
             F.when(kept, F.expr(f"({_US} - pmod({_US}, {question.bin_us}L)) div {question.bin_us}L")).alias(BIN),
             F.when(kept, minutes).cast("bigint").alias(MINUTES),
             *[F.when(kept, flag).otherwise(False).alias(f"_hf_s{k}") for k, flag in enumerate(flags)],
@@ -167,6 +172,7 @@ def _seen(question: Question, counted: pa.Table, counts: Counts, links: Mapping[
     seen = dict.fromkeys((BAD, UNWANTED, NO_KEY, KEPT), 0)
     status, count = counted[STATUS].to_numpy(), counted["rows"].to_numpy()
     seen.update({which: int(count[status == which].sum()) for which in seen})
+    # Kept rows are counted once per copy, all others once.
     seen[KEPT] //= question.copies
     read = sum(seen.values())
     if not read:
@@ -260,6 +266,7 @@ def _series(question: Question, counted: pa.Table) -> tuple[int, np.ndarray]:
     columns = [kept[name].to_numpy() for name in stream_columns(question)]
     first = int(bin_.min())
     bins = int(bin_.max()) - first + 1
+    # One wrong date stretches the span to centuries: told before the array is made.
     if len(columns) * question.key_groups * bins > MOST_CELLS:
         rule = f"makes {bins} bins, too many with {len(columns)} streams of {question.key_groups} key groups"
         hint = "take longer bins, or leave out times by where"

@@ -55,6 +55,7 @@ def read_all(
     frames = []
     for (kind, columns, types), paths in alike.items():
         if kind == ".parquet":
+            # Files with equal columns are read together: one scan for thousands of files of a trace.
             frames.append(read_parquet(spark, paths, names, [n for n, kind in types if str(kind).startswith(NANOS)]))
         else:
             frames.append(read_json(spark, paths, names) if kind in JSON else read_csv(spark, paths, columns))
@@ -72,7 +73,9 @@ def read_csv(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) 
     """Return all fields of the files as text, and the line in `_hf_corrupt` where it has not all of them."""
     from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415
 
+    # Everything as text first: with types Spark would put null for a bad field, and its reason and text were lost.
     schema = StructType([StructField(name, StringType()) for name in (*columns, CORRUPT)])
+    # No pruning of columns: Spark then would not parse, and so not check, the fields that nobody uses.
     reader = spark.read.schema(schema).options(
         **_CSV, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT, columnPruning="false",
         maxCharsPerColumn="-1",
@@ -98,6 +101,7 @@ def read_json(spark: SparkSession, paths: Sequence[str], columns: Sequence[str])
     schema = fields(structure(columns)).add(CORRUPT, StringType())
     strict = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false", "columnNameOfCorruptRecord": CORRUPT}
     lines = spark.read.text(list(paths)).transform(_with_file).where(F.trim("value") != "")
+    # Broken bytes become U+FFFD, which `typed` finds; `from_json` would stop the job.
     lines = lines.withColumn("value", F.make_valid_utf8("value"))
     # What comes after the object would be passed over in silence.
     alone = F.json_array_length(F.concat(F.lit("["), "value", F.lit("]"))) == 1
@@ -146,6 +150,7 @@ def typed(schema: StructType) -> Step:
             raw = F.col(LINE)
         else:
             raw = F.coalesce(F.col(CORRUPT), F.to_csv(whole, {"escape": '"'})) if is_text else F.to_json(whole)
+        # The first reason of the columns in their order: the same row always has the same reason.
         why = F.coalesce(*reasons, F.lit(None).cast("string"))
         return frame.select(*values, why.alias(WHY), raw.alias(RAW), FILE)
 
@@ -189,6 +194,7 @@ def weighed(weight: str | None, to: str) -> Step:
             F.when(found < 0, F.lit(f"{weight}: negative")),
             F.when(found > MOST_WEIGHT, F.lit(f"{weight}: more than {MOST_WEIGHT}")),
         )
+        # A bad row counts once: its weight cannot be trusted.
         stands_for = F.when(~malformed & found.between(0, MOST_WEIGHT), found.cast("bigint")).otherwise(F.lit(1))
         counted = frame.withColumn(WHY, reason).withColumn(to, stands_for.cast("bigint"))
         return counted.where(F.col(to) > 0)

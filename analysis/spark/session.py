@@ -1,8 +1,7 @@
-"""One local Spark session that leaves the terminal clean and nothing behind.
+"""One local Spark session that leaves the terminal clean and nothing behind, set up for the size of its input.
 
-Choose Spark's settings by the size of the input: what helps with large data slows a small file down.
-
-No setting changes a result.
+`spark_session` starts the JVM, silences it, handles Ctrl-C meanwhile, and ends it. `setup` chooses Spark's settings by
+the size of the input: settings that help with large data slow a small file down. No setting changes a result.
 """
 
 from __future__ import annotations
@@ -55,6 +54,7 @@ def spark_session(
         raise InputError.at("cores", cores, "must be at least 1")
     running = _running_session()
     if running is not None:
+        # A session belongs to whoever started it: stopping it here would end the work of others.
         yield running
         return
     java = ensure_java()
@@ -84,6 +84,7 @@ def settings(scratch: Path, cores: int, memory: str, java_options: str = QUICK_S
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Spark asks the network for the name of the machine otherwise, which fails or waits where there is none.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": memory,
@@ -92,6 +93,7 @@ def settings(scratch: Path, cores: int, memory: str, java_options: str = QUICK_S
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
+        # Times without a zone are UTC by our rules, not local time of the machine.
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(max(cores, 2)),
         "spark.default.parallelism": str(max(cores, 2)),
@@ -105,6 +107,7 @@ def _start(name: str, java: Java, scratch: Path, master: str, chosen: dict[str, 
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     (scratch / "log4j2.properties").write_text(_QUIET, encoding="utf-8")
+    # Without system properties and files of the machine: results and messages must not depend on them.
     conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
     for key, value in chosen.items():
         if key not in _LOOPBACK or master.startswith("local"):
@@ -118,6 +121,7 @@ def _start(name: str, java: Java, scratch: Path, master: str, chosen: dict[str, 
         "PYSPARK_SUBMIT_ARGS": None,
         "SPARK_CONF_DIR": str(scratch),  # one machine's defaults are not another's
     }
+    # The JVM writes to the terminal before its logging is configured: a file takes that, for the message on failure.
     log = scratch / "jvm.log"
     with _environment(environment), log.open("wb") as log_file:
         try:
@@ -158,6 +162,7 @@ def _stop(session: SparkSession, gateway: Any) -> None:
     if gateway.proc is not None:
         gateway.proc.stdin.close()  # the JVM ends when its standard input does
         gateway.proc.wait(timeout=60)
+    # PySpark keeps these for ever: a later session of this process would talk to a JVM that has ended.
     SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None
@@ -191,6 +196,7 @@ def _own_interrupt() -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield pressed
         return
+    # PySpark sets a handler of its own while it starts; `finally` puts back the one of before.
     before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
         yield pressed
@@ -240,6 +246,7 @@ def text_bytes(sources: Iterable[Source]) -> int:
 
 def setup(size: int, cores: int) -> Setup:
     """Return the setup for `size` bytes of text on so many cores."""
+    # One task, no code generation: starting Spark is most of such a run.
     if size <= SMALL_BYTES:
         sql = {
             "spark.sql.adaptive.enabled": "false",

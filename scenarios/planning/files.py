@@ -135,6 +135,7 @@ def needed_bytes(path: Path, kind: str = "checkpoints") -> float:
         with zipfile.ZipFile(path) as archive:
             arrays = {name: _head(archive, name) for name in archive.namelist() if name.endswith(".npy")}
     except (OSError, *BROKEN):
+        # A broken archive is not told here: reading the file gives the message with path and cause.
         return 0.0
     total = float(sum(math.prod(shape) * size for shape, size in arrays.values()))
     if array:

@@ -89,6 +89,7 @@ def read_plan_file(path: str | Path, kind: str | None = None) -> StatedPlan:
     found_kind, found = plan_document_in(path)
     kind = found_kind if kind is None else kind
     keys = _KEYS[kind]
+    # Names of keys first: a reader of values would report a misspelt key as a missing one.
     raise_if_any(key_faults(found, _known(kind), noun=f"plan of {kind}"))
     check = CheckedArrays()
     values = {}
