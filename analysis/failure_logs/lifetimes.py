@@ -128,7 +128,7 @@ def _greatest(law: str, sample: _Sample, start: Sequence[float] | None = None) -
         theta: tuple[float, ...] = (math.log(float(sample.count @ sample.length) / ended),)
         return theta, _likelihood(law, sample, theta)
     begin = list(_start(law, sample) if start is None else start)
-    # Beyond e^12 times the mean no law is distinguishable, and exponentials would overflow.
+    # Wide enough for any log in units of its mean, and narrow enough that no exponential overflows.
     bounds = [(-12.0, 12.0)] * len(begin)
     options = {"ftol": 1e-13 if start is None else 1e-9, "gtol": 1e-7}  # draws need no more digits than p has
     best = minimize(_cost(law, sample), begin, method="L-BFGS-B", bounds=bounds, options=options)  # type: ignore[call-overload]
@@ -299,7 +299,7 @@ def _chance(
         other = _distance(law, again, sample)
         exceed += other >= distance
         greatest = max(greatest, other)
-        # p is then at least 10 / draws with draws <= 99: far from the level of 5 %.
+        # Sequential p (Besag and Clifford): ten draws beyond give a relative error of about a third.
         if exceed >= _FEW_EXCEED:
             return exceed / drawn, drawn
         if drawn == _EARLY and not exceed and distance > _FAR * greatest:

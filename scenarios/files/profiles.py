@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = 2
+# Of int64: 1.6 GB. A short file that names more bins must not fill the memory.
 _MOST_CELLS = 200_000_000
 PROFILE, SERIES, CORRELATION, QUARANTINE = (
     "profile.json", "series.parquet", "correlation.parquet", "quarantine.parquet",
@@ -115,6 +116,7 @@ def read_profile(directory: Path | str) -> Profile:
         weight=document.get(_WEIGHT),
         **{name: document[name] for name in (*_PLAIN, *_MAPS)},
     )
+    # Plans follow from the correlation: a file that was edited in one of the two places must not pass.
     if not np.allclose(correlation, pearson(counts.reshape(-1, counts.shape[2])), rtol=0, atol=1e-9):
         raise InputError.at(f"profile.{CORRELATION}", NO_VALUE, "is not the correlation of the series")
     return profile
@@ -176,6 +178,7 @@ def _to_json(profile: Profile) -> dict[str, Any]:
 
 
 def _series(profile: Profile) -> dict[str, Any]:
+    # Sparse: most bins of most key groups are empty.
     stream, group, bin_ = np.nonzero(profile.counts)
     names = np.asarray(profile.streams, dtype=object)
     counts = profile.counts[stream, group, bin_]
@@ -203,6 +206,7 @@ def _document(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else NO_VALUE
         raise InputError.at("profile.format", found, f"must be {FORMAT}", "ingest the trace again")
+    # The one optional key: profiles of rows that are not weighed do not have it.
     given = set(document) - {_WEIGHT}
     if given != _KEYS:
         lacking, unknown = sorted(_KEYS - given), len(given - _KEYS)
@@ -261,6 +265,7 @@ def _read_counts(path: Path, document: dict[str, Any]) -> np.ndarray:
         rule = f"streams, key groups and bins must be at least 1, their product at most {_MOST_CELLS}"
         raise InputError.at("profile.bins", list(shape), rule)
     try:
+        # Null, which is NaN in floats, where the stream is unknown: refused below.
         number = compute.index_in(table["operator"], _strings(streams)).to_numpy()
         group, bin_, count = (table[name].to_numpy().astype(np.int64, casting="safe") for name in _INDEX)
     except (TypeError, ValueError, NotImplementedError):
@@ -275,6 +280,7 @@ def _read_counts(path: Path, document: dict[str, Any]) -> np.ndarray:
     if (count <= 0).any():
         raise InputError.at(f"profile.{SERIES}.count", int(count.min()), "must be at least 1")
     counts = np.zeros(shape, dtype=np.int64)
+    # `add.at` adds rows of the same cell, so that fewer cells than rows show a row that is there twice.
     np.add.at(counts, (number.astype(np.int64), group, bin_), count)
     if np.count_nonzero(counts) != len(count):
         raise InputError.at(f"profile.{SERIES}", NO_VALUE, "holds a bin of a key group more than once")

@@ -85,6 +85,7 @@ def read_fleet(path: Path | str) -> tuple[Fleet, Downtimes | None]:
     file = Path(path)
     fleet = shaped_from(read_document(file, (".toml", ".json"), "fleet"))
     folder = file.resolve().parent
+    # Shapes first, then what the query set adds: rules about names need both.
     if fleet.query_set is not None:
         with named(f"query_set = {fleet.query_set}"):
             loaded = read_queries(folder / fleet.query_set)
@@ -153,11 +154,13 @@ def run_fleet(
     simulation = _Replications(fleet, log, method)
     system = simulation.system
     if fleet.is_static:
+        # Known without a run where nothing changes the placement.
         unkept = tuple(_not_kept(system))
         if unkept:
             return FleetResult(system, (), None, unkept)
     share = Share([1.0] * fleet.replications, on_progress or (lambda _: None))
     records = run_tasks(simulation, range(fleet.replications), workers, on_result=share.ended)
+    # The first placement is the same in every replication: one tells for all.
     unkept = tuple(_refused_at_start(system, records[0]))
     if unkept:
         return FleetResult(system, (), None, unkept)
@@ -178,6 +181,7 @@ class _Replications:
         return simulate_fleet(self.system, replication, method=self.method)  # type: ignore[arg-type]
 
     def __getstate__(self) -> dict[str, object]:
+        # Without the cached system, which is large: each process makes it from the description.
         return {name: getattr(self, name) for name in ("fleet", "log", "method")}
 
     @cached_property

@@ -41,6 +41,7 @@ def plans_page(
     command: str = "",
 ) -> Page:
     """Return the page of plans by their importance, and in full of the best of them."""
+    # All hosts of a problem from a file have the same chance: the greatest of a row is that of the row.
     chances, name = problem.down.max(axis=1).tolist(), best_of(found)
     best = found[name]
     sections = [_compared(found, problem, chances)]

@@ -106,7 +106,7 @@ def plan_document_in(path: str | Path) -> tuple[str, dict[str, Any]]:
     path = Path(path)
     found = _unpacked(read_arrays(path), path.name) if path.suffix == ".npz" else read_json(path)
     kind = found.get("kind")
-    # PLANS has no entry for checkpoints: their files are older than `kind`, and have none.
+    # PLANS has no entry for checkpoints: their files have no `kind`.
     if kind is not None and kind not in tuple(PLANS):  # perhaps a list, which has no hash
         raise InputError.at("kind", kind, "must be one of " + ", ".join(PLANS), "only these plans have a problem file")
     return CHECKPOINTS if kind is None else str(kind), found

@@ -60,7 +60,7 @@ def problem_of(description: Sizing, folder: Path) -> tuple[SizingProblem, tuple[
         raise InputError.at("failures.log", said.log, "has no failure: its MTTF is not known")
     if mttr_s is None:
         raise InputError.at("failures.log", said.log, "has no repair that ended", "say failures.mttr beside it")
-    # Figures below this have no meaning, and the fixed points behind them converge slowly.
+    # Hosts that are down nearly always: probably two values were swapped, or a unit is wrong.
     if mttf_s < _SHORTEST_UP * mttr_s:
         most = display.number(1 / _SHORTEST_UP)
         raise InputError.at("failures.mttr", mttr_s, f"must be at most {most} times the MTTF")
@@ -167,7 +167,7 @@ def cost_text(problem: SizingProblem, cost: float | None) -> str:
 
 def causes(problem: SizingProblem, at: PlanFigures) -> tuple[tuple[str, float], ...]:
     """Return each cause of time down with its share of all time; the shares sum to the unavailability."""
-    # The three are disjoint causes, in the order in which the model adds them.
+    # Disjoint causes: only so do the shares sum to the unavailability.
     full = "too few hosts" if problem.description.units is None else "hosts too full"
     return (full, at.standing), ("recoveries", at.recovering), ("take-overs", at.switching)
 

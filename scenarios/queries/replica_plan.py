@@ -58,6 +58,7 @@ def with_planned_replicas(scenario: Scenario, folder: Path) -> Scenario:
             *_faults_of_operators(scenario, replica_plan, chosen),
         ]
     )
+    # The entries are checked as if the user had written them; faults then name the plan (`_by_plan`).
     made = _with_entries(scenario, replica_plan, chosen, names)
     raise_if_any(_by_plan(fault, replica_plan) for fault in (*faults(made), *not_simulated(made)))
     return made
@@ -171,6 +172,7 @@ def _with_entries(scenario: Scenario, replica_plan: ReplicaPlanFile, chosen: _Ch
             continue
         if target not in scenario.placement.operators:
             for k in range(scenario.operators[target].parallelism):
+                # A place that the scenario gives goes before that of the plan.
                 tasks.setdefault(layout.task_name(target, k), names[hosts[0]])
         if len(hosts) > 1 and name not in replica_plan.without:
             replicas[name] = ActiveReplica(

@@ -69,6 +69,7 @@ def workload(made: Templates, seed: int) -> Workload:
     graph, total = QueryGraph(), 0.0
     loads: dict[int, float] = {}
     while total < made.load:
+        # Equal operators are shared: with few streams new queries may add no load at all.
         if len(graph.queries) >= _MOST_QUERIES:
             raise InputError.at("templates.load", made.load, "is never reached: equal operators are shared")
         query = drawn.query(f"q{len(graph.queries)}")
@@ -78,6 +79,7 @@ def workload(made: Templates, seed: int) -> Workload:
         total += sum(by_node[number] for number in new)
     table = table_of(graph, dict.fromkeys(given, made.tuple_bytes))
     rates = table.rates(given)
+    # The last query overshoots the load: scaling all rates makes workloads of all seeds equally heavy.
     return Workload(tuple(graph.queries.values()), table, rates * (made.load / float(table.load(rates).sum())))
 
 

@@ -258,7 +258,7 @@ def _of_rows(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
     short = {share: law.short_of(share) for share in SHARES}
     lines, first = [], 0
     for setting in settings:
-        # A setting is a mixture of rows (the hours of a day, for example): its figures are their weighted means.
+        # A setting is a mixture of rows with weights: its figures are the weighted means of theirs.
         rows = slice(first, first + len(setting.weights))
         first = rows.stop
         w = setting.weights

@@ -130,12 +130,14 @@ def try_points(variant: Variant, seed: int, asked: Sequence[tuple[str, int]]) ->
     start = _primaries(made, variant, seed)
     if not start.whole:
         raise InputError.at("workload", seed, f"leaves {start.left_out} primaries without a host")
+    # First fit fills hosts from 0: the highest number in use is their count.
     used = 1 + max(hosts[0] for hosts in start.instances)
     per_query = np.mean([len({start.instances[o][0] for o in needed}) for needed in made.table.operators])
     points: dict[tuple[str, int], Point] = {}
     replicated: dict[str, tuple[int, ...]] = {}
     for policy, spare in asked:
         problem = _problem(made, variant, used, spare, start)
+        # All policies but the random one are deterministic.
         drawn = [_plan(problem, policy, variant, seed, draw) for draw in range(DRAWS if policy == "random" else 1)]
         each = [_point(problem, found, seed) for found in drawn]
         points[policy, spare] = _mean(each)
@@ -165,10 +167,12 @@ def _primaries(made: Workload, variant: Variant, seed: int) -> Placed:
 
 def _scattered(load: FloatArray, seed: int) -> Placed:
     """Return a host for each primary, the largest first: drawn from those with room, or else a new one."""
+    # A stream of its own: the variant changes no draw of the workload.
     rng = np.random.default_rng(code_of("scattered primaries", seed))
     free = np.ones(math.ceil(1.04 * LOAD))
     host = np.full(len(load), -1, dtype=np.int64)
     for o in np.argsort(-load, kind="stable").tolist():
+        # The tolerance keeps a load that fits exactly from opening one more host by rounding.
         open_hosts = np.flatnonzero(free >= load[o] - 1e-12)
         if not len(open_hosts):
             open_hosts, free = np.array([len(free)]), np.append(free, 1.0)

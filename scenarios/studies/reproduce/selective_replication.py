@@ -147,6 +147,7 @@ def results(runner: TaskRunner, *, quick: bool) -> Results:
     made = runner.make("queries with replicas", pieces)
     parts: dict[tuple[str, int], list[Part]] = {}
     for piece, found in zip(pieces, made, strict=True):
+        # Pieces of a workload come back in the order of their points, whoever made them.
         parts.setdefault((piece.variant.name, piece.seed), []).append(_part(found))
     by_variant: dict[str, list[Tried]] = {}
     for (name, _), found in parts.items():
@@ -220,8 +221,10 @@ def _low_utilisation(tried: Sequence[Tried], low: float, product: float) -> Find
 
 def _order(tried: Sequence[Tried]) -> Finding:
     """Return the results with random as the mean of several selections: the paper has a thousand runs of each."""
+    # The paper averages random selections: a single one is too noisy for an order within one workload.
     kept = sum(_is_ordered(one, "random") for one in tried)
     once = sum(_is_ordered(one, ONCE) for one in tried)
+    # Nineteen of twenty: a single workload may differ by chance.
     holds = kept >= 0.95 * len(tried)
     ours = f"{kept} of {len(tried)} workloads, random as the mean of {DRAWS} selections ({once} with the first alone)"
     return Finding(ours, holds, "" if holds else "the order changes between workloads")
