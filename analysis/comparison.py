@@ -107,6 +107,7 @@ def _values(replications: Replications, metric: str) -> dict[int, float]:
 
 
 def _difference(metric: str, first: Replications, second: Replications, same_numbers: bool) -> Difference:
+    """Return the difference in one metric: paired over common replications of one seed, else Welch's."""
     one, other = _values(first, metric), _values(second, metric)
     both = sorted(one.keys() & other.keys())
     paired = same_numbers and bool(both)

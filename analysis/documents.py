@@ -32,6 +32,7 @@ def from_document(kind: type[T], document: Mapping[str, Any]) -> T:
 
 
 def _value(kind: Any, value: Any) -> Any:
+    """Return the value of a field of this type from its JSON form; None stays None."""
     if value is None:
         return None
     # Only `X | None` occurs: None itself has been dealt with.

@@ -112,6 +112,7 @@ def described(replications: Sequence[Times], shares: Sequence[float]) -> Describ
 
 
 def _pooled(parts: Sequence[Times]) -> Times:
+    """Return the durations of all replications: values if all have values, else one histogram."""
     arrays = [part for part in parts if not isinstance(part, Histogram)]
     if len(arrays) == len(parts):
         return np.concatenate(arrays) if arrays else np.empty(0, np.int64)

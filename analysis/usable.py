@@ -43,6 +43,8 @@ class UsableShares:
 
 @dataclass(frozen=True)
 class _Cluster:
+    """Hosts and checkpoints of groups (G,), load by others and speed of nodes (N,), threshold, most moves per node."""
+
     host: IntArray
     checkpoint: IntArray
     outside: FloatArray
@@ -92,6 +94,7 @@ def usable_shares(
 
 
 def _shares(load: FloatArray, cluster: _Cluster) -> UsableShares:
+    """Return the counts of all windows; windows are independent of each other."""
     # 1. the utilisation of every node in every window
     sums = np.zeros((len(cluster.speed), load.shape[1]))
     np.add.at(sums, cluster.host, load)

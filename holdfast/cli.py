@@ -166,6 +166,7 @@ def _drop_stdout() -> None:
 
 
 def _run(arguments: list[str]) -> int:
+    """Return the exit code of a command; each error that is not a defect becomes one line on stderr."""
     # Before any import of ours: a folder `models` in the working directory would answer in its place.
     hidden = shadowed()
     if hidden:
@@ -215,6 +216,7 @@ def _is_usage_error(error: Exception) -> bool:
 
 
 def _print_usage(error: Any) -> None:
+    """Print a usage error as one line, and where the help is."""
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
         print(context.get_help(), file=sys.stderr)

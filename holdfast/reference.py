@@ -42,6 +42,7 @@ def keys_page(kind: str) -> str:
 
 
 def _tables_of_fleet() -> str:
+    """Return the part of a page about the tables that `holdfast fleet --out` writes."""
     from models.fleet.records import TABLES  # noqa: PLC0415
 
     parts = ["# Its tables\n"]
@@ -64,6 +65,7 @@ Numbers are bare, in the unit that the meaning states. What is null is not given
 
 
 def _keys_page(kind: str) -> str:
+    """Return the page of a kind of file: a section for each model, breadth first from the whole file."""
     root = described(kind)
     of = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
     commands = ", ".join(f"`holdfast {one}`" for one in KINDS[kind].commands)
@@ -111,6 +113,7 @@ def _is_map(annotation: Any) -> bool:
 
 
 def _section(title: str, model: type[BaseModel]) -> str:
+    """Return one model as a table of its keys."""
     name = title if title == _WHOLE else f"`{title}`"
     lines = [f"## {name}\n", _paragraph((model.__doc__ or "").split("\n\n")[0]) + "\n"]
     if not fields_of(model):
@@ -139,6 +142,7 @@ def _type_text(field: FieldInfo) -> str:
 
 
 def _kind_texts(annotation: Any, metadata: Any = ()) -> Iterator[str]:
+    """Yield the types that a key may have, in words; those of a union one by one."""
     if get_origin(annotation) in (Union, types.UnionType):
         for part in get_args(annotation):
             yield from _kind_texts(part) if part is not type(None) else ()
@@ -163,6 +167,7 @@ def _kind_texts(annotation: Any, metadata: Any = ()) -> Iterator[str]:
 
 
 def _default_text(field: FieldInfo) -> str:
+    """Return the default of a key as a scenario file would write it."""
     if field.is_required():
         return "(required)"
     value = field.get_default(call_default_factory=True)
@@ -178,6 +183,7 @@ def _default_text(field: FieldInfo) -> str:
 
 
 def _toml(value: object) -> str:
+    """Return a value as TOML writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
@@ -243,6 +249,7 @@ def examples_of(name: str) -> str:
 
 
 def _name_text(name: str) -> str:
+    """Return the entry of a public name: signature, first paragraph, example."""
     found = getattr(holdfast, name)
     said = "The version, as text." if isinstance(found, str) else (inspect.getdoc(found) or "").split("\n\n")[0]
     parts = [f"### `{name}`\n"]
@@ -272,6 +279,7 @@ _WIDTH = 110
 
 
 def _parameter(one: inspect.Parameter) -> str:
+    """Return a parameter with its type; a default that is no plain value is shown as dots."""
     text = ("*" if one.kind is one.VAR_POSITIONAL else "") + one.name
     if one.annotation is not one.empty:
         text += f": {one.annotation}"
@@ -311,6 +319,7 @@ stdout is data (`--json`: exactly one JSON document), stderr is for messages.
 
 
 def _command_text(title: str, function: Callable[..., Any], *, heading: bool) -> str:
+    """Return the help text of a command and a table of its arguments and options."""
     lines = [f"### {title}\n"] if heading else []
     paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
     lines += ["\n\n".join(_paragraph(part) for part in paragraphs) + "\n"]

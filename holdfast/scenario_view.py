@@ -166,6 +166,7 @@ def _structure(scenario: Scenario, load: Load) -> Any:
 
 
 def _latency(path: CriticalPath) -> str:
+    """Return the expected time from source to sink along the critical path as a line."""
     parts = f"{display.duration(path.service_s)} in service, {display.duration(path.link_s)} on links"
     if path.wait_s is None or path.latency_s is None:
         slow = [step.operator for step in path.steps if step.wait_s is None]

@@ -94,6 +94,7 @@ def comparison_words(found: Sequence[Difference]) -> str:
 
 
 def _row(result: SweepResult, number: int, one: Difference) -> tuple[object, ...]:
+    """Return the row of a design point; design 0 has no difference."""
     settings = result.plan.points[number].settings
     mean = quantity(one.metric, one.second.mean)
     if number == 0:

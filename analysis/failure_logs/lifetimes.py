@@ -85,6 +85,7 @@ def fits(durations: CensoredDurations, *, draws: int | None = None, seed: int = 
 
 
 def _fit(law: str, durations: CensoredDurations, sample: _Sample, unit: float, draws: int, seed: int) -> Fit:
+    """Return one law, fitted in units of the mean and given back in seconds, with its p-value if `draws` > 0."""
     theta, likelihood = _greatest(law, sample)
     distance = _distance(law, theta, sample)
     p, drawn = _chance(law, theta, durations, unit, distance, draws, seed) if draws else (None, 0)
@@ -137,6 +138,7 @@ def _greatest(law: str, sample: _Sample, start: Sequence[float] | None = None) -
 
 
 def _start(law: str, sample: _Sample) -> tuple[float, ...]:
+    """Return where the search begins: scale 1 and shape 1 as logarithms; of the lognormal the moments of log t."""
     if law != "lognormal":
         return (0.0,) if law == "exponential" else (0.0, 0.0)
     logs = np.log(sample.length)
@@ -168,6 +170,7 @@ def _cost(law: str, sample: _Sample) -> Callable[[FloatArray], float]:
 
 
 def _log_density(law: str, theta: Sequence[float] | FloatArray, t: FloatArray) -> FloatArray:
+    """Return log f(t) for times in units of the mean, (n,)."""
     from scipy.special import gammaln  # noqa: PLC0415
 
     if law == "lognormal":
@@ -180,6 +183,7 @@ def _log_density(law: str, theta: Sequence[float] | FloatArray, t: FloatArray) -
 
 
 def _log_longer(law: str, theta: Sequence[float] | FloatArray, t: FloatArray) -> FloatArray:
+    """Return log (1 - F(t)), (n,): the likelihood of a length that was not seen to its end."""
     from scipy.special import gammaincc, gammaln, log_ndtr  # noqa: PLC0415
 
     if law == "lognormal":
@@ -196,6 +200,7 @@ def _log_longer(law: str, theta: Sequence[float] | FloatArray, t: FloatArray) ->
 
 
 def _log_shorter(law: str, theta: Sequence[float] | FloatArray, t: FloatArray) -> FloatArray:
+    """Return log F(t), (n,): the likelihood of a length below the clock's tick."""
     from scipy.special import gammainc, gammaln, log_ndtr  # noqa: PLC0415
 
     if law == "lognormal":
@@ -229,6 +234,7 @@ def _exp(x: float) -> float:
 
 
 def _named(law: str, theta: Sequence[float], unit: float) -> dict[str, float]:
+    """Return the parameters by name, in seconds where they are times."""
     if law == "lognormal":
         return {"median_s": math.exp(theta[0]) * unit, "sigma": math.exp(theta[1])}
     scale = math.exp(theta[-1]) * unit
@@ -346,6 +352,7 @@ def _one_after_the_other(
 
 
 def _random(law: str, theta: Sequence[float], size: int, rng: np.random.Generator) -> FloatArray:
+    """Return so many lengths drawn by the law, in units of the mean."""
     if law == "lognormal":
         return rng.lognormal(theta[0], math.exp(theta[1]), size)
     shape, scale = _shape(law, theta), math.exp(theta[-1])

@@ -81,6 +81,7 @@ def read_plain(sources: Sequence[Source], kind: str, question: LogQuestion) -> R
 
 
 def _records(kind: str, tally: _Tally, found: Sequence[_Found], causes: Sequence[str]) -> Records:
+    """Return the records with open ones checked, hosts numbered by name, and overlaps merged."""
     last: dict[str, int] = {}
     for one in found:
         # An open record is only good as the last one of its host, whatever the order of the file.
@@ -125,6 +126,7 @@ def _rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any], str]]:
 
 
 def _fields(text: str, columns: Sequence[str]) -> Mapping[str, Any]:
+    """Return column -> text of a line; empty where it is no CSV or has another number of fields."""
     try:
         # Line by line, as Spark reads: a quote that is not closed must spoil one record, not the rest of the file.
         values = next(csv.reader([text], strict=True))
@@ -134,6 +136,7 @@ def _fields(text: str, columns: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _parquet_rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any], str]]:
+    """Yield the rows of a Parquet file; timestamps are cut to microseconds."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed for CSV
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -175,6 +178,7 @@ def _record(file: str, line: int, raw: str, values: Mapping[str, Any], kind: str
 
 
 def _instant(value: Any, kind: str, zone: str) -> int | None:
+    """Return microseconds since 1970 of a value of any type that the format has; None where it is no time."""
     if isinstance(value, datetime.datetime):
         return records.datetime_us(value, zone)
     text = _text(value)

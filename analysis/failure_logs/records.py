@@ -193,6 +193,7 @@ def log_of(records: Records, question: LogQuestion) -> FailureLog:
 
 
 def _check(records: Records, question: LogQuestion) -> None:
+    """Raise InputError where too many records are bad, none is left, or overlapping ones were refused."""
     bad = sum(records.bad.values())
     if records.read and bad / records.read > question.max_bad_share:
         shown = "; ".join(f"{why}: {count}" for why, count in records.bad.items())

@@ -47,6 +47,7 @@ def ccdf_figure(
                 "hovertemplate": f"{SHARE} took {reading('x', 's', times)} or longer",
             }
         )
+    # The axis ends where the rarest tuple is: a share of zero has no place on a log scale.
     least = min(float(_shares(curve).min()) for curve in shown)
     times = np.concatenate([_times(curve) for curve in shown])
     across = {"type": "log", "range": _extent(times), **log_ticks(times, times)}
@@ -64,13 +65,13 @@ def ccdf_figure(
 
 
 def reached(curve: Curve, level: float) -> float | None:
-    """The longest time [s] of the curve that at least this share of the tuples took; None where none is known."""
+    """Return the longest time [s] that at least this share of the tuples took; None where none is known."""
     enough = np.flatnonzero(np.asarray(curve.share, dtype=np.float64) >= level * (1 - 1e-12))
     return float(np.asarray(curve.at_s, dtype=np.float64)[enough[-1]]) if enough.size else None
 
 
 def _least(curve: Curve, at_s: float) -> str:
-    """The time that so many took at least; that of a bin, which is up to 0.8 % wide, has digits that hold for all."""
+    """Return the time that so many took at least; of a bin (0.8 % wide) the digits that hold for all of it."""
     if curve.points:
         return text.seconds(at_s)
     return text.together(display.duration(at_s, 2, rounding="down"))

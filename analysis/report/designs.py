@@ -326,6 +326,7 @@ def _spots(
 
 
 def _front_caption(best: Sequence[int], designs: Sequence[Design], known: int, axis: str) -> str:
+    """Return the sentence that names the designs of the front, at most four of them."""
     names = [f"{k} ({text.plain(designs[k].label)})" for k in best[:4]]
     more = f" and {len(best) - 4} more" if len(best) > 4 else ""
     said = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 and not more else ", ".join(names)

@@ -67,6 +67,7 @@ def gantt(name: str, title: str, caption: str, rows: Sequence[str], layers: Sequ
 
 
 def _trace(layer: Layer, shown: Sequence[str], end_ns: int, size: float) -> Spec:
+    """Return one layer as lines with gaps between stretches, and a mark at both ends of each."""
     x: list[float | None] = []
     y: list[int | None] = []
     hover_text: list[str] = []
@@ -215,6 +216,7 @@ def _highest(values: np.ndarray) -> list[float]:
 
 
 def _log_scale(trace: Spec, values: np.ndarray) -> Spec:
+    """Return range and ticks of a log scale of colours, at most _DECADES decades below the highest value."""
     positive = values[np.isfinite(values) & (values > 0)]
     top = math.ceil(math.log10(float(positive.max())))
     low = max(math.floor(math.log10(float(positive.min()))), top - _DECADES)

@@ -56,6 +56,7 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
 
 
 def _latency_caption(line: Latency, recoveries: Sequence[Recovery]) -> str:
+    """Return what the p99 does during recoveries, before and after them; without any, its range."""
     at, p99 = np.asarray(line.at_s, dtype=np.float64), np.asarray(line.p99_s, dtype=np.float64)
     # Intervals without a delivery are NaN: gaps of the line, and no part of the sentence.
     seen = np.isfinite(p99)
@@ -193,6 +194,7 @@ def _spacing(at: np.ndarray) -> float:
 
 
 def _phase_shapes(recoveries: Sequence[Recovery]) -> list[Spec]:
+    """Return a line at each failure, and a rectangle for each phase of its recovery."""
     shapes: list[Spec] = []
     for one in recoveries:
         mark = {"type": "line", "x0": one.failed_s, "x1": one.failed_s, "y0": 0, "y1": 1, "yref": "paper"}

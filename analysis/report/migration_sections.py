@@ -165,6 +165,7 @@ def _asked(at: np.ndarray, name: str, count: np.ndarray, symbol: str, colour: st
 
 
 def _load_checks_caption(given: LoadChecks) -> str:
+    """Return how often a key group was at risk, and for which share its checkpoint would have helped."""
     risk, usable = int(np.sum(given.at_risk)), int(np.sum(given.usable))
     each = f" Each point is the sum of {given.together} checks." if given.together > 1 else ""
     said = f"Replication {given.replication}."

@@ -1,7 +1,4 @@
-"""The page of a run: its question, what was asked and came out, and its sections.
-
-State the assumptions of the engine that matter for a scenario.
-"""
+"""The page of a run: its question, the facts asked and found, its sections, and the assumptions that matter for it."""
 
 from __future__ import annotations
 
@@ -48,6 +45,7 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
     """Return the assumptions of the engine about what this scenario has."""
     served, alone = list(scenario.operators.values()), "Tuples are served first come first served and"
     kinds = {group.cpu for group in scenario.hosts.values()}
+    # Each assumption with the condition under which it matters: a page names no model that the run does not use.
     found = [
         (kinds == {"dedicated"}, f"{alone} without interruption."),
         (

@@ -57,6 +57,7 @@ def decisions(rows: Sequence[Decision]) -> Table:
 def designs(rows: Sequence[Design]) -> Table:
     """Return the mean times of each design, each with its difference to the first one where there is one."""
     columns, compared = _known(rows, _TIMES), any(row.changes for row in rows)
+    # Columns that would say the same in every row are left out.
     failed, several = any(row.failed for row in rows), len({row.runs for row in rows}) > 1
     cells = [
         (

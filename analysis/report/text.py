@@ -1,8 +1,7 @@
-"""Names and numbers as readers and as plotly get them; nothing in a name is ever markup.
+"""Names, numbers and colours as readers and as plotly get them; nothing in a name is ever markup.
 
-One colour for each name on a page, the same on all charts: names are counted in the order of the file.
-
-Eight names have a colour of their own. After eight the colours come again, with another dash and another symbol.
+A name has one colour on a page, the same on all charts: names are counted in the order of the file. Eight names have a
+colour of their own; after eight the colours come again, with another dash and another symbol.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 def plain(name: object) -> str:
-    """Return the text in one line, without control characters and without marks that turn the direction of
-    writing.
-    """
+    """Return the text in one line, without control characters and marks that turn the direction of writing."""
     return "".join(_SHOWN_AS.get(unicodedata.category(char), char) for char in str(name))
 
 
@@ -38,13 +35,12 @@ def cell(value: str) -> str:
 
 def marked(sentence: object) -> Markup:
     """Return the text as HTML, what stands between backticks as code; everything in it is escaped first."""
+    # Escaped before the tags are put in: afterwards nobody could tell ours from those of a name.
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(plain(sentence)))))
 
 
 def label(name: object, longest: int = 40) -> str:
-    """Return the text as a plotly label: plotly reads some HTML tags and entities in labels, so they are spelled
-    out.
-    """
+    """Return the text as a plotly label: HTML tags and entities, some of which plotly reads, are spelled out."""
     return clip(plain(name), longest).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -54,9 +50,11 @@ def clip(text: str, longest: int) -> str:
 
 
 def for_script(value: object) -> str:
-    """Return JSON that is inert inside a script element: no `<`, `>` or `&`, ASCII only; raises ValueError for
-    NaN.
+    """Return JSON that is inert inside a script element: no `<`, `>` or `&`, ASCII only.
+
+    Raises ValueError for NaN and infinity.
     """
+    # "</script>" within a string would end the element; JSON allows any character as an escape.
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -69,6 +69,7 @@ class _KeptUp:
 
 
 def _kept_up(scenario: Scenario, one: RunRecords) -> _KeptUp:
+    """Return the rows of the checkpoints of a replication with late and skipped ones marked."""
     table = one.tables["checkpoints"]
     completed = table["stored_ns"] != NEVER
     skipped = _skipped(scenario, one)
@@ -153,6 +154,7 @@ def _counts(rows: Sequence[Rows]) -> dict[str, int]:
 
 
 def _of_operator(name: str, records: Sequence[RunRecords], kept: Sequence[_KeptUp]) -> OperatorCheckpoints:
+    """Return the counts of one operator over all replications."""
     found = [(one.operators.index(name), own) for one, own in zip(records, kept, strict=True)]
     longest = [own.longest_by_operator[index] for index, own in found]
     counts = _counts([_chosen(own.rows, own.rows["operator"] == index) for index, own in found])

@@ -69,6 +69,7 @@ def _of_zeros(kind: type[T]) -> T:
 
 
 def _numbers(value: Mapping[str, Any], path: str) -> list[tuple[str, float | None]]:
+    """Return (dotted path, number) of all numbers of a document; intervals and settings are left out."""
     found: list[tuple[str, float | None]] = []
     for name, inner in value.items():
         here = f"{path}.{name}" if path else name

@@ -61,6 +61,7 @@ def grouped(migrations: Sequence[ClassifiedMigration]) -> tuple[MigrationGroup, 
 
 
 def _group(who: tuple[str, str, str], own: Sequence[ClassifiedMigration]) -> MigrationGroup:
+    """Return the statistics of one group; the interval of the pause is over replications."""
     pauses = [one.pause_s for one in own if one.pause_s is not None]
     completions = [one.completion_s for one in own if one.completion_s is not None]
     each: dict[int, list[float]] = {}

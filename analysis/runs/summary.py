@@ -169,6 +169,7 @@ def clipped(begin: Ints, end: Ints, low: int, high: int) -> int:
 
 
 def _operator(scenario: Scenario, name: str, records: Sequence[RunRecords]) -> OperatorSummary:
+    """Return the summary of an operator, pooled over replications; None where nothing was seen."""
     found = [one for one in records if name in one.operators]
     times = [operator_times(one, one.operators.index(name)) for one in found]
     # A source or sink that never queues has no queue and no server to speak of.
@@ -201,6 +202,7 @@ def _latency(parts: Sequence[Times]) -> Latency:
 
 
 def _latencies(one: RunRecords) -> Times:
+    """Return the latencies [ns] of tuples that were created after the warm-up, as values or a histogram."""
     if one.detail == "histograms":
         return latencies_of(one)
     created, delivered = (one.tables["deliveries"][name] for name in ("created_ns", "delivered_ns"))
@@ -224,6 +226,7 @@ def _kernel(records: Sequence[RunRecords]) -> KernelUsed | None:
 
 
 def _messages(records: Sequence[RunRecords]) -> dict[str, Messages]:
+    """Return kind -> number and bytes of messages between hosts in seconds that begin in the window."""
     totals: dict[str, np.ndarray] = {}
     for one in records:
         rows = one.tables["messages"]
@@ -264,6 +267,7 @@ def verdicts(scenario: Scenario, summary: RunSummary) -> dict[str, Verdict] | No
 
 
 def _verdict(name: str, limit: float, summary: RunSummary) -> Verdict:
+    """Return whether a target was met; None where nothing was seen that could tell."""
     value, unfinished = _reached(name, summary)
     nothing_failed = name == "recovery_s" and value is None
     # Nothing failed: a target for recoveries is met. Nothing seen: no verdict on latency or load.

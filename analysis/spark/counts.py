@@ -125,6 +125,8 @@ def stream_columns(question: Question) -> list[str]:
 
 
 class _OnSpark:
+    """Counts of marked rows by queries of Spark."""
+
     def __init__(self, marked: DataFrame, question: Question) -> None:
         self._marked, self._question = marked, question
 
@@ -161,6 +163,8 @@ class _OnSpark:
 
 
 class _Here:
+    """Counts of marked rows that one job has brought to this process."""
+
     def __init__(self, marked: DataFrame, question: Question) -> None:
         self._rows, self._question = marked.toArrow(), question
 

@@ -237,6 +237,7 @@ def _outages(frame: DataFrame) -> DataFrame:
 
 
 def _collected(marked: DataFrame, kind: str, names: Mapping[str, str]) -> Records:
+    """Return the records: counts, examples and outages, by four queries of the marked rows."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     counts = marked.groupBy("why", "unwanted", "cause").agg(F.count(F.lit(1)).alias("n")).collect()

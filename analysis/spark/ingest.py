@@ -208,6 +208,7 @@ def _quarantine(found: pa.Table, links: Mapping[str, Source]) -> pa.Table:
 
 
 def _versions(session: SparkSession) -> dict[str, str]:
+    """Return the versions that made the profile; Java's comes from the running JVM."""
     try:
         own = importlib.metadata.version("holdfast")
     except importlib.metadata.PackageNotFoundError:
@@ -226,6 +227,7 @@ def _profile(
     seen: Mapping[int, int],
     **known: Any,
 ) -> Profile:
+    """Return the profile of the counts: bins from the first row to the last, correlation over all of them."""
     streams = (ALL, *question.streams)
     first, counts = _series(question, counted)
     minutes, flights = (

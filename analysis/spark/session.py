@@ -71,6 +71,7 @@ def spark_session(
 
 
 def _running_session() -> SparkSession | None:
+    """Return the session that this process runs already, or None; raises MissingTool without PySpark."""
     try:
         from pyspark import SparkContext  # noqa: PLC0415 - only where Spark is asked for
         from pyspark.sql import SparkSession  # noqa: PLC0415
@@ -102,6 +103,7 @@ def settings(scratch: Path, cores: int, memory: str, java_options: str = QUICK_S
 
 
 def _start(name: str, java: Java, scratch: Path, master: str, chosen: dict[str, str]) -> tuple[SparkSession, Any]:
+    """Start the JVM and a session; raises MissingTool with its last line where it does not start."""
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
@@ -152,6 +154,7 @@ def _plain_session(context: Any) -> Any:
 
 
 def _stop(session: SparkSession, gateway: Any) -> None:
+    """Stop the session and the JVM, and clear what PySpark remembers of them."""
     from pyspark import SparkContext  # noqa: PLC0415
 
     # After an interrupt the machine may not answer any more: it ends below, and PySpark need not say so.
@@ -170,6 +173,7 @@ def _stop(session: SparkSession, gateway: Any) -> None:
 
 @contextlib.contextmanager
 def _environment(changes: dict[str, str | None]) -> Iterator[None]:
+    """Change environment variables within the block; None removes one."""
     before = {name: os.environ.get(name) for name in changes}
     _set(changes)
     try:
@@ -206,6 +210,7 @@ def _own_interrupt() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def _quiet_loggers() -> Iterator[None]:
+    """Disable the loggers of PySpark that repeat what exceptions say."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415
 
     # Made by PySpark's own factory: a plain logger of that name would break PySpark.

@@ -60,6 +60,7 @@ def columns_of(path: Path) -> tuple[tuple[str, str], ...]:
 
 
 def _lines(path: Path) -> Iterator[str]:
+    """Yield the first lines of a file of JSON lines as text; raises InputError for an empty or broken file."""
     try:
         with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb") as file:
             empty = True
@@ -298,6 +299,7 @@ def packed_faults(source: Source, named: str) -> list[InputFault]:
 
 
 def _unknown(source: Source, unknown: list[str], known: Sequence[str], flights: bool) -> InputFault:
+    """Return the fault of a CSV file with columns that the schema lacks, with the nearest name as a hint."""
     # A file without a header line shows its first row as names: those are data, and not for messages or logs.
     shown = _numbers(source, unknown)
     alike = difflib.get_close_matches(unknown[0], known, n=1)
@@ -319,6 +321,7 @@ def _numbers(source: Source, names: Sequence[str]) -> str:
 
 
 def _source(path: Path, suffixes: Sequence[str]) -> Source:
+    """Return one file with its columns; raises InputError for a path that is no file of a known kind."""
     suffix = next((end for end in suffixes if path.name.lower().endswith(end)), None)
     if path.is_dir():
         raise InputError.at("ingest.files", str(path), "is a folder", "name the files in it")
@@ -343,6 +346,7 @@ def _opened(path: Path, suffix: str) -> Source:
 
 
 def _with_different_names(source: Source) -> Source:
+    """Return the source; raises InputError where names of columns are equal, empty or reserved."""
     # Spark compares names without case by default.
     times = Counter(name.casefold() for name in source.columns)
     twice = sorted({name for name in source.columns if times[name.casefold()] > 1})
@@ -364,6 +368,7 @@ def _with_different_names(source: Source) -> Source:
 
 
 def _header(path: Path, suffix: str) -> tuple[str, ...]:
+    """Return the names of the first line of a CSV file; raises InputError where it is none."""
     try:
         with gzip.open(path, "rb") if suffix == ".csv.gz" else path.open("rb") as file:
             start = file.readline(_LONGEST_HEADER).rstrip(b"\r\n")

@@ -52,6 +52,7 @@ def availability(
     """
     refuse_page(report, force=force)
     description, doubts = read_with_doubts(file)
+    # Before the answer: a value that was probably not meant is seen even if the answer takes long.
     terminal.warn(warnings(description))
     found = answer(
         description, p=p or (), method=method, runs=runs, seed=seed, workers=workers, target=target,

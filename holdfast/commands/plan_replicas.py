@@ -99,6 +99,7 @@ def replicas(
     the plan says so. Exit code 0: planned; 2: bad input; 3: primaries cannot fit, or no plan reaches the target;
     4: none was found.
     """
+    # The limit is on the whole command: reading and compiling queries are taken off the time of the search.
     began = time.monotonic()
     refuse_limits(1.0 if time_limit is None else time_limit)
     refuse_page(report, force=force)
@@ -108,6 +109,7 @@ def replicas(
     if sum((optimise, target is not None, front != 0)) > 1:
         raise InputError.at("--target" if target is not None else "--front", target or front, "stands alone", _ALONE)
     _refuse_over(over, front)
+    # An importance named twice is one plan; the order of the user decides that of the table.
     names = tuple(dict.fromkeys(importance or IMPORTANCE))
     loaded = read_queries(file)
     placed = None if running is None else running_by_plan(running, loaded)

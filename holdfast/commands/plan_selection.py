@@ -159,6 +159,7 @@ def _write(
     capacity: float | None = None,
 ) -> None:
     """Print the plan, write it to `out`, and leave with the exit code of its status."""
+    # What else the command knows, such as Young's and Daly's intervals, stands beside the plan for comparison.
     document = plan_document(plan) | (more or {})
     if rows is not None:
         document["reasons"] = [asdict(row) for row in rows]

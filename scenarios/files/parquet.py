@@ -116,6 +116,7 @@ def _from(path: Path) -> Any:
 
 
 def _is_text(path: Path) -> bool:
+    """Return whether the name is text in UTF-8; Arrow takes no other."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -137,6 +138,7 @@ def _schema(fields: Sequence[Field]) -> Any:
 
 
 def _table(schema: Any, fields: Sequence[Field], part: Mapping[str, np.ndarray | Sequence[object]]) -> Any:
+    """Return one part as an Arrow table; -1 becomes null in columns with `never`."""
     columns = []
     for field, arrow in zip(fields, schema, strict=True):
         values = part[field.name]

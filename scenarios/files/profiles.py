@@ -178,6 +178,7 @@ def _to_json(profile: Profile) -> dict[str, Any]:
 
 
 def _series(profile: Profile) -> dict[str, Any]:
+    """Return the columns of the series: one row for each bin of a key group that is not empty."""
     # Sparse: most bins of most key groups are empty.
     stream, group, bin_ = np.nonzero(profile.counts)
     names = np.asarray(profile.streams, dtype=object)
@@ -186,6 +187,7 @@ def _series(profile: Profile) -> dict[str, Any]:
 
 
 def _write_correlation(path: Path, profile: Profile) -> None:
+    """Write the matrix, a row for each stream and key group with its list of correlations."""
     n, groups = len(profile.correlation), profile.key_groups
     rows = pa.FixedSizeListArray.from_arrays(pa.array(profile.correlation.ravel()), n)
     table = pa.table(
@@ -199,6 +201,7 @@ def _write_correlation(path: Path, profile: Profile) -> None:
 
 
 def _document(path: Path) -> dict[str, Any]:
+    """Return the JSON document of a profile; raises InputError for another format, and keys of the wrong type."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -245,6 +248,7 @@ def _is_pair(value: object) -> bool:
 
 
 def _table(path: Path, columns: tuple[str, ...]) -> pa.Table:
+    """Return a Parquet table with exactly these columns and no nulls; raises InputError for any other file."""
     try:
         table = parquet.read_table(path)
     except (OSError, pa.ArrowException) as error:
@@ -295,6 +299,7 @@ def _strings(names: list[str]) -> Any:
 
 
 def _read_correlation(path: Path, counts: np.ndarray) -> np.ndarray:
+    """Return the matrix (n, n), n = streams * key groups; raises InputError for another shape."""
     table = _table(path, ("operator", "key_group", "correlation"))
     n = counts.shape[0] * counts.shape[1]
     try:

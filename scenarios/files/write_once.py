@@ -58,6 +58,7 @@ def remove_stale(folder: Path, prefix: str = FILE) -> None:
 
 
 def _is_stale(path: Path, owner: str) -> bool:
+    """Return whether the process that was writing is gone; of another machine, whether the file is a day old."""
     machine, process, run, _ = owner.split("-")
     # A disk that several machines share: a process number of another machine says nothing here, so only age counts.
     if machine != _machine():
@@ -71,6 +72,7 @@ def _is_stale(path: Path, owner: str) -> bool:
 
 
 def _remove(path: Path) -> None:
+    """Remove a file, a link or a whole directory; errors are ignored, as another process may be faster."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -79,6 +81,7 @@ def _remove(path: Path) -> None:
 
 
 def _is_alive(process: int) -> bool:
+    """Return whether a process of this machine has the number; True if it cannot be asked."""
     try:
         # Signal 0 is delivered to nobody: it only checks that the process exists.
         os.kill(process, 0)
@@ -97,6 +100,7 @@ def _run(_: int) -> str:
 
 @cache
 def _machine() -> str:
+    """Return eight hex digits for this host and its namespace of processes."""
     name = socket.gethostname()
     with contextlib.suppress(OSError):
         # Containers of one host may share its name, while their process numbers are unrelated.
@@ -339,6 +343,7 @@ def check_place(path: Path, *, force: bool = False, ours: Callable[[Path], bool]
 
 
 def _resolved(path: Path) -> Path:
+    """Return the path with links resolved; raises InputError for one that leads to itself or cannot be read."""
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:  # RuntimeError: a link that leads to itself
@@ -355,6 +360,7 @@ def _remove_stale_beside(target: Path) -> None:
 
 
 def _put(written: Path, target: Path) -> None:
+    """Give the directory its name; a former one steps aside, and comes back if the rename fails."""
     if not target.exists():
         written.rename(target)
         return

@@ -116,6 +116,7 @@ def read_downtimes(path: Path, hosts: Sequence[str]) -> Downtimes:
 
 
 def _row(path: str, line: int, row: dict[str, str]) -> tuple[str, float, float]:
+    """Return host, down and up [s] of a line; raises InputError with its number for anything else."""
     values = []
     for column in ("down", "up"):
         try:
@@ -194,6 +195,7 @@ class _Replications:
 
 
 def _not_kept(system: System) -> Iterator[Unkept]:
+    """Yield the queries whose SLO the first placement does not keep."""
     for query, (name, slo) in enumerate(zip(system.queries, system.slos, strict=True)):
         broken = system.broken(query)
         if slo is not None and broken is not None and not keeps(slo, broken):
@@ -260,6 +262,7 @@ def is_fleet(directory: Path) -> bool:
 
 
 def _write_table(path: Path, name: str, records: Sequence[FleetRecords]) -> None:
+    """Write the rows of one kind of all replications, as CSV or Parquet by the suffix."""
     columns = TABLES[name]
     if path.suffix == ".csv":
         rows = ((one.replication, *row) for one in records for row in one.rows[name])

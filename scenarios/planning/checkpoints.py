@@ -111,6 +111,10 @@ def compare_allocations(
 def _judged(
     scenario: Scenario, loads: GroupLoads, method: str, problem: CheckpointAllocation, plan: CheckpointPlan
 ) -> PlannedAllocation:
+    """Return the plan with its usable checkpoints in the windows after the training.
+
+    Raises RuntimeError where the solver's plan breaks a rule of its problem.
+    """
     # A plan that the verifier refuses is a defect of a solver, hence no InputError.
     verdict = verify_checkpoints(problem, plan)
     if not verdict.ok or plan.assignment is None:
@@ -170,6 +174,7 @@ def _keyed_groups(scenario: Scenario) -> tuple[list[tuple[str, int]], list[str],
 
 
 def _without_statistics(scenario: Scenario, method: str) -> CheckpointHosts:
+    """Return the hosts by a method that looks at no load: every checkpoint counts 1, and nothing has a cost."""
     names, hosts, home = _keyed_groups(scenario)
     if not names or len(hosts) < 2:
         return {}  # nothing to hold, or nobody else to hold it

@@ -156,6 +156,10 @@ def _sum(arrays: list[FloatArray]) -> FloatArray:
 
 
 def _source(scenario: Scenario, name: str, profile: Profile, profiled: str, bins: int, bin_s: float) -> _Flow:
+    """Return the flow of a source: by key group from its profile, or a total with the law of its keys.
+
+    Raises InputError for any other source.
+    """
     workload = scenario.workload[name]
     rate = workload.rate
     if name == profiled and isinstance(rate, ProfileRate) and isinstance(workload.keys, ProfileKeys):
@@ -189,6 +193,10 @@ def _taken(flow: _Flow, taken: float | str, profile: Profile) -> _Flow:
 
 
 def _to_groups(flow: _Flow, groups: int, rng: np.random.Generator) -> FloatArray:
+    """Return tuples by key group and bin, (groups, bins).
+
+    Flows of synthetic keys are drawn: whole tuples of each bin, by the shares of the groups.
+    """
     if flow.by_group is not None:
         return flow.by_group
     assert flow.key_weights is not None
@@ -202,6 +210,7 @@ def _to_groups(flow: _Flow, groups: int, rng: np.random.Generator) -> FloatArray
 
 
 def _weights(keys: object) -> FloatArray:
+    """Return the probability of each key, (keys,), proportional to rank ** -exponent; uniform keys have exponent 0."""
     count, exponent = getattr(keys, "count", 1), getattr(keys, "exponent", 0.0)
     assert isinstance(keys, UniformKeys) or exponent
     weights = np.arange(1, count + 1, dtype=float) ** -exponent

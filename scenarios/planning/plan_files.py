@@ -131,6 +131,7 @@ def read_checkpoint_plan(path: str | Path) -> CheckpointPlan:
 
 
 def _status(check: CheckedArrays, key: str, value: Any) -> Status | None:
+    """Return the status that a text names; note a fault for any other value."""
     known = [status.value for status in Status]
     if value in known:
         return Status(value)
@@ -139,6 +140,7 @@ def _status(check: CheckedArrays, key: str, value: Any) -> Status | None:
 
 
 def _figure(check: CheckedArrays, key: str, value: Any) -> float | None:
+    """Return a number that can be computed with; note a fault for NaN, infinity and numbers beyond LARGEST_FIGURE."""
     if is_figure(value):
         return float(value)
     check.add(key, value, f"must be {FIGURE}, or null")
@@ -166,6 +168,7 @@ def _share(check: CheckedArrays, key: str, value: Any) -> float | None:
 
 
 def _count(check: CheckedArrays, key: str, value: Any) -> int | None:
+    """Return a whole number that JSON may have written as a float; note a fault for fractions."""
     found = _figure(check, key, value)
     if found is None:
         return None
@@ -175,6 +178,7 @@ def _count(check: CheckedArrays, key: str, value: Any) -> int | None:
 
 
 def _whole(check: CheckedArrays, key: str, value: Any) -> int | None:
+    """Return a whole number that fits into int64; note a fault for booleans and floats."""
     # Arrays hold int64: a larger number would raise OverflowError deep inside numpy.
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**63:
         check.add(key, value, "must be a whole number")
@@ -189,6 +193,7 @@ def _text(check: CheckedArrays, key: str, value: Any) -> str:
 
 
 def _flags(check: CheckedArrays, key: str, value: Any) -> Any:
+    """Return booleans (n,); note a fault for anything but a list of true and false."""
     if isinstance(value, list) and all(isinstance(one, bool) for one in value):
         return np.array(value, dtype=np.bool_)
     check.add(key, value, "must be a list of true and false")
@@ -204,6 +209,7 @@ def _figures(check: CheckedArrays, key: str, value: Any) -> Any:
 
 
 def _nodes(check: CheckedArrays, key: str, value: Any) -> Any:
+    """Return the node of each checkpoint (n,), -1 where it is null; note the first entry that is no node."""
     if not isinstance(value, list):
         check.add(key, value, "must be a list with one node per checkpoint, or null")
         return None
@@ -215,6 +221,7 @@ def _nodes(check: CheckedArrays, key: str, value: Any) -> Any:
 
 
 def _one_per(each: str, check: CheckedArrays, key: str, value: Any) -> FloatArray | None:
+    """Return numbers (n,), one for each node or checkpoint; note the first entry that is none."""
     if not isinstance(value, list):
         check.add(key, NO_VALUE, f"must be a list with one number per {each}, or null")
         return None
@@ -226,6 +233,7 @@ def _one_per(each: str, check: CheckedArrays, key: str, value: Any) -> FloatArra
 
 
 def _chances(check: CheckedArrays, key: str, value: Any) -> tuple[float, ...]:
+    """Return probabilities; a fault and an empty tuple for anything but a list with entries."""
     if not isinstance(value, list) or not value or None in value:
         check.add(key, value, "must be a list of numbers")
         return ()
@@ -233,6 +241,7 @@ def _chances(check: CheckedArrays, key: str, value: Any) -> tuple[float, ...]:
 
 
 def _instances(check: CheckedArrays, key: str, value: Any) -> Instances:
+    """Return hosts by operator; faults keep the paths that `checked_instances` gives them."""
     try:
         return checked_instances(value, key)
     except InputError as error:
@@ -241,6 +250,7 @@ def _instances(check: CheckedArrays, key: str, value: Any) -> Instances:
 
 
 def _certificate(check: CheckedArrays, key: str, value: Any) -> FloatArray | None:
+    """Return the multipliers of a certificate, (rows,), zero where the file names none; all must be at least 0."""
     rule = "must have rows, a whole number, and multipliers: numbers, none below zero, by row"
     rows = value.get("rows") if isinstance(value, Mapping) else None
     said = value.get("multipliers") if isinstance(value, Mapping) else None
@@ -323,6 +333,7 @@ def plan_document(plan: Solution) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: arrays as lists, and null for infinity, NaN and empty texts."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, Status):
@@ -411,6 +422,7 @@ def with_few_moves(
 
 
 def _refuse_moves(max_moves: int, runs: bool, what: str) -> None:
+    """Raise InputError for a number of moves that is out of range, or without anything that runs."""
     # Solvers count in doubles, which hold whole numbers exactly below 2^53.
     if not 0 <= max_moves < 2**53:
         rule = "must be a whole number, at least 0 and below 2^53"

@@ -222,6 +222,7 @@ def _then(found: dict[str, OperatorEntry], kind: Kind, predicate: str, before: s
 
 
 def _check(path: str, said: Parsed) -> None:
+    """Raise InputError for a query that can be parsed and makes no sense."""
     for of, text in said.conditions:
         if of and of not in said.streams:
             raise InputError.at(path, f"{of}.{text}", f"is about a stream that FROM has not: {', '.join(said.streams)}")

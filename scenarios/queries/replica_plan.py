@@ -91,6 +91,7 @@ _MAKE = "holdfast plan replicas FILE --out PLAN.json writes one"
 
 
 def _placed(names: list[str], instances: Any) -> dict[str, tuple[int, ...]]:
+    """Return operator -> hosts, the primary first; raises InputError with the fault of each list."""
     placed = checked_instances(instances)
     if len(placed) != len(names):
         raise InputError.at("instances", len(placed), f"must be as many lists as operators: {len(names)}")
@@ -108,6 +109,7 @@ def _placed(names: list[str], instances: Any) -> dict[str, tuple[int, ...]]:
 def _faults_of_hosts(
     scenario: Scenario, replica_plan: ReplicaPlanFile, chosen: _Chosen, names: list[str]
 ) -> Iterator[InputFault]:
+    """Yield faults of the named hosts and spares, and of too few hosts for the plan."""
     known = layout.hosts(scenario)
     spare = set(layout.spare_hosts(scenario))
     for key, given in (("hosts", replica_plan.hosts or ()), ("spares", replica_plan.spares)):
@@ -133,6 +135,7 @@ def _target(replica_plan: ReplicaPlanFile, name: str) -> str:
 
 
 def _faults_of_operators(scenario: Scenario, replica_plan: ReplicaPlanFile, chosen: _Chosen) -> Iterator[InputFault]:
+    """Yield faults of the plan's operators: unknown, of the same name, or with replicas that are not simulated."""
     for key, names in (("operators", [*replica_plan.operators]), ("without", [*replica_plan.without])):
         for index, name in enumerate(names):
             if name not in chosen.hosts:

@@ -94,6 +94,7 @@ def _names_in(fields: Mapping[str, Any], n: int) -> list[list[str]]:
 def _plan_faults(
     names: Sequence[Sequence[str]], known: Sequence[int | None], instances: Instances, n_hosts: int
 ) -> Iterator[InputFault]:
+    """Yield faults of a plan's operators and hosts against the file of queries."""
     seen: dict[int, str] = {}
     for own, place, hosts in zip(names, known, instances, strict=True):
         path = f"--from: {own[0]}"

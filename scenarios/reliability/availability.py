@@ -251,6 +251,7 @@ def _exact(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
 
 
 def _of_rows(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
+    """Return one line for each setting of independent hosts; all rows of all settings are computed at once."""
     failures = _stacked([one.failures for one in settings])
     each, some = unavailability(queries, failures), some_broken(queries, failures)
     law = broken_law(queries, failures)
@@ -357,6 +358,10 @@ def _narrower(bounds: Figure, sampled: Figure) -> Figure:
 
 
 def _sampled(queries: Queries, setting: Setting, method: str, runs: int, seed: int, workers: int) -> Line:
+    """Return the line of a setting by sampling; each row of a mixture gets its share of the runs and a seed of its own.
+
+    Raises InputError for hosts that depend on each other.
+    """
     from sim.sampling.importance_sampling import stratified, weighted  # noqa: PLC0415
     from sim.sampling.plain import sampled  # noqa: PLC0415 - compiles, and numba is slow to load
 

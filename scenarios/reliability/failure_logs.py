@@ -120,6 +120,7 @@ def read_failures(
 
 
 def _opened(files: Sequence[str | Path]) -> tuple[tuple[Source, ...], str]:
+    """Return the files and their format; raises InputError where they cannot be used or differ in format."""
     try:
         sources = open_sources(files, TABLES)
     except InputError as error:
@@ -182,6 +183,7 @@ def _fit(one: Fit) -> dict[str, Any]:
 
 
 def _by_host(log: FailureLog) -> list[dict[str, Any]]:
+    """Return failures, time up, time down and the longest outage [s] of each host, in the order of the log."""
     longest = np.zeros(len(log.hosts))
     # `maximum.at`, as a host has several outages: plain indexing would keep the last.
     np.maximum.at(longest, log.host, (log.until_us - log.down_us) / US)

@@ -133,6 +133,7 @@ def _series(path: str, rate: SeriesRate, folder: Path) -> RateSeries:
 
 
 def _column(path: str, rate: SeriesRate, folder: Path) -> np.ndarray:
+    """Return the values of a column of a CSV file, one per step; raises InputError with the line of a bad value."""
     file = folder / rate.series
     values: list[float] = []
     if file.exists() and not file.is_file():
@@ -158,6 +159,7 @@ def _column(path: str, rate: SeriesRate, folder: Path) -> np.ndarray:
 
 
 def _value(path: str, rate: SeriesRate, text: str | None, line: int) -> float:
+    """Return one value of a series; raises InputError where it is no number in the range."""
     try:
         value = float(text or "")
     except ValueError:
@@ -197,6 +199,7 @@ class HistoryPlanner:
         return FreshAllocation(assignment, problem.cost)
 
     def _problem(self, history: LoadHistory) -> CheckpointAllocation:
+        """Return the allocation problem of the statistics so far, with the costs of the method."""
         operators = tuple(operator for operator, _ in history.names)
         if self.maintenance.method == EXPECTED:
             made = expected_allocation(

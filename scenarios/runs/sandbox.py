@@ -88,6 +88,7 @@ class Sandbox:
                         stream.close()
 
     def _running(self) -> subprocess.Popen[bytes]:
+        """Return the process, started if there is none; it inherits the import path of this one."""
         if self._process is None:
             self._rest, self._said, self._mute = b"", b"", False
             # The child must import the same packages; empty entries mean the working directory and are left out.

@@ -158,6 +158,7 @@ def _check_pages(pages: Mapping[str, str]) -> None:
 
 
 def _write_derived(folder: Path, records: Sequence[RunRecords], interval_ns: int) -> None:
+    """Write the tables over time: histograms and quantiles of latency, and throughput, by interval."""
     if records:
         # One interval for all replications, or their rows could not be set side by side.
         interval_ns = max(fitting_interval(one, interval_ns) for one in records)
@@ -268,6 +269,7 @@ def _repeat(one: RunRecords, table: str) -> np.ndarray:
 
 
 def _text(path: Path) -> str:
+    """Return the text of a file of the run; raises InputError where it is missing or no text."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:

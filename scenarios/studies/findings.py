@@ -55,6 +55,7 @@ def replications_of(design: StudyDesign) -> Replications:
 
 
 def _own(summary: RunSummary) -> Metrics:
+    """Return the measures that only a study has: moves, overhead [B/s], its share of bytes, longest wait [s]."""
     messages = summary.messages
     more = sum(messages[kind].bytes for kind in OVERHEAD_KINDS if kind in messages)
     sent = more + (messages[_TUPLES].bytes if _TUPLES in messages else 0)

@@ -210,6 +210,7 @@ def designs_of(result: SweepResult) -> tuple[StudyDesign, ...]:
 
 
 def _design(result: SweepResult, point: DesignPoint) -> StudyDesign:
+    """Return a design point with the summaries of its runs that came to their end."""
     scenario = result.plan.scenario
     allocation = point.settings.get(ALLOCATION, scenario.fault_tolerance.allocation)
     protocol = point.settings.get(PROTOCOL, scenario.elasticity.protocol)
@@ -226,6 +227,7 @@ def _setting_text(path: str, value: object) -> str:
 
 
 def _allocation_text(allocation: Allocation | object) -> str:
+    """Return the name of an allocation; of a plan file its name without suffix."""
     if isinstance(allocation, str):
         return allocation
     plan = allocation.get("plan") if isinstance(allocation, Mapping) else getattr(allocation, "plan", allocation)

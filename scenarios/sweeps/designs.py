@@ -114,6 +114,7 @@ def read_design(
 
 
 def _of_run(folder: Path) -> Design:
+    """Return the design of a stored run; raises InputError for a broken directory."""
     stored = read_run(folder)
     table = stored.tables["metrics"]
     found: dict[int, dict[str, float | None]] = {}

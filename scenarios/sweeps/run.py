@@ -89,6 +89,10 @@ class Runs:
         return {"status": OK, "stage": "done", "message": "", "metrics": metrics, "summary": text}
 
     def _prepare(self, point: int) -> tuple[Scenario, RunInputs]:
+        """Return the scenario of a design point and its inputs, with the code for it compiled.
+
+        Raises InputError for a point that cannot be run, FileChanged where a file is not that of the plan.
+        """
         self._enter("scenario")
         scenario = self._plan.points[point].of(self._plan.scenario)
         raise_if_any(faults(scenario))

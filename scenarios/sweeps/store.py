@@ -184,6 +184,7 @@ class SweepStore:
         return sorted(found, key=lambda row: (row.point, row.replication))
 
     def _is_good(self, path: Path, runs: Sequence[tuple[int, int]], retry: bool, summaries: bool) -> bool:
+        """Return whether a chunk can stay: readable, with summaries if these are asked for, and nothing to retry."""
         rows = self._rows(path, runs)
         if rows is None or (summaries and any(row.status == OK and not row.summary for row in rows)):
             return False
@@ -214,6 +215,7 @@ def digest(rows: Sequence[Row]) -> str:
 
 
 def _rows_of(columns: Mapping[str, list[object]]) -> list[Row]:
+    """Return the rows of a chunk from its columns; metrics that are null were not seen, and are left out."""
     own = {field.name for field in (*_FIELDS, _SUMMARY)}
     names = [name for name in columns if name not in own]
     found = []
@@ -227,6 +229,7 @@ def _rows_of(columns: Mapping[str, list[object]]) -> list[Row]:
 
 
 def _unit(metric: str) -> str:
+    """Return the unit of a metric from its name: seconds, bytes, or none."""
     parts = metric.split(".")
     if any(part.endswith("_s") for part in parts) and parts[-1] != "count":
         return "s"

@@ -162,6 +162,7 @@ def sweep_answer(given: Sequence[DesignRuns]) -> tuple[str, ...]:
 
 
 def _answer(given: Sequence[DesignRuns], made: Sequence[Design], measure: str, words: str) -> str:
+    """Return the sentences about one time; empty where fewer than two designs have it."""
     means = {k: mean for k, one in enumerate(made) if (mean := one.of(measure).mean) is not None}
     if len(means) < 2:
         return ""
@@ -226,6 +227,7 @@ def _near(best: DesignRuns, other: DesignRuns, measure: str) -> bool:
 
 
 def _not_told_apart(near: Sequence[int]) -> str:
+    """Return a sentence with the designs that are not significantly different from the best; empty for none."""
     if not near:
         return ""
     names = ", ".join(map(str, near[:_MOST_NAMED]))
@@ -234,6 +236,7 @@ def _not_told_apart(near: Sequence[int]) -> str:
 
 
 def _unfinished(made: Sequence[Design]) -> str:
+    """Return a sentence about recoveries without an end, whose times no mean includes; empty for none."""
     open_ended = [
         f"{one.unfinished_recoveries} of design {k}" for k, one in enumerate(made) if one.unfinished_recoveries
     ]

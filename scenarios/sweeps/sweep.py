@@ -148,6 +148,7 @@ def _machine_faults(directory: Path) -> Iterator[None]:
 
 
 def _resolved(out: Path | str) -> Path:
+    """Return the absolute directory; raises InputError for a name that no directory can have."""
     try:
         directory = Path(out).resolve()
         directory.exists()

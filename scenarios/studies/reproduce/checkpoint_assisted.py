@@ -69,6 +69,7 @@ def _exhaustive() -> dict[str, Finding]:
 
 
 def _anti_correlated() -> dict[str, Finding]:
+    """Return the claims on load that shifts: the share of usable checkpoints must be the paper's at every load."""
     found = {}
     for name, allocation, paper in (
         ("anti-optimised", "optimised", 1.0),
@@ -103,6 +104,7 @@ class Move:
 
 
 def _replay(moves: Mapping[tuple[str, float], replay.Moved], ages: Sequence[float]) -> dict[str, Finding]:
+    """Return the claims on one move: pauses and completion times against the closed forms and each other."""
     cpa, cpal, direct = ([moves[name, age] for age in ages] for name in ("cpa", "cpal", "direct"))
     # The greatest relative error against the closed form, over all ages.
     off = max(abs(one.pause_s / replay.replay_s(one.replayed) - 1) for one in cpa)
@@ -201,6 +203,7 @@ _POLICIES = ("baseline", "even", "optimised", "literal")
 
 
 def _cells(quick: bool) -> dict[_Key, list[Year]]:
+    """Return (key groups, copies or variant) -> the years to run; `quick` takes fewer seeds and one set of copies."""
     seeds, salts = _QUICK if quick else _FULL
     few = range(min(seeds, 8))
     cells: dict[_Key, list[Year]] = {
@@ -231,6 +234,7 @@ def _outcomes(cells: Mapping[_Key, Sequence[Year]], results: Sequence[Any]) -> d
 
 
 def _airline(outcomes: Mapping[_Key, Mapping[str, Sequence[Outcome]]], quick: bool) -> dict[str, Finding]:
+    """Return the claims on a year of flights; outcomes of all sets of copies are pooled."""
     salts = _QUICK[1] if quick else _FULL[1]
     of = {
         (policy, groups): [one for salt in range(salts) for one in outcomes[groups, salt][policy]]
@@ -294,6 +298,7 @@ def _shares(of: _Of) -> dict[str, Finding]:
 
 
 def _even_share_rises(of: _Of, outcomes: Mapping[_Key, Mapping[str, Sequence[Outcome]]]) -> dict[str, Finding]:
+    """Return the claim that the share of even allocation rises with the key groups, under three orders of asking."""
     plain = [_share(of["even", groups]) for groups in GROUPS]
     asked = {
         prefer: [_share(outcomes[groups, prefer]["even"]) for groups in GROUPS] for prefer in ("quarter", "usable")

@@ -159,6 +159,7 @@ def joined(parts: Sequence[Part]) -> Tried:
 
 
 def _primaries(made: Workload, variant: Variant, seed: int) -> Placed:
+    """Return the hosts of the primaries, as the variant places them."""
     if variant.primaries == "scattered":
         return _scattered(made.load, seed)
     room = np.ones(_MOST_HOSTS)
@@ -200,6 +201,7 @@ def _problem(made: Workload, variant: Variant, used: int, spare: int, start: Pla
 
 
 def _mean(drawn: Sequence[Point]) -> Point:
+    """Return the mean of several draws; of the replicas that found no host the most."""
     if len(drawn) == 1:
         return drawn[0]
     exact, runs = (np.mean([getattr(one, name) for one in drawn], axis=0).tolist() for name in ("exact", "runs"))
@@ -218,6 +220,7 @@ def _replicated(found: ReplicaPlan) -> BoolArray:
 
 
 def _point(problem: ReplicaProblem, found: ReplicaPlan, seed: int) -> Point:
+    """Return the exact and the sampled shares of running queries for each of CHANCES."""
     assert found.instances is not None
     assert found.broken is not None
     sampled = shares_running(problem.queries(found.instances), np.array(CHANCES), RUNS, seed)

@@ -182,6 +182,7 @@ def findings_of(found: Results) -> dict[str, Finding]:
 
 
 def _with_variants(claim: str, finding: Finding, others: Mapping[str, Mapping[str, Finding]]) -> Finding:
+    """Return the finding with the names of the variants that lead to another verdict as part of its cause."""
     apart = [name for name, made in others.items() if made[claim].holds != finding.holds]
     if not others:
         return finding
@@ -191,6 +192,7 @@ def _with_variants(claim: str, finding: Finding, others: Mapping[str, Mapping[st
 
 
 def verdicts(tried: Sequence[Tried]) -> dict[str, Finding]:
+    """Return claim -> verdict for one set of workloads; figures are shares of running queries [%] at p = 0.02."""
     product, random = _mean(tried, "product", HALF), _mean(tried, "random", HALF)
     degree, low = _mean(tried, "degree", HALF), _mean(tried, "utilisation", HALF)
     lost = _mean(tried, "product", ALL, _AT_MOST) - _mean(tried, "product", HALF, _AT_MOST)
@@ -256,6 +258,7 @@ def _mean(tried: Sequence[Tried], policy: str, spare: int, at: int = _AT) -> flo
 
 
 def _said(tried: Sequence[Tried], policy: str) -> str:
+    """Return mean and standard deviation of a policy over the workloads as text [%], exact and by runs."""
     exact = [100 * one.points[policy, HALF].exact[_AT] for one in tried]
     runs = fmean(100 * one.points[policy, HALF].runs[_AT] for one in tried)
     spread = stdev(exact) if len(exact) > 1 else 0.0

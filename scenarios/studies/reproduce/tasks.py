@@ -138,6 +138,7 @@ class TaskRunner:
         return _WORKER_START_S if self._at_once(pieces) > 1 else 0.0
 
     def _made(self, title: str, todo: Sequence[Task], costs_s: Sequence[float]) -> list[dict[str, Any]]:
+        """Return the content of each piece, in the order of `todo`, by processes of this machine or by Spark."""
         make = partial(_make, None if self.directory is None else os.fsencode(self.directory.resolve()))
         order = longest_first(costs_s)
         at_once = self._at_once(len(todo))
