@@ -77,6 +77,7 @@ def _keys_page(kind: str) -> str:
         _NUMBERS if KINDS[kind].module == "models.planning.problem_files" else _QUANTITIES,
     ]
     done: set[str] = set()
+    # A queue, so that sections stand in the order of depth: the keys of the whole file first.
     waiting: list[tuple[str, type[BaseModel]]] = [(_WHOLE, root)]
     while waiting:
         title, model = waiting.pop(0)
@@ -121,6 +122,7 @@ def _section(title: str, model: type[BaseModel]) -> str:
     lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
     for key, field in fields_of(model).items():
         meaning = _paragraph(field.description or _tag_meaning(field))
+        # The key that selects the model has a default in the class, but a file has to state it.
         must_be_said = title.endswith(f'{key} = "{(tag_of_model(model) or ("", ""))[1]}"')
         default = "(required)" if must_be_said else _default_text(field)
         lines.append(f"| `{key}` | {_type_text(field)} | {default} | {meaning} |")
@@ -145,6 +147,7 @@ def _kind_texts(annotation: Any, metadata: Any = ()) -> Iterator[str]:
     """Yield the types that a key may have, in words; those of a union one by one."""
     if get_origin(annotation) in (Union, types.UnionType):
         for part in get_args(annotation):
+            # `None` means that a key may be left out, which the column of defaults says.
             yield from _kind_texts(part) if part is not type(None) else ()
         return
     dimension = dimension_of(annotation, metadata)
@@ -205,6 +208,7 @@ _API = """\
 contains `examples`. Descriptions (such as `Scenario`) and plans are frozen values in SI units, with the unit at the end
 of a field's name.
 """
+# Written by hand for the order of reading; a test compares the names with `holdfast.__all__`.
 _API_SECTIONS = {
     "Scenarios": (
         "Scenario",
@@ -264,6 +268,7 @@ def _signature(name: str, found: Any) -> str:
     """Return how it is called; empty for texts, enumerations, and classes that only files make."""
     if not callable(found) or (inspect.isclass(found) and issubclass(found, Enum | BaseModel | RuntimeError)):
         return ""
+    # From the code, not from the page: a parameter that is added appears with the next writing.
     signature = inspect.signature(found)
     parameters = signature.parameters.values()
     shown = [_parameter(one) for one in parameters]
@@ -394,6 +399,7 @@ def _schemas_of_a_run() -> dict[str, Any]:
     from scenarios.runs.store import write_run  # noqa: PLC0415
 
     nothing = {name: table(name, []) for name in (*TABLES, *HISTOGRAM_TABLES)}
+    # An empty run has all tables of a real one: schemas do not depend on rows.
     binned = RunRecords(0, 0, 1, (), (), (), (), (), nothing)
     with tempfile.TemporaryDirectory() as folder:
         written = [

@@ -44,6 +44,7 @@ def checkpoints_said(one: Checkpoints) -> list[Table | str]:
         f"at most {display.duration(one.longest_between_s)} without a completed one."
     ]
     if one.late or one.skipped:
+        # Only operators that could not keep up: a table of zeros says nothing.
         late = {name: own for name, own in one.operators.items() if own.late or own.skipped}
         shown.append(replace(checkpoints_of_operators(late), title="Checkpoints that could not keep up"))
     age, delayed = one.age_at_failure_s, one.delayed
@@ -66,6 +67,7 @@ def replicas_table(one: Replicas) -> Table:
     still: dict[tuple[str, str], int] = {}
     rows: list[tuple[str, ...]] = []
     for found in one.each:
+        # Replicas that were there all the time are the usual case: counted, so that the others are seen.
         if found.why == "start" and found.end is None:
             key = (found.operator, found.host)
             still[key] = still.get(key, 0) + 1
@@ -188,6 +190,7 @@ def claims_tables(rows: Sequence[Mapping[str, Any]]) -> list[Table | str]:
                 shown.append(f"{row['claim']}: accepted: {row['tolerance']}. Cause: {row['cause']}.")
             elif row["cause"]:
                 shown.append(f"{row['claim']}: {row['cause']}")
+        # Claims that were not tried count neither for nor against.
         tried = [row for row in own if row["holds"] is not None]
         held = sum(row["holds"] for row in tried)
         shown.append(f"{held} of {len(tried)} claims that were tried hold; {len(own) - len(tried)} were not tried.")

@@ -178,6 +178,7 @@ def _latency(path: CriticalPath) -> str:
 
 
 def _sizes(regions: list[tuple[str, ...]]) -> str:
+    """Return the sizes of regions in words: tasks of the smallest and of the largest one."""
     fewest, most = min(map(len, regions)), max(map(len, regions))
     tasks = "1 task" if most == 1 else f"{most} tasks"
     if fewest != most:

@@ -44,6 +44,7 @@ def sweep_tables(result: SweepResult, metrics: Sequence[str]) -> list[Table]:
     made = []
     for place, metric in enumerate(metrics):
         order = sorted(points, key=lambda number: (_or_last(found[number][place].second.mean), number))
+        # As long as all fit they stay in the order of the file; only a choice is sorted.
         few = order[:_MOST_ROWS] if len(order) > _MOST_ROWS else list(points)
         rows = [_row(result, number, found[number][place]) for number in few]
         runs = _runs(result, found, place)

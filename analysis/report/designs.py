@@ -90,6 +90,7 @@ class _Mark:
 
 
 def _mark(number: int, one: Design, measure: str, base: float | None) -> _Mark:
+    """Return the mark of a design: at its mean, or design 0 plus the difference, with the interval as its bar."""
     mean, change = one.of(measure).mean, one.changes.get(measure)
     assert mean is not None
     at, label, said = mean, _label(number, one), f"{_name(number, one)}: {text.seconds(mean)}"
@@ -106,6 +107,7 @@ def _mark(number: int, one: Design, measure: str, base: float | None) -> _Mark:
 
 
 def _points(own: Sequence[_Mark], verdict: str, size: float) -> Spec:
+    """Return the marks of one verdict as a trace with error bars."""
     colour, symbol, said = _STYLES[verdict]
     return {
         "type": "scatter",
@@ -343,4 +345,5 @@ def _bytes(value: float | None) -> str:
 
 
 def _short(value: float) -> float:
+    """Return six significant digits: more than a figure shows, and a smaller page."""
     return float(f"{value:.6g}")

@@ -23,7 +23,7 @@ _MOST_NUMBERS = 240
 
 
 def slo_figure(system: System, one: FleetRecords, order: Sequence[str]) -> Figure | None:
-    """P(broken) of each query as placed, over time, beside what its SLO allows; None where nothing exact is known.
+    """Draw P(broken) of each query as placed, over time, beside what its SLO allows; None where nothing is exact.
 
     Drawn are the first queries of `order` that have a figure.
     """
@@ -124,7 +124,7 @@ def _allowed(name: str, k: int, allowed: float, end: float) -> Spec:
 
 
 def worst_steps(rows: Sequence[Row], end_ns: int) -> list[tuple[int, int, float]]:
-    """(from, to, P(broken)) by time; of many steps the worst in each of equal parts of the run, and gaps stay."""
+    """Return (from, to, P(broken)) by time; of many steps the worst in each of equal parts of the run; gaps stay."""
     rows = sorted(rows)
     if len(rows) <= _MOST_STEPS:
         return [(begin, end, broken) for begin, end, broken in rows if begin < end]

@@ -100,6 +100,7 @@ def _trace(layer: Layer, shown: Sequence[str], end_ns: int, size: float) -> Spec
 
 
 def _at(when_ns: int, size: float) -> float:
+    """Return an instant [ns] in the unit of the axis, seven digits."""
     return float(f"{when_ns / NS_PER_S / size:.7g}")
 
 
@@ -226,6 +227,7 @@ def _log_scale(trace: Spec, values: np.ndarray) -> Spec:
 
 
 def _rows(names: Sequence[str], at: np.ndarray, values: np.ndarray) -> tuple[tuple[str, ...], ...]:
+    """Return name, mean, highest value and its time [s] for each name."""
     known = np.nan_to_num(values, nan=0.0)
     best = known.argmax(axis=1)
     return tuple(

@@ -171,6 +171,7 @@ def highest(given: Lines, what: str) -> str:
 
 
 def _line(name: str, at: np.ndarray, values: np.ndarray, style: tuple[str, float, str], unit: str) -> Spec:
+    """Return one line as a trace; colour, width and dash are its style."""
     colour, width, dash = style
     return {
         "type": "scatter",
@@ -218,6 +219,7 @@ def _phase_shapes(recoveries: Sequence[Recovery]) -> list[Spec]:
 
 
 def _crash_marks(recoveries: Sequence[Recovery], around: Recovery | None) -> list[Spec]:
+    """Return the names of failed hosts at their failures; only the first four, or the one that is shown alone."""
     named = [around] if around is not None else list(recoveries)[:4]
     return [
         {
@@ -235,6 +237,7 @@ def _crash_marks(recoveries: Sequence[Recovery], around: Recovery | None) -> lis
 
 
 def _neighbourhood(one: Recovery) -> tuple[float, float]:
+    """Return begin and end [s] of a figure around a recovery: half its length before, as much again after."""
     ends = one.ends()
     length = max((ends[-1][2] if ends else one.failed_s) - one.failed_s, 1.0)
     return one.failed_s - 0.5 * length, one.failed_s + 2.0 * length

@@ -169,6 +169,7 @@ def question(scenario: Scenario) -> str:
 
 
 def _facts(scenario: Scenario) -> tuple[Fact, ...]:
+    """Return the facts of the scenario that matter for reading the results."""
     tolerance, warmup = scenario.fault_tolerance, scenario.warmup_s
     hosts = layout.hosts(scenario)
     facts = [
@@ -208,6 +209,7 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
 
 
 def _headline(summary: RunSummary) -> tuple[Fact, ...]:
+    """Return the results at the top: latency, the slowest recovery, the longest pause, cost, what was lost."""
     latency, guarantee = summary.latency_s, summary.guarantee
     facts = [
         Fact("median latency", _seconds(latency.p50)),

@@ -243,6 +243,7 @@ def _delay(numbers: np.ndarray) -> tuple[int, int, float, float]:
 
 
 def _mean_and_max(times_ns: Sequence[int]) -> MeanAndMax:
+    """Return mean and greatest of times [ns] in seconds; None without any."""
     if not times_ns:
         return MeanAndMax(None, None)
     return MeanAndMax(sum(times_ns) / len(times_ns) / NS_PER_S, seconds(max(times_ns)))

@@ -99,6 +99,7 @@ def quantiles_by_interval(counts: Ints, shares: Sequence[str]) -> list[Ints]:
 
 
 def _of(one: RunRecords, table: str, what: str, operator: int) -> dict[str, np.ndarray]:
+    """Return the rows of a table of histograms for one operator and one kind of time."""
     rows = one.tables[table]
     own = (rows["operator"] == operator) & (rows["what"] == what)
     return {name: column[own] for name, column in rows.items()}

@@ -82,6 +82,7 @@ def latency_timeline(one: RunRecords, interval_ns: int = NS_PER_S) -> LatencyTim
 
 
 def _binned_timeline(one: RunRecords, interval_ns: int, at_ns: Ints) -> LatencyTimeline:
+    """Return the timeline from histograms; a quantile is never above the exact maximum of its interval."""
     count, mean, greatest = delivered_sums(one, interval_ns, at_ns.size)
     parts = [
         quantiles_by_interval(counts, ("0.5", "0.99"))
@@ -226,12 +227,14 @@ def traffic(one: RunRecords, column: str = "bytes", interval_ns: int = NS_PER_S)
 
 
 def _grid(one: RunRecords, interval_ns: int) -> Ints:
+    """Return the begin of each interval [ns]; raises ValueError for an interval of less than 1 ns."""
     if interval_ns < 1:
         raise ValueError(f"an interval of {interval_ns} ns is too short")
     return np.arange(0, one.duration_ns, interval_ns, dtype=np.int64)
 
 
 def _delivered(one: RunRecords, interval_ns: int, intervals: int) -> tuple[Ints, Ints]:
+    """Return interval and latency [ns] of each delivery."""
     rows = one.tables["deliveries"]
     # What is accepted at the very end of the run belongs to its last interval.
     interval = np.minimum(rows["delivered_ns"] // interval_ns, max(intervals - 1, 0))
@@ -244,12 +247,14 @@ def _interval_sums(ordered: Ints, first: Ints, seen: np.ndarray) -> Ints:
 
 
 def _rank(share: str, count: Ints) -> Ints:
+    """Return the rank, from 1, of a quantile among `count` values; the share is exact decimal text."""
     # Exact: in floats 0.07 * 100 is above 7, and rounding up would give a rank that is one too high.
     exact = Fraction(share)
     return np.maximum(-(-exact.numerator * count // exact.denominator), 1)
 
 
 def _owners(one: RunRecords, by: str) -> tuple[tuple[str, ...], Ints]:
+    """Return names, and for each sample the index of its operator or host; raises ValueError for another `by`."""
     samples = one.tables["samples"]
     if by == "host":
         return one.hosts, samples["host"].astype(np.int64)
@@ -273,6 +278,7 @@ def _growth(task: np.ndarray, host: np.ndarray, at_ns: Ints, total: Ints) -> Int
 
 
 def _summed(row: Ints, column: Ints, values: Ints, rows: int, columns: int) -> Ints:
+    """Return the sums of values by row and column, (rows, columns)."""
     table = np.zeros((rows, columns), np.int64)
     # `add.at`, since several rows may go to one cell: plain indexing would add the last alone.
     np.add.at(table, (row, column), values)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from models.table import Table
     from scenarios.fleet.runs import FleetResult
 
+# The exit code where an objective cannot be met at the start, so that nothing is run.
 INFEASIBLE = 3
 _MOST_ROWS = 20
 

@@ -56,6 +56,7 @@ def checkpoints(
         # Part of the problem, so that bound and proof are about the plans that are allowed.
         problem = with_few_moves(problem, hint, max_moves)
     plan = solve_by(method, problem, time_limit_s=time_limit, seed=seed, workers=workers, hint=hint)
+    # Only on request: reasons compare every checkpoint with its next best nodes.
     rows = explain(problem, plan) if reasons else []
     document = plan_to_dict(plan, problem)
     if reasons:

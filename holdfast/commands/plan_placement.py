@@ -66,6 +66,7 @@ def placement(
     # What runs becomes part of the problem: moves are then counted, and limited, in the model.
     problem = placement_from(given, running, max_moves)
     plan = _plan(problem, method, time_limit, seed)
+    # None, not an empty list: the document has the key only if it was asked for.
     rows = placement_reasons(problem, plan) if reasons else None
     document = plan_document(plan)
     if rows is not None:

@@ -79,6 +79,7 @@ def difference(first: DesignRuns, second: DesignRuns, measure: str) -> Differenc
 
 
 def _changes(first: DesignRuns, second: DesignRuns) -> dict[str, Change]:
+    """Return the differences of a design to the first one in the compared measures."""
     return {
         name: Change(interval(one.difference), one.per_cent or with_interval(interval(one.difference)), one.shown)
         for name, one in _differences(first, second, _COMPARED).items()
@@ -86,6 +87,8 @@ def _changes(first: DesignRuns, second: DesignRuns) -> dict[str, Change]:
 
 
 def _differences(first: DesignRuns, second: DesignRuns, measures: Sequence[str]) -> dict[str, Difference]:
+    """Return measure -> difference; empty where the draws of runs are not known."""
+    # The same draw gets the same number in both designs: `compare` pairs runs by number.
     numbers = {draw: number for number, draw in enumerate(dict.fromkeys((*first.draws, *second.draws)))}
     runs = [
         {numbers[draw]: metrics for draw, metrics in zip(one.draws, one.metrics, strict=True)}
@@ -100,6 +103,7 @@ def _differences(first: DesignRuns, second: DesignRuns, measures: Sequence[str])
 
 
 def _design(given: DesignRuns, migrated: bool) -> Design:
+    """Return a design with means and intervals of its measures; those that no run has are left out."""
     columns = {name: [one.get(path) for one in given.metrics] for name, path in _PATHS.items()}
     if not migrated:
         del columns["moves"]
@@ -126,8 +130,10 @@ def _latency_ccdf(given: DesignRuns) -> Curve | None:
     if not counts or not min(counts):
         return None
     rarest = 1 / fmean(counts)
+    # Quantiles rarer than one tuple of a run would repeat the maximum.
     points = {fmean(one[f"latency_s.{name}"] or 0.0 for one in given.metrics): share
               for name, share in _SHARES.items() if share > rarest}  # fmt: skip
+    # The slowest tuple is one of as many as a run delivers.
     points[fmean(one["latency_s.max"] or 0.0 for one in given.metrics)] = rarest
     at = sorted(points)
     return Curve(given.label, np.array(at), np.array([points[when] for when in at]), points=True)

@@ -106,6 +106,7 @@ def headline(study: Study) -> tuple[Fact, ...]:
         one = found[measure]
         if one.first.mean is None or one.second.mean is None:
             continue
+        # None for an unclear difference: it is marked neither good nor bad.
         better = {"higher": more_is_better, "lower": not more_is_better}.get(one.shown)
         unclear = " (may be chance)" if better is None and one.shown != "equal" else ""
         facts.append(
@@ -128,6 +129,7 @@ def compared(study: Study) -> list[DesignRuns]:
 def chosen_reasons(chosen: PlannedAllocation, loads: GroupLoads) -> tuple[Reason, ...]:
     """Return the choices with the most at stake: where the next best host would have cost most."""
     rows = [row for row in reasons(chosen.problem, chosen.plan) if row.alternatives]
+    # The choices that matter most; equal ones by number, so that the page has the same bytes every time.
     rows.sort(key=lambda row: (-row.alternatives[0].costs_more, row.checkpoint))
     found = []
     for row in rows[:_SHOWN_REASONS]:

@@ -57,6 +57,7 @@ def runs_of_designs(result: SweepResult) -> list[DesignRuns]:
 
 
 def _runs(result: SweepResult, number: int) -> DesignRuns:
+    """Return the runs of a design point; without a valid scenario only its label and failures."""
     point = result.plan.points[number]
     scenario = _scenario(result, number)
     metrics = result.replications(number)
@@ -75,6 +76,7 @@ def _runs(result: SweepResult, number: int) -> DesignRuns:
 def _scenario(result: SweepResult, number: int) -> Scenario | None:
     """Return the scenario of a design; None where its values do not fit together, so that its runs failed."""
     try:
+        # Each value is valid by itself; together they may not be, and then all runs of the design failed.
         return result.plan.points[number].of(result.plan.scenario)
     except InputError:
         return None

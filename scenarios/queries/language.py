@@ -185,6 +185,7 @@ class _Reader:
 
 
 def _operators(path: str, said: Parsed) -> dict[str, OperatorEntry]:
+    """Return the operators of a query: sources, filters, join or sequence, filter, then aggregation or projection."""
     _check(path, said)
     found: dict[str, OperatorEntry] = {}
     ends = []

@@ -159,6 +159,7 @@ _LEAVE_OUT = f"or name the plan's operator in {path_text(_HERE)}.without"
 
 
 def _of_replicated(path: str, target: str, kind: str, replicas: int) -> Iterator[InputFault]:
+    """Yield faults of an operator whose replicas cannot be simulated."""
     if kind in ("source", "sink"):
         yield InputFault(path, target, f"a {kind} has no replica, and the plan has one of it", _LEAVE_OUT)
     elif replicas > 1:

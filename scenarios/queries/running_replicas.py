@@ -110,6 +110,7 @@ def _plan_faults(
 
 
 def _disagreeing(found: LoadedQueries, hosts: Sequence[tuple[int, ...]], said: Instances) -> Iterator[InputFault]:
+    """Yield faults where file and plan both give replicas, or put a primary on different hosts."""
     for name, own, file in zip(found.table.names, hosts, said, strict=True):
         if len(file) > 1:
             rule = "has replicas, and so has --from"

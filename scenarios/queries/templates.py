@@ -97,6 +97,7 @@ class _Drawing:
         self._of_stream = _zipf(made.streams, made.popularity)
 
     def query(self, name: str) -> _Drawn:
+        """Draw one query: a template by weight, its streams by popularity, and a predicate for each operator."""
         shape = _SHAPES[int(self._rng.choice(N_TEMPLATES, p=np.array(self._made.weights) / sum(self._made.weights)))]
         two = any(letter == "S'" for letter, _ in shape)
         picked = self._rng.choice(self._made.streams, 2 if two else 1, replace=False, p=self._of_stream)

@@ -58,6 +58,10 @@ def importances(description: Availability, p: Sequence[float] = ()) -> tuple[Imp
 
 
 def _importance(description: Availability, queries: Queries, setting: Setting) -> Importance:
+    """Return the importance of one setting.
+
+    At most _MOST_PAIRS pairs of operator and host are tried, operators with fewest instances first.
+    """
     hosts, operators = description.host_names, tuple(description.operators)
     names = (*hosts, *(description.domains or ("all hosts",)))
     of_elements = birnbaum(queries, setting.failures)

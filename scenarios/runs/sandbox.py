@@ -150,6 +150,10 @@ class Sandbox:
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def _ended(self) -> Answer:
+        """Return why the process ended: by its limit of CPU time, a signal or an exit code.
+
+        With a crash comes the last line of stderr, where Python and the system say what happened.
+        """
         process = self._process
         assert process is not None
         last = self._last_line(process)

@@ -124,6 +124,10 @@ def _of_run(folder: Path) -> Design:
 
 
 def _of_sweep(directory: str, digits: str) -> Design:
+    """Return a design point of a sweep.
+
+    Raises InputError where it is not there, not finished, or all of its runs failed.
+    """
     result = read_sweep(directory)
     points = result.plan.points
     # Python refuses to convert thousands of digits: such a number is out of range in any case.
