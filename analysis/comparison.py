@@ -102,6 +102,7 @@ def common_metrics(*designs: Replications) -> list[str]:
 
 
 def _values(replications: Replications, metric: str) -> dict[int, float]:
+    # Sorted by number: sums of floats depend on their order.
     found = ((number, metrics.get(metric)) for number, metrics in sorted(replications.items()))
     return {number: value for number, value in found if value is not None}
 

@@ -118,6 +118,7 @@ def _round(load: FloatArray, util: FloatArray, cluster: _Cluster) -> tuple[int, 
     over = np.flatnonzero(util > cluster.theta)
     # 3. each overloaded node, highest utilisation first
     for node in over[np.argsort(-util[over], kind="stable")]:
+        # Groups that were on the node at the beginning: those that come in this round stay.
         resting = [int(g) for g in np.flatnonzero(cluster.host == node)]
         left = cluster.most_moves
         while util[node] > cluster.theta and left > 0:

@@ -63,7 +63,7 @@ def checkpoints_said(one: Checkpoints) -> list[Table | str]:
 
 
 def replicas_table(one: Replicas) -> Table:
-    """What active replicas did: those of the start in one row for each operator and host, all others one by one."""
+    """Return the history of active replicas: those of the start by operator and host, all others one by one."""
     still: dict[tuple[str, str], int] = {}
     rows: list[tuple[str, ...]] = []
     for found in one.each:

@@ -103,6 +103,7 @@ def _run_of(scenario: Scenario) -> str:
 
 
 def _topology(scenario: Scenario) -> Any:
+    """Return a table of the operators: kind, who reads from them and how, tasks and key groups."""
     readers = dataflow(scenario)
     rows = []
     for name, operator in scenario.operators.items():
@@ -169,6 +170,7 @@ def _latency(path: CriticalPath) -> str:
     """Return the expected time from source to sink along the critical path as a line."""
     parts = f"{display.duration(path.service_s)} in service, {display.duration(path.link_s)} on links"
     if path.wait_s is None or path.latency_s is None:
+        # An operator at or above full load has no mean wait: the path grows for as long as the run.
         slow = [step.operator for step in path.steps if step.wait_s is None]
         return f"grows without end at {', '.join(_some(slow))}; {parts}"
     wait, latency = display.duration(path.wait_s), display.duration(path.latency_s)

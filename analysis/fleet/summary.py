@@ -130,6 +130,7 @@ class _Seen:
     def end_of_day(self) -> float | None:
         """Return the same at the ends of days, just before: the mean over days with a query."""
         day_ns = to_ns(self.system.fleet.times.day_s or DAY_S)
+        # The first whole day after the warm-up ends at this multiple.
         first = self.from_ns // day_ns + 1
         ends = np.arange(first, self.end_ns // day_ns + 1) * day_ns
         there, broken = (self._at(intervals, ends) for intervals in (self.present, self.broken))
@@ -199,6 +200,7 @@ def _query(system: System, seen: Sequence[_Seen], query: int) -> QuerySummary:
     share = ratio_mean([float(x) for x in broken], present) if sum(present) else None
     standing = [one.standing.get(name, _Standing()) for one in seen]
     length = sum(one.length_ns for one in standing)
+    # Over the time that the query was there: its budget grows with it.
     allowed_s = None if slo is None else (1 - slo) * sum(present) / NS_PER_S
     return QuerySummary(
         query=name,

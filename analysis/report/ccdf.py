@@ -49,6 +49,7 @@ def ccdf_figure(
         )
     # The axis ends where the rarest tuple is: a share of zero has no place on a log scale.
     least = min(float(_shares(curve).min()) for curve in shown)
+    # One axis for all curves: its ticks follow from all of their times.
     times = np.concatenate([_times(curve) for curve in shown])
     across = {"type": "log", "range": _extent(times), **log_ticks(times, times)}
     layout = {

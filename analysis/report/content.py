@@ -215,6 +215,7 @@ def _loads(scenario: Scenario, one: RunRecords) -> tuple[dict[str, tuple[float, 
     series = host_utilisation(scenario, one)
     if not series.at_ns.size:
         return {}, None
+    # A tenth of the checks at each end: a single check would show noise.
     count = max(1, round(_PART * series.at_ns.size))
     found = dict.fromkeys(layout.hosts(scenario), (0.0, 0.0))
     for name, values in zip(series.names, series.values, strict=True):
@@ -257,6 +258,7 @@ def hosts_used(one: RunRecords) -> Lines | None:
     if not changes.size:
         return None
     at = np.concatenate(([0], changes))
+    # From the rows, not by adding up changes: several hosts may come and go at one instant.
     count = [int(((begins <= when) & (when < ends)).sum()) for when in at.tolist()]
     # Both ends of each stretch, so that the line has steps.
     edges = np.stack([at, np.append(changes, one.duration_ns)], axis=1).ravel()

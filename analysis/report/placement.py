@@ -77,6 +77,7 @@ def _changed(one: PlacedHost) -> bool:
 def _side(
     groups: Sequence[PlacedGroup], load: float | None, place: dict[str, int], verb: str, only_moved: bool
 ) -> Side:
+    """Return one side of the picture of a host: its key groups, its load, and where moved groups went or came from."""
     kept = [one for one in groups if one.other or not only_moved]
     chips = tuple(
         Chip(

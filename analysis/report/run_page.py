@@ -215,6 +215,7 @@ def _headline(summary: RunSummary) -> tuple[Fact, ...]:
         Fact("median latency", _seconds(latency.p50)),
         Fact("99 % of tuples within", _seconds(latency.p99)),
     ]
+    # The slowest that ended; if none did, the page says so in place of a number.
     totals = [one.total_s for one in summary.recoveries if one.total_s is not None]
     if totals:
         facts.append(Fact("failure to caught up", _seconds(max(totals))))

@@ -148,6 +148,7 @@ def allocation(rows: Sequence[AllocationRow]) -> Table:
         )
         for row in rows
     ]
+    # The row of the method that the run in full has.
     used = next((position for position, row in enumerate(rows) if row.used), None)
     return cut_table("methods", "Methods of checkpoint allocation", heads, cells, words=2, marked=used)
 

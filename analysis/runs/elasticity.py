@@ -113,7 +113,9 @@ def host_utilisation(scenario: Scenario, one: RunRecords) -> Series:
         used[host] /= np.maximum(1, at_ns - begins) * groups[name].cores
         load = groups[name].load
         if load is not None and used[host].any():
+            # The share that others take is a function of time in the scenario, and not in the rows.
             used[host] += [load.mean_between(since / _NS, at / _NS) for since, at in zip(begins, at_ns, strict=True)]
+    # Spare hosts that never came would be lines at zero.
     busy = np.flatnonzero(used.any(axis=1))
     return Series(tuple(one.hosts[host] for host in busy.tolist()), at_ns, used[busy])
 

@@ -101,6 +101,7 @@ def _text(frame: DataFrame, name: str) -> Column:
 
 
 def _raw(frame: DataFrame) -> Column:
+    """Return the line of a malformed record, else its fields joined by commas."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     names = [name for name in frame.columns if name not in (rows.CORRUPT, rows.FILE)]
@@ -115,6 +116,7 @@ def _malformed(frame: DataFrame) -> Column:
 
 
 def _lanl(frame: DataFrame) -> DataFrame:
+    """Return the fields of a log in the format of LANL by our names; `_judged` says which records are bad."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     system, node, nodes = (_text(frame, name) for name in ("System", "nodenumz", "nodes"))

@@ -170,6 +170,7 @@ def _has_minutes(fields: StructType) -> bool:
 def _seen(question: Question, counted: pa.Table, counts: Counts, links: Mapping[str, Source]) -> dict[int, int]:
     """Return rows by status. Raises InputError above the share of bad rows, and where no row is left."""
     seen = dict.fromkeys((BAD, UNWANTED, NO_KEY, KEPT), 0)
+    # Before anything else is computed: a trace with the wrong schema is told by its share of bad rows.
     status, count = counted[STATUS].to_numpy(), counted["rows"].to_numpy()
     seen.update({which: int(count[status == which].sum()) for which in seen})
     # Kept rows are counted once per copy, all others once.
@@ -266,6 +267,7 @@ def _series(question: Question, counted: pa.Table) -> tuple[int, np.ndarray]:
     kept = counted.filter(counted[STATUS].to_numpy() == KEPT)
     group, bin_ = kept[GROUP].to_numpy(), kept[BIN].to_numpy()
     columns = [kept[name].to_numpy() for name in stream_columns(question)]
+    # Bins count from 1970, so that the same row is in the same bin whatever else the files hold.
     first = int(bin_.min())
     bins = int(bin_.max()) - first + 1
     # One wrong date stretches the span to centuries: told before the array is made.

@@ -112,6 +112,7 @@ def _places() -> Iterator[Path]:
         yield Path(cache)
     elif Path(home).is_absolute():
         yield Path(home) / ".cache"
+    # A generator: the temporary directory is only made if the cache cannot be used.
     temporary = Path(tempfile.mkdtemp(prefix="holdfast-java-"))
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
     yield temporary

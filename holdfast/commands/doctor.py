@@ -86,7 +86,7 @@ def _java() -> tuple[str | None, str]:
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     try:
         # Containers and job schedulers give a process fewer cores than the machine has.
         return len(os.sched_getaffinity(0))

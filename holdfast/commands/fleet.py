@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # The exit code where an objective cannot be met at the start, so that nothing is run.
 INFEASIBLE = 3
+# A terminal shows as many lines; the page and --json have all rows.
 _MOST_ROWS = 20
 
 

@@ -56,7 +56,7 @@ def bytes_of(memory: str) -> float | None:
 
 @contextmanager
 def as_options(given: Mapping[str, str]) -> Iterator[None]:
-    """Faults of values that came from options (path -> option) are those of the options."""
+    """Name faults of values that came from options (path -> option) by these options within the block."""
     try:
         yield
     except InputError as error:

@@ -133,6 +133,7 @@ def replicas(
         _print_front(problem, points, over, json, loaded, _Places(out, report, force))
         return
     found = found_plans(problem, options, target=target, optimise=optimise)
+    # The plan that is written and printed; all others appear only in the comparison.
     best = best_of(found)
     made = document(found[best], problem, loaded, options)
     if report is not None:
@@ -151,6 +152,7 @@ def replicas(
         made["compared"] = {name: _figures(plan, problem) for name, plan in found.items()}
         terminal.print_json(made)
     else:
+        # The time limit may end the heuristics early: those that did not run are named.
         skipped = [] if target is not None else [name for name in names if name not in found]
         _show(found, problem, list(made["p"]), best, loaded.table, skipped)
     leave_without_plan(found[best])
@@ -296,7 +298,7 @@ def _show(
 
 
 def _alone(plan: ReplicaPlan, problem: ReplicaProblem, queries: Sequence[str]) -> list[str]:
-    """Which queries a single host still breaks, in words."""
+    """Return in words which queries a single host still breaks."""
     if plan.instances is None:
         return []
     alone = broken_alone(plan, problem)
@@ -333,7 +335,7 @@ def _moved(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str]) -> 
 
 
 def _which(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str], name: str) -> list[Table]:
-    """Which operators the best plan gives replicas, and what breaks without these."""
+    """Return a table of the operators with replicas in the best plan, and what breaks without these."""
     if plan.instances is None:
         return []
     worth = worth_of(plan, problem)

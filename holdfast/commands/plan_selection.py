@@ -133,6 +133,7 @@ def interval(
         "rate_per_s": rate_per_s,
     }
     with as_options(option_names(name for name, value in given.items() if value is not None)):
+        # Options replace values of the file, so faults may come from either: they are named by their option.
         problem = interval_of(file, given)
     useful = {
         "young_s": young(problem.checkpoint_s, problem.mtbf_s),
