@@ -55,6 +55,7 @@ class Difference:
     def shown(self) -> str:
         """Return `lower` or `higher` if the interval excludes zero, `equal` if no pair differs, else `unclear`."""
         interval = self.difference.ci95
+        # Exactly equal: with common random numbers a setting that has no effect changes no bit.
         if self.paired and self.difference.mean == 0 and interval in (None, (0.0, 0.0)):  # None: a single pair
             return "equal"
         if interval is None or interval == (0.0, 0.0):
@@ -77,6 +78,7 @@ class Difference:
             return False
         if self.freedom is None or interval[0] == interval[1]:  # nothing varies, so nothing is to be corrected
             return True
+        # The interval is symmetric: it suffices to widen its half by the ratio of the t quantiles.
         wider = student_t95(self.freedom, comparisons) / student_t95(self.freedom)
         return abs(mean) > wider * (interval[1] - interval[0]) / 2
 
@@ -84,35 +86,39 @@ class Difference:
 def compare(
     first: Replications, second: Replications, *, same_numbers: bool, metrics: Sequence[str]
 ) -> list[Difference]:
-    """The difference in each of the metrics; `same_numbers` says whether both have the same seed."""
+    """Return the difference in each of the metrics; `same_numbers` says whether both have the same seed."""
     return [_difference(metric, first, second, same_numbers) for metric in metrics]
 
 
 def mean_over(replications: Replications, metric: str) -> Mean:
-    """The mean of a metric over the replications that have it."""
+    """Return the mean of a metric over the replications that have it."""
     return mean_of(list(_values(replications, metric).values()))
 
 
 def common_metrics(*designs: Replications) -> list[str]:
-    """The metrics that have a value in every design, in the order of the first."""
+    """Return the metrics that have a value in every design, in the order of the first."""
     names = dict.fromkeys(name for metrics in designs[0].values() for name in metrics) if designs else {}
     return [name for name in names if all(_values(design, name) for design in designs)]
 
 
 def _values(replications: Replications, metric: str) -> dict[int, float]:
+    # Sorted by number: sums of floats depend on their order.
     found = ((number, metrics.get(metric)) for number, metrics in sorted(replications.items()))
     return {number: value for number, value in found if value is not None}
 
 
 def _difference(metric: str, first: Replications, second: Replications, same_numbers: bool) -> Difference:
+    """Return the difference in one metric: paired over common replications of one seed, else Welch's."""
     one, other = _values(first, metric), _values(second, metric)
     both = sorted(one.keys() & other.keys())
     paired = same_numbers and bool(both)
     if paired:
+        # Means over the common runs only, or the difference of the means would not be the mean difference.
         one, other = ({number: values[number] for number in both} for values in (one, other))
     apart, freedom = _apart(list(one.values()), list(other.values()))
     difference = mean_of([other[number] - one[number] for number in both]) if paired else apart
     if paired:
+        # One pair has no variance, and so no interval.
         freedom = len(both) - 1 or None
     narrower = None
     if paired and apart.ci95 and difference.ci95 and (width := difference.ci95[1] - difference.ci95[0]) > 0:
@@ -133,6 +139,7 @@ def _apart(one: Sequence[float], other: Sequence[float]) -> tuple[Mean, float | 
     total = sum(parts)
     if total == 0:
         return Mean(mean, (mean, mean)), None
+    # Welch-Satterthwaite: the degrees of freedom of a sum of unequal variances.
     freedom = total**2 / sum(part**2 / (len(sample) - 1) for part, sample in zip(parts, (one, other), strict=True))
     half = student_t95(freedom) * math.sqrt(total)
     return Mean(mean, (mean - half, mean + half)), freedom

@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 def to_document(value: Any) -> Any:
     """Return the value as plain dicts, lists, texts, numbers and None, ready for JSON."""
+    # Dataclasses are neither mappings nor sequences: asked first, so that a field decides its own key.
     if is_dataclass(value):
         return {key: to_document(getattr(value, name)) for name, key, _ in _fields(type(value))}  # type: ignore[arg-type]
     if isinstance(value, Mapping):
@@ -31,8 +32,10 @@ def from_document(kind: type[T], document: Mapping[str, Any]) -> T:
 
 
 def _value(kind: Any, value: Any) -> Any:
+    """Return the value of a field of this type from its JSON form; None stays None."""
     if value is None:
         return None
+    # Only `X | None` occurs: None itself has been dealt with.
     if get_origin(kind) is types.UnionType:
         kind = next(one for one in get_args(kind) if one is not types.NoneType)
     if is_dataclass(kind):
@@ -41,6 +44,7 @@ def _value(kind: Any, value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _value(inner[1], one) for name, one in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
+        # JSON has lists; frozen dataclasses hold tuples.
         return tuple(_value(inner[0], one) for one in value)
     return value
 

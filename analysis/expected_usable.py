@@ -38,7 +38,7 @@ class Cluster:
     theta: float
 
     def per_node(self, values: FloatArray) -> FloatArray:
-        """Values of key groups (G,) added up by node and in units of its speed, (N,)."""
+        """Return values of key groups (G,) added up by node and in units of its speed, (N,)."""
         sums: FloatArray = np.bincount(self.host, weights=values, minlength=len(self.speed)) / self.speed
         return sums
 
@@ -54,7 +54,7 @@ def expected_allocation(
     futures: int = FUTURES,
     group: tuple[str | int, ...] | None = None,
 ) -> CheckpointAllocation:
-    """The allocation problem whose objective is the expected number of key groups in need without a usable checkpoint.
+    """Return the problem that minimises the expected number of key groups in need without a usable checkpoint.
 
     load (G, windows) in units of speed; host (G,); speed, outside (N,). Its cost (G, N) is the chance that the group's
     host is overloaded and the group would not fit on the node: a whole number of futures over their number, so that
@@ -88,34 +88,39 @@ def expected_allocation(
 def chances(
     load: FloatArray, cluster: Cluster, rng: np.random.Generator, futures: int
 ) -> tuple[FloatArray, FloatArray]:
-    """In how many futures each group's host is overloaded (G,), and in how many it also fits on each node (G, N)."""
+    """Return in how many futures each group's host is overloaded (G,), and it also fits on each node (G, N)."""
     host, theta, groups = cluster.host, cluster.theta, len(load)
     need, usable = np.zeros(groups), np.zeros((groups, len(cluster.speed)))
     for future in _futures(load, cluster, rng, futures).T:
+        # One future at a time: all at once would take (futures, G, N) numbers.
         share = cluster.outside + cluster.per_node(future)
         over = share[host] > theta
         need += over
         usable += over[:, None] & (share[None, :] + future[:, None] / cluster.speed[None, :] <= theta)
+    # Its own host is no place for a checkpoint, though `forbidden` says so as well.
     usable[np.arange(groups), host] = 0.0
     return need, usable
 
 
 def _futures(load: FloatArray, cluster: Cluster, rng: np.random.Generator, futures: int) -> FloatArray:
-    """Loads (G, futures): the mean, a step of the total along each group's regression, and what is left of a window."""
+    """Return loads (G, futures): mean, a step of the total along each group's regression, and a window's residual."""
     mean, total = load.mean(axis=1), load.sum(axis=0)
     around = total - total.mean()
     square = float(around @ around)
+    # Least squares on the total; where the total never changed each group has its share of a step.
     slope = (load - mean[:, None]) @ around / square if square > 0 else mean / max(float(mean.sum()), 1e-300)
     rest = load - mean[:, None] - slope[:, None] * around[None, :]
     low, high = _steps(mean, slope, cluster, total)
+    # Evenly spread rather than drawn: less noise for the same number of futures. Only the residuals are drawn.
     steps = low + (high - low) * (np.arange(futures) + 0.5) / futures
     windows = rng.integers(load.shape[1], size=futures)
+    # One window for all groups of a future: residuals of different groups keep their correlation.
     made: FloatArray = np.maximum(0.0, mean[:, None] + slope[:, None] * steps[None, :] + rest[:, windows])
     return made
 
 
 def _steps(mean: FloatArray, slope: FloatArray, cluster: Cluster, totals: FloatArray) -> tuple[float, float]:
-    """The least and the greatest step of the total load, of which `totals` (windows,) were measured."""
+    """Return the least and the greatest step of the total load, of which `totals` (windows,) were measured."""
     total = float(totals.mean())
     room = cluster.theta - cluster.outside - cluster.per_node(mean)
     rise = cluster.per_node(slope)

@@ -29,18 +29,19 @@ class Mean:
 
 
 def mean_of(values: Sequence[float]) -> Mean:
-    """The mean of one value per replication, with the Student t interval; no interval for fewer than two."""
+    """Return the mean of one value per replication, with the Student t interval; no interval for fewer than two."""
     return ratio_mean(values, [1] * len(values))
 
 
 def ratio_mean(sums: Sequence[float], counts: Sequence[int]) -> Mean:
-    """The pooled mean sum(sums) / sum(counts) over replications, with its 95 % interval.
+    """Return the pooled mean sum(sums) / sum(counts) over replications, with its 95 % interval.
 
     The interval is that of the classical ratio estimator (Cochran, Sampling Techniques, section 6.3):
     residuals z_i = (sum_i - mean count_i) / mean(counts) in place of the deviations, Student t with n - 1
     degrees of freedom. With equal counts it is the usual interval of the replication means. Replications
     without a value do not count.
     """
+    # A replication without a value says nothing of the mean; as zero it would pull it down.
     pairs = [(value, count) for value, count in zip(sums, counts, strict=True) if count]
     if not pairs:
         return Mean(None, None)
@@ -49,6 +50,7 @@ def ratio_mean(sums: Sequence[float], counts: Sequence[int]) -> Mean:
     if len(pairs) < 2:
         return Mean(mean, None)
     per_replication = total / len(pairs)
+    # `fsum` is exact: the same bits in any order of replications.
     squares = math.fsum(((value - mean * count) / per_replication) ** 2 for value, count in pairs)
     half = student_t95(len(pairs) - 1) * math.sqrt(squares / (len(pairs) * (len(pairs) - 1)))
     return Mean(mean, (mean - half, mean + half))
@@ -65,8 +67,9 @@ def student_t95(degrees: float, intervals: int = 1) -> float:
 
 
 def quantiles(values: Ints, shares: Sequence[float]) -> list[int]:
-    """The quantile of each share, exact; raises ValueError when there are no values."""
+    """Return the quantile of each share, exact; raises ValueError when there are no values."""
     ranks = [rank_of(share, values.size) - 1 for share in shares]
+    # Linear time; a sort of millions of latencies would take most of a summary.
     ordered = np.partition(values, sorted(set(ranks)))
     return [int(ordered[rank]) for rank in ranks]
 
@@ -109,9 +112,11 @@ def described(replications: Sequence[Times], shares: Sequence[float]) -> Describ
 
 
 def _pooled(parts: Sequence[Times]) -> Times:
+    """Return the durations of all replications: values if all have values, else one histogram."""
     arrays = [part for part in parts if not isinstance(part, Histogram)]
     if len(arrays) == len(parts):
         return np.concatenate(arrays) if arrays else np.empty(0, np.int64)
+    # Replications may differ in what they recorded: binning loses at most 0.4 % of a quantile.
     return merge(*(part if isinstance(part, Histogram) else histogram(part) for part in parts))
 
 
@@ -120,7 +125,7 @@ def _sum(times: Times) -> int:
 
 
 def _read(times: Times, shares: Sequence[float]) -> list[int | float]:
-    """The quantiles of durations of which there are some, and the greatest of all."""
+    """Return the quantiles of durations of which there are some, and the greatest of all."""
     if not isinstance(times, Histogram):
         return [*quantiles(times, shares), int(times.max())]
     read = [times.quantile(share) for share in shares]

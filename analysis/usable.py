@@ -43,6 +43,8 @@ class UsableShares:
 
 @dataclass(frozen=True)
 class _Cluster:
+    """Hosts and checkpoints of groups (G,), load by others and speed of nodes (N,), threshold, most moves per node."""
+
     host: IntArray
     checkpoint: IntArray
     outside: FloatArray
@@ -61,7 +63,7 @@ def usable_shares(
     theta: float = 0.85,
     moves_per_node: int = 4,
 ) -> UsableShares:
-    """The shares for loads (groups, windows) in units of speed.
+    """Return the shares for loads (groups, windows) in units of speed.
 
     host, checkpoint_host (groups,): nodes, -1 for a group without a checkpoint; outside (nodes,): utilisation
     by others; speed (nodes,): load that fills a node. With loads in utilisation speed is 1. A node is
@@ -74,6 +76,7 @@ def usable_shares(
     groups, nodes = (None if loads is None else len(loads)), (None if speeds is None else len(speeds))
     others = check.floats("outside", outside, (nodes,), low=0.0)
     at = check.indices("host", host, (groups,), (nodes,))
+    # Indices are checked from 0: shifted by one, -1 (no checkpoint) is valid.
     shifted = np.asarray(checkpoint_host) + 1 if np.ndim(checkpoint_host) else checkpoint_host
     held = check.indices("checkpoint_host + 1", shifted, (groups,), (None if nodes is None else nodes + 1,))
     if not theta > 0:
@@ -91,27 +94,31 @@ def usable_shares(
 
 
 def _shares(load: FloatArray, cluster: _Cluster) -> UsableShares:
+    """Return the counts of all windows; windows are independent of each other."""
     # 1. the utilisation of every node in every window
     sums = np.zeros((len(cluster.speed), load.shape[1]))
     np.add.at(sums, cluster.host, load)
     util = cluster.outside[:, None] + sums / cluster.speed[:, None]
     # 2. which groups are on overloaded nodes, and which of them fit where their checkpoint is
     at_risk = util[cluster.host] > cluster.theta
+    # -1 would index the last node; the last factor of `usable` drops these groups.
     there = np.maximum(cluster.checkpoint, 0)
     fits = util[there] + load / cluster.speed[there][:, None] <= cluster.theta
     usable = at_risk & fits & (cluster.checkpoint >= 0)[:, None]
     moves = np.zeros((3, load.shape[1]), dtype=np.int64)
     for window in np.flatnonzero(at_risk.any(axis=0)):
+        # A copy: every window starts from the measured placement.
         moves[:, window] = _round(load[:, window], util[:, window].copy(), cluster)
     return UsableShares(at_risk.sum(axis=0), usable.sum(axis=0), *moves)
 
 
 def _round(load: FloatArray, util: FloatArray, cluster: _Cluster) -> tuple[int, int, int]:
-    """Assisted moves, direct moves and nodes left overloaded of one round. Changes `util`."""
+    """Return assisted moves, direct moves and nodes left overloaded of one round. Changes `util`."""
     assisted = direct = stuck = 0
     over = np.flatnonzero(util > cluster.theta)
     # 3. each overloaded node, highest utilisation first
     for node in over[np.argsort(-util[over], kind="stable")]:
+        # Groups that were on the node at the beginning: those that come in this round stay.
         resting = [int(g) for g in np.flatnonzero(cluster.host == node)]
         left = cluster.most_moves
         while util[node] > cluster.theta and left > 0:
@@ -130,13 +137,14 @@ def _round(load: FloatArray, util: FloatArray, cluster: _Cluster) -> tuple[int, 
 
 
 def _first_move(resting: list[int], load: FloatArray, util: FloatArray, cluster: _Cluster) -> tuple[int, int] | None:
-    """4. The first group that fits on its checkpoint's node, or else on the least loaded, and that node."""
+    """Return the first group that fits on its checkpoint's node, or on the least loaded, and that node: step 4."""
     if not resting:
         return None
     node = cluster.host[resting[0]]
     excess = (util[node] - cluster.theta) * cluster.speed[node]
     # Those whose move is enough by rising load, then the rest by falling load.
     order = sorted(resting, key=lambda g: (load[g] < excess, load[g] if load[g] >= excess else -load[g], g))
+    # The first of equals, so that the round is the same everywhere.
     least = int(np.argmin(util))
     for group in order:
         for target in (int(cluster.checkpoint[group]), least):

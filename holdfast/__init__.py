@@ -75,6 +75,7 @@ _HOMES = {
     "write_scenario": "scenarios.files.scenario",
 }
 
+# Written out, not derived from `_HOMES`: type checkers and editors read it without running anything.
 __all__ = [
     "CheckpointAllocation",
     "CheckpointPlan",
@@ -116,6 +117,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+    # "module:name" where the public name is another than that in the module.
     module, _, attribute = _HOMES[name].partition(":")
     found = getattr(importlib.import_module(module), attribute or name)
     globals()[name] = found  # the next look-up finds it here

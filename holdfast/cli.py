@@ -97,12 +97,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):
+            # Names of files may hold bytes that the terminal's encoding has not: shown escaped, not a traceback.
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     logging.disable(logging.CRITICAL)  # libraries log what they raise, with its stack; what we say is in the exception
     given = list(sys.argv[1:] if arguments is None else arguments)
+    # Filled once the command is over: `atexit` has to be registered before, to be called last.
     codes: list[int] = []
     if arguments is None:  # this process is ours
         atexit.register(_leave_if_interrupted, codes)  # as the first it is the last that is called
+    # Without arguments the help is what is meant; typer alone would call that a usage error.
     codes.append(_guarded(given or ["--help"]))
     sys.exit(codes[0])
 
@@ -117,6 +120,7 @@ def _leave_if_interrupted(codes: list[int]) -> None:
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()
+        # Skips whatever the interpreter does at its end: all output has been flushed.
         os._exit(INTERRUPTED)
 
 
@@ -155,12 +159,15 @@ def _guarded(arguments: list[str]) -> int:
 
 
 def _drop_stdout() -> None:
-    """Nothing is left for the interpreter to write at its end."""
+    """Redirect stdout to nowhere, so that the interpreter has nothing left to write at its end."""
     with contextlib.suppress(OSError, ValueError):  # in a test it may be no file
+        # The buffer still holds what could not be written: the flush at exit would fail a second time.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:
+    """Return the exit code of a command; each error that is not a defect becomes one line on stderr."""
+    # Before any import of ours: a folder `models` in the working directory would answer in its place.
     hidden = shadowed()
     if hidden:
         terminal.error(hidden)
@@ -169,6 +176,7 @@ def _run(arguments: list[str]) -> int:
     from models.errors import MACHINE_FAULTS, InputError, MissingTool, WorkerLost, shortened  # noqa: PLC0415
 
     try:
+        # Not standalone: errors come as exceptions, and become our lines and exit codes.
         result = app(arguments, prog_name="holdfast", standalone_mode=False)
     except InputError as error:
         _print_faults(error)
@@ -182,15 +190,18 @@ def _run(arguments: list[str]) -> int:
     except typer.Exit as error:
         return int(error.exit_code)
     except OSError as error:
+        # An OSError without a file is none of the user's paths: `_guarded` decides.
         if isinstance(error, BrokenPipeError) or error.filename is None:
             raise
         terminal.error(f"{shortened(str(error.filename))}: {(error.strerror or str(error)).lower()}")
         return MACHINE_FAILED if error.errno in MACHINE_FAULTS else BAD_INPUT
     except Exception as error:
+        # All else is a defect of holdfast, and keeps its traceback.
         if not _is_usage_error(error):
             raise
         _print_usage(error)
         return BAD_INPUT
+    # With standalone_mode off typer returns the exit code of `typer.Exit` as the result.
     return result if isinstance(result, int) else 0
 
 
@@ -205,6 +216,7 @@ def _is_usage_error(error: Exception) -> bool:
 
 
 def _print_usage(error: Any) -> None:
+    """Print a usage error as one line, and where the help is."""
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
         print(context.get_help(), file=sys.stderr)

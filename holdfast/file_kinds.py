@@ -27,6 +27,7 @@ class FileKind(NamedTuple):
 
 _TABLES = (".toml", ".json")
 _ARRAYS = (".json", ".toml", ".npz")
+# Modules as text: `holdfast --help` and `schema` of one kind must not import the models of all others.
 KINDS = {
     "scenario": FileKind(
         "models.scenario.scenario", "Scenario", ("run", "sweep", "study", "show", "validate"), (".toml",)

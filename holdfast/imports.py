@@ -12,7 +12,9 @@ def places() -> dict[str, str]:
     """Return package -> the folder that Python would import it from, "" where it would find none."""
     found = {}
     for package in PACKAGES:
+        # Finds the package without importing it: what hides ours must not run.
         spec = importlib.util.find_spec(package)
+        # A module file of that name has no locations: its own path is where it is.
         locations = list(spec.submodule_search_locations or []) if spec else []
         found[package] = locations[0] if locations else (spec.origin or "" if spec else "")
     return found
@@ -32,4 +34,5 @@ def shadowed() -> str:
 
 
 def _is_ours(place: str, ours: Path) -> bool:
+    # Resolved, as an installation may be a link to the sources.
     return bool(place) and Path(place).resolve() == ours

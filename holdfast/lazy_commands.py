@@ -1,4 +1,7 @@
-"""Groups of commands that import the module of a command only when the command is invoked or asked for its help."""
+"""Groups of commands that import the module of a command only when the command is invoked or asked for its help.
+
+Commands import numpy, solvers or the simulator: the help page and `holdfast --version` must not wait for these.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +38,11 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
+        # typer looks for near names among these when a command is misspelt.
         self.commands = {name: TyperCommand(name, help=one.summary) for name, one in self.table.items()}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        # The group finds the stand-in, and with it all errors of unknown names; only then is the real one imported.
         name, stand_in, rest = super().resolve_command(ctx, args)
         return name, stand_in and _click_command(self.table[args[0]].load(), args[0]), rest
 

@@ -1,4 +1,7 @@
-"""Progress on stderr: a line per stage with a bar and the time left; silent where stderr is no terminal."""
+"""Progress on stderr: a line per stage with a bar and the time left; silent where stderr is no terminal.
+
+`progress` yields the function that stages call; `Left` estimates the time left, `Stopwatch` measures stages.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,9 @@ class Left:
         By shares the rest goes on as it went since the first of them, which may be of what was there before.
         """
         if left_s is None and share is not None:
+            # The first share may come from an earlier attempt that is resumed: only progress since then has a pace.
             began_s, before = self._first = self._first or (elapsed_s, share)
+            # Extrapolating from less gives numbers that jump by a factor of ten.
             if share - before >= _LEAST_SHARE and elapsed_s - began_s >= _LEAST_S:
                 left_s = (elapsed_s - began_s) * (1 - share) / (share - before)
         if left_s is not None:
@@ -46,6 +51,7 @@ class Left:
 
     def at(self, elapsed_s: float) -> float | None:
         """Return what is left after so long [s], None where it is not known."""
+        # `_last` is (when it was told, what was left then): their sum is the expected end.
         return None if self._last is None else max(0.0, sum(self._last) - elapsed_s)
 
 
@@ -64,12 +70,13 @@ class Stopwatch:
         self._on_progress(text, share, left_s, now)
 
     def seconds(self) -> dict[str, float]:
-        """Wall time of each text so far [s], in the order in which they were told."""
+        """Return wall time of each text so far [s], in the order in which they were told."""
         self._next(self._text)
         return dict(self._took)
 
     def _next(self, text: str) -> None:
         now = time.perf_counter()
+        # A stage may come back: its times add up.
         self._took[self._text] = self._took.get(self._text, 0.0) + now - self._since
         self._text, self._since = text, now
 
@@ -97,6 +104,7 @@ def progress() -> Iterator[ProgressCallback]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
+        # Logs and pipes get no bars: control characters would fill them.
         yield lambda text, share, left_s=None, now="": None
         return
 
@@ -129,13 +137,16 @@ def progress() -> Iterator[ProgressCallback]:
                 bars.update(line, total=1.0, completed=1.0, now="")
 
         def on_progress(text: str, share: float | None, left_s: float | None = None, now: str = "") -> None:
+            # A new text closes all lines before it: stages follow each other, so what was not told as done is done.
             if text not in lines:
                 close()
                 total = None if share is None else 1.0
+                # Escaped: brackets in the name of a scenario would be markup.
                 lines[text] = bars.add_task(escape(text), total=total, left=Left(), now="")
             line = lines[text]
             task = bars.tasks[bars.task_ids.index(line)]
             task.fields["left"].told(task.elapsed or 0.0, share, left_s)
+            # A line that wraps could not be overwritten, and the terminal would fill with copies of it.
             room = console.width - _OTHERS - len(text)
             total = None if share is None else 1.0
             bars.update(line, total=total, completed=share, now=escape(clipped(now, room)))

@@ -42,6 +42,7 @@ def keys_page(kind: str) -> str:
 
 
 def _tables_of_fleet() -> str:
+    """Return the part of a page about the tables that `holdfast fleet --out` writes."""
     from models.fleet.records import TABLES  # noqa: PLC0415
 
     parts = ["# Its tables\n"]
@@ -64,6 +65,7 @@ Numbers are bare, in the unit that the meaning states. What is null is not given
 
 
 def _keys_page(kind: str) -> str:
+    """Return the page of a kind of file: a section for each model, breadth first from the whole file."""
     root = described(kind)
     of = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
     commands = ", ".join(f"`holdfast {one}`" for one in KINDS[kind].commands)
@@ -75,6 +77,7 @@ def _keys_page(kind: str) -> str:
         _NUMBERS if KINDS[kind].module == "models.planning.problem_files" else _QUANTITIES,
     ]
     done: set[str] = set()
+    # A queue, so that sections stand in the order of depth: the keys of the whole file first.
     waiting: list[tuple[str, type[BaseModel]]] = [(_WHOLE, root)]
     while waiting:
         title, model = waiting.pop(0)
@@ -111,6 +114,7 @@ def _is_map(annotation: Any) -> bool:
 
 
 def _section(title: str, model: type[BaseModel]) -> str:
+    """Return one model as a table of its keys."""
     name = title if title == _WHOLE else f"`{title}`"
     lines = [f"## {name}\n", _paragraph((model.__doc__ or "").split("\n\n")[0]) + "\n"]
     if not fields_of(model):
@@ -118,6 +122,7 @@ def _section(title: str, model: type[BaseModel]) -> str:
     lines += ["| key | type | default | meaning |", "|---|---|---|---|"]
     for key, field in fields_of(model).items():
         meaning = _paragraph(field.description or _tag_meaning(field))
+        # The key that selects the model has a default in the class, but a file has to state it.
         must_be_said = title.endswith(f'{key} = "{(tag_of_model(model) or ("", ""))[1]}"')
         default = "(required)" if must_be_said else _default_text(field)
         lines.append(f"| `{key}` | {_type_text(field)} | {default} | {meaning} |")
@@ -139,8 +144,10 @@ def _type_text(field: FieldInfo) -> str:
 
 
 def _kind_texts(annotation: Any, metadata: Any = ()) -> Iterator[str]:
+    """Yield the types that a key may have, in words; those of a union one by one."""
     if get_origin(annotation) in (Union, types.UnionType):
         for part in get_args(annotation):
+            # `None` means that a key may be left out, which the column of defaults says.
             yield from _kind_texts(part) if part is not type(None) else ()
         return
     dimension = dimension_of(annotation, metadata)
@@ -163,6 +170,7 @@ def _kind_texts(annotation: Any, metadata: Any = ()) -> Iterator[str]:
 
 
 def _default_text(field: FieldInfo) -> str:
+    """Return the default of a key as a scenario file would write it."""
     if field.is_required():
         return "(required)"
     value = field.get_default(call_default_factory=True)
@@ -178,6 +186,7 @@ def _default_text(field: FieldInfo) -> str:
 
 
 def _toml(value: object) -> str:
+    """Return a value as TOML writes it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
@@ -199,6 +208,7 @@ _API = """\
 contains `examples`. Descriptions (such as `Scenario`) and plans are frozen values in SI units, with the unit at the end
 of a field's name.
 """
+# Written by hand for the order of reading; a test compares the names with `holdfast.__all__`.
 _API_SECTIONS = {
     "Scenarios": (
         "Scenario",
@@ -243,6 +253,7 @@ def examples_of(name: str) -> str:
 
 
 def _name_text(name: str) -> str:
+    """Return the entry of a public name: signature, first paragraph, example."""
     found = getattr(holdfast, name)
     said = "The version, as text." if isinstance(found, str) else (inspect.getdoc(found) or "").split("\n\n")[0]
     parts = [f"### `{name}`\n"]
@@ -257,6 +268,7 @@ def _signature(name: str, found: Any) -> str:
     """Return how it is called; empty for texts, enumerations, and classes that only files make."""
     if not callable(found) or (inspect.isclass(found) and issubclass(found, Enum | BaseModel | RuntimeError)):
         return ""
+    # From the code, not from the page: a parameter that is added appears with the next writing.
     signature = inspect.signature(found)
     parameters = signature.parameters.values()
     shown = [_parameter(one) for one in parameters]
@@ -272,6 +284,7 @@ _WIDTH = 110
 
 
 def _parameter(one: inspect.Parameter) -> str:
+    """Return a parameter with its type; a default that is no plain value is shown as dots."""
     text = ("*" if one.kind is one.VAR_POSITIONAL else "") + one.name
     if one.annotation is not one.empty:
         text += f": {one.annotation}"
@@ -311,6 +324,7 @@ stdout is data (`--json`: exactly one JSON document), stderr is for messages.
 
 
 def _command_text(title: str, function: Callable[..., Any], *, heading: bool) -> str:
+    """Return the help text of a command and a table of its arguments and options."""
     lines = [f"### {title}\n"] if heading else []
     paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
     lines += ["\n\n".join(_paragraph(part) for part in paragraphs) + "\n"]
@@ -385,6 +399,7 @@ def _schemas_of_a_run() -> dict[str, Any]:
     from scenarios.runs.store import write_run  # noqa: PLC0415
 
     nothing = {name: table(name, []) for name in (*TABLES, *HISTOGRAM_TABLES)}
+    # An empty run has all tables of a real one: schemas do not depend on rows.
     binned = RunRecords(0, 0, 1, (), (), (), (), (), nothing)
     with tempfile.TemporaryDirectory() as folder:
         written = [

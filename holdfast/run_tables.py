@@ -28,7 +28,7 @@ _MOST_REPLICAS = 24  # that took over, were lost or made anew, one by one
 
 
 def latency_table(summary: RunSummary) -> Table:
-    """Latency from source to sink."""
+    """Return latency from source to sink."""
     latency = summary.latency_s
     columns = ("mean", "p50", "p90", "p95", "p99", "p999", "max")
     title = f"Latency, source to sink ({latency.count:,} tuples)"
@@ -44,6 +44,7 @@ def checkpoints_said(one: Checkpoints) -> list[Table | str]:
         f"at most {display.duration(one.longest_between_s)} without a completed one."
     ]
     if one.late or one.skipped:
+        # Only operators that could not keep up: a table of zeros says nothing.
         late = {name: own for name, own in one.operators.items() if own.late or own.skipped}
         shown.append(replace(checkpoints_of_operators(late), title="Checkpoints that could not keep up"))
     age, delayed = one.age_at_failure_s, one.delayed
@@ -62,10 +63,11 @@ def checkpoints_said(one: Checkpoints) -> list[Table | str]:
 
 
 def replicas_table(one: Replicas) -> Table:
-    """What active replicas did: those of the start in one row for each operator and host, all others one by one."""
+    """Return the history of active replicas: those of the start by operator and host, all others one by one."""
     still: dict[tuple[str, str], int] = {}
     rows: list[tuple[str, ...]] = []
     for found in one.each:
+        # Replicas that were there all the time are the usual case: counted, so that the others are seen.
         if found.why == "start" and found.end is None:
             key = (found.operator, found.host)
             still[key] = still.get(key, 0) + 1
@@ -95,7 +97,7 @@ def broken_line(one: Outages) -> str:
 
 
 def rescales_table(summary: RunSummary) -> Table:
-    """What each change of an operator's number of tasks took."""
+    """Return what each change of an operator's number of tasks took."""
     rows = [
         (
             one.operator,
@@ -111,7 +113,7 @@ def rescales_table(summary: RunSummary) -> Table:
 
 
 def elasticity_table(one: Elasticity, hosts: HostsInUse) -> Table:
-    """What the adaptation manager did, and how far checkpoints were of use."""
+    """Return what the adaptation manager did, and how far checkpoints were of use."""
     counts = (f"{getattr(one, key):,}" for key in ("checks", "assisted", "direct", "drained", "unplaced"))
     row = (
         *counts,
@@ -124,7 +126,7 @@ def elasticity_table(one: Elasticity, hosts: HostsInUse) -> Table:
 
 
 def maintenance_table(one: Maintenance, replications: int) -> Table:
-    """When checkpoints moved because a fresh allocation was better, and what that took."""
+    """Return when checkpoints moved because a fresh allocation was better, and what that took."""
     several = replications > 1
     rows = [
         (
@@ -143,12 +145,12 @@ def maintenance_table(one: Maintenance, replications: int) -> Table:
 
 
 def acquisitions_table(rows: list[tuple[str, str, str]]) -> Table:
-    """Hosts that came and went, and why."""
+    """Return hosts that came and went, and why."""
     return table("Hosts that came and went", ("at", "decision", "why"), rows, text_columns=3)
 
 
 def backpressure_table(found: Mapping[str, Held]) -> Table:
-    """How full bounded queues were, who was held back, and how far the sources were behind, by samples."""
+    """Return how full bounded queues were, who was held back, and how far the sources were behind, by samples."""
     rows = [
         (
             name,
@@ -165,7 +167,7 @@ def backpressure_table(found: Mapping[str, Held]) -> Table:
 
 
 def guarantee_line(summary: RunSummary) -> str:
-    """What was lost or duplicated, in one sentence."""
+    """Return what was lost or duplicated, in one sentence."""
     counts = summary.guarantee
     if counts.lost is None:
         return "Loss was not counted: there is no sink, or every one follows a window or timer."
@@ -176,7 +178,7 @@ def guarantee_line(summary: RunSummary) -> str:
 
 
 def claims_tables(rows: Sequence[Mapping[str, Any]]) -> list[Table | str]:
-    """One table for each study, and a line for each claim that does not hold, with its tolerance and cause."""
+    """Return one table for each study, and a line for each claim that does not hold, with its tolerance and cause."""
     verdicts = {True: "holds", False: "DOES NOT HOLD", None: "not tried"}
     shown: list[Table | str] = []
     for study in dict.fromkeys(row["study"] for row in rows):
@@ -188,6 +190,7 @@ def claims_tables(rows: Sequence[Mapping[str, Any]]) -> list[Table | str]:
                 shown.append(f"{row['claim']}: accepted: {row['tolerance']}. Cause: {row['cause']}.")
             elif row["cause"]:
                 shown.append(f"{row['claim']}: {row['cause']}")
+        # Claims that were not tried count neither for nor against.
         tried = [row for row in own if row["holds"] is not None]
         held = sum(row["holds"] for row in tried)
         shown.append(f"{held} of {len(tried)} claims that were tried hold; {len(own) - len(tried)} were not tried.")

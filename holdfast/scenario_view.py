@@ -23,7 +23,7 @@ _MOST_NAMES = 8  # of a cell of the table of what all depends on
 
 
 def document(scenario: Scenario, inputs: RunInputs | None) -> dict[str, Any]:
-    """Everything that `show` knows, in SI units."""
+    """Return everything that `show` knows, in SI units."""
     load = expected_load(scenario, inputs)
     size = estimate(scenario, *((inputs.rates, inputs.shares) if inputs else ()))
     return {
@@ -77,7 +77,7 @@ def _structure_facts(scenario: Scenario, load: Load) -> dict[str, Any]:
 
 
 def tables(scenario: Scenario, inputs: RunInputs | None) -> Iterator[Any]:
-    """Title, topology, load by operator, hosts with placement, size, warnings."""
+    """Return Title, topology, load by operator, hosts with placement, size, warnings."""
     load = expected_load(scenario, inputs)
     yield f"{scenario.name or 'scenario'}: {_run_of(scenario)}"
     yield ""
@@ -103,6 +103,7 @@ def _run_of(scenario: Scenario) -> str:
 
 
 def _topology(scenario: Scenario) -> Any:
+    """Return a table of the operators: kind, who reads from them and how, tasks and key groups."""
     readers = dataflow(scenario)
     rows = []
     for name, operator in scenario.operators.items():
@@ -166,8 +167,10 @@ def _structure(scenario: Scenario, load: Load) -> Any:
 
 
 def _latency(path: CriticalPath) -> str:
+    """Return the expected time from source to sink along the critical path as a line."""
     parts = f"{display.duration(path.service_s)} in service, {display.duration(path.link_s)} on links"
     if path.wait_s is None or path.latency_s is None:
+        # An operator at or above full load has no mean wait: the path grows for as long as the run.
         slow = [step.operator for step in path.steps if step.wait_s is None]
         return f"grows without end at {', '.join(_some(slow))}; {parts}"
     wait, latency = display.duration(path.wait_s), display.duration(path.latency_s)
@@ -177,6 +180,7 @@ def _latency(path: CriticalPath) -> str:
 
 
 def _sizes(regions: list[tuple[str, ...]]) -> str:
+    """Return the sizes of regions in words: tasks of the smallest and of the largest one."""
     fewest, most = min(map(len, regions)), max(map(len, regions))
     tasks = "1 task" if most == 1 else f"{most} tasks"
     if fewest != most:

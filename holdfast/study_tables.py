@@ -25,7 +25,7 @@ _MOST_DESIGNS = 24
 
 
 def plans_table(study: Study) -> Table:
-    """Each method's plan with its proof, and what it is worth on the profile."""
+    """Return each method's plan with its proof, and what it is worth on the profile."""
     rows = [
         (
             one.method,
@@ -42,7 +42,7 @@ def plans_table(study: Study) -> Table:
 
 
 def designs_tables(study: Study) -> list[Table]:
-    """What the designs came to, means of their runs with 95 % intervals: moves first, where there are any."""
+    """Return what the designs came to, means of their runs with 95 % intervals: moves first, where there are any."""
     moves: list[tuple[str, str, Write]] = [
         ("moves", findings.MOVES, _number),
         ("assisted", findings.ASSISTED, _percent),
@@ -67,7 +67,7 @@ def designs_tables(study: Study) -> list[Table]:
 
 
 def gains_table(study: Study) -> Table | None:
-    """The run in full's design beside the first one; None where they are one, or nothing can be compared."""
+    """Return the run in full's design beside the first one; None where they are one, or nothing can be compared."""
     first, other = study.designs[0], study.design_of(study.method)
     if other is None or other is first or not first.runs:
         return None
@@ -93,7 +93,7 @@ def _gain(name: str, one: Difference, write: Write) -> tuple[str, ...]:
 
 
 def _alone(mean: Mean) -> Mean:
-    """The mean without its interval."""
+    """Return the mean without its interval."""
     return Plain(mean.mean, None)
 
 
@@ -133,6 +133,6 @@ def _bytes_per_s(_: str, mean: Mean) -> str:
 
 
 def _with_half(mean: Mean, form: display.Form = display.number) -> str:
-    """The mean and half of its interval, short enough for four of them in a line."""
+    """Return the mean and half of its interval, short enough for four of them in a line."""
     known = mean.ci95 is not None and not math.isclose(*mean.ci95, rel_tol=1e-9, abs_tol=1e-12)
     return display.plus_minus(mean.mean, (mean.ci95[1] - mean.ci95[0]) / 2 if mean.ci95 and known else None, form)

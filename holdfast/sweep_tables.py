@@ -23,12 +23,12 @@ _VERDICTS = (
 
 
 def quantity(metric: str, value: float | None) -> str:
-    """The value of a metric in its unit."""
+    """Return the value of a metric in its unit."""
     return display.duration(value) if _is_time(metric) else display.number(value)
 
 
 def with_interval(metric: str, mean: Mean) -> str:
-    """The mean and half of its 95 % interval, in one unit."""
+    """Return the mean and half of its 95 % interval, in one unit."""
     form = display.duration if _is_time(metric) else display.number
     return display.plus_minus(mean.mean, None if mean.ci95 is None else (mean.ci95[1] - mean.ci95[0]) / 2, form)
 
@@ -38,12 +38,13 @@ def _is_time(metric: str) -> bool:
 
 
 def sweep_tables(result: SweepResult, metrics: Sequence[str]) -> list[Table]:
-    """One table for each metric: a row for each design point; of many the ones with the least values."""
+    """Return one table for each metric: a row for each design point; of many the ones with the least values."""
     points = range(len(result.plan.points))
     found = {number: differences(result, number, metrics) for number in points}
     made = []
     for place, metric in enumerate(metrics):
         order = sorted(points, key=lambda number: (_or_last(found[number][place].second.mean), number))
+        # As long as all fit they stay in the order of the file; only a choice is sorted.
         few = order[:_MOST_ROWS] if len(order) > _MOST_ROWS else list(points)
         rows = [_row(result, number, found[number][place]) for number in few]
         runs = _runs(result, found, place)
@@ -66,14 +67,14 @@ def explained(result: SweepResult) -> str:
 
 
 def sweep_line(result: SweepResult) -> str:
-    """How many runs there are and where."""
+    """Return how many runs there are and where."""
     many = (display.count(len(result.plan.points), "design"), display.count(len(result.rows), "run"))
     text = f"{', '.join(many)} in {result.directory}"
     return f"{text}; digest {result.digest[:12]}"
 
 
 def comparison_table(found: Sequence[Difference]) -> Table:
-    """Two designs, metric by metric."""
+    """Return two designs, metric by metric."""
     rows = [
         (
             one.metric,
@@ -94,6 +95,7 @@ def comparison_words(found: Sequence[Difference]) -> str:
 
 
 def _row(result: SweepResult, number: int, one: Difference) -> tuple[object, ...]:
+    """Return the row of a design point; design 0 has no difference."""
     settings = result.plan.points[number].settings
     mean = quantity(one.metric, one.second.mean)
     if number == 0:
@@ -108,14 +110,14 @@ def _to_first(one: Difference) -> str:
 
 
 def _runs(result: SweepResult, found: Mapping[int, Sequence[Difference]], place: int) -> str:
-    """How many runs the means are of; where runs failed of those that the design and the first one have."""
+    """Return how many runs the means are of; where runs failed of those that the design and the first one have."""
     counts = {one[place].counts[1] for one in found.values()}
     least, most = min(counts), max(counts)
     return f"{most}" if least == most else f"{least} to {most}"
 
 
 def _names(paths: Sequence[str]) -> list[str]:
-    """The last parts of dotted paths, as many as tell them apart."""
+    """Return the last parts of dotted paths, as many as tell them apart."""
     for parts in range(1, 10):
         names = [".".join(path.split(".")[-parts:]) for path in paths]
         if len(set(names)) == len(names):

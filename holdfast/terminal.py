@@ -29,6 +29,7 @@ def warn(texts: Iterable[str]) -> None:
 def clean(text: object, *, lines: bool = False) -> str:
     """Return the text without characters that a terminal acts on; line feeds stay where `lines` is true."""
     shown = str(text)
+    # The common case, without a look at each character.
     if shown.isascii() and shown.isprintable():
         return shown
     return "".join(c for c in shown if (c == "\n" and lines) or unicodedata.category(c) not in _CATEGORIES)
@@ -41,11 +42,13 @@ def error(text: object) -> None:
 
 def print_json(document: Any) -> None:
     """Write one JSON document to stdout."""
+    # NaN is not JSON: a defect that shows here is better than a document that others cannot read.
     print(json.dumps(document, allow_nan=False))
 
 
 def facts(lines: Iterable[tuple[str, str]], width: int) -> list[str]:
     """Return a line for each name and text, the texts below each other, also where one needs several lines."""
+    # The texts have a column of their own: what is wrapped must not begin below the names.
     room = _columns() - width
     found = []
     for name, text in lines:
@@ -62,6 +65,7 @@ def again() -> str:
         option = part.partition("=")[0]
         if skip or part in ("--force", "--json"):
             skip = False
+        # "--out DIR" takes the next part too, "--out=DIR" does not.
         elif option in _PLACES:
             skip = part == option
         else:
@@ -70,6 +74,7 @@ def again() -> str:
 
 
 def _columns() -> int:
+    # One width where nobody looks, so that the output in files and tests does not depend on a terminal.
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDTH
 
 
@@ -109,6 +114,7 @@ def printed(given: Table) -> Any:
             min_width=max(map(len, column.head.split()), default=1),  # a word of a head is never broken
         )
     for row in given.cells:
+        # `Text` and not `str`: rich would read brackets in a name as markup.
         made.add_row(*(Text(clean(cell)) for cell in row))
     return made
 
@@ -117,6 +123,7 @@ def show(*parts: Table | str) -> None:
     """Print tables and plain lines to stdout, 80 columns wide where it is no terminal."""
     from rich.console import Console  # noqa: PLC0415
 
+    # Names such as ":smile:" or "[red]" are shown as they are.
     console = Console(width=None if sys.stdout.isatty() else _WIDTH, markup=False, highlight=False, emoji=False)
     for part in parts:
         console.print(clean(part, lines=True) if isinstance(part, str) else printed(part))

@@ -91,6 +91,7 @@ def draw_arrivals(
     """Return arrival times [ns], never falling, and keys of the tuples of one source task, both (n,) int64."""
     workload = scenario.workload[source]
     parallelism = scenario.operators[source].parallelism
+    # A generator for gaps and another for keys: a change of the law of one leaves the draws of the other.
     rng = generator(scenario.seed, replication, source, task, "arrivals")
     curve = rate_curve(workload, scenario.duration_s, series)
     mean_batch = workload.batch.mean if isinstance(workload.batch, BatchSize) else float(workload.batch)

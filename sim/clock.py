@@ -39,6 +39,7 @@ class Happening(simpy.Event):
 
     def __init__(self, env: simpy.Environment, call: Callable[[Any], None]) -> None:
         self.env = env
+        # Built by hand and not by `Event.__init__`: this is made for every message and service of a run.
         self.callbacks = [call]
         self._value = None
         self._ok = True
@@ -61,6 +62,7 @@ class Clock(simpy.Environment):
 
     def __init__(self) -> None:
         super().__init__(initial_time=0)
+        # The compiled engine numbers its own events from the same sequence: it has to read the next number.
         self._eid = _Numbers()  # type: ignore[assignment]  # SimPy only ever asks for the next
 
     def now_ns(self) -> int:
@@ -69,6 +71,7 @@ class Clock(simpy.Environment):
 
     def head(self) -> Key | None:
         """Return the place of the next event in the order of all, or None without one."""
+        # Without the event itself: entries compare by time, rank and number, which are unique.
         return self._queue[0][:3] if self._queue else None  # type: ignore[return-value]
 
     def next_number(self) -> int:

@@ -39,6 +39,7 @@ def simulate(
     with _compilation(plan, on_compile if engine == "auto" else None):
         control = _control(plan, plane, engine)
         if on_progress:
+            # A control process: it only reads, and control comes first within an instant, so it changes no row.
             control.clock.process(_progress(control, duration_ns, on_progress))
         control.run(duration_ns)
         return records(control, duration_ns)
@@ -105,6 +106,7 @@ def _progress(control: Control, duration_ns: int, on_progress: Callable[[float],
 def records(control: Control, duration_ns: int) -> RunRecords:
     """Return the rows of a run that has come to `duration_ns`."""
     plan, cluster, recorder, plane = control.plan, control.cluster, control.recorder, control.plane
+    # The ledger audits the whole run, so it is taken before tables are made of the rows.
     recorder.rows["ledger"] = [*plane.ledger()]
     recorder.sample("links", duration_ns, plane.links())
     tables = plane.tables()

@@ -129,6 +129,7 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
             share = shares[taken] if isinstance(taken, str) else taken
             if share < 1:
                 targets = _thinned(targets, share, takes_code)
+            # See `Edge`: only a broadcast gives its receivers tuples of their own.
             copy_code = code_of("copy", upstream, name) if partitioning == "broadcast" else None
             plans[upstream].edges.append(
                 Edge(plan, targets, partitioning, *domains[upstream], shuffle_code, takes_code, share, copy_code)
@@ -139,6 +140,7 @@ def plan_operators(scenario: Scenario, replication: int, shares: Mapping[str, fl
 
 def _mark_event_time(plans: list[OperatorPlan]) -> None:
     """Mark operators upstream of a window (`timed`) and downstream of one (not `reckoned`); inputs come first."""
+    # Plans are in topological order: downstream is known first here, and upstream first in the loop below.
     for plan in reversed(plans):
         plan.timed = plan.windows is not None or any(edge.down.timed for edge in plan.edges)
     for plan in plans:

@@ -127,6 +127,7 @@ class _Columns:
 
     def table(self) -> dict[str, np.ndarray]:
         """Return the rows so far."""
+        # Views of the rows that are there: the room behind them is not copied.
         columns = zip(TABLES[self._name], self.arrays, strict=True)
         return table(self._name, {column.name: array[: self.count] for column, array in columns})
 
@@ -329,6 +330,7 @@ class HistogramRecording:
 def _rows(block: np.ndarray, columns: int) -> np.ndarray:
     if block.ndim != 2 or block.shape[1] != columns or block.dtype != np.int64:
         raise ValueError(f"a block is int64 (n, {columns}), not {block.dtype} {block.shape}")
+    # Kernels are compiled for contiguous rows; a block that is so already is not copied.
     return np.ascontiguousarray(block)
 
 
@@ -341,6 +343,7 @@ def _longer(array: np.ndarray, count: int, room: int) -> np.ndarray:
 
 def _carry(sums: np.ndarray) -> None:
     """Bring the low part of each pair (high, low) below 2^32 again."""
+    # A view: both lines below change `sums` itself.
     low = sums[:, 1::2]
     sums[:, ::2] += low >> 32
     low &= _LOW_BITS

@@ -8,7 +8,8 @@ draws the same hosts with the same windows, rounds to the same clock, and fits a
 call laws good that are not, as the parameters come from the same data (Lilliefors 1967; Stute, Gonzalez Manteiga and
 Presedo Quindimil 1993).
 
-Rates of failures: intervals, and whether hosts fail alike.
+Read `fits` first; then the likelihood of each law, the goodness of fit, and at the end rates of failures with their
+intervals and the test whether hosts fail alike.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class _Sample:
 
 
 def fits(durations: CensoredDurations, *, draws: int | None = None, seed: int = 1) -> tuple[Fit, ...]:
-    """The laws that can be fitted, by rising AIC; none where nothing was seen to its end.
+    """Return the laws that can be fitted, by rising AIC; none where nothing was seen to its end.
 
     `draws` of the bootstrap, 0 for none; None for 99, and for 19 of more than 3,000 lengths.
     """
@@ -74,18 +75,22 @@ def fits(durations: CensoredDurations, *, draws: int | None = None, seed: int = 
         draws = _DRAWS if durations.length_s.size <= _MANY else _DRAWS_OF_MANY
     if not durations.ended or not np.any(durations.kind == SEEN):
         return ()
+    # Lengths in units of their mean: the search then works with numbers near 1, whatever the clock of the log.
     unit = float(durations.length_s.sum() / durations.ended)
     sample = _sample(durations.length_s / unit, durations.kind)
+    # With fewer different lengths a law of two parameters fits them perfectly and its likelihood has no greatest value.
     laws = LAWS if len(np.unique(durations.length_s[durations.kind == SEEN])) >= _FEWEST else LAWS[:1]
     found = [_fit(law, durations, sample, unit, draws, seed) for law in laws]
     return tuple(sorted(found, key=lambda fit: fit.aic))
 
 
 def _fit(law: str, durations: CensoredDurations, sample: _Sample, unit: float, draws: int, seed: int) -> Fit:
+    """Return one law, fitted in units of the mean and given back in seconds, with its p-value if `draws` > 0."""
     theta, likelihood = _greatest(law, sample)
     distance = _distance(law, theta, sample)
     p, drawn = _chance(law, theta, durations, unit, distance, draws, seed) if draws else (None, 0)
     mean, variation = _moments(law, theta)
+    # Densities change with the unit, probabilities do not: only lengths seen to their end need the term.
     whole = likelihood - math.log(unit) * float(sample.count[sample.kind == SEEN].sum())
     return Fit(
         law, _named(law, theta, unit), mean * unit, variation, whole, 2 * len(theta) - 2 * whole, distance, p, drawn
@@ -93,6 +98,7 @@ def _fit(law: str, durations: CensoredDurations, sample: _Sample, unit: float, d
 
 
 def _sample(length: FloatArray, kind: IntArray) -> _Sample:
+    # Clocks of logs are coarse: many lengths are equal, and each search evaluates them once.
     rows, count = np.unique(np.column_stack([length, kind]), axis=0, return_counts=True)
     return _Sample(rows[:, 0], rows[:, 1].astype(np.int64), count.astype(float))
 
@@ -114,14 +120,16 @@ def verdict(noun: str, laws: Sequence[Fit]) -> str:
 
 
 def _greatest(law: str, sample: _Sample, start: Sequence[float] | None = None) -> tuple[tuple[float, ...], float]:
-    """The parameters of greatest likelihood, and its logarithm."""
+    """Return the parameters of greatest likelihood, and its logarithm."""
     from scipy.optimize import minimize  # noqa: PLC0415 - slow to load
 
+    # The closed form: all time watched over the number of ends.
     if law == "exponential" and not np.any(sample.kind == SHORTER):
         ended = float(sample.count[sample.kind == SEEN].sum())
         theta: tuple[float, ...] = (math.log(float(sample.count @ sample.length) / ended),)
         return theta, _likelihood(law, sample, theta)
     begin = list(_start(law, sample) if start is None else start)
+    # Wide enough for any log in units of its mean, and narrow enough that no exponential overflows.
     bounds = [(-12.0, 12.0)] * len(begin)
     options = {"ftol": 1e-13 if start is None else 1e-9, "gtol": 1e-7}  # draws need no more digits than p has
     best = minimize(_cost(law, sample), begin, method="L-BFGS-B", bounds=bounds, options=options)  # type: ignore[call-overload]
@@ -130,6 +138,7 @@ def _greatest(law: str, sample: _Sample, start: Sequence[float] | None = None) -
 
 
 def _start(law: str, sample: _Sample) -> tuple[float, ...]:
+    """Return where the search begins: scale 1 and shape 1 as logarithms; of the lognormal the moments of log t."""
     if law != "lognormal":
         return (0.0,) if law == "exponential" else (0.0, 0.0)
     logs = np.log(sample.length)
@@ -143,7 +152,7 @@ def _likelihood(law: str, sample: _Sample, theta: Sequence[float]) -> float:
 
 
 def _cost(law: str, sample: _Sample) -> Callable[[FloatArray], float]:
-    """Minus the logarithm of the likelihood for each length: of order 1, as steps of a search want it."""
+    """Return minus the logarithm of the likelihood for each length: of order 1, as steps of a search want it."""
     size = float(sample.count.sum())
     parts = [
         (function, sample.length[sample.kind == kind], sample.count[sample.kind == kind])
@@ -154,12 +163,14 @@ def _cost(law: str, sample: _Sample) -> Callable[[FloatArray], float]:
     def cost(theta: FloatArray) -> float:
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # far off the path of a search
             found = -float(sum(count @ function(law, theta, length) for function, length, count in parts)) / size
+        # L-BFGS-B backs off from a large number; infinity or NaN would end its line search.
         return found if math.isfinite(found) else _NOWHERE
 
     return cost
 
 
 def _log_density(law: str, theta: Sequence[float] | FloatArray, t: FloatArray) -> FloatArray:
+    """Return log f(t) for times in units of the mean, (n,)."""
     from scipy.special import gammaln  # noqa: PLC0415
 
     if law == "lognormal":
@@ -172,6 +183,7 @@ def _log_density(law: str, theta: Sequence[float] | FloatArray, t: FloatArray) -
 
 
 def _log_longer(law: str, theta: Sequence[float] | FloatArray, t: FloatArray) -> FloatArray:
+    """Return log (1 - F(t)), (n,): the likelihood of a length that was not seen to its end."""
     from scipy.special import gammaincc, gammaln, log_ndtr  # noqa: PLC0415
 
     if law == "lognormal":
@@ -182,11 +194,13 @@ def _log_longer(law: str, theta: Sequence[float] | FloatArray, t: FloatArray) ->
     x = np.exp(logs)
     with np.errstate(divide="ignore"):
         found = np.log(gammaincc(shape, x))
+    # log Q(shape, x) for large x: the incomplete gamma function itself is 0 there.
     far = (shape - 1) * logs - x - float(gammaln(shape))  # to first order, where float64 holds nothing else
     return np.where(np.isfinite(found), found, far)
 
 
 def _log_shorter(law: str, theta: Sequence[float] | FloatArray, t: FloatArray) -> FloatArray:
+    """Return log F(t), (n,): the likelihood of a length below the clock's tick."""
     from scipy.special import gammainc, gammaln, log_ndtr  # noqa: PLC0415
 
     if law == "lognormal":
@@ -204,7 +218,7 @@ def _shape(law: str, theta: Sequence[float] | FloatArray) -> float:
 
 
 def _moments(law: str, theta: Sequence[float]) -> tuple[float, float]:
-    """Mean in the sample's unit, and standard deviation over mean."""
+    """Return mean in the sample's unit, and standard deviation over mean."""
     if law == "lognormal":
         variance = math.exp(2 * theta[1])
         return _exp(theta[0] + variance / 2), math.sqrt(_exp(variance) - 1)
@@ -220,6 +234,7 @@ def _exp(x: float) -> float:
 
 
 def _named(law: str, theta: Sequence[float], unit: float) -> dict[str, float]:
+    """Return the parameters by name, in seconds where they are times."""
     if law == "lognormal":
         return {"median_s": math.exp(theta[0]) * unit, "sigma": math.exp(theta[1])}
     scale = math.exp(theta[-1]) * unit
@@ -227,7 +242,7 @@ def _named(law: str, theta: Sequence[float], unit: float) -> dict[str, float]:
 
 
 def survival_of(fit: Fit, at_s: FloatArray) -> FloatArray:
-    """P(longer than each time) by a law that was fitted."""
+    """Return P(longer than each time) by a law that was fitted."""
     named = fit.parameters
     first = named["median_s"] if fit.law == "lognormal" else named["scale_s"]
     second = named.get("sigma", named.get("shape", 1.0))
@@ -237,7 +252,7 @@ def survival_of(fit: Fit, at_s: FloatArray) -> FloatArray:
 
 
 def seen_survival(durations: CensoredDurations) -> tuple[FloatArray, FloatArray]:
-    """The times at which some length ended, and the share that is longer, by Kaplan and Meier."""
+    """Return the times at which some length ended, and the share that is longer, by Kaplan and Meier."""
     times, after, _, ended, _ = _steps(_sample(durations.length_s, durations.kind))
     return times[ended > 0], after[ended > 0]
 
@@ -246,7 +261,7 @@ def seen_survival(durations: CensoredDurations) -> tuple[FloatArray, FloatArray]
 
 
 def _steps(sample: _Sample) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Times, the estimate of Kaplan and Meier after and before each, how many ended there, how many were at risk."""
+    """Return times, the Kaplan-Meier estimate after and before each, how many ended there, how many were at risk."""
     times, at = np.unique(sample.length, return_inverse=True)
     ended, left = (
         np.bincount(at, weights=np.where(kinds, sample.count, 0.0), minlength=times.size).astype(np.float64)
@@ -258,7 +273,7 @@ def _steps(sample: _Sample) -> tuple[FloatArray, FloatArray, FloatArray, FloatAr
 
 
 def _distance(law: str, theta: Sequence[float], sample: _Sample) -> float:
-    """The greatest distance between the law and the estimate of Kaplan and Meier, on both sides of its steps.
+    """Return the greatest distance between the law and the estimate of Kaplan and Meier, on both sides of its steps.
 
     As far as 5 % of all lengths are at risk: beyond, the estimate swings so much that it would hide all else.
     What is only known to be shorter than the clock's tick counts at the tick, as a step of its own kind would.
@@ -272,11 +287,12 @@ def _distance(law: str, theta: Sequence[float], sample: _Sample) -> float:
 def _chance(
     law: str, theta: Sequence[float], durations: CensoredDurations, unit: float, distance: float, draws: int, seed: int
 ) -> tuple[float, int]:
-    """(p, draws made): how often data drawn by the law are as far from the law that is fitted to them.
+    """Return (p, draws made): how often data drawn by the law are as far from the law that is fitted to them.
 
     With (k + 1) / (n + 1) p is never too small. Draws end early where the answer is clear either way (Besag and
     Clifford 1991): that changes the digits of p, not whether it is above 5 %.
     """
+    # A stream for each law: leaving one out does not change the draws of the others.
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LAWS.index(law),)))
     exceed, greatest = 0, 0.0
     for drawn in range(1, draws + 1):
@@ -284,10 +300,12 @@ def _chance(
         if not np.any(kind == SEEN):
             continue
         sample = _sample(length, kind)
+        # Fitted again to the drawn data: distances to given parameters would be too large, and p too great.
         again, _ = _greatest(law, sample, theta)
         other = _distance(law, again, sample)
         exceed += other >= distance
         greatest = max(greatest, other)
+        # Sequential p (Besag and Clifford): ten draws beyond give a relative error of about a third.
         if exceed >= _FEW_EXCEED:
             return exceed / drawn, drawn
         if drawn == _EARLY and not exceed and distance > _FAR * greatest:
@@ -298,8 +316,9 @@ def _chance(
 def _drawn(
     law: str, theta: Sequence[float], durations: CensoredDurations, unit: float, rng: np.random.Generator
 ) -> tuple[FloatArray, IntArray]:
-    """Lengths and kinds as the log would show them, were the law true."""
+    """Return lengths and kinds as the log would show them, were the law true."""
     tick = durations.tick_s / unit
+    # Up times follow each other within a window; repair times are drawn one by one, cut where the log was.
     if durations.exposure_s.size:
         length, kind = _one_after_the_other(law, theta, durations.exposure_s / unit, rng)
     else:
@@ -317,12 +336,13 @@ def _drawn(
 def _one_after_the_other(
     law: str, theta: Sequence[float], exposure: FloatArray, rng: np.random.Generator
 ) -> tuple[FloatArray, IntArray]:
-    """Lengths of each host until its window ends, which cuts the last one."""
+    """Return lengths of each host until its window ends, which cuts the last one."""
     left = exposure[exposure > 0]
     lengths, kinds = [], []
     for _ in range(_MOST_ROUNDS):
         if not left.size:
             break
+        # Above zero, or a law with its mass near zero would never come to the end of the window.
         drawn = np.maximum(_random(law, theta, left.size, rng), 1e-12)
         cut = drawn > left
         lengths.append(np.minimum(drawn, left))
@@ -332,6 +352,7 @@ def _one_after_the_other(
 
 
 def _random(law: str, theta: Sequence[float], size: int, rng: np.random.Generator) -> FloatArray:
+    """Return so many lengths drawn by the law, in units of the mean."""
     if law == "lognormal":
         return rng.lognormal(theta[0], math.exp(theta[1]), size)
     shape, scale = _shape(law, theta), math.exp(theta[-1])
@@ -343,7 +364,7 @@ _LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Spread:
-    """Return the chi-square of failures by host over its degrees of freedom, about 1 where hosts are alike.
+    """The chi-square of failures by host over its degrees of freedom, about 1 where hosts are alike.
 
     p: how likely it is as great by chance (asymptotically; None for fewer than two hosts or one failure).
     """
@@ -353,16 +374,17 @@ class Spread:
 
 
 def rate_interval(events: int, exposure: float) -> tuple[float, float]:
-    """The 95 % interval of a rate after `events` in an exposure, of a Poisson process; exact (Garwood, 1936)."""
+    """Return the 95 % interval of a rate after `events` in an exposure, of a Poisson process; exact (Garwood, 1936)."""
     from scipy.special import gammaincinv  # noqa: PLC0415 - slow to load
 
+    # Quantiles of gamma(n) and gamma(n + 1): the exact interval of a Poisson mean.
     tail = (1 - _LEVEL) / 2
     low = float(gammaincinv(events, tail)) / exposure if events else 0.0
     return low, float(gammaincinv(events + 1, 1 - tail)) / exposure
 
 
 def mean_interval(values: FloatArray) -> tuple[float, float] | None:
-    """The 95 % interval of a mean, by its standard error; None for fewer than two values."""
+    """Return the 95 % interval of a mean, by its standard error; None for fewer than two values."""
     if values.size < 2:
         return None
     mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(values.size)

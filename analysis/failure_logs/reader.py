@@ -55,7 +55,7 @@ class _Tally:
 
 
 def read_plain(sources: Sequence[Source], kind: str, question: LogQuestion) -> Records:
-    """The records of the files; all have the format `kind`. Raises InputError for a file that breaks off."""
+    """Return the records of the files; all have the format `kind`. Raises InputError for a file that breaks off."""
     tally, found, causes = _Tally(), [], []
     for source in sources:
         for line, values, raw in _rows(source):
@@ -69,6 +69,7 @@ def read_plain(sources: Sequence[Source], kind: str, question: LogQuestion) -> R
                 tally.refuse(source.name, line, one, raw)
                 continue
             if kind == LANL:  # whatever the cause: the host was there
+                # Before the filter by cause: a host whose failures are not asked for was in production all the same.
                 tally.watched[one.host] = (_text(values["node prod"]), _text(values["node decom"]))
                 tally.sizes[_text(values["System"])] = int(_text(values["nodes"]))
             if question.causes and cause not in question.causes:
@@ -80,8 +81,10 @@ def read_plain(sources: Sequence[Source], kind: str, question: LogQuestion) -> R
 
 
 def _records(kind: str, tally: _Tally, found: Sequence[_Found], causes: Sequence[str]) -> Records:
+    """Return the records with open ones checked, hosts numbered by name, and overlaps merged."""
     last: dict[str, int] = {}
     for one in found:
+        # An open record is only good as the last one of its host, whatever the order of the file.
         last[one.host] = max(last.get(one.host, 0), one.down)
     used = []
     for one, cause in zip(found, causes, strict=True):
@@ -90,6 +93,7 @@ def _records(kind: str, tally: _Tally, found: Sequence[_Found], causes: Sequence
         else:
             used.append(one)
             tally.causes[cause] += 1
+    # Sorted names, so that numbers do not depend on the order of files, and equal those of Spark.
     names = sorted({one.host for one in used})
     number = {name: index for index, name in enumerate(names)}
     columns = [(number[one.host], one.down, one.up) for one in used]
@@ -122,7 +126,9 @@ def _rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any], str]]:
 
 
 def _fields(text: str, columns: Sequence[str]) -> Mapping[str, Any]:
+    """Return column -> text of a line; empty where it is no CSV or has another number of fields."""
     try:
+        # Line by line, as Spark reads: a quote that is not closed must spoil one record, not the rest of the file.
         values = next(csv.reader([text], strict=True))
     except (csv.Error, StopIteration):
         return {}
@@ -130,6 +136,7 @@ def _fields(text: str, columns: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _parquet_rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any], str]]:
+    """Yield the rows of a Parquet file; timestamps are cut to microseconds."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed for CSV
     import pyarrow.parquet as pq  # noqa: PLC0415
 
@@ -138,6 +145,7 @@ def _parquet_rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any], str]
     for name in table.column_names:
         column = table.column(name)
         if pa.types.is_timestamp(column.type):
+            # Nanoseconds would become pandas objects; times here are in microseconds, as everywhere.
             column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
         columns[name] = column.to_pylist()
     for number, values in enumerate(zip(*columns.values(), strict=True), start=1):
@@ -146,7 +154,7 @@ def _parquet_rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any], str]
 
 
 def _record(file: str, line: int, raw: str, values: Mapping[str, Any], kind: str, zone: str) -> _Found | str:
-    """The record, or why it cannot be used."""
+    """Return the record, or why it cannot be used."""
     if not values:
         return records.MALFORMED
     if kind == LANL:
@@ -170,6 +178,7 @@ def _record(file: str, line: int, raw: str, values: Mapping[str, Any], kind: str
 
 
 def _instant(value: Any, kind: str, zone: str) -> int | None:
+    """Return microseconds since 1970 of a value of any type that the format has; None where it is no time."""
     if isinstance(value, datetime.datetime):
         return records.datetime_us(value, zone)
     text = _text(value)

@@ -35,6 +35,7 @@ NO_NODE = "no such node in its system"
 NO_DOWN = "down is no time since 1970"
 NO_UP = "up is no time since 1970"
 BACKWARDS = "up is before down"
+# Both readers give the first reason that holds, in this order: their counts must be equal.
 FAILS_AGAIN = "no end, and the host fails again later"
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -121,7 +122,7 @@ def kind_of(columns: Sequence[str], name: str) -> str:
 
 
 def iso_us(text: str, zone: str) -> int | None:
-    """Microseconds since 1970 of a time in ISO 8601, or None where it is none; of two equal local times the first."""
+    """Return microseconds since 1970 of a time in ISO 8601, None for other text; of two equal local times the first."""
     if not re.match(ISO, text):
         return None
     try:
@@ -131,7 +132,7 @@ def iso_us(text: str, zone: str) -> int | None:
 
 
 def number_us(text: str) -> int | None:
-    """Microseconds of a number of seconds since 1970 (or since any other origin), or None."""
+    """Return microseconds of a number of seconds since 1970 (or since any other origin), or None."""
     if not re.match(NUMBER, text):
         return None
     whole, _, part = text.partition(".")
@@ -139,7 +140,7 @@ def number_us(text: str) -> int | None:
 
 
 def lanl_us(text: str, zone: str) -> int | None:
-    """Microseconds since 1970 of a time such as 9/26/2003 16:40, or None."""
+    """Return microseconds since 1970 of a time such as 9/26/2003 16:40, or None."""
     if not re.match(LANL_TIME, text):
         return None
     month, day, year, hour, minute = map(int, re.split(r"[/ :]", text))
@@ -150,18 +151,19 @@ def lanl_us(text: str, zone: str) -> int | None:
 
 
 def datetime_us(value: datetime.datetime, zone: str) -> int | None:
-    """Microseconds since 1970, or None before it."""
+    """Return microseconds since 1970, or None before it."""
     return _us(value, zone)
 
 
 def _us(value: datetime.datetime, zone: str) -> int | None:
+    # `replace` leaves fold at 0: of a local time that comes twice, in autumn, it is the first.
     aware = value if value.tzinfo is not None else value.replace(tzinfo=zoneinfo.ZoneInfo(zone))
     found = (aware.astimezone(datetime.UTC) - _EPOCH) // _US
     return found if found >= 0 else None
 
 
 def log_of(records: Records, question: LogQuestion) -> FailureLog:
-    """The log of the records. Raises InputError where too many are bad, none is left, or some overlap unasked."""
+    """Return the log of the records; raises InputError if too many are bad, none is left, or some overlap unasked."""
     _check(records, question)
     hosts = sorted({*records.host, *records.watched})
     place = {name: index for index, name in enumerate(hosts)}
@@ -177,6 +179,7 @@ def log_of(records: Records, question: LogQuestion) -> FailureLog:
         hosts = _with_others(hosts, question.n_hosts)
         begins, ends = np.full(len(hosts), first), np.full(len(hosts), last)
     downs = np.full(len(hosts), np.iinfo(np.int64).max)
+    # A record outside the window that a host's months give widens it: the host was there.
     np.minimum.at(downs, number, records.down_us)
     lasts = np.full(len(hosts), -1)
     np.maximum.at(lasts, number, np.maximum(records.down_us, records.up_us))
@@ -190,6 +193,7 @@ def log_of(records: Records, question: LogQuestion) -> FailureLog:
 
 
 def _check(records: Records, question: LogQuestion) -> None:
+    """Raise InputError where too many records are bad, none is left, or overlapping ones were refused."""
     bad = sum(records.bad.values())
     if records.read and bad / records.read > question.max_bad_share:
         shown = "; ".join(f"{why}: {count}" for why, count in records.bad.items())
@@ -205,7 +209,7 @@ def _check(records: Records, question: LogQuestion) -> None:
 
 
 def _with_others(hosts: list[str], n_hosts: int | None) -> list[str]:
-    """The hosts of a table, and those that never failed under names of their own, in order behind them."""
+    """Return the hosts of a table, and those that never failed under names of their own, in order behind them."""
     if n_hosts is None:
         return hosts
     if n_hosts < len(hosts):
@@ -216,7 +220,7 @@ def _with_others(hosts: list[str], n_hosts: int | None) -> list[str]:
 
 
 def _lanl_windows(records: Records, hosts: Sequence[str], zone: str, seen_end: int) -> tuple[IntArray, IntArray]:
-    """In production from the first of a month to the end of one; what is not known is what was seen."""
+    """Return the window of each host: from the first of a month to the end of one; if unknown, what was seen."""
     begins, ends, faults = [], [], []
     for name in hosts:
         first, last = records.watched[name]
@@ -233,11 +237,12 @@ def _lanl_windows(records: Records, hosts: Sequence[str], zone: str, seen_end: i
 
 
 def _month_us(text: str, zone: str, *, after: bool = False) -> int | None:
-    """The first instant of a month such as Nov-96 or 3-Sep (2003), which a spreadsheet turned round; or of the next."""
+    """Return the first instant of a month such as Nov-96 or 3-Sep (2003, from a spreadsheet), or of the next."""
     left, _, right = text.strip().lower().partition("-")
     month, year = (right, left) if left.isdigit() else (left, right)
     if month not in _MONTHS or not re.match(r"^\d{1,2}$", year):
         return None
+    # Two digits: the data are of 1996 to 2005.
     number = (1900 if int(year) >= 50 else 2000) + int(year)
     months = number * 12 + _MONTHS.index(month) + (1 if after else 0)
     return _us(datetime.datetime(months // 12, months % 12 + 1, 1), zone)
@@ -246,7 +251,7 @@ def _month_us(text: str, zone: str, *, after: bool = False) -> int | None:
 def _with_quiet_nodes(
     records: Records, hosts: list[str], begins: IntArray, ends: IntArray
 ) -> tuple[list[str], IntArray, IntArray]:
-    """Nodes without a record have none because they never failed: watched as most nodes of their system were.
+    """Return hosts and windows with the nodes without a record, which never failed: watched as most of their system.
 
     That is the commonest window of those that failed; of those as common the first.
     """

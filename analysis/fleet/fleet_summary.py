@@ -1,8 +1,7 @@
 """The summary of a run of hosts and queries as values, with order and names of the document that `--json` prints.
 
-Shares are of the time; intervals are (low, high) with 95 %. None stands for what is not known.
-
-Tables of the summary of a fleet; the terminal shows their brief form, pages the whole.
+Shares are of the time; intervals are (low, high) with 95 %. None stands for an unknown value. The tables at the end are
+shown whole on pages, and in their brief form on the terminal.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Summarise runs of hosts and queries: shares of time, breaks, budgets, decisions; beside what is exact.
+"""Summarise runs of hosts and queries: shares of time, breaks, budgets, decisions, hosts in use and their cost.
 
-Find from the decisions of a run of `holdfast fleet` when each host is in use, and what that costs.
+Simulated shares stand beside the exact availability of each placement, weighted by how long it was there. Read
+`fleet_summary` first; `use_of_hosts` follows the decisions that acquire and release hosts.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def used_hosts(system: System, one: FleetRecords, from_ns: int = 0) -> dict[str,
     since: dict[str, int | None] = {name: None if system.fleet.host(name).spare else 0 for name in system.hosts}
     found: dict[str, list[Stretch]] = {name: [] for name in system.hosts}
     for at_ns, action, subject, _, _, verdict, _ in one.rows["decisions"]:
+        # A decision to release only empties the host: it costs until that is done.
         if verdict != "done" or action not in ("acquire", "release"):
             continue
         begun = since[subject]
@@ -49,6 +51,7 @@ def used_hosts(system: System, one: FleetRecords, from_ns: int = 0) -> dict[str,
         if begun is not None:
             found[name].append((begun, one.end_ns))
     return {
+        # Cut at the warm-up, like all other figures.
         name: [(max(begin, from_ns), end) for begin, end in intervals if end > max(begin, from_ns)]
         for name, intervals in found.items()
     }
@@ -116,7 +119,7 @@ class _Seen:
         self.standing = _standing(records.rows["standing"], from_ns)
 
     def time_average(self) -> float | None:
-        """Share of running queries by weight, over the time that queries are there."""
+        """Return share of running queries by weight, over the time that queries are there."""
         there = self._weighted(self.present)
         return None if not there else 1.0 - self._weighted(self.broken) / there
 
@@ -125,8 +128,9 @@ class _Seen:
         return float(sum(weight * _length(intervals[name]) for name, weight in pairs if name in intervals))
 
     def end_of_day(self) -> float | None:
-        """The same at the ends of days, just before: the mean over days with a query."""
+        """Return the same at the ends of days, just before: the mean over days with a query."""
         day_ns = to_ns(self.system.fleet.times.day_s or DAY_S)
+        # The first whole day after the warm-up ends at this multiple.
         first = self.from_ns // day_ns + 1
         ends = np.arange(first, self.end_ns // day_ns + 1) * day_ns
         there, broken = (self._at(intervals, ends) for intervals in (self.present, self.broken))
@@ -134,17 +138,20 @@ class _Seen:
         return None if not some.any() else float(np.mean(1.0 - broken[some] / there[some]))
 
     def _at(self, intervals: dict[str, Intervals], at_ns: IntArray) -> FloatArray:
-        """The weight of the queries that are in one of their spans just before each instant."""
+        """Return the weight of the queries that are in one of their spans just before each instant."""
         found = np.zeros(len(at_ns))
         for name, weight in zip(self.system.queries, self.system.weights.tolist(), strict=True):
             if name in intervals:
+                # Begins and ends alternate: an odd number of them before the instant means that it is within a span.
                 found += weight * (np.searchsorted(intervals[name].ravel(), at_ns, side="left") % 2 == 1)
         return found
 
 
 def _intervals(rows: Sequence[Row], first: int, from_ns: int = 0) -> Intervals:
+    """Return begins and ends [ns], (n, 2), from two columns of rows, cut at `from_ns`."""
     pairs = np.array([row[first : first + 2] for row in rows], dtype=np.int64).reshape(-1, 2)
     pairs = np.maximum(pairs, from_ns)
+    # Spans that end within the warm-up have become empty.
     found: Intervals = pairs[pairs[:, 0] < pairs[:, 1]]
     return found
 
@@ -159,6 +166,7 @@ class _Standing:
 
 
 def _standing(rows: Sequence[Row], from_ns: int) -> dict[str, _Standing]:
+    """Return query -> time placed and its exact unavailability, integrated from `from_ns` on."""
     found: dict[str, _Standing] = {}
     for name, begin, end, broken in rows:
         length = max(0, end - max(begin, from_ns))
@@ -170,6 +178,7 @@ def _standing(rows: Sequence[Row], from_ns: int) -> dict[str, _Standing]:
 
 
 def _by_name(rows: Sequence[Row], from_ns: int) -> dict[str, Intervals]:
+    """Return name -> its intervals (n, 2) [ns] from `from_ns` on."""
     of: dict[str, list[Row]] = {}
     for row in rows:
         of.setdefault(row[0], []).append(row)
@@ -187,9 +196,11 @@ def _query(system: System, seen: Sequence[_Seen], query: int) -> QuerySummary:
     present = [_length(one.present.get(name, none)) for one in seen]
     outages = [one.broken.get(name, none) for one in seen]
     broken = [_length(one) for one in outages]
+    # Pooled: a replication in which the query was there for a minute must not weigh like one of a year.
     share = ratio_mean([float(x) for x in broken], present) if sum(present) else None
     standing = [one.standing.get(name, _Standing()) for one in seen]
     length = sum(one.length_ns for one in standing)
+    # Over the time that the query was there: its budget grows with it.
     allowed_s = None if slo is None else (1 - slo) * sum(present) / NS_PER_S
     return QuerySummary(
         query=name,
@@ -208,14 +219,16 @@ def _query(system: System, seen: Sequence[_Seen], query: int) -> QuerySummary:
 
 
 def _mean(values: Sequence[float | None]) -> Mean:
+    """Return the mean of shares over replications with its interval cut to [0, 1]."""
     known = [value for value in values if value is not None]
     found = mean_of(known) if known else Mean(None, None)
+    # Student's interval knows nothing of shares, and may go beyond 0 or 1.
     clipped = None if found.ci95 is None else (max(0.0, found.ci95[0]), min(1.0, found.ci95[1]))
     return Mean(found.mean, clipped)
 
 
 def _expected(system: System, seen: Sequence[_Seen]) -> float | None:
-    """The share that runs by the exact availability of each placement that there was, for as long as it was there."""
+    """Return the share that runs by the exact availability of each placement, weighted by its time; perhaps None."""
     broken = length = 0.0
     for name, weight in zip(system.queries, system.weights.tolist(), strict=True):
         for one in seen:

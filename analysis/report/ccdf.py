@@ -21,7 +21,7 @@ _RARE = 0.001
 def ccdf_figure(
     curves: Sequence[Curve], name: str = "tail", *, whole: bool = False, order: Sequence[str] = ()
 ) -> Figure | None:
-    """One line for each curve, at most 8; None where there is nothing to draw.
+    """Draw one line for each curve, at most 8; None where there is nothing to draw.
 
     `whole` says that the first curve is of all that the others are parts of. A name in `order` has the colour of its
     place there.
@@ -47,7 +47,9 @@ def ccdf_figure(
                 "hovertemplate": f"{SHARE} took {reading('x', 's', times)} or longer",
             }
         )
+    # The axis ends where the rarest tuple is: a share of zero has no place on a log scale.
     least = min(float(_shares(curve).min()) for curve in shown)
+    # One axis for all curves: its ticks follow from all of their times.
     times = np.concatenate([_times(curve) for curve in shown])
     across = {"type": "log", "range": _extent(times), **log_ticks(times, times)}
     layout = {
@@ -64,20 +66,20 @@ def ccdf_figure(
 
 
 def reached(curve: Curve, level: float) -> float | None:
-    """The longest time [s] of the curve that at least this share of the tuples took; None where none is known."""
+    """Return the longest time [s] that at least this share of the tuples took; None where none is known."""
     enough = np.flatnonzero(np.asarray(curve.share, dtype=np.float64) >= level * (1 - 1e-12))
     return float(np.asarray(curve.at_s, dtype=np.float64)[enough[-1]]) if enough.size else None
 
 
 def _least(curve: Curve, at_s: float) -> str:
-    """The time that so many took at least; that of a bin, which is up to 0.8 % wide, has digits that hold for all."""
+    """Return the time that so many took at least; of a bin (0.8 % wide) the digits that hold for all of it."""
     if curve.points:
         return text.seconds(at_s)
     return text.together(display.duration(at_s, 2, rounding="down"))
 
 
 def _times(curve: Curve) -> np.ndarray:
-    """Times above zero: others have no place on a log scale."""
+    """Return times above zero: others have no place on a log scale."""
     at = np.asarray(curve.at_s, dtype=np.float64)
     return at[at > 0]
 
@@ -87,7 +89,7 @@ def _shares(curve: Curve) -> np.ndarray:
 
 
 def _extent(times: np.ndarray) -> list[float]:
-    """Decades from the least to the greatest, with room beside them for where the lines fall."""
+    """Return decades from the least to the greatest, with room beside them for where the lines fall."""
     low, high = float(np.log10(times.min())), float(np.log10(times.max()))
     room = 0.03 * (high - low) or 0.5
     return [round(low - room, 4), round(high + room, 4)]

@@ -30,6 +30,7 @@ def claims_section(claims: Sequence[ClaimRow]) -> Section | None:
 
 
 def _claims(rows: Sequence[ClaimRow]) -> Table:
+    """Return the table of claims: the paper's value, ours, the tolerance and the verdict."""
     cells = []
     for row in rows:
         words = (row.claim, _VERDICTS[row.holds], row.text, row.paper, row.ours or text.NONE, row.tolerance)

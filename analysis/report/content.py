@@ -1,6 +1,7 @@
 """Values that pages show and no summary has: topology, loads, allocations, lines over time, decisions.
 
-Values that pages show, from the scenario, the summary and the records of a run.
+First the values as frozen dataclasses, then the functions that make them from the scenario, the summary and the records
+of a run.
 """
 
 from __future__ import annotations
@@ -168,6 +169,7 @@ def decisions(records: Sequence[RunRecords]) -> tuple[Decision, ...]:
         for one in records
         for at_ns, made in made_decisions(one.tables["decisions"])
     ]
+    # The sort is stable: within both parts decisions stay in the order of time.
     return tuple(sorted(found, key=lambda one: one.action == Action.STORE))
 
 
@@ -177,6 +179,7 @@ def load_checks(one: RunRecords) -> LoadChecks | None:
     if not len(table["at_ns"]):
         return None
     together = -(-len(table["at_ns"]) // _MOST_CHECKS)
+    # Sums of neighbouring checks, not samples of them: no move is lost from the figure.
     begins = np.arange(0, len(table["at_ns"]), together)
     columns = ("groups", "usable", "assisted", "direct", "drained")
     risk, usable, assisted, direct, drained = (np.add.reduceat(table[name], begins) for name in columns)
@@ -193,6 +196,7 @@ def placement_change(scenario: Scenario, one: RunRecords) -> PlacementChange | N
     names = tuple(layout.hosts(scenario))
     rows: dict[str, tuple[list[PlacedGroup], list[PlacedGroup]]] = {name: ([], []) for name in names}
     for (operator, group), host in before.items():
+        # Both sides name the other one: the page draws where a group went to, and where it came from.
         there = after[operator, group]
         rows[host][0].append(PlacedGroup(operator, group, there if there != host else ""))
         rows[there][1].append(PlacedGroup(operator, group, host if there != host else ""))
@@ -211,6 +215,7 @@ def _loads(scenario: Scenario, one: RunRecords) -> tuple[dict[str, tuple[float, 
     series = host_utilisation(scenario, one)
     if not series.at_ns.size:
         return {}, None
+    # A tenth of the checks at each end: a single check would show noise.
     count = max(1, round(_PART * series.at_ns.size))
     found = dict.fromkeys(layout.hosts(scenario), (0.0, 0.0))
     for name, values in zip(series.names, series.values, strict=True):
@@ -239,6 +244,7 @@ def cost(scenario: Scenario, summary: RunSummary, replications: int) -> Cost | N
         )
     per_s = total / summary.duration_s
     window_s = summary.duration_s - summary.warmup_s
+    # Latency is of all replications together, the cost of one run.
     tuples = summary.latency_s.count / replications
     return Cost(tuple(rows), total, per_s * _HOUR, 1e6 * per_s * window_s / tuples if tuples else None)
 
@@ -252,6 +258,7 @@ def hosts_used(one: RunRecords) -> Lines | None:
     if not changes.size:
         return None
     at = np.concatenate(([0], changes))
+    # From the rows, not by adding up changes: several hosts may come and go at one instant.
     count = [int(((begins <= when) & (when < ends)).sum()) for when in at.tolist()]
     # Both ends of each stretch, so that the line has steps.
     edges = np.stack([at, np.append(changes, one.duration_ns)], axis=1).ravel()

@@ -90,6 +90,7 @@ class _Mark:
 
 
 def _mark(number: int, one: Design, measure: str, base: float | None) -> _Mark:
+    """Return the mark of a design: at its mean, or design 0 plus the difference, with the interval as its bar."""
     mean, change = one.of(measure).mean, one.changes.get(measure)
     assert mean is not None
     at, label, said = mean, _label(number, one), f"{_name(number, one)}: {text.seconds(mean)}"
@@ -98,6 +99,7 @@ def _mark(number: int, one: Design, measure: str, base: float | None) -> _Mark:
     if change is None or base is None or change.difference.mean is None:
         return _Mark(label, "not compared", at, at, at, said)
     difference = change.difference
+    # The bar is the interval of the difference around the mean of design 0: both must be over the same runs.
     at = base + change.difference.mean  # where runs failed, that of the runs that both designs have
     low, high = (at if edge is None else base + edge for edge in (difference.low, difference.high))
     said += f", to design 0: {change.relative} {change.shown}"
@@ -105,6 +107,7 @@ def _mark(number: int, one: Design, measure: str, base: float | None) -> _Mark:
 
 
 def _points(own: Sequence[_Mark], verdict: str, size: float) -> Spec:
+    """Return the marks of one verdict as a trace with error bars."""
     colour, symbol, said = _STYLES[verdict]
     return {
         "type": "scatter",
@@ -233,7 +236,7 @@ def _recovery_caption(shown: Sequence[tuple[int, Design]], totals: Sequence[floa
 
 
 def front(designs: Sequence[Design], across: str, up: str) -> list[int]:
-    """Positions of the designs that no other is better than: none has as little of both, and less of one."""
+    """Return positions of the designs that no other is better than: none has as little of both, and less of one."""
     points = {k: (one.of(across).mean, one.of(up).mean) for k, one in enumerate(designs)}
     known = {k: (x, y) for k, (x, y) in points.items() if x is not None and y is not None}
     return [
@@ -242,7 +245,7 @@ def front(designs: Sequence[Design], across: str, up: str) -> list[int]:
 
 
 def pareto(designs: Sequence[Design], up: str, *, name: str, title: str, axis: str) -> Figure | None:
-    """Overhead against a time, the designs that no other is better than marked; None for fewer than two."""
+    """Return overhead against a time, the designs that no other is better than marked; None for fewer than two."""
     across = "overhead_bytes_per_s"
     known = [k for k, one in enumerate(designs) if one.of(across).mean is not None and one.of(up).mean is not None]
     if len(known) < 2:
@@ -286,7 +289,7 @@ def _spots(
     said: str,
     good: bool,
 ) -> Spec:
-    """Numbered spots in the colours of the designs; those that are good are filled and joined by steps.
+    """Draw numbered spots in the colours of the designs; those that are good are filled and joined by steps.
 
     Designs with the same two means are one spot, with how many more there are beside the first number.
     """
@@ -294,6 +297,7 @@ def _spots(
     together: dict[tuple[float, float], list[int]] = {}
     for k in chosen:
         at = _short((designs[k].of(right).mean or 0.0) / size), _short((designs[k].of(above).mean or 0.0) / length)
+        # Rounded coordinates: spots that a screen cannot tell apart are one.
         together.setdefault(at, []).append(k)
     spots = list(together.values())
     colours = [style(own[0]).colour for own in spots]
@@ -324,6 +328,7 @@ def _spots(
 
 
 def _front_caption(best: Sequence[int], designs: Sequence[Design], known: int, axis: str) -> str:
+    """Return the sentence that names the designs of the front, at most four of them."""
     names = [f"{k} ({text.plain(designs[k].label)})" for k in best[:4]]
     more = f" and {len(best) - 4} more" if len(best) > 4 else ""
     said = " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 and not more else ", ".join(names)
@@ -340,4 +345,5 @@ def _bytes(value: float | None) -> str:
 
 
 def _short(value: float) -> float:
+    """Return six significant digits: more than a figure shows, and a smaller page."""
     return float(f"{value:.6g}")

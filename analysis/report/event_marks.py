@@ -29,6 +29,8 @@ _NAMES = {"hosts": "hosts come, go", "assisted": "assisted moves", "direct": "di
 
 @dataclass(frozen=True)
 class _Mark:
+    """One event: the row below the figure, its instant [s], and its text."""
+
     row: str
     at_s: float
     said: str
@@ -49,6 +51,7 @@ def with_marks(
     if not set(rows) - {"failures"}:  # a line and a name say that already
         return figure
     height = figure.height + _ROW * len(rows) + 12
+    # Domains of axes are shares of the plot, which is the figure without its margins.
     share = (_ROW * len(rows)) / (height - 90)
     layout = {
         **figure.layout,
@@ -80,6 +83,7 @@ def _marks(
     replication: int,
 ) -> list[_Mark]:
     """Return all events of the replication, by time."""
+    # One row for each kind, whatever the figure above shows: times of different kinds can be compared by eye.
     found = [
         _Mark("failures", one.failed_s, f"{one.host} {'is fenced' if one.suspected else 'fails'}")
         for one in recoveries
@@ -99,6 +103,7 @@ def _marks(
 
 
 def _trace(row: str, place: int, marks: Sequence[_Mark]) -> Spec:
+    """Return the marks of one row; many together are one mark, larger or longer."""
     shape, colour = _SHAPES[row]
     shown = _gathered(marks)
     most = max(count for _, _, count in shown)
@@ -126,8 +131,9 @@ def _trace(row: str, place: int, marks: Sequence[_Mark]) -> Spec:
 
 
 def _gathered(marks: Sequence[_Mark]) -> list[tuple[float, str, int]]:
-    """(instant, words, how many) of each mark; where there are too many, of what falls together."""
+    """Return (instant, words, how many) of each mark; where there are too many, of what falls together."""
     begin, end = marks[0].at_s, marks[-1].at_s
+    # Without a width marks of the same instant are one, all others stay apart.
     width = (end - begin) / _MOST_MARKS if len(marks) > _MOST_MARKS else 0.0
     groups: dict[float, list[_Mark]] = {}
     for mark in marks:

@@ -1,11 +1,9 @@
-"""A figure as a plotly specification (plain dicts), the sentence below it, and its numbers as a table.
+"""Figures and sections of a page as values, and the axes of figures.
 
-Colours are roles ("var:--name"), filled in by the page's script from its style sheet, so that figures follow
-the light and the dark scheme. Only values under a key that speaks of colour are filled in.
-
-A section of the page: words, then figures and tables.
-
-Axes of times, shares and bytes: ticks that read as words do, and units that suit the values.
+A `Figure` is a plotly specification (plain dicts), the sentence below it, and its numbers as a table. Colours are roles
+("var:--name"), filled in by the page's script from its style sheet, so that figures follow the light and the dark
+scheme; only values under a key that speaks of colour are filled in. A `Section` has words, then figures and tables.
+Axes of times, shares and bytes have ticks that read as words do, and units that suit the values.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ class Figure:
 
 
 def reading(axis: str, unit: str = "", values: npt.ArrayLike = ()) -> str:
-    """The part of a hover text that is the value on an axis, with its unit.
+    """Return the part of a hover text that is the value on an axis, with its unit.
 
     It has four digits, or as many as the greatest of the values has before the point, so that none is lost there.
     """
@@ -65,7 +63,7 @@ def digits_for(values: npt.ArrayLike, least: int) -> int:
 
 
 def header(unit: str) -> Spec:
-    """The head of a hover text of all lines at once: the value on the axis below, with its unit."""
+    """Return the head of a hover text of all lines at once: the value on the axis below, with its unit."""
     return {"text": f"%{{x:,.6~r}}\u00a0{unit}"}
 
 
@@ -74,29 +72,31 @@ SHARE = "%{y:.3~p}"
 
 
 def fit(matrix: np.ndarray, rows: int, columns: int) -> tuple[np.ndarray, int, int]:
-    """The matrix with at most that many rows and columns: means of blocks; and the size of a block."""
+    """Return the matrix with at most that many rows and columns: means of blocks; and the size of a block."""
     down, across = (max(1, math.ceil(have / most)) for have, most in zip(matrix.shape, (rows, columns), strict=True))
     for axis, each in ((0, down), (1, across)):
         if each > 1:
             begins = np.arange(0, matrix.shape[axis], each)
+            # The last block may be smaller: its mean is over what it has.
             sizes = np.diff(begins, append=matrix.shape[axis])
             matrix = np.add.reduceat(matrix, begins, axis=axis) / np.expand_dims(sizes, 1 - axis)
     return matrix, down, across
 
 
 def plain_list(values: np.ndarray) -> list[float | None]:
-    """Six significant digits, and all before the point, are more than a screen shows; NaN and infinity become None."""
+    """Return plain numbers of six significant digits; NaN and infinity become None."""
     return [_rounded(value, 6) for value in np.asarray(values).tolist()]
 
 
 def plain_matrix(values: np.ndarray) -> list[list[float | None]]:
-    """Rows of four significant digits, and all before the point; NaN and infinity become None."""
+    """Return rows of numbers of four significant digits; NaN and infinity become None."""
     return [[_rounded(value, 4) for value in row] for row in values.tolist()]
 
 
 def _rounded(value: float, digits: int) -> float | None:
     if not math.isfinite(value):
         return None
+    # Short numbers make pages small: digits that no screen shows are most of their bytes otherwise.
     return float(f"{value:.0f}") if abs(value) >= 10 ** (digits - 1) else float(f"{value:.{digits}g}")
 
 
@@ -127,7 +127,7 @@ _BYTES = (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0))
 
 
 def log_ticks(least: Sequence[float] | np.ndarray, most: Sequence[float] | np.ndarray) -> Spec:
-    """Ticks [s] of a log scale from 1 ns to 500,000 s: 1, 2 and 5 of each decade where there are few decades."""
+    """Return ticks [s] of a log scale from 1 ns to 500,000 s: 1, 2 and 5 of each decade if there are few decades."""
     low, high = np.asarray(least, dtype=np.float64), np.asarray(most, dtype=np.float64)
     low, high = low[low > 0], high[high > 0]
     decades = math.log10(float(high.max()) / float(low.min())) if low.size and high.size else 0.0
@@ -140,7 +140,7 @@ def log_ticks(least: Sequence[float] | np.ndarray, most: Sequence[float] | np.nd
 
 
 def _tick(decade: int, step: int) -> str:
-    """5 x 10^-4 s is 500 µs."""
+    """Return the text of a tick: 5 x 10^-4 s is 500 µs."""
     unit = min(3, (decade + 9) // 3)
     return f"{step * 10 ** (decade + 9 - 3 * unit):,} {_TICKS[unit]}"
 
@@ -153,12 +153,12 @@ _LONG_TIMES = (
 
 
 def long_time_ticks() -> Spec:
-    """Ticks [s] of a log scale of times as people say them, from 1 ms to 100 years."""
+    """Return ticks [s] of a log scale of times as people say them, from 1 ms to 100 years."""
     return {"tickvals": [at for at, _ in _LONG_TIMES], "ticktext": [said for _, said in _LONG_TIMES], "tickangle": 0}
 
 
 def share_ticks(least: float, most: float | None = None) -> Spec:
-    """Ticks of a log scale of shares down to `least`: 100 %, 10 %, 1 %, ...; 50 % and 20 % too where `most` is near."""
+    """Return ticks of a log scale of shares from 100 % down to `least`; 50 % and 20 % too if `most` is near."""
     if most is not None and least > 0 and math.log10(most / least) < _FEW_OF_SHARES:
         steps = (1, 2, 5) if math.log10(most / least) > _NARROW else tuple(range(1, 10))
         ticks = [(k, step) for k in range(math.floor(math.log10(least)) - 1, 1) for step in steps]
@@ -176,12 +176,12 @@ def is_wide(values: Iterable[float | None]) -> bool:
 
 
 def time_unit(values: Iterable[float | None]) -> tuple[str, float]:
-    """The unit, and its length [s], in which the greatest value is at least 1."""
+    """Return the unit, and its length [s], in which the greatest value is at least 1."""
     return _unit(values, _TIMES)
 
 
 def rate_unit(values: Iterable[float | None]) -> tuple[str, float]:
-    """The unit of bytes per second, and its size, in which the greatest value is at least 1."""
+    """Return the unit of bytes per second, and its size, in which the greatest value is at least 1."""
     return _unit(values, _BYTES)
 
 

@@ -15,7 +15,7 @@ _MOST_BINS, _MOST_GROUPS, _MOST_BARS = 400, 200, 12
 
 
 def key_group_load(load: KeyGroupLoad, position: int) -> Figure:
-    """Heat map of the load of each key group over time; long series are drawn as means of several bins."""
+    """Draw a heat map of the load of each key group over time; long series are drawn as means of several bins."""
     counts = np.asarray(load.counts, dtype=np.float64)
     shown, groups_each, bins_each = fit(counts, _MOST_GROUPS, _MOST_BINS)
     unit, size = _time_unit(load.bin_s * counts.shape[1])
@@ -45,6 +45,7 @@ def key_group_load(load: KeyGroupLoad, position: int) -> Figure:
 
 
 def _load_caption(counts: np.ndarray, bin_s: float, bins_each: int, groups_each: int) -> str:
+    """Return what a cell is the mean of, and how uneven the load is over groups and over time."""
     totals = counts.sum(axis=1)
     said = f"One bin is {text.seconds(bin_s)}"
     said += f"; a column is the mean of {bins_each} bins" if bins_each > 1 else ""
@@ -59,7 +60,7 @@ def _load_caption(counts: np.ndarray, bin_s: float, bins_each: int, groups_each:
 
 
 def correlation(given: Correlation) -> Figure:
-    """Heat map of pairwise correlations, from -1 to 1, with the streams as blocks."""
+    """Draw a heat map of pairwise correlations, from -1 to 1, with the streams as blocks."""
     values = np.asarray(given.values, dtype=np.float64)
     shown, each, _ = fit(values, _MOST_GROUPS, _MOST_GROUPS)
     edges = np.cumsum([0, *(size for _, size in given.blocks)]) / each
@@ -94,6 +95,8 @@ def correlation(given: Correlation) -> Figure:
 
 
 def _correlation_caption(values: np.ndarray, each: int) -> str:
+    """Return the share of pairs that move against each other, and the mean correlation."""
+    # Each pair once, and no series with itself: the diagonal of ones would raise the mean.
     pairs = values[np.triu_indices(len(values), 1)]
     said = f"Each cell is the mean of {each} × {each} pairs. " if each > 1 else ""
     if not pairs.size:
@@ -105,7 +108,7 @@ def _correlation_caption(values: np.ndarray, each: int) -> str:
 
 
 def allocation(rows: Sequence[AllocationRow]) -> Figure | None:
-    """Bars of the share of usable and of assisted checkpoints by method; None where no share is known."""
+    """Draw bars of the share of usable and of assisted checkpoints by method; None where no share is known."""
     known = [row for row in rows if row.usable is not None or row.assisted is not None]
     if not known:
         return None
@@ -140,6 +143,7 @@ def allocation(rows: Sequence[AllocationRow]) -> Figure | None:
 
 
 def _allocation_caption(rows: Sequence[AllocationRow]) -> str:
+    """Return which methods leave the most and the fewest checkpoints usable; empty for fewer than two."""
     shares = [(row.usable, row.method) for row in rows if row.usable is not None]
     if len(shares) < 2:
         return ""
@@ -153,7 +157,7 @@ def _allocation_caption(rows: Sequence[AllocationRow]) -> str:
 
 
 def phases(recoveries: Sequence[Recovery]) -> Figure | None:
-    """Stacked bars of the phases of each recovery that began; None when none has a phase that ended."""
+    """Draw stacked bars of the phases of each recovery that began; None when none has a phase that ended."""
     known = [one for one in recoveries if one.ends()][:_MOST_BARS]
     if not known:
         return None

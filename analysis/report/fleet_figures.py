@@ -23,7 +23,7 @@ _MOST_NUMBERS = 240
 
 
 def slo_figure(system: System, one: FleetRecords, order: Sequence[str]) -> Figure | None:
-    """P(broken) of each query as placed, over time, beside what its SLO allows; None where nothing exact is known.
+    """Draw P(broken) of each query as placed, over time, beside what its SLO allows; None where nothing is exact.
 
     Drawn are the first queries of `order` that have a figure.
     """
@@ -124,7 +124,7 @@ def _allowed(name: str, k: int, allowed: float, end: float) -> Spec:
 
 
 def worst_steps(rows: Sequence[Row], end_ns: int) -> list[tuple[int, int, float]]:
-    """(from, to, P(broken)) by time; of many steps the worst in each of equal parts of the run, and gaps stay."""
+    """Return (from, to, P(broken)) by time; of many steps the worst in each of equal parts of the run; gaps stay."""
     rows = sorted(rows)
     if len(rows) <= _MOST_STEPS:
         return [(begin, end, broken) for begin, end, broken in rows if begin < end]
@@ -139,7 +139,7 @@ def worst_steps(rows: Sequence[Row], end_ns: int) -> list[tuple[int, int, float]
 
 
 def comings(one: FleetRecords, order: Sequence[str]) -> Figure:
-    """A row for each query: when it was there, and when it was broken."""
+    """Return a row for each query: when it was there, and when it was broken."""
     there, broken = _stretches(one.rows["presence"]), _stretches(one.rows["outages"])
     layers = (
         Layer("there", "var:--c1", 12, there, 0.45),
@@ -153,7 +153,7 @@ def comings(one: FleetRecords, order: Sequence[str]) -> Figure:
 
 
 def hosts(system: System, one: FleetRecords) -> Figure:
-    """A row for each host: when it was in use, down, overloaded."""
+    """Return a row for each host: when it was in use, down, overloaded."""
     used = used_hosts(system, one)
     down, over = _stretches(one.rows["host_downtimes"]), _stretches(one.rows["overloads"])
     layers = (

@@ -44,7 +44,7 @@ def queries(summary: FleetSummary) -> Table:
 
 
 def outages(system: System, records: Sequence[FleetRecords]) -> Table | None:
-    """The longest times that queries were broken, and which hosts with instances of theirs were down as they began."""
+    """Return the longest times in which queries were broken, and which of their hosts were down as they began."""
     found = [(end - begin, one, name, begin, end) for one in records for name, begin, end in one.rows["outages"]]
     if not found:
         return None
@@ -162,7 +162,7 @@ def cost(summary: FleetSummary) -> Table:
 
 
 def percent(share: float | None) -> str:
-    """An availability in percent, with all the nines that were written."""
+    """Return an availability in percent, with all the nines that were written."""
     return display.share(share, 10)
 
 
@@ -175,7 +175,7 @@ def _interval(ends: Sequence[float] | None) -> str:
 
 
 def _at(when_ns: int) -> str:
-    """An instant as days, hours and minutes, so that rows can be told apart and found in the figures."""
+    """Return an instant as days, hours and minutes, so that rows can be told apart and found in the figures."""
     seconds = when_ns / NS_PER_S
     days, rest = divmod(seconds, 86_400)
     hours, rest = divmod(rest, 3600)

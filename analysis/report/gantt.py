@@ -1,6 +1,6 @@
-"""Figures of stretches of time: a row for each name, bars for what lasted, all of them seen however short they are.
+"""Figures over time with a row for each name: bars for stretches (`gantt`), colours for values (`heat`).
 
-Heat maps over time: a row for each name, for values of more names than lines can tell apart.
+Bars are seen however short they are. A heat map takes more names than lines can tell apart.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ class Layer:
 
 
 def unit_of_time(length_s: float) -> tuple[str, float]:
-    """The unit, and its length [s], in which an axis of that length reads well."""
+    """Return the unit, and its length [s], in which an axis of that length reads well."""
     return next((one for one in _UNITS if length_s >= 3 * one[1]), _UNITS[-1])
 
 
 def gantt(name: str, title: str, caption: str, rows: Sequence[str], layers: Sequence[Layer], end_ns: int) -> Figure:
-    """The figure: `rows` from the top, `layers` drawn over each other in their order."""
+    """Return the figure: `rows` from the top, `layers` drawn over each other in their order."""
     shown = list(rows[:MOST_ROWS])
     unit, size = unit_of_time(end_ns / NS_PER_S)
     data = [_trace(layer, shown, end_ns, size) for layer in layers if any(layer.rows.get(row) for row in shown)]
@@ -67,6 +67,7 @@ def gantt(name: str, title: str, caption: str, rows: Sequence[str], layers: Sequ
 
 
 def _trace(layer: Layer, shown: Sequence[str], end_ns: int, size: float) -> Spec:
+    """Return one layer as lines with gaps between stretches, and a mark at both ends of each."""
     x: list[float | None] = []
     y: list[int | None] = []
     hover_text: list[str] = []
@@ -99,12 +100,14 @@ def _trace(layer: Layer, shown: Sequence[str], end_ns: int, size: float) -> Spec
 
 
 def _at(when_ns: int, size: float) -> float:
+    """Return an instant [ns] in the unit of the axis, seven digits."""
     return float(f"{when_ns / NS_PER_S / size:.7g}")
 
 
 def gathered(stretches: Sequence[Stretch], end_ns: int) -> list[tuple[int, int, int]]:
-    """(from, to, how many) of the stretches by time; of many, those with next to nothing between them are one."""
+    """Return (from, to, how many) of the stretches by time; of many, those that nearly touch are one."""
     found: list[tuple[int, int, int]] = []
+    # -1: of few stretches even those that touch stay apart.
     near = end_ns // _PIECES if len(stretches) > _PIECES else -1
     for begin, end in sorted(stretches):
         if found and begin - found[-1][1] <= near:
@@ -118,6 +121,7 @@ def gathered(stretches: Sequence[Stretch], end_ns: int) -> list[tuple[int, int, 
 def counted(stretches: Sequence[Stretch], end_ns: int, most: int = 600) -> tuple[IntArray, IntArray]:
     """Return the number of stretches from each instant on; of more than `most` changes each interval's greatest."""
     ends = np.array(stretches, dtype=np.int64).reshape(-1, 2)
+    # Stretches without length never count, and would leave two changes at one instant.
     ends = ends[ends[:, 0] < ends[:, 1]]
     at = np.unique(np.concatenate(([0], ends.ravel())))
     at = at[at < end_ns]
@@ -141,7 +145,7 @@ _FULL = 100.0
 
 
 def heat(given: Lines, *, name: str, title: str, axis: str, unit: str, caption: str) -> Figure:
-    """The values of each name over time as colours, the first name on top; its numbers are a row for each name.
+    """Return the values of each name over time as colours, the first name on top; its numbers are a row for each name.
 
     A value is that of the interval that begins at its time. Per cent have one scale, from 0 to 100 %; of other values
     that lie far apart the scale is logarithmic.
@@ -153,6 +157,7 @@ def heat(given: Lines, *, name: str, title: str, axis: str, unit: str, caption: 
     down = -(-values.shape[0] // _MOST_ROWS)
     names = _distinct(given.names)
     if down > 1:
+        # The highest, not the mean: one hot host among many idle ones is what a reader looks for. `fmax` skips NaN.
         shown = np.fmax.reduceat(shown, np.arange(0, len(names), down), axis=0)
         names = [f"{part[0]} to {part[-1]}" for part in (names[k : k + down] for k in range(0, len(names), down))]
     edges = np.append(edges[:-1][::across], edges[-1])
@@ -189,7 +194,7 @@ def heat(given: Lines, *, name: str, title: str, axis: str, unit: str, caption: 
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Short names, of which no two are equal: rows of equal names would be one."""
+    """Return short names, of which no two are equal: rows of equal names would be one."""
     found: dict[str, None] = {}
     for k, name in enumerate(names):
         short = text.label(name, 18)
@@ -198,19 +203,21 @@ def _distinct(names: Sequence[str]) -> list[str]:
 
 
 def _spans(edges: np.ndarray) -> list[str]:
-    """From and to of each column in words."""
+    """Return from and to of each column in words."""
     said = [text.number(edge, 6) for edge in edges.tolist()]
     return [f"{begin}–{end}\u00a0s" for begin, end in itertools.pairwise(said)]
 
 
 def _highest(values: np.ndarray) -> list[float]:
-    """The highest value of each name that has one above zero."""
+    """Return the highest value of each name that has one above zero."""
+    # `nanmax` alone warns of rows that are NaN throughout.
     highest = np.nanmax(np.nan_to_num(values), axis=1, initial=0.0)
     found: list[float] = highest[highest > 0].tolist()
     return found
 
 
 def _log_scale(trace: Spec, values: np.ndarray) -> Spec:
+    """Return range and ticks of a log scale of colours, at most _DECADES decades below the highest value."""
     positive = values[np.isfinite(values) & (values > 0)]
     top = math.ceil(math.log10(float(positive.max())))
     low = max(math.floor(math.log10(float(positive.min()))), top - _DECADES)
@@ -220,6 +227,7 @@ def _log_scale(trace: Spec, values: np.ndarray) -> Spec:
 
 
 def _rows(names: Sequence[str], at: np.ndarray, values: np.ndarray) -> tuple[tuple[str, ...], ...]:
+    """Return name, mean, highest value and its time [s] for each name."""
     known = np.nan_to_num(values, nan=0.0)
     best = known.argmax(axis=1)
     return tuple(

@@ -21,7 +21,7 @@ _MOST_LINES = 8  # that can be told apart
 
 
 def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery | None = None) -> Figure:
-    """p50, p99 and maximum over time on a log scale, phases of recoveries shaded; `around` shows one alone.
+    """Return p50, p99 and maximum over time on a log scale, phases of recoveries shaded; `around` shows one alone.
 
     Shaded are the recoveries of the replication that the line shows.
     """
@@ -56,7 +56,9 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
 
 
 def _latency_caption(line: Latency, recoveries: Sequence[Recovery]) -> str:
+    """Return what the p99 does during recoveries, before and after them; without any, its range."""
     at, p99 = np.asarray(line.at_s, dtype=np.float64), np.asarray(line.p99_s, dtype=np.float64)
+    # Intervals without a delivery are NaN: gaps of the line, and no part of the sentence.
     seen = np.isfinite(p99)
     if not seen.any():
         return "Nothing was delivered."
@@ -90,7 +92,7 @@ def _how_often_above(values: np.ndarray, limit: float) -> str:
 
 
 def _recovering(at: np.ndarray, interval_s: float, recoveries: Sequence[Recovery]) -> np.ndarray:
-    """True for the intervals that a recovery overlaps; one that did not end lasts to the end of the run."""
+    """Return which intervals a recovery overlaps; one that did not end lasts to the end of the run."""
     found = np.zeros(at.size, dtype=bool)
     for one in recoveries:
         end = math.inf if one.total_s is None else one.failed_s + one.total_s
@@ -116,7 +118,7 @@ def lines(
     steps: bool,
     order: Sequence[str] = (),
 ) -> Figure:
-    """One line per name over time, phases of the recoveries of the same replication shaded.
+    """Draw one line per name over time, phases of the recoveries of the same replication shaded.
 
     `steps` draws a value as that of the interval that begins at its time, else of the instant. A name in `order` has
     the colour of its place there, the same in all figures. More names than lines can tell apart are a heat map.
@@ -145,18 +147,18 @@ def lines(
 
 
 def with_failures(figure: Figure, recoveries: Sequence[Recovery]) -> Figure:
-    """The figure with a line at each failure: on a heat map phases cannot be shaded."""
+    """Return the figure with a line at each failure: on a heat map phases cannot be shaded."""
     lines = [shape for shape in _phase_shapes(recoveries) if shape["type"] == "line"]
     return replace(figure, layout={**figure.layout, "shapes": lines}) if lines else figure
 
 
 def same_replication(recoveries: Sequence[Recovery], replication: int) -> list[Recovery]:
-    """Those of the replication, in their order."""
+    """Return those of the replication, in their order."""
     return [one for one in recoveries if one.replication == replication]
 
 
 def highest(given: Lines, what: str) -> str:
-    """The sentence about the highest point of all lines; empty where there is nothing to say."""
+    """Return the sentence about the highest point of all lines; empty where there is nothing to say."""
     values = np.asarray(given.values, dtype=np.float64)
     if not values.size or not np.isfinite(values).any() or np.nanmax(values) <= 0:
         return ""
@@ -169,6 +171,7 @@ def highest(given: Lines, what: str) -> str:
 
 
 def _line(name: str, at: np.ndarray, values: np.ndarray, style: tuple[str, float, str], unit: str) -> Spec:
+    """Return one line as a trace; colour, width and dash are its style."""
     colour, width, dash = style
     return {
         "type": "scatter",
@@ -192,6 +195,7 @@ def _spacing(at: np.ndarray) -> float:
 
 
 def _phase_shapes(recoveries: Sequence[Recovery]) -> list[Spec]:
+    """Return a line at each failure, and a rectangle for each phase of its recovery."""
     shapes: list[Spec] = []
     for one in recoveries:
         mark = {"type": "line", "x0": one.failed_s, "x1": one.failed_s, "y0": 0, "y1": 1, "yref": "paper"}
@@ -215,6 +219,7 @@ def _phase_shapes(recoveries: Sequence[Recovery]) -> list[Spec]:
 
 
 def _crash_marks(recoveries: Sequence[Recovery], around: Recovery | None) -> list[Spec]:
+    """Return the names of failed hosts at their failures; only the first four, or the one that is shown alone."""
     named = [around] if around is not None else list(recoveries)[:4]
     return [
         {
@@ -232,14 +237,16 @@ def _crash_marks(recoveries: Sequence[Recovery], around: Recovery | None) -> lis
 
 
 def _neighbourhood(one: Recovery) -> tuple[float, float]:
+    """Return begin and end [s] of a figure around a recovery: half its length before, as much again after."""
     ends = one.ends()
     length = max((ends[-1][2] if ends else one.failed_s) - one.failed_s, 1.0)
     return one.failed_s - 0.5 * length, one.failed_s + 2.0 * length
 
 
 def _sampled(at: np.ndarray, chosen: np.ndarray, columns: Sequence[Any]) -> tuple[tuple[str, ...], ...]:
-    """Rows of the table of numbers; every n-th where there are too many for a page."""
+    """Return rows of the table of numbers; every n-th where there are too many for a page."""
     index = np.flatnonzero(chosen)
+    # Sampled, not averaged: each row is a value that the run had.
     index = index[:: max(1, math.ceil(index.size / _MOST_ROWS))]
     return tuple(
         (text.number(float(at[k]), 4), *(text.number(float(np.asarray(column)[k])) for column in columns))

@@ -1,6 +1,6 @@
 """Sections about migrations: what they took, which decisions led to them, where they led, and what hosts cost.
 
-Figures of migrations: how long each stopped its key group, and which checkpoints would have helped.
+First the figures (how long each move stopped its key group, which checkpoints would have helped), then the sections.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _KINDS = {"assisted": ("triangle-up", "var:--c3"), "direct": ("diamond", "var:--
 
 
 def pauses(migrations: Sequence[ClassifiedMigration]) -> Figure | None:
-    """One mark for each move at its pause, by protocol; None where no move has one."""
+    """Draw one mark for each move at its pause, by protocol; None where no move has one."""
     ended = [one for one in migrations if one.pause_s is not None]
     if not ended:
         return None
@@ -66,15 +66,16 @@ def pauses(migrations: Sequence[ClassifiedMigration]) -> Figure | None:
 
 
 def _from_zero(lengths: Sequence[float | None], size: float) -> list[float]:
-    """A linear axis with room for marks at both ends."""
+    """Return a linear axis with room for marks at both ends."""
     most = max(length or 0.0 for length in lengths) / size or 1.0
     return [float(f"{edge * most:.4g}") for edge in (-0.03, 1.04)]
 
 
 def _heights(row: int, count: int) -> list[float]:
-    """Heights of the marks of a row: all the same, or spread in it where there are many, so that each is seen."""
+    """Return the heights of the marks of a row: all the same, or spread if there are many, so that each is seen."""
     if count <= _SPREAD:
         return [float(row)] * count
+    # Multiples of the golden ratio spread evenly for any count, and are the same in every run, as random ones are not.
     return [round(row + 0.6 * ((k * _GOLDEN) % 1.0 - 0.5), 3) for k in range(count)]
 
 
@@ -99,15 +100,16 @@ def _marks(
 
 
 def _spread(migrations: Sequence[ClassifiedMigration]) -> list[ClassifiedMigration]:
-    """At most so many of them, evenly by rank of their pause, the shortest and the longest among them."""
+    """Return at most so many of them, evenly by rank of their pause, the shortest and the longest among them."""
     if len(migrations) <= _MOST_MARKS:
         return list(migrations)
     ordered = sorted(migrations, key=lambda one: one.pause_s or 0.0)
+    # By rank: extremes stay, and the density of marks keeps its shape.
     return [ordered[k] for k in np.linspace(0, len(ordered) - 1, _MOST_MARKS).astype(int).tolist()]
 
 
 def load_checks(given: LoadChecks) -> Figure | None:
-    """Key groups at risk, how many of their checkpoints were usable, and the moves; None where none was at risk."""
+    """Draw key groups at risk, those with a usable checkpoint, and the moves; None where none was at risk."""
     if not np.any(given.at_risk) and not np.any(given.drained):
         return None
     at = np.asarray(given.at_s, dtype=np.float64)
@@ -163,6 +165,7 @@ def _asked(at: np.ndarray, name: str, count: np.ndarray, symbol: str, colour: st
 
 
 def _load_checks_caption(given: LoadChecks) -> str:
+    """Return how often a key group was at risk, and for which share its checkpoint would have helped."""
     risk, usable = int(np.sum(given.at_risk)), int(np.sum(given.usable))
     each = f" Each point is the sum of {given.together} checks." if given.together > 1 else ""
     said = f"Replication {given.replication}."

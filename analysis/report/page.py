@@ -57,6 +57,7 @@ class Page:
 
 def render_page(page: Page) -> str:
     """Return the page as HTML: all inside, no request at view time, the same text each time."""
+    # Sections say themselves whether they have anything to show.
     sections = [section for section in page.sections if section is not None]
     # Without a figure the page is small; a table that can be searched has a script of its own.
     drawn = any(section.figures for section in sections)
@@ -91,7 +92,7 @@ def _environment() -> Environment:
 
 
 def _policy(scripts: list[str]) -> str:
-    """The content security policy: no request at all, and only these scripts."""
+    """Return the content security policy: no request at all, and only these scripts."""
     digests = [
         "'sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() + "'" for script in scripts
     ]
@@ -113,7 +114,7 @@ def _plotly() -> str:
 
 
 def _script_text(script: str) -> str:
-    """The text as it may stand in a script element: browsers digest it with line feeds, and `</script` ends
+    """Return the text as it may stand in a script element: browsers digest it with line feeds, and `</script` ends
     it.
     """
     normal = script.replace("\r\n", "\n").replace("\r", "\n")

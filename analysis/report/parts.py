@@ -69,7 +69,7 @@ class Design:
     changes: Mapping[str, Change] = field(default_factory=dict)
 
     def of(self, measure: str) -> Interval:
-        """The value of a measure, empty where nothing was seen."""
+        """Return the value of a measure, empty where nothing was seen."""
         return self.values.get(measure, Interval())
 
 

@@ -43,7 +43,7 @@ class BeforeAfter:
 
 
 def before_after(given: PlacementChange, order: Sequence[str] = ()) -> BeforeAfter:
-    """The hosts that have or had key groups, at most 60, with a box for each key group where there is room.
+    """Return the hosts that have or had key groups, at most 60, with a box for each key group where there is room.
 
     An operator has the colour of its place in `order`, as in all figures.
     """
@@ -77,6 +77,7 @@ def _changed(one: PlacedHost) -> bool:
 def _side(
     groups: Sequence[PlacedGroup], load: float | None, place: dict[str, int], verb: str, only_moved: bool
 ) -> Side:
+    """Return one side of the picture of a host: its key groups, its load, and where moved groups went or came from."""
     kept = [one for one in groups if one.other or not only_moved]
     chips = tuple(
         Chip(
@@ -92,5 +93,5 @@ def _side(
 
 
 def _colour(place: int) -> str:
-    """The classes of a box: its colour, and that it is not the first operator that has it."""
+    """Return the classes of a box: its colour, and that it is not the first operator that has it."""
     return f"c{number_of(place)}" + (" again" if place >= COLOURS else "")

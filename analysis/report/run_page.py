@@ -1,7 +1,4 @@
-"""The page of a run: its question, what was asked and came out, and its sections.
-
-State the assumptions of the engine that matter for a scenario.
-"""
+"""The page of a run: its question, the facts asked and found, its sections, and the assumptions that matter for it."""
 
 from __future__ import annotations
 
@@ -48,6 +45,7 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
     """Return the assumptions of the engine about what this scenario has."""
     served, alone = list(scenario.operators.values()), "Tuples are served first come first served and"
     kinds = {group.cpu for group in scenario.hosts.values()}
+    # Each assumption with the condition under which it matters: a page names no model that the run does not use.
     found = [
         (kinds == {"dedicated"}, f"{alone} without interruption."),
         (
@@ -171,6 +169,7 @@ def question(scenario: Scenario) -> str:
 
 
 def _facts(scenario: Scenario) -> tuple[Fact, ...]:
+    """Return the facts of the scenario that matter for reading the results."""
     tolerance, warmup = scenario.fault_tolerance, scenario.warmup_s
     hosts = layout.hosts(scenario)
     facts = [
@@ -210,11 +209,13 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
 
 
 def _headline(summary: RunSummary) -> tuple[Fact, ...]:
+    """Return the results at the top: latency, the slowest recovery, the longest pause, cost, what was lost."""
     latency, guarantee = summary.latency_s, summary.guarantee
     facts = [
         Fact("median latency", _seconds(latency.p50)),
         Fact("99 % of tuples within", _seconds(latency.p99)),
     ]
+    # The slowest that ended; if none did, the page says so in place of a number.
     totals = [one.total_s for one in summary.recoveries if one.total_s is not None]
     if totals:
         facts.append(Fact("failure to caught up", _seconds(max(totals))))

@@ -257,7 +257,7 @@ def designs_section(given: tuple[Design, ...]) -> Section | None:
 
 
 def _numbered(given: tuple[Design, ...]) -> list[Curve]:
-    """The curves of the designs, with the numbers of the table: names alone may be cut."""
+    """Return the curves of the designs, with the numbers of the table: names alone may be cut."""
     return [
         replace(one.latency_ccdf, name=_number(number, one))
         for number, one in enumerate(given)

@@ -57,6 +57,7 @@ def decisions(rows: Sequence[Decision]) -> Table:
 def designs(rows: Sequence[Design]) -> Table:
     """Return the mean times of each design, each with its difference to the first one where there is one."""
     columns, compared = _known(rows, _TIMES), any(row.changes for row in rows)
+    # Columns that would say the same in every row are left out.
     failed, several = any(row.failed for row in rows), len({row.runs for row in rows}) > 1
     cells = [
         (
@@ -93,7 +94,7 @@ def efforts(rows: Sequence[Design]) -> Table | None:
 
 
 def _known(rows: Sequence[Design], heads: Mapping[str, str]) -> dict[str, str]:
-    """The measures, with their heads, that at least one design has."""
+    """Return the measures, with their heads, that at least one design has."""
     return {name: head for name, head in heads.items() if any(row.of(name).mean is not None for row in rows)}
 
 
@@ -147,6 +148,7 @@ def allocation(rows: Sequence[AllocationRow]) -> Table:
         )
         for row in rows
     ]
+    # The row of the method that the run in full has.
     used = next((position for position, row in enumerate(rows) if row.used), None)
     return cut_table("methods", "Methods of checkpoint allocation", heads, cells, words=2, marked=used)
 
@@ -159,7 +161,7 @@ def reasons(rows: Sequence[Reason]) -> Table:
 
 
 def placement(hosts: Sequence[tuple[str, Sequence[str]]]) -> list[tuple[str, list[str]]]:
-    """(host, tasks) with names that are safe to show."""
+    """Return (host, tasks) with names that are safe to show."""
     return [(text.plain(host), [text.plain(task) for task in tasks]) for host, tasks in hosts]
 
 

@@ -1,8 +1,7 @@
-"""Names and numbers as readers and as plotly get them; nothing in a name is ever markup.
+"""Names, numbers and colours as readers and as plotly get them; nothing in a name is ever markup.
 
-One colour for each name on a page, the same on all charts: names are counted in the order of the file.
-
-Eight names have a colour of their own. After eight the colours come again, with another dash and another symbol.
+A name has one colour on a page, the same on all charts: names are counted in the order of the file. Eight names have a
+colour of their own; after eight the colours come again, with another dash and another symbol.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 def plain(name: object) -> str:
-    """The text in one line, without control characters and without marks that turn the direction of
-    writing.
-    """
+    """Return the text in one line, without control characters and marks that turn the direction of writing."""
     return "".join(_SHOWN_AS.get(unicodedata.category(char), char) for char in str(name))
 
 
@@ -37,52 +34,53 @@ def cell(value: str) -> str:
 
 
 def marked(sentence: object) -> Markup:
-    """The text as HTML, what stands between backticks as code; everything in it is escaped first."""
+    """Return the text as HTML, what stands between backticks as code; everything in it is escaped first."""
+    # Escaped before the tags are put in: afterwards nobody could tell ours from those of a name.
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(plain(sentence)))))
 
 
 def label(name: object, longest: int = 40) -> str:
-    """The text as a plotly label: plotly reads some HTML tags and entities in labels, so they are spelled
-    out.
-    """
+    """Return the text as a plotly label: HTML tags and entities, some of which plotly reads, are spelled out."""
     return clip(plain(name), longest).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def clip(text: str, longest: int) -> str:
-    """The text, or its beginning and an ellipsis."""
+    """Return the text, or its beginning and an ellipsis."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def for_script(value: object) -> str:
-    """JSON that is inert inside a script element: no `<`, `>` or `&`, ASCII only; raises ValueError for
-    NaN.
+    """Return JSON that is inert inside a script element: no `<`, `>` or `&`, ASCII only.
+
+    Raises ValueError for NaN and infinity.
     """
+    # "</script>" within a string would end the element; JSON allows any character as an escape.
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """The number with three digits or more, as `models.display` says it."""
+    """Return the number with three digits or more, as `models.display` says it."""
     return together(display.number(value, digits))
 
 
 def seconds(value: float | None) -> str:
-    """A time with the unit that suits it: 12.3 ms, 4.56 s, 12 min; a dash for one without an end."""
+    """Return a time with the unit that suits it: 12.3 ms, 4.56 s, 12 min; a dash for one without an end."""
     return NONE if value is None or math.isinf(value) else together(display.duration(value))
 
 
 def rate(value: float | None) -> str:
-    """Tuples per second: 850 /s, 12,346 /s."""
+    """Return tuples per second: 850 /s, 12,346 /s."""
     return NONE if value is None or math.isinf(value) else together(display.rate(value))
 
 
 def share(value: float | None) -> str:
-    """A share in percent."""
+    """Return a share in percent."""
     return NONE if value is None or math.isinf(value) else together(display.share(value))
 
 
 def together(quantity: str) -> str:
-    """The quantity with a space before its unit at which no line ends."""
+    """Return the quantity with a space before its unit at which no line ends."""
     return quantity.replace(" ", "\u00a0")
 
 
@@ -100,7 +98,7 @@ class Style(NamedTuple):
 
 
 def number_of(place: int) -> int:
-    """The number of the colour of a name, 1 to 8, by its place in the order of the file."""
+    """Return the number of the colour of a name, 1 to 8, by its place in the order of the file."""
     return place % COLOURS + 1
 
 

@@ -26,7 +26,7 @@ class _Place:
 
 
 def draw(topology: Topology, *, upright: bool) -> Markup:
-    """The SVG element; `upright` puts layers below each other, for narrow screens."""
+    """Return the SVG element; `upright` puts layers below each other, for narrow screens."""
     layers = _layers(topology)
     places, width, height = _places(layers, upright)
     boxes = {box.name: box for box in topology.operators}
@@ -44,7 +44,7 @@ def draw(topology: Topology, *, upright: bool) -> Markup:
 
 
 def _layers(topology: Topology) -> list[list[str]]:
-    """Names by layer: behind all it reads from, and as close as that allows to those that read it.
+    """Return names by layer: behind all it reads from, and as close as that allows to those that read it.
 
     What is left of a cycle stands last.
     """
@@ -56,6 +56,7 @@ def _layers(topology: Topology) -> list[list[str]]:
     try:
         for generation in nx.topological_generations(graph):
             layers.append(sorted(generation, key=place.__getitem__))
+    # Scenarios have no cycle; a page of somebody else's values shall still be drawn.
     except nx.NetworkXUnfeasible:
         placed = {name for layer in layers for name in layer}
         layers.append([name for name in place if name not in placed])
@@ -63,7 +64,7 @@ def _layers(topology: Topology) -> list[list[str]]:
 
 
 def _moved_to_readers(layers: list[list[str]], graph: nx.DiGraph[str]) -> list[list[str]]:
-    """Each operator just before the first that reads it: an edge over several layers would cross boxes."""
+    """Return layers with each operator just before the first that reads it: longer edges would cross boxes."""
     depth = {name: k for k, layer in enumerate(layers) for name in layer}
     for layer in reversed(layers):
         for name in layer:
@@ -72,7 +73,7 @@ def _moved_to_readers(layers: list[list[str]], graph: nx.DiGraph[str]) -> list[l
 
 
 def _untangled(layers: list[list[str]], graph: nx.DiGraph[str]) -> list[list[str]]:
-    """Each layer in the order of what it is connected to: once backwards by readers, once forwards by inputs."""
+    """Return each layer in the order of its connections: once backwards by readers, once forwards by inputs."""
 
     def sort(layer: list[str], neighbours: Mapping[str, Collection[str]]) -> None:
         place = {name: k for other in layers for k, name in enumerate(other)}
@@ -85,6 +86,7 @@ def _untangled(layers: list[list[str]], graph: nx.DiGraph[str]) -> list[list[str
         layer.sort(key=mean.__getitem__)
 
     for layer in reversed(layers):
+        # Barycentres: the mean place of its neighbours. Two passes suffice for the few layers of a job.
         sort(layer, graph.succ)
     for layer in layers:
         sort(layer, graph.pred)
@@ -110,6 +112,7 @@ def _places(layers: list[list[str]], upright: bool) -> tuple[dict[str, _Place], 
 
 
 def _box(box: OperatorBox, place: _Place, colour: int, upright: bool) -> Markup:
+    """Return the box of an operator: name, kind, tasks and key groups, shortened to fit."""
     tasks = f"{box.parallelism} task" + ("s" if box.parallelism != 1 else "")
     groups = f"{box.key_groups} groups" if box.key_groups else ""
     wide, high = _NARROW if upright else _BOX
@@ -137,6 +140,7 @@ def _box(box: OperatorBox, place: _Place, colour: int, upright: bool) -> Markup:
 
 
 def _ends(edge: Edge, places: dict[str, _Place], upright: bool) -> tuple[_Place, _Place]:
+    """Return where an edge leaves its source and where its tip touches its target."""
     source, target = places[edge.source], places[edge.target]
     wide, high = _NARROW if upright else _BOX
     if upright:
@@ -145,6 +149,7 @@ def _ends(edge: Edge, places: dict[str, _Place], upright: bool) -> tuple[_Place,
 
 
 def _stream(edge: Edge, places: dict[str, _Place], upright: bool) -> Markup:
+    """Return an edge as a curve that leaves and enters boxes at right angles."""
     start, end = _ends(edge, places, upright)
     x1, y1, x2, y2 = start.x, start.y, end.x, end.y
     if upright:
@@ -159,6 +164,7 @@ def _stream(edge: Edge, places: dict[str, _Place], upright: bool) -> Markup:
 
 
 def _label(edge: Edge, places: dict[str, _Place], upright: bool) -> Markup:
+    """Return the text of an edge at its middle: partitioning, and the expected rate."""
     start, end = _ends(edge, places, upright)
     x, y = (start.x + end.x) / 2, (start.y + end.y) / 2
     at, anchor, shift = (_Place(x + 10, y), "start", 0.0) if upright else (_Place(x, y - 6), "middle", 2.0)
@@ -176,6 +182,7 @@ def _label(edge: Edge, places: dict[str, _Place], upright: bool) -> Markup:
 
 
 def _tip(x: float, y: float, upright: bool) -> str:
+    """Return the path of an arrow tip that points along the layers."""
     if upright:
         return f"M{x - 5:.1f} {y - 3:.1f}L{x:.1f} {y + 5:.1f}L{x + 5:.1f} {y - 3:.1f}z"
     return f"M{x - 3:.1f} {y - 5:.1f}L{x + 5:.1f} {y:.1f}L{x - 3:.1f} {y + 5:.1f}z"

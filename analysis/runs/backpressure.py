@@ -47,7 +47,7 @@ def backpressure(scenario: Scenario, records: Sequence[RunRecords]) -> dict[str,
 
 
 def _by_name(records: Sequence[RunRecords], lines: Sequence[Series]) -> dict[str, np.ndarray]:
-    """The values after warm-up of all replications, for each name that has any."""
+    """Return the values after warm-up of all replications, for each name that has any."""
     parts: dict[str, list[np.ndarray]] = {}
     for one, line in zip(records, lines, strict=True):
         late = line.at_ns >= one.warmup_ns
@@ -57,5 +57,5 @@ def _by_name(records: Sequence[RunRecords], lines: Sequence[Series]) -> dict[str
 
 
 def _samples(records: Sequence[RunRecords]) -> int:
-    """Spans between samples after warm-up: an operator that was never held back in a replication has no line there."""
+    """Return spans between samples after warm-up; an operator that was never held back in a replication has no line."""
     return sum(int((held_back(one).at_ns >= one.warmup_ns).sum()) for one in records)

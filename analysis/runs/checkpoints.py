@@ -69,6 +69,7 @@ class _KeptUp:
 
 
 def _kept_up(scenario: Scenario, one: RunRecords) -> _KeptUp:
+    """Return the rows of the checkpoints of a replication with late and skipped ones marked."""
     table = one.tables["checkpoints"]
     completed = table["stored_ns"] != NEVER
     skipped = _skipped(scenario, one)
@@ -109,10 +110,12 @@ def _under_way_until(one: RunRecords) -> np.ndarray:
     """
     table, failures = one.tables["checkpoints"], one.tables["failures"]
     taken, stored = table["taken_ns"], table["stored_ns"]
+    # By partition, then time: the next row of the same partition is its next checkpoint.
     order = np.lexsort((taken, table["key_group"], table["operator"]))
     following = np.full(taken.shape, one.duration_ns, np.int64)
     same = _same_partition(table, order)
     following[order[:-1][same]] = taken[order[1:][same]]
+    # A partition has one checkpoint at a time: one that was lost had ended when the next began.
     end = np.where(stored == NEVER, following - 1, stored)
     for host, failed in zip(failures["host"].tolist(), failures["failed_ns"].tolist(), strict=True):
         cut = (stored == NEVER) & (table["owner"] == host) & (taken <= failed) & (failed < end)
@@ -136,6 +139,7 @@ def _longest_between(scenario: Scenario, one: RunRecords) -> dict[int, int]:
         own = (table["operator"] == index) & (table["stored_ns"] != NEVER)
         partitions = np.arange(operator.groups)
         partition = np.concatenate((partitions, table["key_group"][own], partitions))
+        # Begin and end of the run for each partition: one without any checkpoint has a gap as long as the run.
         at_ns = np.concatenate((0 * partitions, table["stored_ns"][own], 0 * partitions + one.duration_ns))
         order = np.lexsort((at_ns, partition))
         same = partition[order[1:]] == partition[order[:-1]]
@@ -150,6 +154,7 @@ def _counts(rows: Sequence[Rows]) -> dict[str, int]:
 
 
 def _of_operator(name: str, records: Sequence[RunRecords], kept: Sequence[_KeptUp]) -> OperatorCheckpoints:
+    """Return the counts of one operator over all replications."""
     found = [(one.operators.index(name), own) for one, own in zip(records, kept, strict=True)]
     longest = [own.longest_by_operator[index] for index, own in found]
     counts = _counts([_chosen(own.rows, own.rows["operator"] == index) for index, own in found])
@@ -178,6 +183,7 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
     remote store it leaves none.
     """
     recovered = one.tables["recoveries"]
+    # In the order of being stored: the last one before the detection is what the recovery found.
     saves = [*_saves(one.tables["checkpoints"], "taken_ns", "stored_ns", "checkpoint_host")]
     if scenario.fault_tolerance.store == "nodes":
         saves += _saves(one.tables["migrations"], "paused_ns", "completed_ns", "origin")
@@ -194,6 +200,7 @@ def _ages_ns(scenario: Scenario, one: RunRecords) -> list[int]:
     for operator, group, failed, detected in zip(*columns, strict=True):
         known = [save for save in by_partition.get((operator, group), ()) if save[0] <= detected]
         stored, taken, checkpoint_host = known[-1] if known else (0, 0, -1)
+        # The holder died as well: the partition starts from nothing, as old as the run.
         lost = any(stored <= at <= detected for at in died.get(checkpoint_host, ()))
         ages.append(failed - (0 if lost else taken))
     return ages
@@ -214,6 +221,7 @@ def upload_delays(records: Sequence[RunRecords]) -> UploadDelay | None:
     totals: dict[str, np.ndarray] = {}
     for one in records:
         table = one.tables["links"]
+        # Columns are running totals: the last sample has those of the whole run.
         last = table["at_ns"] == one.duration_ns
         columns = (table[name][last].tolist() for name in ("host", "carried", "delayed", "delay_ns", "longest_ns"))
         for host, *numbers in zip(*columns, strict=True):
@@ -235,6 +243,7 @@ def _delay(numbers: np.ndarray) -> tuple[int, int, float, float]:
 
 
 def _mean_and_max(times_ns: Sequence[int]) -> MeanAndMax:
+    """Return mean and greatest of times [ns] in seconds; None without any."""
     if not times_ns:
         return MeanAndMax(None, None)
     return MeanAndMax(sum(times_ns) / len(times_ns) / NS_PER_S, seconds(max(times_ns)))
@@ -252,6 +261,7 @@ def delay_series(one: RunRecords, interval_ns: int, most: int) -> Series:
     totals = np.zeros((2, hosts.size, intervals), np.int64)
     for total, name in zip(totals, ("delayed", "delay_ns"), strict=True):
         np.maximum.at(total, (place, column), table[name])
+    # Totals never fall: an interval without a sample keeps the total of the one before.
     delayed, delay_ns = np.diff(np.maximum.accumulate(totals, axis=2), prepend=0, axis=2)
     means = delay_ns / np.maximum(delayed, 1) / NS_PER_S
     chosen = np.sort(np.argsort(-delay_ns.sum(axis=1), kind="stable")[:most])

@@ -1,6 +1,6 @@
-"""Load and hosts in use where key groups migrate by themselves, from the rows of statistics and decisions.
+"""What elasticity did in a run: checks, moves, maintenance, hosts in use, and the placement before and after.
 
-Place the key groups of a run at its start and at its end, from the scenario and the rows of migrations.
+All of it follows from the rows of statistics, decisions and migrations; the first placement from the scenario.
 """
 
 from __future__ import annotations
@@ -98,12 +98,13 @@ def hosts_in_use(scenario: Scenario, records: Sequence[RunRecords]) -> HostsInUs
 
 
 def host_utilisation(scenario: Scenario, one: RunRecords) -> Series:
-    """Share of each host's CPU (n_hosts, n_checks) that its services and others used in the period before each check.
+    """Return the share of each host's CPU (n_hosts, n_checks) that services and others used before each check.
 
     Without the hosts on which nothing ever was done.
     """
     table = one.tables["statistics"]
     at_ns = np.unique(table["at_ns"])
+    # The first period begins with the run.
     begins = np.concatenate(([0], at_ns[:-1])) if at_ns.size else at_ns
     used = np.zeros((len(one.hosts), at_ns.size))
     np.add.at(used, (table["host"], np.searchsorted(at_ns, table["at_ns"])), table["cpu_ns"].astype(float))
@@ -112,13 +113,15 @@ def host_utilisation(scenario: Scenario, one: RunRecords) -> Series:
         used[host] /= np.maximum(1, at_ns - begins) * groups[name].cores
         load = groups[name].load
         if load is not None and used[host].any():
+            # The share that others take is a function of time in the scenario, and not in the rows.
             used[host] += [load.mean_between(since / _NS, at / _NS) for since, at in zip(begins, at_ns, strict=True)]
+    # Spare hosts that never came would be lines at zero.
     busy = np.flatnonzero(used.any(axis=1))
     return Series(tuple(one.hosts[host] for host in busy.tolist()), at_ns, used[busy])
 
 
 def changes_of_hosts(records: Sequence[RunRecords]) -> list[tuple[str, str, str]]:
-    """(when, decision, reason) of hosts that were acquired or released, in the first replication."""
+    """Return (when, decision, reason) of hosts that were acquired or released, in the first replication."""
     return [
         (display.instant(at_ns / _NS), sentence(one), one.reason)
         for at_ns, one in decisions(records[0].tables["decisions"])
@@ -130,7 +133,7 @@ Placement = dict[tuple[str, int], str]
 
 
 def first_placement(scenario: Scenario) -> Placement:
-    """(operator, key group) -> host at the start, of all operators with key groups, in file order."""
+    """Return (operator, key group) -> host at the start, of all operators with key groups, in file order."""
     hosts = layout.placement(scenario)
     return {
         (name, group): hosts[layout.task_name(name, layout.task_of_group(group, operator.parallelism))]
@@ -141,13 +144,14 @@ def first_placement(scenario: Scenario) -> Placement:
 
 
 def last_placement(scenario: Scenario, one: RunRecords) -> Placement:
-    """(operator, key group) -> host at the end: after all moves and recoveries that came to their new host."""
+    """Return (operator, key group) -> host at the end: after all moves and recoveries that came to their new host."""
     placed = first_placement(scenario)
     events: list[tuple[int, int, int, int]] = []
     for table, instants in (("migrations", ("resumed_ns", "completed_ns")), ("recoveries", ("restored_ns",))):
         rows = one.tables[table]
         columns = (rows[name].tolist() for name in ("operator", "key_group", "target", *instants))
         for operator, group, target, *times in zip(*columns, strict=True):
+            # A move counts from its resumption: aborted ones never resumed, and unfinished ones are where they resumed.
             at_ns = next((at for at in times if at != NEVER), NEVER)
             if at_ns != NEVER:
                 events.append((at_ns, operator, group, target))

@@ -1,9 +1,8 @@
 """Read the histograms of one replication: bins, exact sums, and counts by interval in place of rows.
 
 See `models.records.tables.HISTOGRAM_TABLES`. Sums are Python integers: exact, whatever the order. Quantiles are those
-of `models.records.histogram`, off by at most 1/256.
-
-The tail of latency: which share of the tuples took at least how long, from exact times or from histograms.
+of `models.records.histogram`, off by at most 1/256. The last part gives the tail of latency: which share of the tuples
+took at least how long, from exact times or from histograms.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _AT_ONCE = 64
 
 
 def times_of(one: RunRecords, what: str, operator: int) -> Histogram:
-    """The histogram of "wait", "sojourn" or "latency" of the operator with this index; empty where it has none."""
+    """Return the histogram of "wait", "sojourn" or "latency" of the operator with this index; perhaps empty."""
     rows = _of(one, "times", what, operator)
     if not rows["count"].sum():
         return merge()
@@ -32,19 +31,20 @@ def times_of(one: RunRecords, what: str, operator: int) -> Histogram:
 
 
 def latencies_of(one: RunRecords) -> Histogram:
-    """The histogram of the latencies of all sinks."""
+    """Return the histogram of the latencies of all sinks."""
     return merge(*(times_of(one, "latency", operator) for operator in range(len(one.operators))))
 
 
 def total_of(one: RunRecords, what: str, operator: int) -> tuple[int, int]:
-    """Visits of the operator with this index, and the sum [ns] of their "waiting" or "busy" times in the window."""
+    """Return the operator's number of visits, and the sum [ns] of their "waiting" or "busy" times in the window."""
     rows = _of(one, "times", what, operator)
     return int(rows["count"].sum()), exact_total(rows)
 
 
 def exact_total(rows: _Table) -> int:
-    """The sum over all rows with columns sum_high and sum_low."""
+    """Return the sum over all rows with columns sum_high and sum_low."""
     high, low = (sum(int(part) for part in rows[name].tolist()) for name in ("sum_high", "sum_low"))
+    # Sums are kept in two halves: int64 would overflow after some 10^9 tuples that wait seconds.
     return (high << 32) + low
 
 
@@ -57,7 +57,7 @@ def intervals_of(one: RunRecords, interval_ns: int) -> int:
 
 
 def delivered_histograms(one: RunRecords, interval_ns: int, intervals: int) -> Iterator[tuple[int, Ints]]:
-    """Number of an interval, and how many latencies of all sinks are in each bin (n, BINS) in it and the next ones."""
+    """Yield the number of an interval, and latencies of all sinks by bin (n, BINS) in it and the next ones."""
     rows, together = one.tables["delivered_bins"], intervals_of(one, interval_ns)
     for first in range(0, intervals, _AT_ONCE):
         last = min(first + _AT_ONCE, intervals)
@@ -70,7 +70,7 @@ def delivered_histograms(one: RunRecords, interval_ns: int, intervals: int) -> I
 
 
 def delivered_sums(one: RunRecords, interval_ns: int, intervals: int) -> tuple[Ints, Ints, Ints]:
-    """Deliveries, mean latency rounded down and greatest latency [ns] (intervals,); NEVER where there is none."""
+    """Return deliveries, mean latency rounded down and greatest latency [ns] (intervals,); NEVER if there is none."""
     rows = one.tables["delivered"]
     intervals_of(one, interval_ns)
     interval = rows["at_ns"] // interval_ns
@@ -86,7 +86,7 @@ def delivered_sums(one: RunRecords, interval_ns: int, intervals: int) -> tuple[I
 
 
 def quantiles_by_interval(counts: Ints, shares: Sequence[str]) -> list[Ints]:
-    """For each share the quantile [ns] of each row of counts (n, BINS), rounded down; NEVER where nothing is."""
+    """Return for each share the quantile [ns] of each row of counts (n, BINS), rounded down; NEVER where nothing is."""
     reached = np.cumsum(counts, axis=1)
     total = reached[:, -1]
     columns = []
@@ -99,6 +99,7 @@ def quantiles_by_interval(counts: Ints, shares: Sequence[str]) -> list[Ints]:
 
 
 def _of(one: RunRecords, table: str, what: str, operator: int) -> dict[str, np.ndarray]:
+    """Return the rows of a table of histograms for one operator and one kind of time."""
     rows = one.tables[table]
     own = (rows["operator"] == operator) & (rows["what"] == what)
     return {name: column[own] for name, column in rows.items()}
@@ -108,7 +109,7 @@ _MOST = 300
 
 
 def latency_histogram(one: RunRecords) -> Histogram:
-    """Latencies of the tuples of a replication that were created after the warm-up."""
+    """Return latencies of the tuples of a replication that were created after the warm-up."""
     if one.detail == "histograms":
         return latencies_of(one)
     created, delivered = (one.tables["deliveries"][name] for name in ("created_ns", "delivered_ns"))
@@ -117,7 +118,7 @@ def latency_histogram(one: RunRecords) -> Histogram:
 
 
 def survival(given: Histogram, most: int = _MOST) -> tuple[Floats, Floats]:
-    """Times [ns], rising, and the share of all values that is at least each of them; both empty for no values.
+    """Return times [ns], rising, and the share of all values that is at least each of them; both empty for no values.
 
     The times are lower edges of bins that hold something, so that shares are exact, and the greatest value; of more
     than `most` edges those are kept that are evenly apart on a log scale of the share.

@@ -23,6 +23,7 @@ from models.scenario.scenario import Scenario
 Metrics = dict[str, float | None]
 T = TypeVar("T")
 
+# Settings and provenance are no results: two designs would seem to differ by their names.
 _LEFT_OUT = ("scenario", "seed", "duration_s", "warmup_s", "recording", "kernel", "replications", "targets")
 FREE_SECTIONS = ("messages.", "checkpoints.delayed.", "checkpoints.hosts.")
 
@@ -33,6 +34,7 @@ def metrics_of(summary: RunSummary) -> Metrics:
     Numbers keep the path that they have in the document. Of recoveries and migrations there are the number (`count`),
     of each length mean and greatest, and how many did not end (`unfinished`); of targets how many were missed.
     """
+    # Without the lists of entries, whose length differs between runs: these come as counts, means and maxima.
     found = dict(_numbers(to_document(replace(summary, recoveries=(), migrations=())), ""))
     lengths = {f"{name}_s": [one.length_s(name) for one in summary.recoveries] for name in (*PHASES, "total")}
     found |= _of_entries("recoveries", lengths, "total_s")
@@ -49,6 +51,7 @@ def possible_metrics(scenario: Scenario) -> list[str]:
     Of sections in `FREE_SECTIONS` the names depend on what happens.
     """
     happened = replace(
+        # A summary of no records has every section that does not depend on what happened.
         summarise(scenario, []),
         broken=_of_zeros(Outages),
         elasticity=_of_zeros(Elasticity),
@@ -66,6 +69,7 @@ def _of_zeros(kind: type[T]) -> T:
 
 
 def _numbers(value: Mapping[str, Any], path: str) -> list[tuple[str, float | None]]:
+    """Return (dotted path, number) of all numbers of a document; intervals and settings are left out."""
     found: list[tuple[str, float | None]] = []
     for name, inner in value.items():
         here = f"{path}.{name}" if path else name

@@ -1,8 +1,7 @@
-"""Classify migrations as assisted or direct, and group them by kind, protocol and cause.
+"""Migrations of key groups from their rows, classified as assisted or direct, and grouped.
 
-A migration is assisted if its target held the key group's checkpoint when it was asked for.
-
-Migrations of key groups, from their rows.
+A migration is assisted if its target held the key group's checkpoint when it was asked for. `migrations` makes the
+entries of a summary, `migration_kinds` decides the kind of each, `grouped` counts by kind, protocol and cause.
 """
 
 from __future__ import annotations
@@ -62,6 +61,7 @@ def grouped(migrations: Sequence[ClassifiedMigration]) -> tuple[MigrationGroup, 
 
 
 def _group(who: tuple[str, str, str], own: Sequence[ClassifiedMigration]) -> MigrationGroup:
+    """Return the statistics of one group; the interval of the pause is over replications."""
     pauses = [one.pause_s for one in own if one.pause_s is not None]
     completions = [one.completion_s for one in own if one.completion_s is not None]
     each: dict[int, list[float]] = {}
@@ -97,15 +97,17 @@ def migration_kinds(one: RunRecords) -> list[str]:
     found = []
     for operator, group, target, at_ns in rows:
         known = held.get((operator, group), [])
+        # -1 sorts before all hosts: an entry of the same instant is not before the request.
         before = bisect_left(known, (at_ns, _REMOTE)) - 1
         since_ns, checkpoint_host = known[before] if before >= 0 else (NEVER, None)
+        # A checkpoint in the memory or on the disk of a host that failed since is gone with it.
         lost = any(host == checkpoint_host and since_ns < failed_ns < at_ns for host, failed_ns in failures)
         found.append(ASSISTED if checkpoint_host in (target, _REMOTE) and not lost else DIRECT)
     return found
 
 
 def _held(one: RunRecords) -> _Held:
-    """(operator, key group) -> instants [ns], rising, and who holds the checkpoint from then on."""
+    """Return (operator, key group) -> instants [ns], rising, and who holds the checkpoint from then on."""
     found: dict[tuple[int, int], list[tuple[int, int]]] = {}
     stored, moved = one.tables["checkpoints"], one.tables["migrations"]
     remote = bool((stored["checkpoint_host"] == _REMOTE).any())
@@ -115,6 +117,7 @@ def _held(one: RunRecords) -> _Held:
         for operator, group, at_ns, host in zip(
             *(table[name].tolist() for name in ("operator", "key_group", *names)), strict=True
         ):
+            # Aborted moves and checkpoints that were never stored change nobody's holder.
             if at_ns != NEVER:
                 found.setdefault((operator, group), []).append((at_ns, host))
     return {who: sorted(rows) for who, rows in found.items()}

@@ -71,7 +71,7 @@ def _recovery(one: RunRecords, host: int, failed: int, failure: _Table, rows: _T
 
 
 def _last(instants: np.ndarray) -> int | None:
-    """The last of the instants [ns]; None when there is none or one never came."""
+    """Return the last of the instants [ns]; None when there is none or one never came."""
     if not instants.size or (instants == NEVER).any():
         return None
     return int(instants.max())

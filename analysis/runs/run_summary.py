@@ -269,12 +269,12 @@ class Recovery:
         return self.cause == "suspicion"
 
     def length_s(self, phase: str) -> float | None:
-        """The length of one of `PHASES`."""
+        """Return the length of one of `PHASES`."""
         length: float | None = getattr(self, f"{phase}_s")
         return length
 
     def ends(self) -> tuple[tuple[str, float, float], ...]:
-        """(phase, begin, end) [s] of the phases that ended."""
+        """Return (phase, begin, end) [s] of the phases that ended."""
         begin, found = self.failed_s, []
         for phase in PHASES:
             length = self.length_s(phase)

@@ -111,10 +111,13 @@ def operator_times(one: RunRecords, index: int) -> OperatorTimes:
     in_queue = left["arrival_ns"][left["operator"] == index]
     gone = (dropped["operator"] == index) & (dropped["arrival_ns"] != NEVER)
     entered, begun, lost = (dropped[name][gone] for name in ("arrival_ns", "start_ns", "at_ns"))
+    # Of dropped tuples some were in service: they waited until it began, the others until they were lost.
     served = begun != NEVER
     return replace(
         visited,
         waiting_ns=visited.waiting_ns
+        # Tuples that still wait at the end, and those that a crash dropped, were in the queue too: without them the
+        # mean is too low.
         + clipped(in_queue, np.full(in_queue.shape, high, np.int64), low, high)
         + clipped(entered, np.where(served, begun, lost), low, high),
         busy_ns=visited.busy_ns + clipped(begun[served], lost[served], low, high) - _not_used(one, index),
@@ -137,6 +140,7 @@ def _visits(one: RunRecords, index: int) -> OperatorTimes:
     arrival, start, end = (visits[name][own] for name in ("arrival_ns", "start_ns", "end_ns"))
     counts = (arrival >= low) & (arrival < high)
     ended = counts & (end != NEVER)
+    # A service that has not ended keeps its server busy to the end of the run.
     until = np.where(end == NEVER, high, end)
     return OperatorTimes(
         waits=(start - arrival)[counts],
@@ -165,6 +169,7 @@ def clipped(begin: Ints, end: Ints, low: int, high: int) -> int:
 
 
 def _operator(scenario: Scenario, name: str, records: Sequence[RunRecords]) -> OperatorSummary:
+    """Return the summary of an operator, pooled over replications; None where nothing was seen."""
     found = [one for one in records if name in one.operators]
     times = [operator_times(one, one.operators.index(name)) for one in found]
     # A source or sink that never queues has no queue and no server to speak of.
@@ -197,9 +202,11 @@ def _latency(parts: Sequence[Times]) -> Latency:
 
 
 def _latencies(one: RunRecords) -> Times:
+    """Return the latencies [ns] of tuples that were created after the warm-up, as values or a histogram."""
     if one.detail == "histograms":
         return latencies_of(one)
     created, delivered = (one.tables["deliveries"][name] for name in ("created_ns", "delivered_ns"))
+    # By creation, not by delivery: a tuple of the warm-up that comes late belongs to the warm-up.
     counts = (created >= one.warmup_ns) & (created < one.duration_ns)
     return np.asarray((delivered - created)[counts], dtype=np.int64)
 
@@ -219,6 +226,7 @@ def _kernel(records: Sequence[RunRecords]) -> KernelUsed | None:
 
 
 def _messages(records: Sequence[RunRecords]) -> dict[str, Messages]:
+    """Return kind -> number and bytes of messages between hosts in seconds that begin in the window."""
     totals: dict[str, np.ndarray] = {}
     for one in records:
         rows = one.tables["messages"]
@@ -259,8 +267,10 @@ def verdicts(scenario: Scenario, summary: RunSummary) -> dict[str, Verdict] | No
 
 
 def _verdict(name: str, limit: float, summary: RunSummary) -> Verdict:
+    """Return whether a target was met; None where nothing was seen that could tell."""
     value, unfinished = _reached(name, summary)
     nothing_failed = name == "recovery_s" and value is None
+    # Nothing failed: a target for recoveries is met. Nothing seen: no verdict on latency or load.
     met = False if unfinished else True if nothing_failed else None if value is None else value <= limit
     return Verdict(limit, value, met)
 
@@ -277,5 +287,6 @@ def _reached(name: str, summary: RunSummary) -> tuple[float | None, bool]:
     if name == "recovery_s":
         totals = [one.total_s for one in summary.recoveries]
         ended = [total for total in totals if total is not None]
+        # A recovery that did not end is longer than any limit that the run could show.
         return (None, True) if None in totals else (max(ended, default=None), False)
     raise KeyError(name)

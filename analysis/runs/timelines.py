@@ -22,9 +22,7 @@ from models.records.tables import NEVER, RunRecords, bucket_ns
 
 @dataclass(frozen=True)
 class LatencyTimeline:
-    """Per interval (n_intervals,): begin, deliveries, mean, median, 99 % quantile and maximum of latency
-    [ns].
-    """
+    """Per interval (n_intervals,): begin, deliveries, and mean, median, 99 % quantile and maximum of latency [ns]."""
 
     at_ns: Ints
     count: Ints
@@ -53,17 +51,19 @@ class BinCounts:
 
 
 def fitting_interval(one: RunRecords, interval_ns: int) -> int:
-    """The shortest interval [ns] that is not shorter than this and that the records have tables for."""
+    """Return the shortest interval [ns] that is not shorter than this and that the records have tables for."""
     length = 1 if one.detail == "tuples" else bucket_ns(one.duration_ns)
+    # Rounded up: an interval that cuts a recorded bucket could not be told apart from its neighbour.
     return -(-interval_ns // length) * length
 
 
 def latency_timeline(one: RunRecords, interval_ns: int = NS_PER_S) -> LatencyTimeline:
-    """Latency by interval of delivery; quantiles are exact from rows, the mean is rounded down [ns]."""
+    """Return latency by interval of delivery; quantiles are exact from rows, the mean is rounded down [ns]."""
     at_ns = _grid(one, interval_ns)
     if one.detail == "histograms":
         return _binned_timeline(one, interval_ns, at_ns)
     interval, latency = _delivered(one, interval_ns, at_ns.size)
+    # Sorted by interval, then latency: each interval is a run in which a rank is a position.
     order = np.lexsort((latency, interval))
     interval, latency = interval[order], latency[order]
     count = np.bincount(interval, minlength=at_ns.size).astype(np.int64)
@@ -82,6 +82,7 @@ def latency_timeline(one: RunRecords, interval_ns: int = NS_PER_S) -> LatencyTim
 
 
 def _binned_timeline(one: RunRecords, interval_ns: int, at_ns: Ints) -> LatencyTimeline:
+    """Return the timeline from histograms; a quantile is never above the exact maximum of its interval."""
     count, mean, greatest = delivered_sums(one, interval_ns, at_ns.size)
     parts = [
         quantiles_by_interval(counts, ("0.5", "0.99"))
@@ -92,7 +93,7 @@ def _binned_timeline(one: RunRecords, interval_ns: int, at_ns: Ints) -> LatencyT
 
 
 def latency_bins(one: RunRecords, interval_ns: int = NS_PER_S) -> BinCounts:
-    """The histogram of latency by interval of delivery (bins of `models.records.histogram`)."""
+    """Return the histogram of latency by interval of delivery (bins of `models.records.histogram`)."""
     parts = list(latency_bin_parts(one, interval_ns))
     if len(parts) == 1:
         return parts[0]
@@ -102,10 +103,11 @@ def latency_bins(one: RunRecords, interval_ns: int = NS_PER_S) -> BinCounts:
 
 
 def latency_bin_parts(one: RunRecords, interval_ns: int = NS_PER_S) -> Iterator[BinCounts]:
-    """`latency_bins`, some intervals at a time where histograms were recorded: those of a large run are large."""
+    """Yield `latency_bins`, some intervals at a time where histograms were recorded: those of a large run are large."""
     at_ns = _grid(one, interval_ns)
     if one.detail == "tuples":
         interval, latency = _delivered(one, interval_ns, at_ns.size)
+        # Sparse: of thousands of bins an interval has a few.
         pairs, count = np.unique(np.stack([interval, bin_of(latency)]), axis=1, return_counts=True)
         yield BinCounts(at_ns[pairs[0]], pairs[1], count.astype(np.int64))
         return
@@ -115,7 +117,7 @@ def latency_bin_parts(one: RunRecords, interval_ns: int = NS_PER_S) -> Iterator[
 
 
 def throughput(one: RunRecords, interval_ns: int = NS_PER_S) -> Series:
-    """Tuples whose service ended, per operator and interval (n_operators, n_intervals)."""
+    """Return tuples whose service ended, per operator and interval (n_operators, n_intervals)."""
     at_ns = _grid(one, interval_ns)
     if one.detail == "histograms":
         intervals_of(one, interval_ns)
@@ -132,14 +134,14 @@ def throughput(one: RunRecords, interval_ns: int = NS_PER_S) -> Series:
 
 
 def queues(one: RunRecords, by: str = "operator") -> Series:
-    """Waiting tuples at each sample, summed over the tasks of each `by`: 'operator' or 'host'."""
+    """Return waiting tuples at each sample, summed over the tasks of each `by`: 'operator' or 'host'."""
     names, owner = _owners(one, by)
     at_ns, when = np.unique(one.tables["samples"]["at_ns"], return_inverse=True)
     return Series(names, at_ns, _summed(owner, when, one.tables["samples"]["queue"], len(names), at_ns.size))
 
 
 def lags(one: RunRecords) -> Series:
-    """Tuples that arrived and are not emitted at each sample, for each operator that is a source."""
+    """Return tuples that arrived and are not emitted at each sample, for each operator that is a source."""
     rows = one.tables["lag"]
     sources, which = np.unique(rows["operator"], return_inverse=True)
     at_ns, when = np.unique(rows["at_ns"], return_inverse=True)
@@ -148,7 +150,7 @@ def lags(one: RunRecords) -> Series:
 
 
 def fullest_queues(one: RunRecords, places: Sequence[int | None]) -> Series:
-    """Share of the places that are taken in the fullest queue of each operator at each sample.
+    """Return share of the places that are taken in the fullest queue of each operator at each sample.
 
     `places` (n_operators,): of the queue of one task; operators without a bound (None) have no line.
     """
@@ -163,7 +165,7 @@ def fullest_queues(one: RunRecords, places: Sequence[int | None]) -> Series:
 
 
 def held_back(one: RunRecords) -> Series:
-    """Share of time, from each instant to the sample after it, in which a task of each operator had outputs to send.
+    """Return the share of time, from each instant to the next sample, in which a task of each operator had outputs.
 
     The mean over its tasks that were alive at that sample; operators that were never held back have no line.
     """
@@ -182,7 +184,7 @@ def held_back(one: RunRecords) -> Series:
 
 
 def busy(one: RunRecords, by: str = "operator") -> Series:
-    """Servers busy on average between a sample and the one before it, for each operator or host.
+    """Return servers busy on average between a sample and the one before it, for each operator or host.
 
     At the first sample it is the average since time 0. Only services that ended are in the samples, so one
     that is longer than the distance of samples shows at its end. Divide by the number of servers for a
@@ -200,7 +202,7 @@ def busy(one: RunRecords, by: str = "operator") -> Series:
 
 
 def busy_share(one: RunRecords, servers: Sequence[int] | None = None, by: str = "operator") -> Series:
-    """`busy` divided by the servers (n_names,): those of the records for operators, to be given for hosts."""
+    """Return `busy` divided by the servers (n_names,): those of the records for operators, to be given for hosts."""
     line = busy(one, by)
     if servers is None and by == "operator":
         servers = one.servers
@@ -213,7 +215,7 @@ def busy_share(one: RunRecords, servers: Sequence[int] | None = None, by: str = 
 
 
 def traffic(one: RunRecords, column: str = "bytes", interval_ns: int = NS_PER_S) -> Series:
-    """Bytes (or, with column 'count', messages) by kind and interval (n_kinds, n_intervals); kinds sorted.
+    """Return bytes (or, with column 'count', messages) by kind and interval (n_kinds, n_intervals); kinds sorted.
 
     The rows are per second: intervals shorter than that put a second's bytes into its first interval.
     """
@@ -225,12 +227,14 @@ def traffic(one: RunRecords, column: str = "bytes", interval_ns: int = NS_PER_S)
 
 
 def _grid(one: RunRecords, interval_ns: int) -> Ints:
+    """Return the begin of each interval [ns]; raises ValueError for an interval of less than 1 ns."""
     if interval_ns < 1:
         raise ValueError(f"an interval of {interval_ns} ns is too short")
     return np.arange(0, one.duration_ns, interval_ns, dtype=np.int64)
 
 
 def _delivered(one: RunRecords, interval_ns: int, intervals: int) -> tuple[Ints, Ints]:
+    """Return interval and latency [ns] of each delivery."""
     rows = one.tables["deliveries"]
     # What is accepted at the very end of the run belongs to its last interval.
     interval = np.minimum(rows["delivered_ns"] // interval_ns, max(intervals - 1, 0))
@@ -238,16 +242,19 @@ def _delivered(one: RunRecords, interval_ns: int, intervals: int) -> tuple[Ints,
 
 
 def _interval_sums(ordered: Ints, first: Ints, seen: np.ndarray) -> Ints:
-    """Sums of consecutive runs of `ordered` that begin at `first` where `seen`."""
+    """Return sums of consecutive runs of `ordered` that begin at `first` where `seen`."""
     return np.add.reduceat(ordered, first[seen]) if seen.any() else np.empty(0, np.int64)
 
 
 def _rank(share: str, count: Ints) -> Ints:
+    """Return the rank, from 1, of a quantile among `count` values; the share is exact decimal text."""
+    # Exact: in floats 0.07 * 100 is above 7, and rounding up would give a rank that is one too high.
     exact = Fraction(share)
     return np.maximum(-(-exact.numerator * count // exact.denominator), 1)
 
 
 def _owners(one: RunRecords, by: str) -> tuple[tuple[str, ...], Ints]:
+    """Return names, and for each sample the index of its operator or host; raises ValueError for another `by`."""
     samples = one.tables["samples"]
     if by == "host":
         return one.hosts, samples["host"].astype(np.int64)
@@ -262,13 +269,17 @@ def _growth(task: np.ndarray, host: np.ndarray, at_ns: Ints, total: Ints) -> Int
     same = np.zeros(order.size, bool)
     same[1:] = (task[order][1:] == task[order][:-1]) & (host[order][1:] == host[order][:-1])
     before = np.where(same, np.concatenate(([0], total[order][:-1])), 0)
+    # Totals of a task begin at zero again after a crash.
     gained = np.where(total[order] >= before, total[order] - before, total[order])
+    # Back in the order of the rows, which `_summed` needs beside the other columns.
     back = np.empty(order.size, np.int64)
     back[order] = gained
     return back
 
 
 def _summed(row: Ints, column: Ints, values: Ints, rows: int, columns: int) -> Ints:
+    """Return the sums of values by row and column, (rows, columns)."""
     table = np.zeros((rows, columns), np.int64)
+    # `add.at`, since several rows may go to one cell: plain indexing would add the last alone.
     np.add.at(table, (row, column), values)
     return table

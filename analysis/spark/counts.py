@@ -1,12 +1,13 @@
 """Count marked rows, on Spark or, where they are few, in this process; both give the same counts.
 
+`counts_of` chooses between the two. With several copies of a trace (`in_copies`) each row counts once in every copy,
+under a key group of that copy.
+
 A marked row has its status, key, key group (with copies the CRC-32 of the key), bin, minutes in the air, whether it is
 of each stream, how many rows it stands for, and why it is bad.
 
-Several copies of a trace, each with key groups of its own: counts by CRC-32 in, counts by key group out.
-
-Mixing bits takes multiplications that wrap, which Spark does not do where an overflow is an error. So the groups of
-each CRC-32 are numbered beside it, once for all its rows, and joined.
+The hash of a copy mixes bits by multiplications that wrap, which Spark does not do where an overflow is an error. So
+the groups of each CRC-32 are computed here, once for all its rows, and joined.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _TIMES, _TO = "_hf_times", "_hf_to"
 
 
 def in_copies(copies: int, groups: int, column: str, by: Sequence[str], counts: Sequence[str]) -> Step:
-    """A step: `column`, a CRC-32 or null, becomes the key group in each of the copies, and `counts` are summed.
+    """Return a step: `column`, a CRC-32 or null, becomes the key group in each of the copies, and `counts` are summed.
 
     by: columns that rows are told apart by besides it. A row without a CRC-32 counts once.
     """
@@ -41,6 +42,7 @@ def in_copies(copies: int, groups: int, column: str, by: Sequence[str], counts: 
     def step(frame: DataFrame) -> DataFrame:
         found = frame.select(column).where(F.col(column).isNotNull()).distinct().toArrow()[column]
         numbered = frame.sparkSession.createDataFrame(_numbered(found.to_numpy(), copies, groups, column))
+        # A left join: bad rows have no CRC-32, and must still be counted once.
         spread = frame.join(F.broadcast(numbered), column, "left")
         times = F.coalesce(F.col(_TIMES), F.lit(1))
         return spread.groupBy(*by, F.col(_TO).alias(column)).agg(*[F.sum(F.col(n) * times).alias(n) for n in counts])
@@ -65,9 +67,11 @@ def _numbered(crc32: np.ndarray, copies: int, groups: int, column: str) -> pa.Ta
     """Return how often each CRC-32 is in each key group, over all copies; the k-th has salt k."""
     import pyarrow as pa  # noqa: PLC0415
 
+    # The table goes to every executor, and is built in this process.
     if len(crc32) * min(copies, groups) > MOST_CELLS:
         rule = f"must be at most {MOST_CELLS // len(crc32)} with {len(crc32)} keys"
         raise InputError.at("ingest.copies", copies, rule)
+    # Two copies may give a key the same group: counting pairs keeps one row for both, with its number of times.
     cells = [np.arange(len(crc32)) * groups + salted_groups(crc32, salt, groups) for salt in range(copies)]
     cell, times = np.unique(np.concatenate(cells), return_counts=True)
     return pa.table({column: crc32[cell // groups], _TO: (cell % groups).astype(np.int32), _TIMES: times})
@@ -89,24 +93,25 @@ class Counts(Protocol):
     """The counts that can be asked of marked rows."""
 
     def cells(self) -> pa.Table:
-        """Rows per status, key group and bin, of them those of each stream, and minutes in the air.
+        """Return rows per status, key group and bin, of them those of each stream, and minutes in the air.
 
         Kept rows count once for each copy.
         """
 
     def keys(self) -> tuple[TopKeys, int]:
-        """The most frequent keys with their rows, ties by key, and how many keys there are."""
+        """Return the most frequent keys with their rows, ties by key, and how many keys there are."""
 
     def bad(self, most: int | None = None) -> pa.Table:
-        """The bad rows in order: text of the row, reason, link of the file."""
+        """Return the bad rows in order: text of the row, reason, link of the file."""
 
 
 @contextlib.contextmanager
 def counts_of(marked: DataFrame, question: Question, *, at_once: bool) -> Iterator[Counts]:
-    """The counts of the rows; inside they are computed once."""
+    """Return the counts of the rows; inside they are computed once."""
     if at_once:
         yield _Here(marked, question)
         return
+    # Three queries read the same marked rows: without this Spark would parse the files three times.
     marked.persist()
     try:
         yield _OnSpark(marked, question)
@@ -115,11 +120,13 @@ def counts_of(marked: DataFrame, question: Question, *, at_once: bool) -> Iterat
 
 
 def stream_columns(question: Question) -> list[str]:
-    """Names of the columns that count rows: all, then those of each stream."""
+    """Return names of the columns that count rows: all, then those of each stream."""
     return ["rows", *(f"s{k}" for k in range(len(question.streams)))]
 
 
 class _OnSpark:
+    """Counts of marked rows by queries of Spark."""
+
     def __init__(self, marked: DataFrame, question: Question) -> None:
         self._marked, self._question = marked, question
 
@@ -142,6 +149,7 @@ class _OnSpark:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         counts = self._marked.where(F.col(STATUS) == KEPT).groupBy(KEY).agg(F.sum(WEIGHT).alias("rows"))
+        # Ties by key, as bytes: the same on Spark and here, whatever the locale.
         top = counts.orderBy(F.desc("rows"), F.asc(KEY)).limit(TOP_KEYS).collect()
         return tuple((row[0].decode("utf-8", "replace"), row[1]) for row in top), counts.count()
 
@@ -149,11 +157,14 @@ class _OnSpark:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         found = self._marked.where(F.col(STATUS) == BAD).select(rows.RAW, rows.WHY, rows.FILE)
+        # A total order: Spark gives rows of parallel tasks in any order.
         found = found.orderBy(rows.FILE, rows.RAW, rows.WHY)
         return (found if most is None else found.limit(most)).toArrow()
 
 
 class _Here:
+    """Counts of marked rows that one job has brought to this process."""
+
     def __init__(self, marked: DataFrame, question: Question) -> None:
         self._rows, self._question = marked.toArrow(), question
 
@@ -183,6 +194,7 @@ class _Here:
         kept = self._rows.filter(pc.equal(self._rows[STATUS], KEPT)).select([KEY, WEIGHT])
         counts = _sums(kept, (KEY,), (WEIGHT,))
         count = counts[WEIGHT].to_numpy()
+        # All keys with as many rows as the last of the top ones, so that ties are broken by key and not by place.
         least = np.sort(count)[-TOP_KEYS:][0] if len(count) else 0
         most = counts.filter(pc.greater_equal(counts[WEIGHT], int(least))).to_pylist()
         top = sorted((-row[WEIGHT], row[KEY]) for row in most)[:TOP_KEYS]
@@ -208,6 +220,6 @@ class _Here:
 
 
 def _sums(table: pa.Table, by: Sequence[str], names: Sequence[str]) -> pa.Table:
-    """The table with the sums of `names` for each combination of `by`."""
+    """Return the table with the sums of `names` for each combination of `by`."""
     found = table.group_by(list(by), use_threads=False).aggregate([(name, "sum") for name in names])
     return found.select([*by, *(f"{name}_sum" for name in names)]).rename_columns([*by, *names])

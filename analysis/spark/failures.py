@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _MOST_EXAMPLES = 20
+# Stands for "no end" in columns, where the greatest of some ends is then "no end" as well.
 _FAR = 2**63 - 1
 _WANTED = ("host", "down", "up", "cause", "unwanted", "first", "last", "system", "nodes", "why", "raw", "file")
 
@@ -41,7 +42,7 @@ def read_with_spark(
     spark: SparkSession | None = None,
     on_progress: Callable[[str], None] = lambda text: None,
 ) -> Records:
-    """The records of the files; all have the format `kind`. Raises InputError, and MissingTool without Java."""
+    """Return the records of the files; all have the format `kind`. Raises InputError, and MissingTool without Java."""
     chosen = setup(text_bytes(sources), os.cpu_count() or 1)
     on_progress("starting Spark")
     with (
@@ -52,6 +53,7 @@ def read_with_spark(
         links = linked(sources, Path(folder))
         parts = [_part(session, Path(folder), name, source, kind, question) for name, source in links.items()]
         marked = functools.reduce(lambda one, other: one.unionByName(other), parts)
+        # Counts, examples and outages all read these rows: they are parsed once.
         marked = marked.transform(_again).persist()
         try:
             on_progress(f"reading {len(sources)} file{'s' if len(sources) > 1 else ''}")
@@ -63,7 +65,7 @@ def read_with_spark(
 def _part(
     session: SparkSession, folder: Path, name: str, source: Source, kind: str, question: LogQuestion
 ) -> DataFrame:
-    """One file's records in the columns of _WANTED."""
+    """Return one file's records in the columns of _WANTED."""
     path = str(folder / name)
     if source.suffix == ".parquet":
         nanos = [column for column, kind_of in source.types if str(kind_of).startswith(rows.NANOS)]
@@ -74,7 +76,7 @@ def _part(
 
 
 def _local(source: Source, nanos: Sequence[str], question: LogQuestion) -> rows.Step:
-    """A step: nanoseconds without a zone, which were taken for UTC, are times of the zone that was asked for."""
+    """Return a step: nanoseconds without a zone, which were taken for UTC, are times of the zone that was asked for."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     naive = [name for name, kind in source.types if name in nanos and "tz=" not in str(kind)]
@@ -89,7 +91,7 @@ def _local(source: Source, nanos: Sequence[str], question: LogQuestion) -> rows.
 
 
 def _text(frame: DataFrame, name: str) -> Column:
-    """A column as text without blanks around it; nothing counts as empty."""
+    """Return a column as text without blanks around it; nothing counts as empty."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     column = F.col(rows.quoted(name))
@@ -99,6 +101,7 @@ def _text(frame: DataFrame, name: str) -> Column:
 
 
 def _raw(frame: DataFrame) -> Column:
+    """Return the line of a malformed record, else its fields joined by commas."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     names = [name for name in frame.columns if name not in (rows.CORRUPT, rows.FILE)]
@@ -113,6 +116,7 @@ def _malformed(frame: DataFrame) -> Column:
 
 
 def _lanl(frame: DataFrame) -> DataFrame:
+    """Return the fields of a log in the format of LANL by our names; `_judged` says which records are bad."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     system, node, nodes = (_text(frame, name) for name in ("System", "nodenumz", "nodes"))
@@ -176,7 +180,7 @@ def _table_us(frame: DataFrame, name: str) -> Column:
 
 
 def _judged(kind: str, question: LogQuestion) -> rows.Step:
-    """A step: why each record is bad, whether it is wanted, and an end for those that have none."""
+    """Return a step: why each record is bad, whether it is wanted, and an end for those that have none."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def step(frame: DataFrame) -> DataFrame:
@@ -204,7 +208,7 @@ def _judged(kind: str, question: LogQuestion) -> rows.Step:
 
 
 def _again(frame: DataFrame) -> DataFrame:
-    """A record without an end is bad where its host fails again later."""
+    """Return a record without an end is bad where its host fails again later."""
     from pyspark.sql import Window  # noqa: PLC0415
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
@@ -220,12 +224,13 @@ def _again(frame: DataFrame) -> DataFrame:
 
 
 def _outages(frame: DataFrame) -> DataFrame:
-    """Used records of a host that overlap or touch, as one."""
+    """Return used records of a host that overlap or touch, as one."""
     from pyspark.sql import Window  # noqa: PLC0415
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     in_time = Window.partitionBy("host").orderBy("down", "up")
     before = in_time.rowsBetween(Window.unboundedPreceding, -1)
+    # The greatest end so far, not that of the record before: a long outage may contain several short ones.
     ended = F.max("up").over(before)
     begins = F.when(ended.isNull() | (F.col("down") > ended), 1).otherwise(0)
     numbered = frame.withColumn("begins", begins).withColumn("number", F.sum("begins").over(in_time))
@@ -234,6 +239,7 @@ def _outages(frame: DataFrame) -> DataFrame:
 
 
 def _collected(marked: DataFrame, kind: str, names: Mapping[str, str]) -> Records:
+    """Return the records: counts, examples and outages, by four queries of the marked rows."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     counts = marked.groupBy("why", "unwanted", "cause").agg(F.count(F.lit(1)).alias("n")).collect()

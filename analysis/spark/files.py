@@ -27,16 +27,17 @@ _SETTINGS = {
 
 
 def linked(sources: Sequence[Source], folder: Path) -> dict[str, Source]:
-    """Link name -> source: to Spark some names are patterns or hidden files, ours are not."""
+    """Return link name -> source: to Spark some names are patterns or hidden files, ours are not."""
     links = {f"{number:06}{source.suffix}": source for number, source in enumerate(sources)}
     for name, source in links.items():
+        # Numbered names: two files of one name in different folders stay apart, and bad rows can be traced to theirs.
         (folder / name).symlink_to(source.path.resolve())
     return links
 
 
 @contextlib.contextmanager
 def session_for(given: SparkSession | None, chosen: Setup, zone: str = "UTC") -> Iterator[SparkSession]:
-    """A session with our settings beside the given one, or beside one that is started; times are of the zone."""
+    """Return a session with our settings beside the given one, or beside one that is started; times are of the zone."""
     started = spark_session(java_options=chosen.java) if given is None else contextlib.nullcontext(given)
     with started as session, _ended_by_interrupt(session) if given is None else contextlib.nullcontext():
         own = session.newSession()  # our settings are not the caller's
@@ -48,7 +49,7 @@ def session_for(given: SparkSession | None, chosen: Setup, zone: str = "UTC") ->
 
 @contextlib.contextmanager
 def _ended_by_interrupt(session: SparkSession) -> Iterator[None]:
-    """Ctrl-C ends the JVM, and then this process goes on as after any Ctrl-C.
+    """End the JVM on Ctrl-C, and let this process go on as after any Ctrl-C.
 
     PySpark would wait for the job that runs, to its end, and the job would not know.
     """
@@ -60,6 +61,7 @@ def _ended_by_interrupt(session: SparkSession) -> Iterator[None]:
     def end(number: int, _frame: object) -> None:
         pressed.append(number)
         logging.disable(logging.CRITICAL)  # py4j shows the tracebacks of all that waited for an answer
+        # Killing the JVM ends the wait of py4j at once, with an error that becomes KeyboardInterrupt below.
         session.sparkContext._gateway.proc.kill()  # type: ignore[union-attr]
         raise KeyboardInterrupt
 
@@ -92,6 +94,7 @@ def spark_errors(path: str, sources: Sequence[Source] = (), named: str = "ingest
     except (PySparkException, Py4JJavaError) as error:
         if isinstance(error.__context__, KeyboardInterrupt):
             raise error.__context__ from None
+        # Read only now: unpacking all files before each run would double the work for a rare fault.
         raise_if_any(fault for source in sources for fault in packed_faults(source, named))
         text = str(getattr(error, "java_exception", "")) if isinstance(error, Py4JJavaError) else error
         raise InputError.at(path, NO_VALUE, f"the rows cannot be read: {first_line(text)}") from error
@@ -110,6 +113,7 @@ def watched(session: SparkSession, tell: Callable[[float], None]) -> Iterator[No
                 long = [stage for stage in stages if stage is not None and stage.numTasks >= _TASKS]
                 for stage in long[:1]:
                     shares.append(stage.numCompletedTasks / stage.numTasks)
+                    # Stages follow each other, each from 0: a bar must not go back.
                     shares[:] = [max(shares)]
                     tell(shares[0])
 

@@ -68,7 +68,7 @@ def ingest(
     sizing: Setup | None = None,
     on_progress: Callable[[str, float | None], None] = lambda text, share: None,
 ) -> tuple[Profile, pa.Table]:
-    """The profile of the files' rows, and the rows that could not be used: a table of raw, why, file.
+    """Return the profile of the files' rows, and the rows that could not be used: a table of raw, why, file.
 
     files: CSV, JSON lines, both also as .gz, and Parquet, all with the columns used. key, time: columns; a time
     without a zone is UTC. where: SQL that keeps rows. streams: name -> SQL; None means delayed and airborne
@@ -92,6 +92,7 @@ def ingest(
     """
     question = Question(key, time, where, dict(streams or {}), key_groups, bin_s, max_bad_share, copies, weight)
     columns = None if schema is None else parse_schema(schema)
+    # All that can be checked without Spark is checked first: starting it takes seconds.
     sources = open_sources(files)
     check_columns(sources, None if columns is None else [name for name, _ in columns], question.columns)
     check_types(sources, columns, question.columns)
@@ -106,6 +107,7 @@ def ingest(
             frame, fields = read_all(session, Path(folder), links, columns, weight)
             kinds = {field.name: field.dataType.simpleString() for field in fields}
             raise_if_any(type_faults(kinds, question.columns))
+            # The weight comes last: a row without a time is bad, whatever it weighs.
             timed = frame.transform(rows.instant(fields, time, _US)).transform(rows.weighed(weight, WEIGHT))
             with counts_of(timed.transform(_marked(question, fields)), question, at_once=chosen.at_once) as counts:
                 with watched(session, lambda share: on_progress("reading", share)):
@@ -124,15 +126,17 @@ def ingest(
 
 
 def _marked(question: Question, fields: StructType) -> rows.Step:
-    """A step: what becomes of each row, its key, key group and bin, and the streams it is part of."""
+    """Return a step: what becomes of each row, its key, key group and bin, and the streams it is part of."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def step(frame: DataFrame) -> DataFrame:
+        # Conditions of users see the columns of the files alone, not those that ingest adds.
         visible = frame.select(*[rows.quoted(name) for name in fields.names])
         wanted = F.lit(True) if question.where is None else condition(visible, question.where, "ingest.where")
         flags = [condition(visible, sql, f"ingest.streams.{name}") for name, sql in question.streams.items()]
         key = F.col(rows.quoted(question.key)).cast("string")
         status = (
+            # In this order: a bad row is bad even if `where` would drop it, for its fields cannot be trusted.
             F.when(F.col(rows.WHY).isNotNull(), BAD)
             .when(~wanted, UNWANTED)
             .when(key.isNull() | (key == ""), NO_KEY)
@@ -146,6 +150,7 @@ def _marked(question: Question, fields: StructType) -> rows.Step:
             STATUS,
             F.when(kept, key.cast("binary")).alias(KEY),  # what is no UTF-8 is a key as well
             F.when(kept, group).alias(GROUP),
+            # `div` rounds towards zero: subtracting the remainder first makes it right before 1970.
             F.when(kept, F.expr(f"({_US} - pmod({_US}, {question.bin_us}L)) div {question.bin_us}L")).alias(BIN),
             F.when(kept, minutes).cast("bigint").alias(MINUTES),
             *[F.when(kept, flag).otherwise(False).alias(f"_hf_s{k}") for k, flag in enumerate(flags)],
@@ -163,10 +168,12 @@ def _has_minutes(fields: StructType) -> bool:
 
 
 def _seen(question: Question, counted: pa.Table, counts: Counts, links: Mapping[str, Source]) -> dict[int, int]:
-    """Rows by status. Raises InputError above the share of bad rows, and where no row is left."""
+    """Return rows by status. Raises InputError above the share of bad rows, and where no row is left."""
     seen = dict.fromkeys((BAD, UNWANTED, NO_KEY, KEPT), 0)
+    # Before anything else is computed: a trace with the wrong schema is told by its share of bad rows.
     status, count = counted[STATUS].to_numpy(), counted["rows"].to_numpy()
     seen.update({which: int(count[status == which].sum()) for which in seen})
+    # Kept rows are counted once per copy, all others once.
     seen[KEPT] //= question.copies
     read = sum(seen.values())
     if not read:
@@ -189,7 +196,7 @@ def _seen(question: Question, counted: pa.Table, counts: Counts, links: Mapping[
 
 
 def _quarantine(found: pa.Table, links: Mapping[str, Source]) -> pa.Table:
-    """The bad rows as a table of raw, why, file (its name as the user gave it), in the order of the files."""
+    """Return the bad rows as a table of raw, why, file (its name as the user gave it), in the order of the files."""
     import pyarrow as pa  # noqa: PLC0415
 
     return pa.table(
@@ -202,6 +209,7 @@ def _quarantine(found: pa.Table, links: Mapping[str, Source]) -> pa.Table:
 
 
 def _versions(session: SparkSession) -> dict[str, str]:
+    """Return the versions that made the profile; Java's comes from the running JVM."""
     try:
         own = importlib.metadata.version("holdfast")
     except importlib.metadata.PackageNotFoundError:
@@ -220,6 +228,7 @@ def _profile(
     seen: Mapping[int, int],
     **known: Any,
 ) -> Profile:
+    """Return the profile of the counts: bins from the first row to the last, correlation over all of them."""
     streams = (ALL, *question.streams)
     first, counts = _series(question, counted)
     minutes, flights = (
@@ -254,12 +263,14 @@ def _profile(
 
 
 def _series(question: Question, counted: pa.Table) -> tuple[int, np.ndarray]:
-    """The number of the first bin since 1970, and the counts (streams, key groups, bins)."""
+    """Return the number of the first bin since 1970, and the counts (streams, key groups, bins)."""
     kept = counted.filter(counted[STATUS].to_numpy() == KEPT)
     group, bin_ = kept[GROUP].to_numpy(), kept[BIN].to_numpy()
     columns = [kept[name].to_numpy() for name in stream_columns(question)]
+    # Bins count from 1970, so that the same row is in the same bin whatever else the files hold.
     first = int(bin_.min())
     bins = int(bin_.max()) - first + 1
+    # One wrong date stretches the span to centuries: told before the array is made.
     if len(columns) * question.key_groups * bins > MOST_CELLS:
         rule = f"makes {bins} bins, too many with {len(columns)} streams of {question.key_groups} key groups"
         hint = "take longer bins, or leave out times by where"

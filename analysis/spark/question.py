@@ -1,6 +1,6 @@
 """A question to a trace: columns, rows, streams, number of key groups, length of a bin.
 
-SQL that a user gives: one true-or-false expression over the columns of a row, and nothing else.
+`condition` checks the SQL that a user gives: one true-or-false expression over the columns of a row, and nothing else.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Question:
         return round(self.bin_s * 1e6)
 
     def with_flight_streams(self, sources: Sequence[Source]) -> Question:
-        """The question with those streams of flights whose column is in every file."""
+        """Return the question with those streams of flights whose column is in every file."""
         have = common_columns(sources)
         return replace(self, streams={n: sql for n, sql in FLIGHT_STREAMS.items() if sql.split()[0] in have})
 
@@ -70,6 +70,7 @@ def _group_faults(question: Question) -> list[InputFault]:
     groups, series = question.key_groups, len(question.streams) + 1
     if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
         return [InputFault("ingest.key_groups", groups, "must be a whole number, at least 1")]
+    # The correlation has a row and a column for each series: it, not the counts, fills the memory.
     if (series * groups) ** 2 > MOST_CELLS:
         rule = f"must be at most {int(MOST_CELLS**0.5) // series} with these streams"
         return [InputFault("ingest.key_groups", groups, rule)]
@@ -80,6 +81,7 @@ def _bin_faults(bin_s: float) -> list[InputFault]:
     if isinstance(bin_s, bool) or not isinstance(bin_s, (int, float)) or not 0 < bin_s < 1e12:
         return [InputFault("ingest.bin", bin_s, "must be positive")]
     bin_us = round(bin_s * 1e6)
+    # Spark counts in microseconds: bins of a fraction of one would drift over a long trace.
     if bin_us < 1 or abs(bin_us - bin_s * 1e6) > 1e-3:
         return [InputFault("ingest.bin", bin_s, "must be a whole number of microseconds")]
     return []
@@ -93,15 +95,17 @@ _SUBQUERIES = {"Exists", "ListQuery", "InSubquery"}
 
 
 def condition(frame: DataFrame, sql: str, path: str) -> Column:
-    """The expression as a column of `frame` that is true or false, false where SQL says null.
+    """Return the expression as a column of `frame` that is true or false, false where SQL says null.
 
     Raises InputError at `path` for text that is not one boolean expression over the frame's columns, for a
     subquery, an aggregate, and for functions that call Java or whose answer changes from run to run.
     """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
+    # By the text first: analysing an expression may already call the functions that it names.
     _refuse_by_text(frame, sql, path)
     _refuse_by_meaning(frame, sql, path)
+    # SQL has three truth values: a row whose condition is null is not wanted.
     return F.coalesce(F.expr(sql), F.lit(False))
 
 
@@ -113,6 +117,7 @@ def first_line(error: Any) -> str:
 
 
 def _refuse_by_text(frame: DataFrame, sql: str, path: str) -> None:
+    """Raise InputError for text that is no expression, or names what is refused; nothing is analysed or run."""
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     if not sql.strip():
@@ -136,6 +141,7 @@ def _refuse_by_text(frame: DataFrame, sql: str, path: str) -> None:
 
 
 def _refuse_by_meaning(frame: DataFrame, sql: str, path: str) -> None:
+    """Raise InputError for an expression that is not true or false, looks at other rows, or changes between runs."""
     from pyspark.errors import PySparkException  # noqa: PLC0415
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
     from pyspark.sql.types import BooleanType  # noqa: PLC0415
@@ -161,6 +167,7 @@ def _refuse_by_meaning(frame: DataFrame, sql: str, path: str) -> None:
 
 
 def _unknown_column(frame: DataFrame, sql: str, path: str, error: Any) -> InputError:
+    """Return the error for an expression that Spark cannot resolve, with the nearest column as a hint."""
     if str(error.getCondition()).startswith("UNRESOLVED_COLUMN"):
         name = str((error.getMessageParameters() or {}).get("objectName", "")).replace("`", "")
         return InputError.at(path, sql, f"{name} is not a column of every file", nearest(name, frame.columns))
@@ -168,6 +175,7 @@ def _unknown_column(frame: DataFrame, sql: str, path: str, error: Any) -> InputE
 
 
 def _nodes(expression: Any) -> Iterator[Any]:
+    """Yield an expression of Spark and all that it consists of."""
     yield expression
     children = expression.children()
     for index in range(children.size()):

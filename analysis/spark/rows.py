@@ -29,14 +29,14 @@ _CSV = {"escape": '"', "header": "true"}  # a quote in a quoted field is doubled
 
 
 def quoted(name: str) -> str:
-    """The column's name for Spark, whatever characters it has."""
+    """Return the column's name for Spark, whatever characters it has."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def read_all(
     spark: SparkSession, folder: Path, links: Mapping[str, Source], given: Columns | None, weight: str | None = None
 ) -> tuple[DataFrame, StructType]:
-    """The rows of all files, typed, and their columns: those of `given`, else those that every file has.
+    """Return the rows of all files, typed, and their columns: those of `given`, else those that every file has.
 
     links: name in `folder` -> file. Without `given`, columns of flights have their types and those that only
     Parquet files have keep their own, where simple; but the weight is a whole number.
@@ -55,6 +55,7 @@ def read_all(
     frames = []
     for (kind, columns, types), paths in alike.items():
         if kind == ".parquet":
+            # Files with equal columns are read together: one scan for thousands of files of a trace.
             frames.append(read_parquet(spark, paths, names, [n for n, kind in types if str(kind).startswith(NANOS)]))
         else:
             frames.append(read_json(spark, paths, names) if kind in JSON else read_csv(spark, paths, columns))
@@ -69,10 +70,12 @@ def read_all(
 
 
 def read_csv(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) -> DataFrame:
-    """All fields of the files as text, and the line in `_hf_corrupt` where it has not all of them."""
+    """Return all fields of the files as text, and the line in `_hf_corrupt` where it has not all of them."""
     from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415
 
+    # Everything as text first: with types Spark would put null for a bad field, and its reason and text were lost.
     schema = StructType([StructField(name, StringType()) for name in (*columns, CORRUPT)])
+    # No pruning of columns: Spark then would not parse, and so not check, the fields that nobody uses.
     reader = spark.read.schema(schema).options(
         **_CSV, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT, columnPruning="false",
         maxCharsPerColumn="-1",
@@ -81,7 +84,7 @@ def read_csv(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) 
 
 
 def read_json(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) -> DataFrame:
-    """The columns, dotted where they are within others, as text, and the line in `_hf_line`.
+    """Return the columns, dotted where they are within others, as text, and the line in `_hf_line`.
 
     It is in `_hf_corrupt` as well where it is not one object, or has a value where an object should be.
     """
@@ -98,6 +101,7 @@ def read_json(spark: SparkSession, paths: Sequence[str], columns: Sequence[str])
     schema = fields(structure(columns)).add(CORRUPT, StringType())
     strict = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false", "columnNameOfCorruptRecord": CORRUPT}
     lines = spark.read.text(list(paths)).transform(_with_file).where(F.trim("value") != "")
+    # Broken bytes become U+FFFD, which `typed` finds; `from_json` would stop the job.
     lines = lines.withColumn("value", F.make_valid_utf8("value"))
     # What comes after the object would be passed over in silence.
     alone = F.json_array_length(F.concat(F.lit("["), "value", F.lit("]"))) == 1
@@ -108,7 +112,7 @@ def read_json(spark: SparkSession, paths: Sequence[str], columns: Sequence[str])
 
 def read_parquet(spark: SparkSession, paths: Sequence[str], columns: Sequence[str], nanos: Sequence[str]
                  ) -> DataFrame:  # fmt: skip
-    """The columns of the files; those of `nanos` are whole nanoseconds, made timestamps here."""
+    """Return the columns of the files; those of `nanos` are whole nanoseconds, made timestamps here."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def value(name: str) -> Column:
@@ -122,7 +126,7 @@ def read_parquet(spark: SparkSession, paths: Sequence[str], columns: Sequence[st
 
 
 def typed(schema: StructType) -> Step:
-    """A step: exactly the columns of `schema` in its types, `_hf_why`, `_hf_raw` and `_hf_file`."""
+    """Return a step: exactly the columns of `schema` in its types, `_hf_why`, `_hf_raw` and `_hf_file`."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def step(frame: DataFrame) -> DataFrame:
@@ -146,6 +150,7 @@ def typed(schema: StructType) -> Step:
             raw = F.col(LINE)
         else:
             raw = F.coalesce(F.col(CORRUPT), F.to_csv(whole, {"escape": '"'})) if is_text else F.to_json(whole)
+        # The first reason of the columns in their order: the same row always has the same reason.
         why = F.coalesce(*reasons, F.lit(None).cast("string"))
         return frame.select(*values, why.alias(WHY), raw.alias(RAW), FILE)
 
@@ -153,7 +158,7 @@ def typed(schema: StructType) -> Step:
 
 
 def instant(schema: StructType, time: str, to: str) -> Step:
-    """A step: column `to` = microseconds since 1970 of the time column; a row without one is bad."""
+    """Return a step: column `to` = microseconds since 1970 of the time column; a row without one is bad."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     is_text = schema[time].dataType.simpleString() == "string"
@@ -173,7 +178,7 @@ def instant(schema: StructType, time: str, to: str) -> Step:
 
 
 def weighed(weight: str | None, to: str) -> Step:
-    """A step: column `to` = how many rows a row stands for: 1 without `weight`, or where that cannot be told.
+    """Return a step: column `to` = how many rows a row stands for: 1 without `weight`, or where that cannot be told.
 
     A row without a weight, or with a negative or vast one, is bad; a row that stands for none is gone.
     """
@@ -189,6 +194,7 @@ def weighed(weight: str | None, to: str) -> Step:
             F.when(found < 0, F.lit(f"{weight}: negative")),
             F.when(found > MOST_WEIGHT, F.lit(f"{weight}: more than {MOST_WEIGHT}")),
         )
+        # A bad row counts once: its weight cannot be trusted.
         stands_for = F.when(~malformed & found.between(0, MOST_WEIGHT), found.cast("bigint")).otherwise(F.lit(1))
         counted = frame.withColumn(WHY, reason).withColumn(to, stands_for.cast("bigint"))
         return counted.where(F.col(to) > 0)

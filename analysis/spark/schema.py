@@ -35,7 +35,7 @@ Columns = tuple[tuple[str, str], ...]  # (name, one of the values of TYPES) in o
 
 
 def parse_schema(text: str) -> Columns:
-    """The columns of a schema in Spark's DDL with simple types. Raises InputError with every fault found.
+    """Return the columns of a schema in Spark's DDL with simple types. Raises InputError with every fault found.
 
     >>> parse_schema("ts TIMESTAMP, `tail number` STRING")
     (('ts', 'timestamp'), ('tail number', 'string'))
@@ -80,7 +80,7 @@ def type_faults(kinds: Mapping[str, str], options: Mapping[str, str]) -> list[In
 
 
 def struct(columns: Columns) -> StructType:
-    """The columns as Spark has them."""
+    """Return the columns as Spark has them."""
     from pyspark.sql import types as T  # noqa: N812, PLC0415
 
     kinds = {

@@ -1,8 +1,7 @@
-"""One local Spark session that leaves the terminal clean and nothing behind.
+"""One local Spark session that leaves the terminal clean and nothing behind, set up for the size of its input.
 
-Choose Spark's settings by the size of the input: what helps with large data slows a small file down.
-
-No setting changes a result.
+`spark_session` starts the JVM, silences it, handles Ctrl-C meanwhile, and ends it. `setup` chooses Spark's settings by
+the size of the input: settings that help with large data slow a small file down. No setting changes a result.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def spark_session(
     master: str | None = None,
     java_options: str = QUICK_START,
 ) -> Iterator[SparkSession]:
-    """A Spark session in UTC, stopped on leaving: with `cores` threads of this machine (None: all), or on `master`.
+    """Yield a Spark session in UTC, stopped on leaving: `cores` threads of this machine (None: all), or on `master`.
 
     Where a session runs already, that one is given and left running. Raises MissingTool without pyspark or Java.
     """
@@ -55,6 +54,7 @@ def spark_session(
         raise InputError.at("cores", cores, "must be at least 1")
     running = _running_session()
     if running is not None:
+        # A session belongs to whoever started it: stopping it here would end the work of others.
         yield running
         return
     java = ensure_java()
@@ -71,6 +71,7 @@ def spark_session(
 
 
 def _running_session() -> SparkSession | None:
+    """Return the session that this process runs already, or None; raises MissingTool without PySpark."""
     try:
         from pyspark import SparkContext  # noqa: PLC0415 - only where Spark is asked for
         from pyspark.sql import SparkSession  # noqa: PLC0415
@@ -80,10 +81,11 @@ def _running_session() -> SparkSession | None:
 
 
 def settings(scratch: Path, cores: int, memory: str, java_options: str = QUICK_START) -> dict[str, str]:
-    """The configuration of the session, by Spark's names."""
+    """Return the configuration of the session, by Spark's names."""
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # Spark asks the network for the name of the machine otherwise, which fails or waits where there is none.
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": memory,
@@ -92,6 +94,7 @@ def settings(scratch: Path, cores: int, memory: str, java_options: str = QUICK_S
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.catalogImplementation": "in-memory",
+        # Times without a zone are UTC by our rules, not local time of the machine.
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(max(cores, 2)),
         "spark.default.parallelism": str(max(cores, 2)),
@@ -100,11 +103,13 @@ def settings(scratch: Path, cores: int, memory: str, java_options: str = QUICK_S
 
 
 def _start(name: str, java: Java, scratch: Path, master: str, chosen: dict[str, str]) -> tuple[SparkSession, Any]:
+    """Start the JVM and a session; raises MissingTool with its last line where it does not start."""
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     (scratch / "log4j2.properties").write_text(_QUIET, encoding="utf-8")
+    # Without system properties and files of the machine: results and messages must not depend on them.
     conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(name)
     for key, value in chosen.items():
         if key not in _LOOPBACK or master.startswith("local"):
@@ -118,6 +123,7 @@ def _start(name: str, java: Java, scratch: Path, master: str, chosen: dict[str, 
         "PYSPARK_SUBMIT_ARGS": None,
         "SPARK_CONF_DIR": str(scratch),  # one machine's defaults are not another's
     }
+    # The JVM writes to the terminal before its logging is configured: a file takes that, for the message on failure.
     log = scratch / "jvm.log"
     with _environment(environment), log.open("wb") as log_file:
         try:
@@ -148,6 +154,7 @@ def _plain_session(context: Any) -> Any:
 
 
 def _stop(session: SparkSession, gateway: Any) -> None:
+    """Stop the session and the JVM, and clear what PySpark remembers of them."""
     from pyspark import SparkContext  # noqa: PLC0415
 
     # After an interrupt the machine may not answer any more: it ends below, and PySpark need not say so.
@@ -158,6 +165,7 @@ def _stop(session: SparkSession, gateway: Any) -> None:
     if gateway.proc is not None:
         gateway.proc.stdin.close()  # the JVM ends when its standard input does
         gateway.proc.wait(timeout=60)
+    # PySpark keeps these for ever: a later session of this process would talk to a JVM that has ended.
     SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None
@@ -165,6 +173,7 @@ def _stop(session: SparkSession, gateway: Any) -> None:
 
 @contextlib.contextmanager
 def _environment(changes: dict[str, str | None]) -> Iterator[None]:
+    """Change environment variables within the block; None removes one."""
     before = {name: os.environ.get(name) for name in changes}
     _set(changes)
     try:
@@ -183,7 +192,7 @@ def _set(values: dict[str, str | None]) -> None:
 
 @contextlib.contextmanager
 def _own_interrupt() -> Iterator[list[int]]:
-    """Ctrl-C waits until Spark has started, and then is what it was; gives the signals that came.
+    """Keep Ctrl-C waiting until Spark has started, then handle it as before; yields the signals that came.
 
     A machine that is half started would stay for ever, and Spark's own handler ends in a page of tracebacks.
     """
@@ -191,6 +200,7 @@ def _own_interrupt() -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield pressed
         return
+    # PySpark sets a handler of its own while it starts; `finally` puts back the one of before.
     before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
     try:
         yield pressed
@@ -200,6 +210,7 @@ def _own_interrupt() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def _quiet_loggers() -> Iterator[None]:
+    """Disable the loggers of PySpark that repeat what exceptions say."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415
 
     # Made by PySpark's own factory: a plain logger of that name would break PySpark.
@@ -234,12 +245,13 @@ class Setup:
 
 
 def text_bytes(sources: Iterable[Source]) -> int:
-    """About how long the rows of the files are as plain text."""
+    """Return about how long the rows of the files are as plain text."""
     return sum(source.path.stat().st_size * _longer(source.suffix) for source in sources)
 
 
 def setup(size: int, cores: int) -> Setup:
-    """The setup for `size` bytes of text on so many cores."""
+    """Return the setup for `size` bytes of text on so many cores."""
+    # One task, no code generation: starting Spark is most of such a run.
     if size <= SMALL_BYTES:
         sql = {
             "spark.sql.adaptive.enabled": "false",

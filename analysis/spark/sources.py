@@ -1,6 +1,7 @@
 """The files that ingest reads: their kinds and columns, checked before Spark starts.
 
-Infer the fields of a file of JSON lines from its first lines; fields of inner objects have dotted paths.
+Columns come from the header of a CSV file, the schema of a Parquet file, or the first lines of a file of JSON lines;
+fields of inner JSON objects have dotted paths. Faults are told with the name of the file, all at once.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _HINT = "one object per line: jq -c '.[]' makes lines of an array"
 
 
 def columns_of(path: Path) -> tuple[tuple[str, str], ...]:
-    """The columns with their types, by Spark's names, in order of appearance.
+    """Return the columns with their types, by Spark's names, in order of appearance.
 
     A column's type is that of most of its values, and double where whole numbers and others mix; lists are left out.
     Raises InputError for a file without an object in a line.
@@ -43,6 +44,7 @@ def columns_of(path: Path) -> tuple[tuple[str, str], ...]:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
+            # Not an error here: bad rows are counted by Spark, against the share that the user allows.
             continue  # one bad line is a bad row
         if isinstance(row, dict):
             found += 1
@@ -58,10 +60,12 @@ def columns_of(path: Path) -> tuple[tuple[str, str], ...]:
 
 
 def _lines(path: Path) -> Iterator[str]:
+    """Yield the first lines of a file of JSON lines as text; raises InputError for an empty or broken file."""
     try:
         with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else path.open("rb") as file:
             empty = True
             for number in range(LINES):
+                # With a limit: a file without line ends must not be read into memory as one line.
                 line = file.readline(_LONGEST_LINE)
                 if not line:
                     break
@@ -76,6 +80,7 @@ def _lines(path: Path) -> Iterator[str]:
 def _note(row: Mapping[str, Any], before: str, kinds: dict[str, Counter[str]]) -> None:
     """Add what kinds of values the fields have; names that a dotted path cannot tell are left out."""
     for field, value in row.items():
+        # A dot in a name would be taken for a path to an inner field.
         if not field or "." in field:
             continue
         name = before + field
@@ -91,8 +96,9 @@ _KINDS = {str: "string", bool: "boolean", int: "bigint", float: "double"}
 
 
 def _kind(kinds: Counter[str]) -> str:
-    """The type of a field: that of most values. Of a field that is always null, text."""
+    """Return the type of a field: that of most values. Of a field that is always null, text."""
     most = max(kinds, key=lambda kind: kinds[kind], default="string")
+    # Writers leave ".0" out: whole numbers among others are fractions as well.
     return "double" if most == "bigint" and kinds["double"] else most
 
 
@@ -174,6 +180,7 @@ def open_sources(files: Iterable[str | Path], suffixes: Sequence[str] = SUFFIXES
             faults += error.faults
     raise_if_any(faults)
     # Unlike Path.resolve, this does not raise for a link that leads to itself.
+    # The same file twice, perhaps by a link, would count its rows twice.
     for place, times in Counter(map(os.path.realpath, paths)).items():
         if times > 1:
             faults.append(InputFault("ingest.files", Path(place).name, "is named more than once"))
@@ -182,7 +189,7 @@ def open_sources(files: Iterable[str | Path], suffixes: Sequence[str] = SUFFIXES
 
 
 def common_columns(sources: Sequence[Source]) -> tuple[str, ...]:
-    """The columns that every file has, in the order of the first file."""
+    """Return the columns that every file has, in the order of the first file."""
     shared = set(sources[0].columns).intersection(*(source.columns for source in sources[1:]))
     return tuple(name for name in sources[0].columns if name in shared)
 
@@ -277,6 +284,7 @@ def packed_faults(source: Source, named: str) -> list[InputFault]:
         return []
     try:
         with gzip.open(source.path, "rb") as file:
+            # To the end: Spark reports a broken archive only by a stack of Java, without the name of the file.
             while file.read(1 << 20):
                 pass
     except EOFError:
@@ -291,6 +299,8 @@ def packed_faults(source: Source, named: str) -> list[InputFault]:
 
 
 def _unknown(source: Source, unknown: list[str], known: Sequence[str], flights: bool) -> InputFault:
+    """Return the fault of a CSV file with columns that the schema lacks, with the nearest name as a hint."""
+    # A file without a header line shows its first row as names: those are data, and not for messages or logs.
     shown = _numbers(source, unknown)
     alike = difflib.get_close_matches(unknown[0], known, n=1)
     hint = 'give the schema of all its columns, as in "time TIMESTAMP, id STRING, ..."'
@@ -311,6 +321,7 @@ def _numbers(source: Source, names: Sequence[str]) -> str:
 
 
 def _source(path: Path, suffixes: Sequence[str]) -> Source:
+    """Return one file with its columns; raises InputError for a path that is no file of a known kind."""
     suffix = next((end for end in suffixes if path.name.lower().endswith(end)), None)
     if path.is_dir():
         raise InputError.at("ingest.files", str(path), "is a folder", "name the files in it")
@@ -335,6 +346,8 @@ def _opened(path: Path, suffix: str) -> Source:
 
 
 def _with_different_names(source: Source) -> Source:
+    """Return the source; raises InputError where names of columns are equal, empty or reserved."""
+    # Spark compares names without case by default.
     times = Counter(name.casefold() for name in source.columns)
     twice = sorted({name for name in source.columns if times[name.casefold()] > 1})
     if twice:
@@ -355,9 +368,11 @@ def _with_different_names(source: Source) -> Source:
 
 
 def _header(path: Path, suffix: str) -> tuple[str, ...]:
+    """Return the names of the first line of a CSV file; raises InputError where it is none."""
     try:
         with gzip.open(path, "rb") if suffix == ".csv.gz" else path.open("rb") as file:
             start = file.readline(_LONGEST_HEADER).rstrip(b"\r\n")
+        # Spark takes such a file for one line, and would report a single malformed row.
         if b"\r" in start:
             rule, hint = "has a line that ends in CR alone", "lines end in LF or CR LF: tr '\\r' '\\n' makes them so"
             raise InputError.at("ingest.files", str(path), rule, hint)

@@ -52,6 +52,7 @@ def availability(
     """
     refuse_page(report, force=force)
     description, doubts = read_with_doubts(file)
+    # Before the answer: a value that was probably not meant is seen even if the answer takes long.
     terminal.warn(warnings(description))
     found = answer(
         description, p=p or (), method=method, runs=runs, seed=seed, workers=workers, target=target,
@@ -98,7 +99,7 @@ def _known(found: Answer) -> list[Table]:
 
 
 def _joint(found: Answer) -> list[Table]:
-    """P(fewer than a share of the queries run)."""
+    """Return a table of P(fewer than a share of the queries run); none where no setting has it."""
     lines = [line for line in found.lines if line.short]
     if not lines:
         return []
@@ -128,7 +129,7 @@ def _by_query(found: Answer) -> Table:
 
 
 def _weakest(found: Answer) -> list[Table | str]:
-    """Single points of failure, and how many failures queries take; by structure, so the same in all settings."""
+    """Return single points of failure, and how many failures queries take: by structure, the same in all settings."""
     alone, fewest = weakest(found.description)
     failures = "hosts or domains" if found.description.domains else "hosts"
     counts = sorted(Counter(fewest.values()).items(), key=lambda one: (one[0] is None, one[0]))
@@ -147,7 +148,7 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _importance_tables(found: Sequence[Importance]) -> list[Table]:
-    """Importance of elements, and gains of replicas, for the last setting."""
+    """Return tables of the importance of elements, and of gains of replicas, for the last setting."""
     if not found:
         return []
     last = found[-1]

@@ -35,6 +35,7 @@ def compare(
             )
             for text in (first, second)
         ]
+    # A document is for programs, which choose for themselves: it has all metrics.
     found = compare_designs(*designs, metrics=metric, everything=everything or as_json)
     if as_json:
         terminal.print_json(found.document())

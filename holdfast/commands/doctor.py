@@ -43,6 +43,7 @@ def examine() -> dict[str, Any]:
     problems = [f"the package {name} is missing" for name in NEEDED if packages[name] is None]
     if sys.version_info < _OLDEST:
         problems.append("Python 3.11 or newer is needed")
+    # The most confusing fault of all: every command would import somebody else's package.
     if shadowed():
         problems.append(shadowed())
     java, note = _java()
@@ -85,8 +86,9 @@ def _java() -> tuple[str | None, str]:
 
 
 def _cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     try:
+        # Containers and job schedulers give a process fewer cores than the machine has.
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every platform
         return os.cpu_count() or 1

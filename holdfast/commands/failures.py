@@ -58,6 +58,7 @@ def failures(
     question = LogQuestion(
         zone, begin, end, hosts, tuple(cause or ()), tuple(system or ()), max_bad_share, merge=not refuse_overlaps
     )
+    # Both places are checked before the log is read.
     refuse_page(report, force=force)
     if out is not None:
         refuse_unwritable(out, force=force, option="--out")

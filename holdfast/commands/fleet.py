@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from models.table import Table
     from scenarios.fleet.runs import FleetResult
 
+# The exit code where an objective cannot be met at the start, so that nothing is run.
 INFEASIBLE = 3
+# A terminal shows as many lines; the page and --json have all rows.
 _MOST_ROWS = 20
 
 

@@ -40,6 +40,7 @@ def ingest(
 
     Exit code 0: the profile is written; 2: bad input.
     """
+    # All that can be refused without Spark is refused first.
     bin_s, streams = _seconds(bin_), _streams(stream)
     check_target(out, force=force)
     with progress() as show:

@@ -32,6 +32,7 @@ def library(
     """List the scenarios that come with holdfast, or print one."""
     if name is not None:
         text = scenario_library.text_of(name)
+        # The text unchanged, without one more line feed: redirected to a file it is the same scenario.
         terminal.print_json({"name": name, "text": text}) if as_json else print(text, end="")
         return
     lines = [(known, _one_line(known)) for known in scenario_library.names()]

@@ -24,6 +24,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
 
 def refuse_limits(time_limit: float, seed: int = 0, workers: int = 1) -> None:
     """Raise InputError for a time limit, a seed and a number of workers that cannot be meant, all at once."""
+    # One message for all three, as for the keys of a file.
     raise_if_any(_faulty_limits(time_limit, seed, workers))
 
 
@@ -55,7 +56,7 @@ def bytes_of(memory: str) -> float | None:
 
 @contextmanager
 def as_options(given: Mapping[str, str]) -> Iterator[None]:
-    """Faults of values that came from options (path -> option) are those of the options."""
+    """Name faults of values that came from options (path -> option) by these options within the block."""
     try:
         yield
     except InputError as error:

@@ -6,6 +6,7 @@ import typer
 
 from holdfast.lazy_commands import LazyCommand, LazyGroup
 
+# In the order of the help page.
 PLANS = {
     "selection": LazyCommand(
         "plan_selection", "selection", "Choose operators, or levels of replication, of most value within a capacity."

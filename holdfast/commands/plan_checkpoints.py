@@ -48,12 +48,15 @@ def checkpoints(
     """
     refuse_limits(time_limit, seed, workers)
     refuse_method(method, (*METHODS, EXPECTED))
+    # All options are checked before the problem is read and solved.
     refuse_plan(out, file, force=force, suffixes=(".json", ".npz"))
     problem = read_problem(file, method, memory_bytes=bytes_of(memory))
     hint = None if running is None else running_checkpoints(problem, running)
     if max_moves is not None:
+        # Part of the problem, so that bound and proof are about the plans that are allowed.
         problem = with_few_moves(problem, hint, max_moves)
     plan = solve_by(method, problem, time_limit_s=time_limit, seed=seed, workers=workers, hint=hint)
+    # Only on request: reasons compare every checkpoint with its next best nodes.
     rows = explain(problem, plan) if reasons else []
     document = plan_to_dict(plan, problem)
     if reasons:
@@ -64,6 +67,7 @@ def checkpoints(
         terminal.print_json(document)
     else:
         _show(problem, plan, document, rows)
+    # Last: the document of an infeasible problem is written and shown as well.
     leave_without_plan(plan)
 
 

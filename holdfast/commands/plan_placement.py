@@ -63,8 +63,10 @@ def placement(
     refuse_method(method, ("exact", *FITS))
     refuse_plan(out, file, force=force)
     given: Any = read_problem_of("placement", file, memory_bytes=bytes_of(memory))
+    # What runs becomes part of the problem: moves are then counted, and limited, in the model.
     problem = placement_from(given, running, max_moves)
     plan = _plan(problem, method, time_limit, seed)
+    # None, not an empty list: the document has the key only if it was asked for.
     rows = placement_reasons(problem, plan) if reasons else None
     document = plan_document(plan)
     if rows is not None:

@@ -99,6 +99,7 @@ def replicas(
     the plan says so. Exit code 0: planned; 2: bad input; 3: primaries cannot fit, or no plan reaches the target;
     4: none was found.
     """
+    # The limit is on the whole command: reading and compiling queries are taken off the time of the search.
     began = time.monotonic()
     refuse_limits(1.0 if time_limit is None else time_limit)
     refuse_page(report, force=force)
@@ -108,6 +109,7 @@ def replicas(
     if sum((optimise, target is not None, front != 0)) > 1:
         raise InputError.at("--target" if target is not None else "--front", target or front, "stands alone", _ALONE)
     _refuse_over(over, front)
+    # An importance named twice is one plan; the order of the user decides that of the table.
     names = tuple(dict.fromkeys(importance or IMPORTANCE))
     loaded = read_queries(file)
     placed = None if running is None else running_by_plan(running, loaded)
@@ -131,6 +133,7 @@ def replicas(
         _print_front(problem, points, over, json, loaded, _Places(out, report, force))
         return
     found = found_plans(problem, options, target=target, optimise=optimise)
+    # The plan that is written and printed; all others appear only in the comparison.
     best = best_of(found)
     made = document(found[best], problem, loaded, options)
     if report is not None:
@@ -149,6 +152,7 @@ def replicas(
         made["compared"] = {name: _figures(plan, problem) for name, plan in found.items()}
         terminal.print_json(made)
     else:
+        # The time limit may end the heuristics early: those that did not run are named.
         skipped = [] if target is not None else [name for name in names if name not in found]
         _show(found, problem, list(made["p"]), best, loaded.table, skipped)
     leave_without_plan(found[best])
@@ -294,7 +298,7 @@ def _show(
 
 
 def _alone(plan: ReplicaPlan, problem: ReplicaProblem, queries: Sequence[str]) -> list[str]:
-    """Which queries a single host still breaks, in words."""
+    """Return in words which queries a single host still breaks."""
     if plan.instances is None:
         return []
     alone = broken_alone(plan, problem)
@@ -331,7 +335,7 @@ def _moved(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str]) -> 
 
 
 def _which(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str], name: str) -> list[Table]:
-    """Which operators the best plan gives replicas, and what breaks without these."""
+    """Return a table of the operators with replicas in the best plan, and what breaks without these."""
     if plan.instances is None:
         return []
     worth = worth_of(plan, problem)

@@ -133,6 +133,7 @@ def interval(
         "rate_per_s": rate_per_s,
     }
     with as_options(option_names(name for name, value in given.items() if value is not None)):
+        # Options replace values of the file, so faults may come from either: they are named by their option.
         problem = interval_of(file, given)
     useful = {
         "young_s": young(problem.checkpoint_s, problem.mtbf_s),
@@ -159,6 +160,7 @@ def _write(
     capacity: float | None = None,
 ) -> None:
     """Print the plan, write it to `out`, and leave with the exit code of its status."""
+    # What else the command knows, such as Young's and Daly's intervals, stands beside the plan for comparison.
     document = plan_document(plan) | (more or {})
     if rows is not None:
         document["reasons"] = [asdict(row) for row in rows]

@@ -36,6 +36,7 @@ def reproduce(
     """Try the claims of papers again: each with the paper's value, ours, its tolerance, and whether it holds."""
     if master is not None and engine != "spark":
         raise InputError.at("--master", master, "is for --engine spark")
+    # Before the studies, which take minutes.
     refuse_page(report, force=force)
     with progress() as show_progress:
         runner = TaskRunner(out, engine, workers, master, show_progress, say=lambda line: typer.echo(line, err=True))
@@ -47,6 +48,7 @@ def reproduce(
         terminal.print_json(rows)
     else:
         terminal.show(*claims_tables(rows))
+    # `is False`: a claim that was not tried has None.
     if strict and any(row["holds"] is False for row in rows):
         raise typer.Exit(_CLAIM_FAILS)
 

@@ -55,6 +55,7 @@ def run(
     chosen = engine_of(engine, "--engine")
     loaded = read_scenario(resolve(file), settings or [])
     if out is not None:
+        # Before the simulation: nobody shall wait for an hour to be told that the directory is taken.
         check_target(out, force=force)
     if loaded.scenario.sweep:
         typer.echo("note: run simulates the scenario as it stands; holdfast sweep varies it", err=True)
@@ -75,6 +76,7 @@ def run(
         print(json.dumps(result.summary, allow_nan=False))
     else:
         _show(result)
+    # After the result, on stderr: the cause of a backlog explains it, and does not disturb the document on stdout.
     _say_causes(result, loaded)
     for name in result.missed:
         verdict = (result.typed_summary.targets or {})[name]
@@ -83,6 +85,7 @@ def run(
         reached = unknown if value is None else target(name, value)
         typer.echo(f"target missed: {name}: {reached}, must be at most {target(name, limit)}", err=True)
     if result.missed:
+        # Last: a missed target is an answer, which has been written and shown in full.
         raise typer.Exit(_TARGET_MISSED)
 
 

@@ -41,6 +41,7 @@ def show(
     refuse_graph(graph, force=force)
     with as_options({"of": "--graph-of"}):
         job_graph.refuse_kind(graph_of)
+    # The default cannot be told from the option given with that value, which does no harm.
     if graph is None and graph_of != "operators":
         raise InputError.at("--graph-of", graph_of, "says what --graph writes, and there is none", "--graph job.dot")
     loaded, inputs, missing = _load(file, settings)
@@ -61,6 +62,7 @@ def _load(file: str, settings: list[str] | None) -> tuple[LoadedScenario, RunInp
     if loaded.scenario.failures is not None and not missing:
         replayed(loaded.scenario, loaded.folder)  # refuses what a run would
     if loaded.scenario.fault_tolerance.replica_plan is not None and not missing:
+        # As in a run, so that load and topology show the replicas of the plan.
         loaded = LoadedScenario(with_planned_replicas(loaded.scenario, loaded.folder), loaded.folder)
     return loaded, None if missing else _input_files(loaded), missing
 

@@ -65,6 +65,7 @@ def size(
         terminal.print_json(document(found))
     else:
         terminal.show(*_parts(found))
+    # After the output: infeasible is an answer, with the best system that is possible.
     code = EXIT.get(found.plan.status, 0)
     if code:
         typer.echo(found.plan.note, err=True)
@@ -109,6 +110,7 @@ def _chosen(found: SizingAnswer) -> list[str]:
 
 
 def _causes(problem: SizingProblem, at: PlanFigures) -> str:
+    # Relative to the time down: of a system that is hardly ever down small causes still count.
     shown = [one for one in causes(problem, at) if one[1] > _NEGLIGIBLE * at.unavailability]
     return ", ".join(f"{cause} {part_text(at, downtime_s(share))}" for cause, share in shown)
 

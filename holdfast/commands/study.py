@@ -50,10 +50,12 @@ def study(
     check_target(out, force=force)
     loaded = read_scenario(file, settings or [])
     check(loaded.scenario)
+    # From here on paths start in the directory of the study, where the profile is going to be.
     loaded = in_place(loaded, place_of(out))
     groups = key_groups_of(loaded.scenario)
     with progress() as show_progress:
         profile = profile_in(loaded.folder, groups, copies, lambda: ingest_flights(groups, copies, show_progress))
+        # After the profile, which is worth keeping even if the stored runs are not.
         begin_again(loaded, force=force)
         found = run_study(loaded, profile, workers=workers, on_progress=show_progress)
         show_progress("writing the report", None)
@@ -64,6 +66,7 @@ def study(
         _show(found, out)
     for row in found.sweep.failed[:5]:
         terminal.error(f"run {row.replication} of design {row.point}: {row.status} in {row.stage}: {row.message}")
+    # Last: the study is written and shown, with the runs that came to their end.
     if found.sweep.failed:
         raise typer.Exit(_RUNS_FAILED)
 

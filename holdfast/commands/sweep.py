@@ -57,9 +57,11 @@ def sweep(
             on_plan=lambda share: show_progress("planning", share),
             on_progress=lambda share: show_progress("sweeping", share),
             on_compile=lambda share: show_progress(COMPILING, share),
+            # A misspelt metric is told before the runs are made, not after.
             check=lambda stored: check_metrics(stored, metric or ()),
         )
     names = chosen_metrics(result, metric)
+    # Without workers and engine: these change no result, and the page stays equal on every machine.
     settings_again = (part for one in settings or [] for part in ("--set", one))
     write_page(result, command=shlex.join(["holdfast", "sweep", file, *settings_again, "--out", out.name]))
     if as_json:

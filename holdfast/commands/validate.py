@@ -16,6 +16,7 @@ def validate(file: File, settings: Settings = None, as_json: AsJson = False) -> 
     Files that it names are read too. Exit code 0: `run` simulates it; 2: `run` refuses it, with the same message.
     """
     loaded = read_scenario(resolve(file), settings or [])
+    # The very function that `run` calls first: whatever is valid here is simulated there.
     scenario, inputs = checked(loaded.scenario, loaded.folder)
     found = warnings(scenario, inputs)
     if as_json:

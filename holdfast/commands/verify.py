@@ -57,6 +57,7 @@ def verify(
     Exit code 0: the plan holds, and all that it claims is proven; 2: bad input; 4: something does not hold or is not
     proven.
     """
+    # The file says of which kind the plan is; the problem is then read as one of that kind.
     stated, start = read_plan_file(plan_file), Start(running, max_moves)
     if start != Start(None, None) and stated.kind not in (CHECKPOINTS, PLACEMENT):
         path, value = ("--max-moves", max_moves) if running is None else ("--from", str(running))
@@ -76,6 +77,7 @@ def verify(
 def _of_checkpoints(stated: StatedPlan, problem_file: Path, start: Start) -> Verdict:
     plan: CheckpointPlan = stated.plan()
     problem = read_problem(problem_file, plan.method or "exact")
+    # The constraint on moves is no part of the problem file: it has to be posed as it was for the solver.
     before = None if start.running is None else running_checkpoints(problem, start.running)
     if start.max_moves is not None:
         problem = with_few_moves(problem, before, start.max_moves)

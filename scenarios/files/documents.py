@@ -1,8 +1,7 @@
 """Documents: the keys and values of a JSON, TOML or NPZ file, and the faults of its keys.
 
-Problems, plans and descriptions of every kind are read here; what a key may hold is the business of each kind.
-
-JSON files: one object each, with numbers that are numbers and keys that are given once; all else is refused.
+Problems, plans and descriptions of every kind are read here; what a key may hold is the business of each kind. A JSON
+file is one object, with finite numbers and each key given once; all else is refused.
 """
 
 from __future__ import annotations
@@ -83,6 +82,8 @@ def _infinite(value: Any, path: tuple[Step, ...] = ()) -> Iterator[tuple[Step, .
 
 
 def _no_constant(name: str) -> Callable[[str], Any]:
+    """Return a function that refuses NaN and Infinity, which Python's reader would take."""
+
     def refuse(constant: str) -> Any:
         raise InputError.at("file", name, f"holds {constant}, which is not a JSON number", _NULL)
 
@@ -90,7 +91,9 @@ def _no_constant(name: str) -> Callable[[str], Any]:
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these pairs; raises InputError for a key that is given twice."""
     found = dict(pairs)
+    # JSON allows a key twice and readers keep the last: one of the two values would be ignored in silence.
     if len(found) < len(pairs):
         names = [key for key, _ in pairs]
         twice = next(key for key in names if names.count(key) > 1)
@@ -132,6 +135,7 @@ def key_faults(
     """
     for key in found:
         if key not in known:
+            # Cut: comparing takes quadratic time, and a key may be megabytes long.
             near = difflib.get_close_matches(key[:80], known, n=1, cutoff=_NEAR)
             hint = f"did you mean {near[0]}?" if near else ""
             yield InputFault(at + key, NO_VALUE, f"is not a key of a {noun}", hint)
@@ -147,6 +151,7 @@ def read_arrays(path: Path) -> dict[str, Any]:
         archive = np.load(path, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise InputError.at("file", str(path), "is a single array, not an NPZ archive of arrays")
+        # Arrays are unpacked here, one by one: a broken one raises now, with the name of the file at hand.
         with archive:
             return {key: _value(key, archive[key]) for key in archive.files}
     except InputError:
@@ -160,6 +165,7 @@ def read_arrays(path: Path) -> dict[str, Any]:
 
 
 def _value(key: str, array: Any) -> Any:
+    """Return an array as problems take it: read only, a value where it has no dimensions, `group` as a list."""
     if key == "group" or array.ndim == 0:
         return array.tolist()
     if key in _PAIRS and array.size == 0:  # an empty list has lost that its rows would be pairs

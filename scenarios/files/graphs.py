@@ -74,6 +74,7 @@ def dot_lines(graph: nx.DiGraph[str]) -> Iterator[str]:
     yield f"digraph {_quoted(graph.graph.get('name') or 'job')} {{"
     yield "  rankdir=LR;"
     for name, described in graph.nodes(data=True):
+        # Hosts and groups have a role, operators a kind.
         shape = _SHAPES.get(str(described.get("role", described.get("kind"))), "ellipse")
         shown = {"label": described.get("name", name), "shape": shape}
         yield f"  {_quoted(name)} [{_attributes({**shown, **described})}];"

@@ -31,6 +31,7 @@ def resolve(name_or_path: Path | str) -> Path:
     text = str(name_or_path)
     path = Path(text)
     try:
+        # A name too long for the file system raises here, and may still be meant as text.
         is_file = path.is_file()
     except (OSError, ValueError):
         is_file = False
@@ -38,6 +39,7 @@ def resolve(name_or_path: Path | str) -> Path:
         return path
     if text in names():
         return path_of(text)
+    # It looks like a path: its reader says what is wrong with it, with the path as it was given.
     if path.suffix or path.parent != Path() or path.exists():
         return path
     hint = nearest(text, names())

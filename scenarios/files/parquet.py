@@ -45,6 +45,7 @@ def write_parquet(
 ) -> None:
     """Write the parts, one after the other, as one file with the fields' units and meanings as metadata."""
     schema = _schema(fields)
+    # Checksums let a reader tell a damaged chunk of a sweep from one with other values.
     with _to(path) as place, pq.ParquetWriter(place, schema, compression="zstd", write_page_checksum=True) as writer:
         for part in parts:
             writer.write_table(_table(schema, fields, part))
@@ -84,6 +85,7 @@ class _Lines:
 
 def _not_formula(cell: object) -> object:
     """Return the cell, with an apostrophe before a text that spreadsheets would compute, or take for a command."""
+    # Names come from files of others: a spreadsheet would execute "=cmd|..." in one.
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
@@ -114,6 +116,7 @@ def _from(path: Path) -> Any:
 
 
 def _is_text(path: Path) -> bool:
+    """Return whether the name is text in UTF-8; Arrow takes no other."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -135,9 +138,11 @@ def _schema(fields: Sequence[Field]) -> Any:
 
 
 def _table(schema: Any, fields: Sequence[Field], part: Mapping[str, np.ndarray | Sequence[object]]) -> Any:
+    """Return one part as an Arrow table; -1 becomes null in columns with `never`."""
     columns = []
     for field, arrow in zip(fields, schema, strict=True):
         values = part[field.name]
+        # -1 stands for an instant that never came: in a file a null, which no reader takes for a time.
         mask = np.asarray(values) == NEVER if field.never else None
         columns.append(pa.array(values, type=arrow.type, mask=mask))
     return pa.table(columns, schema=schema)

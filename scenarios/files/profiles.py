@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = 2
+# Of int64: 1.6 GB. A short file that names more bins must not fill the memory.
 _MOST_CELLS = 200_000_000
 PROFILE, SERIES, CORRELATION, QUARANTINE = (
     "profile.json", "series.parquet", "correlation.parquet", "quarantine.parquet",
@@ -115,6 +116,7 @@ def read_profile(directory: Path | str) -> Profile:
         weight=document.get(_WEIGHT),
         **{name: document[name] for name in (*_PLAIN, *_MAPS)},
     )
+    # Plans follow from the correlation: a file that was edited in one of the two places must not pass.
     if not np.allclose(correlation, pearson(counts.reshape(-1, counts.shape[2])), rtol=0, atol=1e-9):
         raise InputError.at(f"profile.{CORRELATION}", NO_VALUE, "is not the correlation of the series")
     return profile
@@ -176,6 +178,8 @@ def _to_json(profile: Profile) -> dict[str, Any]:
 
 
 def _series(profile: Profile) -> dict[str, Any]:
+    """Return the columns of the series: one row for each bin of a key group that is not empty."""
+    # Sparse: most bins of most key groups are empty.
     stream, group, bin_ = np.nonzero(profile.counts)
     names = np.asarray(profile.streams, dtype=object)
     counts = profile.counts[stream, group, bin_]
@@ -183,6 +187,7 @@ def _series(profile: Profile) -> dict[str, Any]:
 
 
 def _write_correlation(path: Path, profile: Profile) -> None:
+    """Write the matrix, a row for each stream and key group with its list of correlations."""
     n, groups = len(profile.correlation), profile.key_groups
     rows = pa.FixedSizeListArray.from_arrays(pa.array(profile.correlation.ravel()), n)
     table = pa.table(
@@ -196,6 +201,7 @@ def _write_correlation(path: Path, profile: Profile) -> None:
 
 
 def _document(path: Path) -> dict[str, Any]:
+    """Return the JSON document of a profile; raises InputError for another format, and keys of the wrong type."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -203,6 +209,7 @@ def _document(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else NO_VALUE
         raise InputError.at("profile.format", found, f"must be {FORMAT}", "ingest the trace again")
+    # The one optional key: profiles of rows that are not weighed do not have it.
     given = set(document) - {_WEIGHT}
     if given != _KEYS:
         lacking, unknown = sorted(_KEYS - given), len(given - _KEYS)
@@ -241,6 +248,7 @@ def _is_pair(value: object) -> bool:
 
 
 def _table(path: Path, columns: tuple[str, ...]) -> pa.Table:
+    """Return a Parquet table with exactly these columns and no nulls; raises InputError for any other file."""
     try:
         table = parquet.read_table(path)
     except (OSError, pa.ArrowException) as error:
@@ -261,6 +269,7 @@ def _read_counts(path: Path, document: dict[str, Any]) -> np.ndarray:
         rule = f"streams, key groups and bins must be at least 1, their product at most {_MOST_CELLS}"
         raise InputError.at("profile.bins", list(shape), rule)
     try:
+        # Null, which is NaN in floats, where the stream is unknown: refused below.
         number = compute.index_in(table["operator"], _strings(streams)).to_numpy()
         group, bin_, count = (table[name].to_numpy().astype(np.int64, casting="safe") for name in _INDEX)
     except (TypeError, ValueError, NotImplementedError):
@@ -275,6 +284,7 @@ def _read_counts(path: Path, document: dict[str, Any]) -> np.ndarray:
     if (count <= 0).any():
         raise InputError.at(f"profile.{SERIES}.count", int(count.min()), "must be at least 1")
     counts = np.zeros(shape, dtype=np.int64)
+    # `add.at` adds rows of the same cell, so that fewer cells than rows show a row that is there twice.
     np.add.at(counts, (number.astype(np.int64), group, bin_), count)
     if np.count_nonzero(counts) != len(count):
         raise InputError.at(f"profile.{SERIES}", NO_VALUE, "holds a bin of a key group more than once")
@@ -289,6 +299,7 @@ def _strings(names: list[str]) -> Any:
 
 
 def _read_correlation(path: Path, counts: np.ndarray) -> np.ndarray:
+    """Return the matrix (n, n), n = streams * key groups; raises InputError for another shape."""
     table = _table(path, ("operator", "key_group", "correlation"))
     n = counts.shape[0] * counts.shape[1]
     try:

@@ -112,7 +112,7 @@ def missing_files(loaded: LoadedScenario) -> Iterator[InputFault]:
 
 
 def named_files(scenario: Scenario) -> Iterator[tuple[str, str]]:
-    """(path in the scenario, file or directory) for each that it names."""
+    """Return (path in the scenario, file or directory) for each that it names."""
     for name, workload in scenario.workload.items():
         if isinstance(workload.rate, SeriesRate):
             yield path_text(("workload", name, "rate", "series")), workload.rate.series

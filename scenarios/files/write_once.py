@@ -1,15 +1,17 @@
-"""Files that are there whole or not at all: written under another name, which goes whatever fails.
+"""Files and directories that appear whole or not at all.
 
-That name has one length, so that a file may have every name that the file system allows.
+Everything is written under a temporary name on the same disk and renamed at the end. If the block raises, the temporary
+name is removed; if the process is killed, the next one that writes there removes it (`remove_stale`).
 
-Names of files and directories that are being written, which tell those of a process that has died.
+Temporary names tell which process made them:
 
     PREFIX MACHINE-PROCESS-RUN-RANDOM
 
 MACHINE stands for the host and its namespace of processes, RUN for this run of the process: in a container every run
-may have the same number.
+may have the same number. The name has a fixed length, so that a file may have every name that the file system allows.
 
-Directories that appear whole or not at all.
+In this order: temporary names, files (`write_file`, `write_once`), checks of paths before any work is done, and
+directories (`new_directory`).
 """
 
 from __future__ import annotations
@@ -56,17 +58,21 @@ def remove_stale(folder: Path, prefix: str = FILE) -> None:
 
 
 def _is_stale(path: Path, owner: str) -> bool:
+    """Return whether the process that was writing is gone; of another machine, whether the file is a day old."""
     machine, process, run, _ = owner.split("-")
+    # A disk that several machines share: a process number of another machine says nothing here, so only age counts.
     if machine != _machine():
         with contextlib.suppress(OSError):
             return time.time() - path.lstat().st_mtime > _OLD_S
         return False
+    # Our number but another run: a container was restarted, and its first process has this number again.
     if int(process) == os.getpid():
         return run != _run(os.getpid())
     return not _is_alive(int(process))
 
 
 def _remove(path: Path) -> None:
+    """Remove a file, a link or a whole directory; errors are ignored, as another process may be faster."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -75,7 +81,9 @@ def _remove(path: Path) -> None:
 
 
 def _is_alive(process: int) -> bool:
+    """Return whether a process of this machine has the number; True if it cannot be asked."""
     try:
+        # Signal 0 is delivered to nobody: it only checks that the process exists.
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
@@ -92,8 +100,10 @@ def _run(_: int) -> str:
 
 @cache
 def _machine() -> str:
+    """Return eight hex digits for this host and its namespace of processes."""
     name = socket.gethostname()
     with contextlib.suppress(OSError):
+        # Containers of one host may share its name, while their process numbers are unrelated.
         name += str(Path("/proc/self/ns/pid").readlink())
     return hashlib.sha256(name.encode()).hexdigest()[:8]
 
@@ -108,10 +118,12 @@ def write_text(path: Path, text: str, *, force: bool = False) -> None:
 
 def write_file(path: Path, fill: Callable[[IO[bytes]], Any], *, force: bool = False) -> None:
     """Write a file as `write_text` does; `fill` writes its content."""
+    # Before the file is written, for a clear message; the rename at the end would replace whatever is there.
     refuse_unwritable(path, force=force)
     with disk_errors(path), written_whole(path, path.parent) as written, written.open("xb") as file:
         fill(file)
         file.flush()
+        # Content before name: after a power failure the rename could otherwise be on disk and the content not.
         os.fsync(file.fileno())
 
 
@@ -122,6 +134,7 @@ def disk_errors(path: Path, rule: str = "cannot be written") -> Iterator[None]:
         yield
     except OSError as error:
         why = os.strerror(error.errno) if error.errno else str(error)
+        # A full or broken disk is no fault of the input: callers give it another exit code and may try again.
         if error.errno in MACHINE_FAULTS:
             raise OSError(error.errno, why, str(path)) from error
         raise InputError.at(str(path), NO_VALUE, rule, why.lower()) from error
@@ -160,6 +173,7 @@ def refuse_plan(
         return
     if path.suffix not in suffixes and path != Path("-"):
         raise InputError.at("--out", str(path), "must end in " + " or ".join(suffixes), "verify reads no other plan")
+    # Both the name and what a link leads to: --force must not overwrite the problem through either.
     if problem is not None and _place(path) in (_place(problem), problem.resolve()):
         raise InputError.at("--out", str(path), "is the problem itself", "give the plan a file of its own")
     refuse_unwritable(path, force=force, option="--out")
@@ -186,11 +200,12 @@ def refuse_page(path: Path | None, *, force: bool) -> None:
 
 
 def why_unwritable(path: Path) -> str:
-    """Why nothing of this name can be made, in words; "" where it can. Folders above may be missing.
+    """Return in words why nothing of this name can be made; "" where it can. Folders above may be missing.
 
     Nothing is tried: names and permissions are as the file system reports them.
     """
     names, above = [path.name], path.parent
+    # `mkdir(parents=True)` makes the missing ones, so the nearest folder that exists decides.
     while _mode(above) is None and above != above.parent:
         names.append(above.name)
         above = above.parent
@@ -200,6 +215,7 @@ def why_unwritable(path: Path) -> str:
     longest = max(len(os.fsencode(name)) for name in names)
     if longest > most:
         return f"its name has {longest} bytes, and {most} are the most there"
+    # `os.access` asks for the real user by default; files are written as the effective one.
     as_who = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
     return "" if os.access(above, os.W_OK | os.X_OK, **as_who) else f"nothing may be written in {above}"
 
@@ -237,6 +253,7 @@ def written_whole(path: Path, folder: Path) -> Iterator[Path]:
     remove_stale(folder)
     with being_written(folder) as written:
         yield written
+        # Atomic on one file system: readers see the old file or the new one, never a part.
         written.replace(path)
 
 
@@ -246,6 +263,7 @@ def being_written(folder: Path) -> Iterator[Path]:
     written = folder / new_name()
     try:
         yield written
+    # KeyboardInterrupt and SystemExit as well: only a killed process leaves its temporary file behind.
     except BaseException:
         written.unlink(missing_ok=True)
         raise
@@ -257,11 +275,13 @@ def name_once(written: Path, path: Path) -> bool:
     By a hard link, which fails where the name is there.
     """
     try:
+        # A rename would replace the file of whoever was first; a link fails, and the loser knows it.
         os.link(written, path)
     except FileExistsError:
         return False
     finally:
         written.unlink(missing_ok=True)
+    # The name is an entry of the directory, which has to reach the disk as well.
     flush(path.parent)
     return True
 
@@ -286,6 +306,7 @@ def new_directory(path: Path, *, force: bool = False, ours: Callable[[Path], boo
     What else is there is replaced only with `force`, and only if `ours(path)` says that it is of the kind
     that is written: `force` on a wrong path must not empty it. Raises InputError otherwise.
     """
+    # Before the work, for an early message, and again before the rename: others may have written there meanwhile.
     check_place(path, force=force, ours=ours)
     target = _resolved(path)
     _remove_stale_beside(target)
@@ -322,6 +343,7 @@ def check_place(path: Path, *, force: bool = False, ours: Callable[[Path], bool]
 
 
 def _resolved(path: Path) -> Path:
+    """Return the path with links resolved; raises InputError for one that leads to itself or cannot be read."""
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:  # RuntimeError: a link that leads to itself
@@ -331,15 +353,18 @@ def _resolved(path: Path) -> Path:
 
 def _remove_stale_beside(target: Path) -> None:
     """Remove what a process that has died began to write for this place."""
+    # `_put` was killed between its two renames where the target is gone: the old directory is then the only copy.
     kinds = ("new", "old") if target.exists() else ("new",)  # an old one without its successor is all there is
     for kind in kinds:
         remove_stale(target.parent, _prefix(target, kind))
 
 
 def _put(written: Path, target: Path) -> None:
+    """Give the directory its name; a former one steps aside, and comes back if the rename fails."""
     if not target.exists():
         written.rename(target)
         return
+    # A directory with content cannot be replaced by a rename: the old one steps aside first, and comes back on failure.
     old = _beside(target, "old")
     target.rename(old)
     try:
@@ -357,5 +382,6 @@ def _beside(target: Path, what: str) -> Path:
 def _prefix(target: Path, what: str) -> str:
     """Return the beginning of names beside the target: its own name, or a digest where that leaves no room for more."""
     name = os.fsencode(target.name)
+    # File systems limit names to 255 bytes, and the mark of the owner takes some of these.
     mark = target.name if len(name) <= _LONGEST_MARK else hashlib.sha256(name).hexdigest()
     return f".{mark}.{what}-"

@@ -85,6 +85,7 @@ def read_fleet(path: Path | str) -> tuple[Fleet, Downtimes | None]:
     file = Path(path)
     fleet = shaped_from(read_document(file, (".toml", ".json"), "fleet"))
     folder = file.resolve().parent
+    # Shapes first, then what the query set adds: rules about names need both.
     if fleet.query_set is not None:
         with named(f"query_set = {fleet.query_set}"):
             loaded = read_queries(folder / fleet.query_set)
@@ -115,6 +116,7 @@ def read_downtimes(path: Path, hosts: Sequence[str]) -> Downtimes:
 
 
 def _row(path: str, line: int, row: dict[str, str]) -> tuple[str, float, float]:
+    """Return host, down and up [s] of a line; raises InputError with its number for anything else."""
     values = []
     for column in ("down", "up"):
         try:
@@ -153,11 +155,13 @@ def run_fleet(
     simulation = _Replications(fleet, log, method)
     system = simulation.system
     if fleet.is_static:
+        # Known without a run where nothing changes the placement.
         unkept = tuple(_not_kept(system))
         if unkept:
             return FleetResult(system, (), None, unkept)
     share = Share([1.0] * fleet.replications, on_progress or (lambda _: None))
     records = run_tasks(simulation, range(fleet.replications), workers, on_result=share.ended)
+    # The first placement is the same in every replication: one tells for all.
     unkept = tuple(_refused_at_start(system, records[0]))
     if unkept:
         return FleetResult(system, (), None, unkept)
@@ -178,6 +182,7 @@ class _Replications:
         return simulate_fleet(self.system, replication, method=self.method)  # type: ignore[arg-type]
 
     def __getstate__(self) -> dict[str, object]:
+        # Without the cached system, which is large: each process makes it from the description.
         return {name: getattr(self, name) for name in ("fleet", "log", "method")}
 
     @cached_property
@@ -190,6 +195,7 @@ class _Replications:
 
 
 def _not_kept(system: System) -> Iterator[Unkept]:
+    """Yield the queries whose SLO the first placement does not keep."""
     for query, (name, slo) in enumerate(zip(system.queries, system.slos, strict=True)):
         broken = system.broken(query)
         if slo is not None and broken is not None and not keeps(slo, broken):
@@ -207,7 +213,7 @@ def _refused_at_start(system: System, records: FleetRecords) -> Iterator[Unkept]
 
 
 def _least(system: System, query: int) -> float:
-    """P(broken) of the query at best, whatever room there is, with as many instances as the file allows."""
+    """Return P(broken) of the query at best, whatever room there is, with as many instances as the file allows."""
     assert system.unavailability is not None
     most = max(len(system.placed[op]) for op in system.needs[query])
     if system.fleet.manager is not None:
@@ -256,6 +262,7 @@ def is_fleet(directory: Path) -> bool:
 
 
 def _write_table(path: Path, name: str, records: Sequence[FleetRecords]) -> None:
+    """Write the rows of one kind of all replications, as CSV or Parquet by the suffix."""
     columns = TABLES[name]
     if path.suffix == ".csv":
         rows = ((one.replication, *row) for one in records for row in one.rows[name])

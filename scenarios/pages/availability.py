@@ -52,6 +52,7 @@ def availability_page(found: Answer, importance: Sequence[Importance] = (), *, c
 
 
 def _headline(found: Answer, last: Line) -> tuple[Fact, ...]:
+    """Return the facts of the last setting: mean and worst query, any query broken, and the target."""
     names = list(found.description.queries)
     worst = max(range(len(names)), key=lambda k: (last.queries[k].high, -k))
     facts = [
@@ -83,7 +84,7 @@ def _order(found: Answer) -> list[int]:
 
 
 def _drawing(found: Answer) -> list[Drawing]:
-    """A mark for each query and setting at its unavailability, with what is known of it as a line."""
+    """Return a mark for each query and setting at its unavailability, with what is known of it as a line."""
     order, names = _order(found)[:_MOST_DRAWN], list(found.description.queries)
     lines = found.lines[-_MOST_SETTINGS:]
     ends = [end for line in lines for k in order for end in (line.queries[k].low, line.queries[k].high) if end > 0]
@@ -112,6 +113,7 @@ def _drawing(found: Answer) -> list[Drawing]:
 
 
 def _marks(line: Line, number: int, order: Sequence[int], names: Sequence[str]) -> Spec:
+    """Return the marks of one setting; bounds and intervals are error bars."""
     known = [(place, line.queries[k]) for place, k in enumerate(order) if line.queries[k].high > 0]
     at = [one.value or one.high for _, one in known]
     spec: Spec = {
@@ -149,6 +151,7 @@ def _target(allowed: float, rows: int) -> Spec:
 
 
 def _by_query(found: Answer) -> Table:
+    """Return the unavailability of each query in the last settings, worst first."""
     lines, names = found.lines[-_MOST_SETTINGS:], list(found.description.queries)
     order = _order(found)
     missed = set(found.missed)
@@ -173,6 +176,7 @@ def _by_query(found: Answer) -> Table:
 
 
 def _settings(found: Answer) -> Section:
+    """Return the section of all queries together, a row for each setting."""
     rows = tuple(
         (line.label, chance(line.mean), span(line.mean), month(line.mean), *_some(line), line.mean.method)
         for line in found.lines[:_MOST]
@@ -200,6 +204,7 @@ def _open(figure: Figure) -> str:
 
 
 def _alone(found: Answer) -> Section:
+    """Return the section of single points of failure, which follow from the structure alone."""
     alone, fewest = weakest(found.description)
     rows = tuple(
         (text.plain(one.name), one.kind, f"{len(one.queries):,}", text.plain(_few(one.queries)))
@@ -217,6 +222,7 @@ def _alone(found: Answer) -> Section:
 
 
 def _importance(found: Sequence[Importance]) -> list[Section]:
+    """Return the section of importance in the last setting; empty if it was not asked for."""
     if not found:
         return []
     last = found[-1]
@@ -247,18 +253,18 @@ def _few(names: Sequence[str]) -> str:
 
 
 def chance(figure: Figure) -> str:
-    """A share of the time; `≤` where only the upper end is known."""
+    """Return a share of the time; `≤` where only the upper end is known."""
     value = None if figure.estimate == 0 else figure.value
     return display.at_most(figure.high, display.share) if value is None else display.share(value)
 
 
 def span(figure: Figure) -> str:
-    """Both ends of what is known, `exact` where they are one."""
+    """Return both ends of what is known, `exact` where they are one."""
     return "exact" if figure.low == figure.high else between(figure.low, figure.high)
 
 
 def between(low: float, high: float) -> str:
-    """Both ends, rounded so that they hold."""
+    """Return both ends, rounded so that they hold."""
     return display.between(low, high, display.share)
 
 

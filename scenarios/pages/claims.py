@@ -47,7 +47,7 @@ def _row(row: Mapping[str, Any]) -> ClaimRow:
 
 
 def charts(found: Results) -> tuple[Chart, ...]:
-    """Figures 4 and 5 of the paper, as means over the workloads, with what 1,000 runs of each say as marks."""
+    """Return figures 4 and 5 of the paper, as means over the workloads, with what 1,000 runs of each say as marks."""
     at = np.array([0.0, *(100 * p for p in CHANCES)])
     made = []
     for name, title, chosen in (
@@ -67,7 +67,7 @@ def charts(found: Results) -> tuple[Chart, ...]:
 
 
 def sensitivity(found: Results) -> Table:
-    """The claims' values under other assumptions."""
+    """Return the claims' values under other assumptions."""
     rows = [_grid_row("as described", found.base)]
     rows += [_grid_row(name, tried) for name, tried in found.variants.items()]
     note = "At p = 0.02 and 50 % spare capacity, 'all - half' at p = 0.03; * where the claim does not hold."

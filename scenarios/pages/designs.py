@@ -57,14 +57,14 @@ class DesignRuns:
 def design_runs(
     label: str, allocation: str, protocol: str, summaries: Sequence[RunSummary], *, failed: int = 0
 ) -> DesignRuns:
-    """The design of these summaries, each that of one replication with the same duration (`run --json`)."""
+    """Return the design of these summaries, each that of one replication with the same duration (`run --json`)."""
     window_s = summaries[0].duration_s - summaries[0].warmup_s if summaries else 0.0
     draws = tuple((one.seed, one.replications[0].replication) for one in summaries)
     return DesignRuns(label, allocation, protocol, tuple(map(metrics_of, summaries)), window_s, failed, draws)
 
 
 def designs(given: Sequence[DesignRuns]) -> tuple[Design, ...]:
-    """Each design with means and 95 % intervals over its runs; moves only where there are any."""
+    """Return each design with means and 95 % intervals over its runs; moves only where there are any."""
     migrated = any(one.get("migrations.count") for design in given for one in design.metrics)
     made = [_design(design, migrated) for design in given]
     return tuple(
@@ -79,6 +79,7 @@ def difference(first: DesignRuns, second: DesignRuns, measure: str) -> Differenc
 
 
 def _changes(first: DesignRuns, second: DesignRuns) -> dict[str, Change]:
+    """Return the differences of a design to the first one in the compared measures."""
     return {
         name: Change(interval(one.difference), one.per_cent or with_interval(interval(one.difference)), one.shown)
         for name, one in _differences(first, second, _COMPARED).items()
@@ -86,6 +87,8 @@ def _changes(first: DesignRuns, second: DesignRuns) -> dict[str, Change]:
 
 
 def _differences(first: DesignRuns, second: DesignRuns, measures: Sequence[str]) -> dict[str, Difference]:
+    """Return measure -> difference; empty where the draws of runs are not known."""
+    # The same draw gets the same number in both designs: `compare` pairs runs by number.
     numbers = {draw: number for number, draw in enumerate(dict.fromkeys((*first.draws, *second.draws)))}
     runs = [
         {numbers[draw]: metrics for draw, metrics in zip(one.draws, one.metrics, strict=True)}
@@ -100,6 +103,7 @@ def _differences(first: DesignRuns, second: DesignRuns, measures: Sequence[str])
 
 
 def _design(given: DesignRuns, migrated: bool) -> Design:
+    """Return a design with means and intervals of its measures; those that no run has are left out."""
     columns = {name: [one.get(path) for one in given.metrics] for name, path in _PATHS.items()}
     if not migrated:
         del columns["moves"]
@@ -114,20 +118,22 @@ def _design(given: DesignRuns, migrated: bool) -> Design:
 
 
 def _traffic(one: Metrics, window_s: float) -> tuple[float | None, float | None]:
-    """Overhead in bytes per second, and as a share of all that hosts send each other."""
+    """Return overhead in bytes per second, and as a share of all that hosts send each other."""
     extra = sum(one.get(f"messages.{kind}.bytes") or 0.0 for kind in OVERHEAD)
     everything = extra + (one.get("messages.data.bytes") or 0.0)
     return extra / window_s if window_s > 0 else None, extra / everything if everything else None
 
 
 def _latency_ccdf(given: DesignRuns) -> Curve | None:
-    """The quantiles of latency, means over the runs, with the share of tuples that took longer."""
+    """Return the quantiles of latency, means over the runs, with the share of tuples that took longer."""
     counts = [one.get("latency_s.count") or 0.0 for one in given.metrics]
     if not counts or not min(counts):
         return None
     rarest = 1 / fmean(counts)
+    # Quantiles rarer than one tuple of a run would repeat the maximum.
     points = {fmean(one[f"latency_s.{name}"] or 0.0 for one in given.metrics): share
               for name, share in _SHARES.items() if share > rarest}  # fmt: skip
+    # The slowest tuple is one of as many as a run delivers.
     points[fmean(one["latency_s.max"] or 0.0 for one in given.metrics)] = rarest
     at = sorted(points)
     return Curve(given.label, np.array(at), np.array([points[when] for when in at]), points=True)

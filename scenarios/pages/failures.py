@@ -75,7 +75,7 @@ def failures_page(found: FailureAnswer, *, command: str = "") -> Page:
 
 
 def hosts_differ(found: FailureAnswer) -> str:
-    """The sentence for hosts that do not fail alike; empty where nothing says so."""
+    """Return the sentence for hosts that do not fail alike; empty where nothing says so."""
     spread = found.spread
     if spread.p is None or spread.p >= DOUBTFUL:
         return ""

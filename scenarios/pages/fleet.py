@@ -53,10 +53,12 @@ def _inexact(result: FleetResult) -> tuple[str, ...]:
 
 
 def _headline(result: FleetResult) -> tuple[Fact, ...]:
+    """Return the facts: running queries, objectives kept, the worst query, moves, and hosts in use."""
     summary = result.found
     found = [_running(result)]
     slos = [one for one in summary.queries if one.slo is not None]
     if slos:
+        # By the exact figure of the worst placement: the simulated share has bad and good luck in it.
         kept = sum(one.exact_worst is None or keeps(one.slo, one.exact_worst) for one in slos)
         whole = kept == len(slos)
         found.append(Fact("SLOs", f"{kept} of {len(slos)}", good=whole, note="kept by every placement"))
@@ -75,7 +77,7 @@ def _headline(result: FleetResult) -> tuple[Fact, ...]:
 
 
 def _running(result: FleetResult) -> Fact:
-    """The share of queries that run, with as many digits as it takes to see what is missing."""
+    """Return the share of queries that run, with as many digits as it takes to see what is missing."""
     mean = result.found.running.time_average
     if mean.mean is None:
         return Fact("queries that run", text.NONE)
@@ -85,7 +87,7 @@ def _running(result: FleetResult) -> Fact:
 
 
 def _order(result: FleetResult) -> list[str]:
-    """Queries by how near they come to their objectives, then by how often they are broken."""
+    """Return queries by how near they come to their objectives, then by how often they are broken."""
 
     def used(one: QuerySummary) -> tuple[float, float]:
         slo, worst = one.slo, one.exact_worst or 0.0
@@ -123,6 +125,7 @@ def _queries(result: FleetResult) -> Section:
 
 
 def _hosts(result: FleetResult) -> Section:
+    """Return the section of hosts and instances over time, with overloads."""
     first = result.records[0]
     drawn = [fleet_figures.hosts(result.system, first)]
     if first.rows["instances"]:
@@ -144,6 +147,7 @@ def _of_first(result: FleetResult) -> str:
 
 
 def _decisions(result: FleetResult) -> Section | None:
+    """Return the section of decisions and refusals; None without any."""
     found = (
         decisions_table(result.found) if result.found.decisions else None,
         fleet_tables.refusals(result.records),
@@ -157,6 +161,7 @@ def _decisions(result: FleetResult) -> Section | None:
 
 
 def _cost(result: FleetResult) -> Section | None:
+    """Return the section of cost; None for unpriced hosts that are all in use all the time."""
     priced = result.found.hosts_in_use.cost_usd is not None
     if not priced and result.system.fleet.manager is None:
         return None  # all hosts for all of the time

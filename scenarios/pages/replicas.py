@@ -41,6 +41,7 @@ def plans_page(
     command: str = "",
 ) -> Page:
     """Return the page of plans by their importance, and in full of the best of them."""
+    # All hosts of a problem from a file have the same chance: the greatest of a row is that of the row.
     chances, name = problem.down.max(axis=1).tolist(), best_of(found)
     best = found[name]
     sections = [_compared(found, problem, chances)]
@@ -104,6 +105,7 @@ def _facts(problem: ReplicaProblem, chances: Sequence[float]) -> tuple[Fact, ...
 
 
 def _headline(best: ReplicaPlan, problem: ReplicaProblem, name: str) -> tuple[Fact, ...]:
+    """Return the facts of the best plan: mean and worst query, operators, CPUs, moves, and its bound."""
     if best.broken is None or best.levels is None:
         return (Fact("plan", "there is none", good=False, note=best.status.value),)
     at = f", p = {display.number(problem.down[0].max(), 6)}" if len(problem.down) > 1 else ""
@@ -133,7 +135,7 @@ def _headline(best: ReplicaPlan, problem: ReplicaProblem, name: str) -> tuple[Fa
 
 
 def _hosts_of(needed: Sequence[int], plan: ReplicaPlan, problem: ReplicaProblem) -> list[float]:
-    """The chances of the hosts of the primaries of a query."""
+    """Return the chances of the hosts of the primaries of a query."""
     assert plan.instances is not None
     return [float(problem.down[0, host]) for host in {plan.instances[op][0] for op in needed}]
 
@@ -142,6 +144,7 @@ def _hosts_of(needed: Sequence[int], plan: ReplicaPlan, problem: ReplicaProblem)
 
 
 def _compared(found: Mapping[str, ReplicaPlan], problem: ReplicaProblem, chances: Sequence[float]) -> Section:
+    """Return the section of all plans beside each other, the best one marked; empty if none has an answer."""
     known = [(name, one) for name, one in found.items() if one.broken is not None and one.levels is not None]
     if not known:
         return Section("plans", "Plans", "Plans")
@@ -170,6 +173,7 @@ def _compared(found: Mapping[str, ReplicaPlan], problem: ReplicaProblem, chances
 
 
 def _marks(known: Sequence[tuple[str, ReplicaPlan]], problem: ReplicaProblem, chances: Sequence[float]) -> Figure:
+    """Return a figure with a row for each plan and a mark for each chance, and the bound as a line."""
     data: list[Spec] = []
     values = []
     for k, p in enumerate(chances[:_MOST_CHANCES]):
@@ -213,6 +217,7 @@ def _marks(known: Sequence[tuple[str, ReplicaPlan]], problem: ReplicaProblem, ch
 
 
 def _operators(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str]) -> Table:
+    """Return the operators with replicas, primaries and worth, at most _MOST_FOUND rows."""
     assert plan.instances is not None
     worth = worth_of(plan, problem)
     order = by_worth(plan, worth)
@@ -237,6 +242,7 @@ def _operators(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str])
 
 
 def _queries(plan: ReplicaPlan, problem: ReplicaProblem, queries: Sequence[str], chances: Sequence[float]) -> Table:
+    """Return the queries, worst first, with their unavailability at each chance."""
     assert plan.broken is not None
     assert plan.instances is not None
     order = sorted(range(problem.n_queries), key=lambda q: (-float(plan.broken[0, q]), q))  # type: ignore[index]
@@ -260,6 +266,7 @@ def _queries(plan: ReplicaPlan, problem: ReplicaProblem, queries: Sequence[str],
 
 
 def _hosts(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str]) -> Table:
+    """Return the hosts that have instances, with their CPUs and operators."""
     assert plan.instances is not None
     primaries: dict[int, list[int]] = {}
     replicas: dict[int, list[int]] = {}
@@ -306,6 +313,7 @@ def _listed(operators: Sequence[int], names: Sequence[str]) -> str:
 
 
 def _front(found: Sequence[FrontPoint], problem: ReplicaProblem, over: str = OVER[0]) -> Section:
+    """Return the section of the front: cost against unavailability, with the line that no plan is below."""
     plans = [one.plan for one in found]
     by_cpus, unit = over == OVER[0], "CPUs" if over == OVER[0] else "replicas"
     at = [float(f"{plan.cost or 0:.6g}") if by_cpus else float(count_of(plan)) for plan in plans]
@@ -367,7 +375,7 @@ def _steps(
 
 
 def share(value: float | None) -> str:
-    """A small share in per cent, with four digits."""
+    """Return a small share in per cent, with four digits."""
     return display.share(value, 4)
 
 

@@ -88,6 +88,7 @@ def _availability_target(problem: SizingProblem) -> str:
 
 
 def _headline(found: SizingAnswer) -> tuple[Fact, ...]:
+    """Return the facts of the chosen plan, or why there is none."""
     plan, at, problem = found.plan, found.plan.figures, found.problem
     if plan.chosen is None or at is None:
         why = "" if plan.possible is None else f"{_together(plan.possible.plan)}: {plan.possible.why}"

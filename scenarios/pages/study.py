@@ -106,6 +106,7 @@ def headline(study: Study) -> tuple[Fact, ...]:
         one = found[measure]
         if one.first.mean is None or one.second.mean is None:
             continue
+        # None for an unclear difference: it is marked neither good nor bad.
         better = {"higher": more_is_better, "lower": not more_is_better}.get(one.shown)
         unclear = " (may be chance)" if better is None and one.shown != "equal" else ""
         facts.append(
@@ -115,7 +116,7 @@ def headline(study: Study) -> tuple[Fact, ...]:
 
 
 def compared(study: Study) -> list[DesignRuns]:
-    """The designs of the study, to be set beside each other."""
+    """Return the designs of the study, to be set beside each other."""
     failed = [row.point for row in study.sweep.failed]
     return [
         design_runs(
@@ -126,8 +127,9 @@ def compared(study: Study) -> list[DesignRuns]:
 
 
 def chosen_reasons(chosen: PlannedAllocation, loads: GroupLoads) -> tuple[Reason, ...]:
-    """The choices with the most at stake: where the next best host would have cost most."""
+    """Return the choices with the most at stake: where the next best host would have cost most."""
     rows = [row for row in reasons(chosen.problem, chosen.plan) if row.alternatives]
+    # The choices that matter most; equal ones by number, so that the page has the same bytes every time.
     rows.sort(key=lambda row: (-row.alternatives[0].costs_more, row.checkpoint))
     found = []
     for row in rows[:_SHOWN_REASONS]:

@@ -44,7 +44,7 @@ def sweep_page(result: SweepResult, *, command: str = "") -> Page:
 
 
 def write_page(result: SweepResult, *, command: str) -> Path:
-    """The page beside the runs of the sweep; one of an earlier attempt is replaced."""
+    """Return the page beside the runs of the sweep; one of an earlier attempt is replaced."""
     page = result.directory / REPORT
     text = render_page(sweep_page(result, command=command))
     write_text(page, text, force=True)
@@ -57,6 +57,7 @@ def runs_of_designs(result: SweepResult) -> list[DesignRuns]:
 
 
 def _runs(result: SweepResult, number: int) -> DesignRuns:
+    """Return the runs of a design point; without a valid scenario only its label and failures."""
     point = result.plan.points[number]
     scenario = _scenario(result, number)
     metrics = result.replications(number)
@@ -73,14 +74,15 @@ def _runs(result: SweepResult, number: int) -> DesignRuns:
 
 
 def _scenario(result: SweepResult, number: int) -> Scenario | None:
-    """The scenario of a design; None where its values do not fit together, so that its runs failed."""
+    """Return the scenario of a design; None where its values do not fit together, so that its runs failed."""
     try:
+        # Each value is valid by itself; together they may not be, and then all runs of the design failed.
         return result.plan.points[number].of(result.plan.scenario)
     except InputError:
         return None
 
 
 def _short(path: str, settings: Mapping[str, object]) -> str:
-    """The last word of a path, or the whole where another setting ends with the same word."""
+    """Return the last word of a path, or the whole where another setting ends with the same word."""
     last = path.rpartition(".")[2]
     return last if sum(other.rpartition(".")[2] == last for other in settings) == 1 else path

@@ -42,6 +42,7 @@ class PlannedAllocation:
 
 def allocation_problem(loads: GroupLoads) -> CheckpointAllocation:
     """Return the paper's problem for kappa = infinity: correlation over the training windows, a copy per key group."""
+    # Windows after the training are for judging (`_judged`): a plan must not see what it is judged by.
     training = loads.load[:, : loads.training]
     return allocation_from_correlation(
         pearson(training), training.mean(axis=1), loads.host, len(loads.hosts), group=loads.operators
@@ -76,6 +77,7 @@ def solve_by(
     """
     if method != EXPECTED:
         return solve(problem, method=method, time_limit_s=time_limit_s, seed=seed, workers=workers, hint=hint)
+    # The objective has many equally good answers: `level_ties` picks the one that also spreads the load.
     plan = solve(problem, method="exact", time_limit_s=time_limit_s, workers=workers, hint=hint)
     if plan.assignment is None:
         return replace(plan, method=method)
@@ -109,6 +111,11 @@ def compare_allocations(
 def _judged(
     scenario: Scenario, loads: GroupLoads, method: str, problem: CheckpointAllocation, plan: CheckpointPlan
 ) -> PlannedAllocation:
+    """Return the plan with its usable checkpoints in the windows after the training.
+
+    Raises RuntimeError where the solver's plan breaks a rule of its problem.
+    """
+    # A plan that the verifier refuses is a defect of a solver, hence no InputError.
     verdict = verify_checkpoints(problem, plan)
     if not verdict.ok or plan.assignment is None:
         raise RuntimeError(f"{method}: {plan.status}: {'; '.join(map(str, verdict.violations)) or plan.note}")
@@ -147,13 +154,15 @@ def checkpoint_hosts_of(scenario: Scenario, folder: Path, profiles: Mapping[str,
 
 
 def _keyed_groups(scenario: Scenario) -> tuple[list[tuple[str, int]], list[str], np.ndarray]:
-    """Key groups of operators with state to save, the hosts they may go to, and the index of each one's host."""
+    """Return key groups of operators with state to save, the hosts they may go to, and the index of each one's host."""
     placed = layout.placement(scenario)
     spare = layout.spare_hosts(scenario)
+    # Spare hosts are rented only when load asks for them: a checkpoint there would have no host at the start.
     hosts = [host for host in layout.hosts(scenario) if host not in spare]
     names = [
         (name, group)
         for name, operator in scenario.operators.items()
+        # A sink keeps no state that a recovery would need.
         if operator.keyed and operator.kind != "sink"
         for group in range(operator.groups)
     ]
@@ -165,9 +174,11 @@ def _keyed_groups(scenario: Scenario) -> tuple[list[tuple[str, int]], list[str],
 
 
 def _without_statistics(scenario: Scenario, method: str) -> CheckpointHosts:
+    """Return the hosts by a method that looks at no load: every checkpoint counts 1, and nothing has a cost."""
     names, hosts, home = _keyed_groups(scenario)
     if not names or len(hosts) < 2:
         return {}  # nothing to hold, or nobody else to hold it
+    # Its own host: the crash that loses the state would lose the checkpoint too.
     forbidden = np.column_stack((np.arange(len(names)), home))
     problem = CheckpointAllocation(
         cost=np.zeros((len(names), len(hosts))),
@@ -186,6 +197,7 @@ def _from_plan(scenario: Scenario, plan: CheckpointPlan, path: str) -> Checkpoin
     if plan.assignment is None or plan.status in (Status.INFEASIBLE, Status.UNKNOWN):
         raise InputError.at(where, path, f"holds no assignment: its status is {plan.status}")
     names, hosts, home = _keyed_groups(scenario)
+    # A plan numbers only hosts that own key groups, as `group_loads` does.
     owners = [host for k, host in enumerate(hosts) if k in set(home.tolist())]
     if len(plan.assignment) != len(names):
         rule = f"assigns {len(plan.assignment)} checkpoints; the scenario has {len(names)} key groups"

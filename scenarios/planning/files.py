@@ -2,16 +2,15 @@
 
 A problem has the keys of its class: `CheckpointAllocation`, `OperatorSelection`, `QuerySelection`, `MigrationSteps`,
 `Placement` or `CheckpointInterval`; what a key may hold stands there. JSON `null` and, in an NPZ file, a missing array
-both mean "none". What would take more memory than is allowed is refused before it is read.
+both mean "none". A problem that would take more memory than is allowed is refused before it is read: the estimate comes
+from the size of the file, or from the heads of the arrays in an archive.
 
-Problems from measured loads: a file may hold loads, from which the costs of an allocation follow.
+A file of a checkpoint problem may hold measured loads in place of costs, which then follow from them:
 
     "history": {"load": [[..]], "host": [..], "speed": [..], "outside": [..], "theta": 0.85, "seed": 0, "group": [..]}
 
 load (key groups, windows) in cores, host: the node of each key group, speed: cores times speed of each node, outside:
 the share of each node that others take (none without it), theta: the utilisation above which a node is overloaded.
-
-How much memory a planning problem will take, from the head of its file: told before anything is read.
 """
 
 from __future__ import annotations
@@ -52,6 +51,7 @@ def problem_of_history(found: Mapping[str, Any], method: str) -> CheckpointAlloc
     `found` are the keys of the file, of which `history` is one. Raises InputError.
     """
     history = found["history"]
+    # Costs beside a history would be two answers to one question.
     others = [key for key, value in found.items() if key != "history" and value is not None]
     faults = [InputFault(key, NO_VALUE, "stands beside a history", "leave out one of them") for key in others]
     if not isinstance(history, Mapping):
@@ -70,6 +70,7 @@ def problem_of_history(found: Mapping[str, Any], method: str) -> CheckpointAlloc
     labels = _labels(check, _plain(history.get("group")), groups)
     outside = history.get("outside")
     taken = np.zeros(nodes or 0) if outside is None else check.floats("history.outside", outside, (nodes,), low=0.0)
+    # All arrays have been looked at: one message names every fault of the file.
     raise_if_any(check.faults)
     assert load is not None and speed is not None and host is not None and taken is not None
     nodes = len(speed)
@@ -119,6 +120,7 @@ def machine_memory() -> float:
     try:
         return _SHARE * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):  # a system that does not tell
+        # No limit rather than a guess: a wrong one would refuse problems that fit.
         return math.inf
 
 
@@ -133,6 +135,7 @@ def needed_bytes(path: Path, kind: str = "checkpoints") -> float:
         with zipfile.ZipFile(path) as archive:
             arrays = {name: _head(archive, name) for name in archive.namelist() if name.endswith(".npy")}
     except (OSError, *BROKEN):
+        # A broken archive is not told here: reading the file gives the message with path and cause.
         return 0.0
     total = float(sum(math.prod(shape) * size for shape, size in arrays.values()))
     if array:
@@ -154,9 +157,10 @@ def refuse_too_large(path: Path, memory_bytes: float | None = None, kind: str = 
 
 
 def _head(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], int]:
-    """Shape and bytes per entry of an array in the archive, without its data."""
+    """Return shape and bytes per entry of an array in the archive, without its data."""
     with archive.open(name) as file:
         major, _ = np.lib.format.read_magic(file)
+        # Only the head is unpacked: an archive of a few kilobytes can hold an array of terabytes.
         reads = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
         return _shape_and_size(reads(file))
 
@@ -205,6 +209,7 @@ def read_problem(path: str | Path, method: str = "exact", *, memory_bytes: float
     >>> read_problem("examples/checkpoints.json").cost.shape  # checkpoints, nodes
     (5, 4)
     """
+    # Before the file is opened, since parsing is what takes the memory.
     refuse_too_large(Path(path), memory_bytes)
     found = _with_history(read_document(path, _OF_CHECKPOINTS, "problem of checkpoints"))
     if found.get("history") is not None:
@@ -241,6 +246,7 @@ def read_problem_of(kind: str, path: str | Path, *, memory_bytes: float | None =
 def _made(kind: str, found: Mapping[str, Any]) -> Any:
     """Return the problem of some values; raises InputError for keys that are unknown or missing."""
     made, given = PROBLEMS[kind], _given(found)
+    # The keys of a file are the fields of the class: neither can be changed without the other.
     needed = [field.name for field in fields(made) if field.default is MISSING]
     raise_if_any(key_faults(given, [field.name for field in fields(made)], needed, noun=f"problem of {kind}"))
     return made(**given)
@@ -268,6 +274,7 @@ def write_problem(problem: CheckpointAllocation, path: str | Path, *, force: boo
         write_text(path, json.dumps(problem_to_dict(problem), allow_nan=False) + "\n", force=force)
         return
     values = {key: _as_array(value) for key in PROBLEM_KEYS if (value := getattr(problem, key)) is not None}
+    # Compressing gigabytes of random costs takes minutes and saves little.
     save = np.savez_compressed if problem.cost.nbytes <= _COMPRESSED else np.savez
     write_file(path, lambda file: save(file, allow_pickle=False, **values), force=force)
 

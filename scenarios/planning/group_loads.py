@@ -28,8 +28,7 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class GroupLoads:
-    """Mean load by window of every key group; rows of all arrays are in the order of `names`, which is
-    the order of the file.
+    """Mean load by window of every key group; rows of all arrays are in the order of `names`, that of the file.
 
     names: (operator, key group); hosts: the candidate hosts, those that own a key group; host (G,): index into
     hosts; load (G, windows) [cores of speed 1]; window_s: length of a window in the run; training: number of
@@ -53,13 +52,17 @@ class GroupLoads:
 def _windows(
     scenario: Scenario, source: str, rate: ProfileRate, profile: Profile, per_window: int, training_share: float
 ) -> tuple[int, IntArray, int]:
-    """Number of bins needed from the beginning of the span, the bins of each window (windows, per_window), and how
-    many windows are for statistics.
+    """Return the bins needed from the beginning of the span, the bins of each window, and how many are for statistics.
+
+    The bins of windows have the shape (windows, per_window). Raises InputError where fewer than 2 windows are left for
+    statistics, or fewer than 1 to judge by.
     """
     bin_s = rate.span_s / profile.bins
+    # The tolerance keeps a bin whose end is the end of the run: the quotient may be just below a whole number.
     end = min(profile.bins, int((rate.begin_s + scenario.duration_s) / bin_s + 1e-9))
     before, since = int(rate.begin_s / bin_s + 1e-9), math.ceil(rate.begin_s / bin_s - 1e-9)
     history, own = before // per_window, (end - since) // per_window
+    # A run that begins later has a past to learn from; else it must give up a part of itself.
     training = history if rate.begin_s else int(own * training_share)
     judged = own if rate.begin_s else own - training
     if training < 2 or judged < 1:
@@ -67,6 +70,7 @@ def _windows(
         if rate.begin_s and history < 2:
             raise InputError.at(path_text(("workload", source, "rate", "begin")), rate.begin_s, rule, "begin later")
         raise InputError.at("elasticity.period", scenario.elasticity.period_s, rule, "shorten it")
+    # Counted back from the begin of the run, so that the last window of statistics ends where the run begins.
     starts = [before - (history - k) * per_window for k in range(history)] if rate.begin_s else []
     starts += [since + k * per_window for k in range(own)]
     return end, np.asarray(starts)[:, None] + np.arange(per_window), training
@@ -91,6 +95,7 @@ def group_loads(scenario: Scenario, profiles: Mapping[str, Profile], *, training
     if not profiles:
         rule = "needs load statistics, and no source has a profile"
         raise InputError.at("fault_tolerance.allocation", scenario.fault_tolerance.allocation, rule)
+    # One profile is supported: `_source` refuses any other recorded source.
     source, profile = next(iter(profiles.items()))
     rate = scenario.workload[source].rate
     assert isinstance(rate, ProfileRate)
@@ -120,7 +125,7 @@ def group_loads(scenario: Scenario, profiles: Mapping[str, Profile], *, training
 def _inputs_by_group(
     scenario: Scenario, profile: Profile, profiled: str, bins: int, bin_s: float
 ) -> dict[str, FloatArray]:
-    """Keyed operator with a service -> tuples that come in, (groups, bins)."""
+    """Return keyed operator with a service -> tuples that come in, (groups, bins)."""
     out: dict[str, _Flow] = {}
     found = {}
     for name in layout.topological(scenario):
@@ -130,11 +135,13 @@ def _inputs_by_group(
             continue
         flows = [_taken(out[upstream], operator.takes.get(upstream, 1.0), profile) for upstream in operator.inputs]
         if operator.keyed and operator.service is not None:
+            # A stream for each operator: adding one does not change the draws of those before it.
             rng = np.random.default_rng([scenario.seed, list(scenario.operators).index(name)])
             found[name] = _sum([_to_groups(flow, operator.groups, rng) for flow in flows])
         keys = operator.output.keys if operator.output else None
         total = operator.selectivity * _sum([flow.total for flow in flows])
         grouped = [flow.by_group for flow in flows if flow.by_group is not None]
+        # New keys mix the groups: only the total goes on, and downstream groups follow from the law of the keys.
         if keys is not None or not grouped:
             weights = flows[0].key_weights if keys is None else _weights(keys)
             out[name] = _Flow(None, total, weights)
@@ -149,6 +156,10 @@ def _sum(arrays: list[FloatArray]) -> FloatArray:
 
 
 def _source(scenario: Scenario, name: str, profile: Profile, profiled: str, bins: int, bin_s: float) -> _Flow:
+    """Return the flow of a source: by key group from its profile, or a total with the law of its keys.
+
+    Raises InputError for any other source.
+    """
     workload = scenario.workload[name]
     rate = workload.rate
     if name == profiled and isinstance(rate, ProfileRate) and isinstance(workload.keys, ProfileKeys):
@@ -182,17 +193,24 @@ def _taken(flow: _Flow, taken: float | str, profile: Profile) -> _Flow:
 
 
 def _to_groups(flow: _Flow, groups: int, rng: np.random.Generator) -> FloatArray:
+    """Return tuples by key group and bin, (groups, bins).
+
+    Flows of synthetic keys are drawn: whole tuples of each bin, by the shares of the groups.
+    """
     if flow.by_group is not None:
         return flow.by_group
     assert flow.key_weights is not None
     share = np.zeros(groups)
+    # The same hash as in the simulation: a plan is for the groups that the run will have.
     of_key = [crc32_group(str(key), groups) for key in range(flow.key_weights.size)]
     np.add.at(share, of_key, flow.key_weights)
+    # Rounding the running sum, not each bin, keeps the total: fractions of tuples are carried to the next bin.
     whole = np.diff(np.floor(np.concatenate(([0.0], np.cumsum(flow.total))) + 1e-9)).astype(np.int64)
     return np.asarray(rng.multinomial(whole, share / share.sum()).T.astype(float))
 
 
 def _weights(keys: object) -> FloatArray:
+    """Return the probability of each key, (keys,), proportional to rank ** -exponent; uniform keys have exponent 0."""
     count, exponent = getattr(keys, "count", 1), getattr(keys, "exponent", 0.0)
     assert isinstance(keys, UniformKeys) or exponent
     weights = np.arange(1, count + 1, dtype=float) ** -exponent

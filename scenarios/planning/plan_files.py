@@ -4,7 +4,8 @@ A plan is a JSON document. Its `kind` says what it is a plan of; without one it 
 be an NPZ archive: its lists as arrays, all else as the JSON document that they are taken from. Whether a plan is any
 good is the business of `optimizer.verify`.
 
-Problems that begin with what runs by an earlier plan, from which only so many may move.
+In this order: reading, one reader for the value of each key, writing, and last the problems that begin with a running
+plan (`--from`), of which only so many parts may move.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ FIGURE = f"a finite number of magnitude at most {display.number(LARGEST_FIGURE, 
 
 _COMMON = ("status", "objective", "bound", "gap", "wall_s", "note")
 _ARRAYS = ("assignment", "node_loads", "prices", "multipliers")
+# NPZ arrays have no null: a checkpoint without a node is this number there, and null in JSON.
 _NOWHERE = -1
+# Python refuses to convert numbers of thousands of digits: a limit gives an error with a path in place of that.
 _MOST_DIGITS = 20  # of the number of a row of a certificate
 
 
@@ -86,10 +89,12 @@ def read_plan_file(path: str | Path, kind: str | None = None) -> StatedPlan:
     found_kind, found = plan_document_in(path)
     kind = found_kind if kind is None else kind
     keys = _KEYS[kind]
+    # Names of keys first: a reader of values would report a misspelt key as a missing one.
     raise_if_any(key_faults(found, _known(kind), noun=f"plan of {kind}"))
     check = CheckedArrays()
     values = {}
     for key, read in keys.items():
+        # Null and missing mean the same, so that a plan reads the same from JSON and NPZ.
         if found.get(key) is not None or key in _NEEDED:
             values[key] = read(check, key, found.get(key))
     raise_if_any(check.faults)
@@ -101,6 +106,7 @@ def plan_document_in(path: str | Path) -> tuple[str, dict[str, Any]]:
     path = Path(path)
     found = _unpacked(read_arrays(path), path.name) if path.suffix == ".npz" else read_json(path)
     kind = found.get("kind")
+    # PLANS has no entry for checkpoints: their files have no `kind`.
     if kind is not None and kind not in tuple(PLANS):  # perhaps a list, which has no hash
         raise InputError.at("kind", kind, "must be one of " + ", ".join(PLANS), "only these plans have a problem file")
     return CHECKPOINTS if kind is None else str(kind), found
@@ -125,6 +131,7 @@ def read_checkpoint_plan(path: str | Path) -> CheckpointPlan:
 
 
 def _status(check: CheckedArrays, key: str, value: Any) -> Status | None:
+    """Return the status that a text names; note a fault for any other value."""
     known = [status.value for status in Status]
     if value in known:
         return Status(value)
@@ -133,6 +140,7 @@ def _status(check: CheckedArrays, key: str, value: Any) -> Status | None:
 
 
 def _figure(check: CheckedArrays, key: str, value: Any) -> float | None:
+    """Return a number that can be computed with; note a fault for NaN, infinity and numbers beyond LARGEST_FIGURE."""
     if is_figure(value):
         return float(value)
     check.add(key, value, f"must be {FIGURE}, or null")
@@ -141,6 +149,7 @@ def _figure(check: CheckedArrays, key: str, value: Any) -> float | None:
 
 def is_figure(value: Any) -> bool:
     """Return True for a number that can be computed with: not infinite, and not nearly so."""
+    # `bool` is an `int` in Python. NaN compares false and is refused as well.
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST_FIGURE
 
 
@@ -159,6 +168,7 @@ def _share(check: CheckedArrays, key: str, value: Any) -> float | None:
 
 
 def _count(check: CheckedArrays, key: str, value: Any) -> int | None:
+    """Return a whole number that JSON may have written as a float; note a fault for fractions."""
     found = _figure(check, key, value)
     if found is None:
         return None
@@ -168,6 +178,8 @@ def _count(check: CheckedArrays, key: str, value: Any) -> int | None:
 
 
 def _whole(check: CheckedArrays, key: str, value: Any) -> int | None:
+    """Return a whole number that fits into int64; note a fault for booleans and floats."""
+    # Arrays hold int64: a larger number would raise OverflowError deep inside numpy.
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) >= 2**63:
         check.add(key, value, "must be a whole number")
         return None
@@ -181,6 +193,7 @@ def _text(check: CheckedArrays, key: str, value: Any) -> str:
 
 
 def _flags(check: CheckedArrays, key: str, value: Any) -> Any:
+    """Return booleans (n,); note a fault for anything but a list of true and false."""
     if isinstance(value, list) and all(isinstance(one, bool) for one in value):
         return np.array(value, dtype=np.bool_)
     check.add(key, value, "must be a list of true and false")
@@ -196,6 +209,7 @@ def _figures(check: CheckedArrays, key: str, value: Any) -> Any:
 
 
 def _nodes(check: CheckedArrays, key: str, value: Any) -> Any:
+    """Return the node of each checkpoint (n,), -1 where it is null; note the first entry that is no node."""
     if not isinstance(value, list):
         check.add(key, value, "must be a list with one node per checkpoint, or null")
         return None
@@ -207,6 +221,7 @@ def _nodes(check: CheckedArrays, key: str, value: Any) -> Any:
 
 
 def _one_per(each: str, check: CheckedArrays, key: str, value: Any) -> FloatArray | None:
+    """Return numbers (n,), one for each node or checkpoint; note the first entry that is none."""
     if not isinstance(value, list):
         check.add(key, NO_VALUE, f"must be a list with one number per {each}, or null")
         return None
@@ -218,6 +233,7 @@ def _one_per(each: str, check: CheckedArrays, key: str, value: Any) -> FloatArra
 
 
 def _chances(check: CheckedArrays, key: str, value: Any) -> tuple[float, ...]:
+    """Return probabilities; a fault and an empty tuple for anything but a list with entries."""
     if not isinstance(value, list) or not value or None in value:
         check.add(key, value, "must be a list of numbers")
         return ()
@@ -225,6 +241,7 @@ def _chances(check: CheckedArrays, key: str, value: Any) -> tuple[float, ...]:
 
 
 def _instances(check: CheckedArrays, key: str, value: Any) -> Instances:
+    """Return hosts by operator; faults keep the paths that `checked_instances` gives them."""
     try:
         return checked_instances(value, key)
     except InputError as error:
@@ -233,15 +250,18 @@ def _instances(check: CheckedArrays, key: str, value: Any) -> Instances:
 
 
 def _certificate(check: CheckedArrays, key: str, value: Any) -> FloatArray | None:
+    """Return the multipliers of a certificate, (rows,), zero where the file names none; all must be at least 0."""
     rule = "must have rows, a whole number, and multipliers: numbers, none below zero, by row"
     rows = value.get("rows") if isinstance(value, Mapping) else None
     said = value.get("multipliers") if isinstance(value, Mapping) else None
+    # The limit keeps a short file from asking for an array that fills the memory.
     if isinstance(rows, bool) or not isinstance(rows, int) or not 0 <= rows <= 10**7 or not isinstance(said, Mapping):
         check.add(key, value, rule)
         return None
     found = np.zeros(rows)
     for row, each in said.items():
         number = is_figure(each) and each >= 0
+        # `isdigit` alone also accepts digits that `int` does not, such as superscripts.
         if not number or not (row.isascii() and row.isdigit() and len(row) <= _MOST_DIGITS) or not int(row) < rows:
             check.add(f"{key}.multipliers.{row}", each, rule)
             return None
@@ -313,12 +333,14 @@ def plan_document(plan: Solution) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: arrays as lists, and null for infinity, NaN and empty texts."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, Status):
         return value.value
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    # Notes that are empty are null, as every field without a value.
     return value if value != "" else None
 
 
@@ -349,6 +371,7 @@ def _packed(document: Mapping[str, Any]) -> bytes:
     arrays = {key: _array(key, document[key]) for key in _ARRAYS if document.get(key) is not None}
     rest = {key: value for key, value in document.items() if key not in arrays}
     file = io.BytesIO()
+    # Never pickled: reading a plan must not be able to run code.
     np.savez_compressed(file, allow_pickle=False, plan=np.array(json.dumps(rest, allow_nan=False)), **arrays)
     return file.getvalue()
 
@@ -399,6 +422,8 @@ def with_few_moves(
 
 
 def _refuse_moves(max_moves: int, runs: bool, what: str) -> None:
+    """Raise InputError for a number of moves that is out of range, or without anything that runs."""
+    # Solvers count in doubles, which hold whole numbers exactly below 2^53.
     if not 0 <= max_moves < 2**53:
         rule = "must be a whole number, at least 0 and below 2^53"
         raise InputError.at("--max-moves", max_moves, rule, "leave it out where all may move")

@@ -53,12 +53,14 @@ def problem_of(description: Sizing, folder: Path) -> tuple[SizingProblem, tuple[
         with named("failures.log"):
             kept = read_kept(folder / said.log)
         notes = kept.doubts()
+    # A log gives both times, but a repair time that is said beside it goes first: logs often lack the ends of outages.
     mttf_s = description.mttf_s if kept is None else kept.mttf_s
     mttr_s = said.mttr_s if said.mttr_s is not None or kept is None else kept.mttr_s
     if mttf_s is None:
         raise InputError.at("failures.log", said.log, "has no failure: its MTTF is not known")
     if mttr_s is None:
         raise InputError.at("failures.log", said.log, "has no repair that ended", "say failures.mttr beside it")
+    # Hosts that are down nearly always: probably two values were swapped, or a unit is wrong.
     if mttf_s < _SHORTEST_UP * mttr_s:
         most = display.number(1 / _SHORTEST_UP)
         raise InputError.at("failures.mttr", mttr_s, f"must be at most {most} times the MTTF")
@@ -119,6 +121,7 @@ def _figures(at: PlanFigures | None) -> dict[str, Any] | None:
     """Return all figures of a plan at an interval; times without a bound are null, as JSON has no infinity."""
     if at is None:
         return None
+    # A time is infinite where work waits for a repair of unbounded length.
     said = {name: None if value == math.inf else value for name, value in asdict(at).items()}
     return said | {
         "availability": at.availability,
@@ -164,6 +167,7 @@ def cost_text(problem: SizingProblem, cost: float | None) -> str:
 
 def causes(problem: SizingProblem, at: PlanFigures) -> tuple[tuple[str, float], ...]:
     """Return each cause of time down with its share of all time; the shares sum to the unavailability."""
+    # Disjoint causes: only so do the shares sum to the unavailability.
     full = "too few hosts" if problem.description.units is None else "hosts too full"
     return (full, at.standing), ("recoveries", at.recovering), ("take-overs", at.switching)
 
@@ -209,4 +213,5 @@ def amount(problem: SizingProblem, cost: float | None) -> float | None:
     """Return a cost in `cost_unit`: the sum of the prices as they are written, without what floats add to it."""
     if cost is None or problem.description.hosts.price_per_s is None:
         return cost
+    # Prices are kept per second: a product with 3600 would show 0.30000000000000004.
     return in_unit(cost, "USD/s", "USD/h")

@@ -96,6 +96,7 @@ def _word(terminal: str) -> str:
 def _parser() -> Any:
     from lark import Lark  # noqa: PLC0415 - only for texts
 
+    # Contextual: words such as `s` are units after a number and names elsewhere.
     return Lark(GRAMMAR, start="query", parser="lalr", lexer="contextual")
 
 
@@ -131,6 +132,7 @@ class _Reader:
 
     def value(self, items: list[Any]) -> str:
         text = str(items[0])
+        # One spelling for equal values (1 and 1.0, 'a' and "a"): equal predicates are shared operators.
         return f'"{text[1:-1]}"' if text[0] in "\"'" else format(Decimal(text).normalize(), "f")
 
     def condition(self, items: list[Any]) -> tuple[str, str]:
@@ -177,17 +179,20 @@ class _Reader:
             key=key,
             window_s=rest[0] if len(rest) > 1 else None,
             groups=tuple(sorted(set(rest[-1].get("group", [])))),
+            # Sorted and without doubles: AND does not depend on order, and sharing compares texts.
             conditions=tuple(sorted(set(rest[-1].get("where", [])))),
         )
 
 
 def _operators(path: str, said: Parsed) -> dict[str, OperatorEntry]:
+    """Return the operators of a query: sources, filters, join or sequence, filter, then aggregation or projection."""
     _check(path, said)
     found: dict[str, OperatorEntry] = {}
     ends = []
     for number, stream in enumerate(said.streams):
         name = "source" if said.meet is None else f"source_{number + 1}"
         found[name] = OperatorEntry(kind="source", stream=stream)
+        # Filters stand as early as they can, right behind their source: less goes into the join, and more is shared.
         own = [text for of, text in said.conditions if of == stream or (not of and said.meet is None)]
         ends.append(_then(found, "filter", " AND ".join(sorted(own)), name, name.replace("source", "filter")))
     last = ends[0]
@@ -218,6 +223,7 @@ def _then(found: dict[str, OperatorEntry], kind: Kind, predicate: str, before: s
 
 
 def _check(path: str, said: Parsed) -> None:
+    """Raise InputError for a query that can be parsed and makes no sense."""
     for of, text in said.conditions:
         if of and of not in said.streams:
             raise InputError.at(path, f"{of}.{text}", f"is about a stream that FROM has not: {', '.join(said.streams)}")

@@ -82,6 +82,7 @@ def figures_of_replicas(
     instances = plan.instances
     if instances is None:
         return figures
+    # Several figures follow from it, and it is costly: computed once, and only if a figure is stated.
     broken = cache(partial(problem.broken, instances))
     return figures | {
         "replicated": lambda: sum(len(hosts) > 1 for hosts in instances),
@@ -149,5 +150,6 @@ def _certificate(plan: ReplicaPlan) -> dict[str, Any] | None:
     """Return the multipliers that are not zero, by row."""
     if plan.certificate is None:
         return None
+    # Most multipliers are zero: the file holds the others by row.
     there = np.flatnonzero(plan.certificate).tolist()
     return {"rows": len(plan.certificate), "multipliers": {str(row): float(plan.certificate[row]) for row in there}}

@@ -58,6 +58,7 @@ def with_planned_replicas(scenario: Scenario, folder: Path) -> Scenario:
             *_faults_of_operators(scenario, replica_plan, chosen),
         ]
     )
+    # The entries are checked as if the user had written them; faults then name the plan (`_by_plan`).
     made = _with_entries(scenario, replica_plan, chosen, names)
     raise_if_any(_by_plan(fault, replica_plan) for fault in (*faults(made), *not_simulated(made)))
     return made
@@ -90,6 +91,7 @@ _MAKE = "holdfast plan replicas FILE --out PLAN.json writes one"
 
 
 def _placed(names: list[str], instances: Any) -> dict[str, tuple[int, ...]]:
+    """Return operator -> hosts, the primary first; raises InputError with the fault of each list."""
     placed = checked_instances(instances)
     if len(placed) != len(names):
         raise InputError.at("instances", len(placed), f"must be as many lists as operators: {len(names)}")
@@ -107,6 +109,7 @@ def _placed(names: list[str], instances: Any) -> dict[str, tuple[int, ...]]:
 def _faults_of_hosts(
     scenario: Scenario, replica_plan: ReplicaPlanFile, chosen: _Chosen, names: list[str]
 ) -> Iterator[InputFault]:
+    """Yield faults of the named hosts and spares, and of too few hosts for the plan."""
     known = layout.hosts(scenario)
     spare = set(layout.spare_hosts(scenario))
     for key, given in (("hosts", replica_plan.hosts or ()), ("spares", replica_plan.spares)):
@@ -132,6 +135,7 @@ def _target(replica_plan: ReplicaPlanFile, name: str) -> str:
 
 
 def _faults_of_operators(scenario: Scenario, replica_plan: ReplicaPlanFile, chosen: _Chosen) -> Iterator[InputFault]:
+    """Yield faults of the plan's operators: unknown, of the same name, or with replicas that are not simulated."""
     for key, names in (("operators", [*replica_plan.operators]), ("without", [*replica_plan.without])):
         for index, name in enumerate(names):
             if name not in chosen.hosts:
@@ -155,6 +159,7 @@ _LEAVE_OUT = f"or name the plan's operator in {path_text(_HERE)}.without"
 
 
 def _of_replicated(path: str, target: str, kind: str, replicas: int) -> Iterator[InputFault]:
+    """Yield faults of an operator whose replicas cannot be simulated."""
     if kind in ("source", "sink"):
         yield InputFault(path, target, f"a {kind} has no replica, and the plan has one of it", _LEAVE_OUT)
     elif replicas > 1:
@@ -171,6 +176,7 @@ def _with_entries(scenario: Scenario, replica_plan: ReplicaPlanFile, chosen: _Ch
             continue
         if target not in scenario.placement.operators:
             for k in range(scenario.operators[target].parallelism):
+                # A place that the scenario gives goes before that of the plan.
                 tasks.setdefault(layout.task_name(target, k), names[hosts[0]])
         if len(hosts) > 1 and name not in replica_plan.without:
             replicas[name] = ActiveReplica(

@@ -82,6 +82,7 @@ def problem_of(found: LoadedQueries, options: Options) -> ReplicaProblem:
     count = hosts.count + spare
     if count > 10**5:
         raise InputError.at("hosts.count", count, "must be at most 100000, with the spare ones")
+    # Spare hosts have the numbers after all others.
     is_spare = np.arange(count) >= hosts.count
     chances = options.p or found.query_set.chances
     limited = hosts.network_bytes_per_s is not None
@@ -150,7 +151,7 @@ def running_by_plan(path: str | Path, found: LoadedQueries) -> Instances:
 
 
 def noise_of(n: int, seed: int) -> FloatArray:
-    """Random numbers (n,) that decide ties, and what importance by chance is."""
+    """Return random numbers (n,) that decide ties, and what importance by chance is."""
     return frozen(np.random.default_rng(code_of("importance", seed)).random(n))
 
 

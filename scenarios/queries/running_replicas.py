@@ -94,6 +94,7 @@ def _names_in(fields: Mapping[str, Any], n: int) -> list[list[str]]:
 def _plan_faults(
     names: Sequence[Sequence[str]], known: Sequence[int | None], instances: Instances, n_hosts: int
 ) -> Iterator[InputFault]:
+    """Yield faults of a plan's operators and hosts against the file of queries."""
     seen: dict[int, str] = {}
     for own, place, hosts in zip(names, known, instances, strict=True):
         path = f"--from: {own[0]}"
@@ -109,6 +110,7 @@ def _plan_faults(
 
 
 def _disagreeing(found: LoadedQueries, hosts: Sequence[tuple[int, ...]], said: Instances) -> Iterator[InputFault]:
+    """Yield faults where file and plan both give replicas, or put a primary on different hosts."""
     for name, own, file in zip(found.table.names, hosts, said, strict=True):
         if len(file) > 1:
             rule = "has replicas, and so has --from"

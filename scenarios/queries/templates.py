@@ -59,7 +59,7 @@ class Workload:
 
 
 def workload(made: Templates, seed: int) -> Workload:
-    """Queries are added until their operators load as much as asked, then all rates are scaled to exactly that.
+    """Return queries, added until their operators load as much as asked; rates are then scaled to exactly that.
 
     Raises InputError where queries of these templates never load so much.
     """
@@ -69,6 +69,7 @@ def workload(made: Templates, seed: int) -> Workload:
     graph, total = QueryGraph(), 0.0
     loads: dict[int, float] = {}
     while total < made.load:
+        # Equal operators are shared: with few streams new queries may add no load at all.
         if len(graph.queries) >= _MOST_QUERIES:
             raise InputError.at("templates.load", made.load, "is never reached: equal operators are shared")
         query = drawn.query(f"q{len(graph.queries)}")
@@ -78,6 +79,7 @@ def workload(made: Templates, seed: int) -> Workload:
         total += sum(by_node[number] for number in new)
     table = table_of(graph, dict.fromkeys(given, made.tuple_bytes))
     rates = table.rates(given)
+    # The last query overshoots the load: scaling all rates makes workloads of all seeds equally heavy.
     return Workload(tuple(graph.queries.values()), table, rates * (made.load / float(table.load(rates).sum())))
 
 
@@ -95,6 +97,7 @@ class _Drawing:
         self._of_stream = _zipf(made.streams, made.popularity)
 
     def query(self, name: str) -> _Drawn:
+        """Draw one query: a template by weight, its streams by popularity, and a predicate for each operator."""
         shape = _SHAPES[int(self._rng.choice(N_TEMPLATES, p=np.array(self._made.weights) / sum(self._made.weights)))]
         two = any(letter == "S'" for letter, _ in shape)
         picked = self._rng.choice(self._made.streams, 2 if two else 1, replace=False, p=self._of_stream)

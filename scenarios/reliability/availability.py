@@ -1,6 +1,7 @@
 """Answers how often queries are broken: reads the file, lets exact methods or sampling find it, writes the document.
 
-How long sampling takes: a small batch is timed before many runs begin.
+Exact methods come first and may leave bounds; `auto` samples only figures whose bounds are wide. Before many runs begin
+a small batch is timed (`SamplingTime`), so that nobody waits for days without knowing it. Read `answer` first.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ class SamplingTime:
         self, runs: int, settings: int, on_progress: ProgressCallback, clock: Callable[[], float] = time.perf_counter
     ) -> None:
         self._runs, self._settings, self._on_progress, self._clock = runs, settings, on_progress, clock
+        # Timing compiles and samples as well: for few runs it would cost more than they do.
         self._known = runs * settings <= MEASURED
 
     def check(self, sample: Callable[[int], object]) -> None:
@@ -61,6 +63,7 @@ class SamplingTime:
             return
         self._known = True
         batch = min(BATCH, self._runs)
+        # The first call loads compiled code: without it the estimate would be too long.
         sample(min(_WARMING, batch))
         begun = self._clock()
         sample(batch)
@@ -137,7 +140,9 @@ class Answer:
         """The queries of which some setting does not show that they have the target."""
         if self.target is None:
             return ()
+        # 1 - 0.999 is not exactly 0.001: a system that just meets its target must not miss it by rounding.
         allowed = (1 - self.target) * (1 + 1e-12)
+        # The upper bound: a target counts as met only where that is shown.
         worst = np.max([[figure.high for figure in line.queries] for line in self.lines], axis=0)
         return tuple(
             name for name, high in zip(self.description.queries, worst.tolist(), strict=True) if high > allowed
@@ -172,6 +177,7 @@ def with_log(description: Availability, folder: Path) -> tuple[Availability, tup
         raise InputError.at("times.log", times.log, "has no failure, or no repair that ended")
     known = times.model_copy(update={"mttf_s": kept.mttf_s, "mttr_s": mttr_s, "log": None})
     found = description.model_copy(update={"times": known})
+    # Times from a log may break rules that the description alone kept.
     raise_if_any(faults(found))
     return found, tuple(
         kept.doubts(times.crews is not None or times.day_s is not None or description.standby is not None)
@@ -228,6 +234,7 @@ def answer(
 
 def _exact(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
     """Return one line for each setting; those that are alike in kind are found together, a whole curve at once."""
+    # The sets of hosts that break a query do not depend on probabilities: one search serves a whole curve.
     alike = [index for index, one in enumerate(settings) if one.is_independent]
     found: dict[int, Line] = {}
     for indices in [alike, *[[index] for index in range(len(settings)) if index not in alike]]:
@@ -244,6 +251,7 @@ def _exact(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
 
 
 def _of_rows(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
+    """Return one line for each setting of independent hosts; all rows of all settings are computed at once."""
     failures = _stacked([one.failures for one in settings])
     each, some = unavailability(queries, failures), some_broken(queries, failures)
     law = broken_law(queries, failures)
@@ -251,6 +259,7 @@ def _of_rows(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
     short = {share: law.short_of(share) for share in SHARES}
     lines, first = [], 0
     for setting in settings:
+        # A setting is a mixture of rows with weights: its figures are the weighted means of theirs.
         rows = slice(first, first + len(setting.weights))
         first = rows.stop
         w = setting.weights
@@ -268,9 +277,10 @@ def _of_rows(queries: Queries, settings: Sequence[Setting]) -> list[Line]:
 
 
 def _some(low: FloatArray, high: FloatArray, method: str, left: FloatArray, mass: FloatArray) -> Figure:
-    """P(some query is broken); where there are only bounds, those of small failure sets may be narrower."""
+    """Return P(some query is broken); where there are only bounds, those of small failure sets may be narrower."""
     least, most = float(low[0]), float(high[0])
     if method == BOUNDS:
+        # `mass[0]` is the probability that no query is broken; `left` is that of the failure sets not looked at.
         seen = float(mass[1:].sum())
         least, most = max(least, seen), min(most, seen + float(left))
     return Figure(least, most, method)
@@ -291,7 +301,7 @@ def _worst(methods: Sequence[str]) -> str:
 
 
 def _paired(queries: Queries, setting: Setting) -> Line:
-    """Two hosts of which one serves all: what breaks one query breaks each."""
+    """Return the line of two hosts of which one serves all: what breaks one query breaks each."""
     assert setting.pair is not None
     one = Figure(setting.pair, setting.pair, _LUMPED)
     return Line(setting.label, setting.p, (one,) * queries.n_queries, one, one, {}, {})
@@ -308,6 +318,7 @@ def _lumped(queries: Queries, setting: Setting) -> Line:
     try:
         joint = _given_law(setting, down, joint_cuts(of_queries), queries.n_hosts)
     except TooManyNodes:
+        # Queries together may be too entangled where each alone is not: the joint figure is left out then.
         joint = math.nan
     figures = tuple(Figure(value, value, _LUMPED) for value in broken)
     mean = float(queries.shares @ broken)
@@ -316,7 +327,7 @@ def _lumped(queries: Queries, setting: Setting) -> Line:
 
 
 def _given_law(setting: Setting, down: FloatArray, cuts: Cuts, n_hosts: int) -> float:
-    """P(broken) by the law of how many hosts, or how many of each class, are down."""
+    """Return P(broken) by the law of how many hosts, or how many of each class, are down."""
     if setting.classes:
         return float((down * broken_given_classes(cuts, setting.classes)).sum())
     return float(down @ broken_given_down(cuts, n_hosts))
@@ -325,6 +336,7 @@ def _given_law(setting: Setting, down: FloatArray, cuts: Cuts, n_hosts: int) -> 
 def _narrowed(line: Line, setting: Setting, sample: Callable[[Setting, str], Line]) -> Line:
     """Return the line with sampled figures where these say more than bounds do."""
     some = [] if line.some is None else [line.some]
+    # Sampling once gives all these figures, so it is done once for all.
     if any(map(_is_wide, (*line.queries, line.mean, *some))):
         found = sample(setting, "stratified")
         each = tuple(_narrower(a, b) for a, b in zip(line.queries, found.queries, strict=True))
@@ -341,13 +353,19 @@ def _is_wide(figure: Figure) -> bool:
 
 
 def _narrower(bounds: Figure, sampled: Figure) -> Figure:
+    # Bounds hold for certain and an interval with 95 %: a wider interval is never better.
     return sampled if sampled.high - sampled.low < bounds.high - bounds.low else bounds
 
 
 def _sampled(queries: Queries, setting: Setting, method: str, runs: int, seed: int, workers: int) -> Line:
+    """Return the line of a setting by sampling; each row of a mixture gets its share of the runs and a seed of its own.
+
+    Raises InputError for hosts that depend on each other.
+    """
     from sim.sampling.importance_sampling import stratified, weighted  # noqa: PLC0415
     from sim.sampling.plain import sampled  # noqa: PLC0415 - compiles, and numba is slow to load
 
+    # Samplers draw hosts independently of each other: crews and upgrades couple them.
     if setting.down is not None or setting.pair is not None:
         raise InputError.at("--method", method, "is for independent hosts: crews and upgrades are solved exactly")
     by = {"monte-carlo": sampled, "stratified": stratified, "importance-sampling": weighted}[method]

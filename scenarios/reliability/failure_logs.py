@@ -98,6 +98,7 @@ def read_failures(
             "--hosts", question.n_hosts, "is not for the format of LANL", "the number of nodes is known"
         )
     if engine == "auto":
+        # Starting Spark takes seconds: the plain reader is faster below this size. Both give the same records.
         engine = "spark" if sum(source.path.stat().st_size for source in sources) > _SMALL_BYTES else "plain"
     if engine == "spark":
         from analysis.spark.failures import read_with_spark  # noqa: PLC0415 - Spark only where it is used
@@ -107,6 +108,7 @@ def read_failures(
         on_progress("reading")
         records = read_plain(sources, kind, question)
     log = log_of(records, question)
+    # `not >` refuses NaN as well.
     if not log.up_s_of.sum() > 0:
         hint = "give --begin and --end, and --hosts where some never failed"
         raise InputError.at("FILE", sources[0].name, "no host was up between the first record and the last", hint)
@@ -118,9 +120,11 @@ def read_failures(
 
 
 def _opened(files: Sequence[str | Path]) -> tuple[tuple[Source, ...], str]:
+    """Return the files and their format; raises InputError where they cannot be used or differ in format."""
     try:
         sources = open_sources(files, TABLES)
     except InputError as error:
+        # The reader names its own argument: users know the files as FILE.
         raise InputError(*(InputFault("FILE", one.value, one.rule, one.hint) for one in error.faults)) from None
     kinds = [kind_of(source.columns, source.name) for source in sources]
     for source, kind in zip(sources, kinds, strict=True):
@@ -132,6 +136,7 @@ def _opened(files: Sequence[str | Path]) -> tuple[tuple[Source, ...], str]:
 def document(found: FailureAnswer, *, hosts: bool = True) -> dict[str, Any]:
     """Return the answer as one JSON document; with every host and outage where `hosts`. Times in seconds."""
     log, spread = found.log, found.spread
+    # Times are stored from this origin: whole microseconds that stay small and exact in JSON.
     origin = int(log.begin_us.min())
     low, high = found.mttf_interval_s
     said: dict[str, Any] = {
@@ -178,7 +183,9 @@ def _fit(one: Fit) -> dict[str, Any]:
 
 
 def _by_host(log: FailureLog) -> list[dict[str, Any]]:
+    """Return failures, time up, time down and the longest outage [s] of each host, in the order of the log."""
     longest = np.zeros(len(log.hosts))
+    # `maximum.at`, as a host has several outages: plain indexing would keep the last.
     np.maximum.at(longest, log.host, (log.until_us - log.down_us) / US)
     columns = (log.hosts, log.failures_of.tolist(), log.up_s_of.tolist(), log.down_s_of.tolist(), longest.tolist())
     keys = ("host", "failures", "up_s", "down_s", "longest_s")
@@ -244,6 +251,7 @@ def read_kept(path: Path) -> KeptLog:
         )
         up = np.where(up == STILL_DOWN, STILL_DOWN, up + origin)
         hosts = tuple(str(name) for name in raw["hosts"])
+        # Caught below with all else that a broken file raises: one message for all of them.
         if not (len(hosts) == begin.size == end.size and host.size == down.size == up.size):
             raise ValueError("columns of unequal length")
         log = FailureLog(hosts, begin + origin, end + origin, host, down + origin, up)

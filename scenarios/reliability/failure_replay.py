@@ -15,6 +15,7 @@ from models.topology import layout
 from models.validation_messages import nearest_if_shown, path_text
 from scenarios.reliability.failure_logs import read_kept
 
+# Events are part of the scenario and go to every process: more would take minutes to validate.
 _MOST = 100_000
 
 
@@ -34,9 +35,11 @@ def replayed(scenario: Scenario, folder: Path) -> Scenario:
     }
     if len(found) > _MOST:
         raise InputError.at("failures.log", replay.log, f"has {len(found)} failures in the run, {_MOST} at most")
+    # A silent replacement would lose an event that the user wrote.
     taken = [name for name in found if name in scenario.events]
     raise_if_any(InputFault(f"events.{name}", NO_VALUE, "is the name of a failure of the log") for name in taken)
     events: Mapping[str, Event] = {**scenario.events, **found}
+    # Without `failures`, so that a second call changes nothing.
     return scenario.model_copy(update={"events": FrozenMap(events), "failures": None})
 
 
@@ -63,6 +66,7 @@ def _window(replay: FailureReplay, log: FailureLog) -> tuple[int, int]:
 def _numbers(replay: FailureReplay, log: FailureLog, hosts: Mapping[str, object]) -> dict[int, str]:
     """Return host of the log -> the host of the scenario that fails as it does."""
     place = {name: index for index, name in enumerate(log.hosts)}
+    # Without a table hosts are matched by name.
     given = dict(replay.hosts) if replay.hosts else {name: name for name in hosts if name in place}
     faults = []
     for host, logged in given.items():
@@ -83,13 +87,14 @@ def _numbers(replay: FailureReplay, log: FailureLog, hosts: Mapping[str, object]
 def _events(
     replay: FailureReplay, log: FailureLog, numbers: Mapping[int, str], window: tuple[int, int]
 ) -> Iterator[tuple[str, HostFailure]]:
-    """Failures in the order of the log; a host that is down at the begin dies at once and is back when it was.
+    """Return failures in the order of the log; a host that is down at the begin dies at once and is back when it was.
 
     A repair within a tick of the log's clock takes half of one.
     """
     begin, end = window
     rows = zip(log.host.tolist(), log.down_us.tolist(), log.up_us.tolist(), strict=True)
     for number, (host, down, up) in enumerate(rows):
+        # An outage that ended before the window is not in the run; one that is under way at its begin is.
         if host not in numbers or down >= end or (up != STILL_DOWN and up <= begin and down < begin):
             continue
         at = (max(down, begin) - begin) / US / replay.speed

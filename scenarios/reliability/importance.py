@@ -58,6 +58,10 @@ def importances(description: Availability, p: Sequence[float] = ()) -> tuple[Imp
 
 
 def _importance(description: Availability, queries: Queries, setting: Setting) -> Importance:
+    """Return the importance of one setting.
+
+    At most _MOST_PAIRS pairs of operator and host are tried, operators with fewest instances first.
+    """
     hosts, operators = description.host_names, tuple(description.operators)
     names = (*hosts, *(description.domains or ("all hosts",)))
     of_elements = birnbaum(queries, setting.failures)
@@ -65,6 +69,7 @@ def _importance(description: Availability, queries: Queries, setting: Setting) -
         Element(names[k], float(of_elements.low[0, k]), float(of_elements.high[0, k]))
         for k in range(min(len(names), of_elements.low.shape[1]))
     ]
+    # Operators with fewest instances gain most from one more: they are tried first when not all can be.
     order = sorted(range(len(operators)), key=lambda one: (len(queries.instances[one]), one))
     tried = order[: max(1, _MOST_PAIRS // len(hosts))]
     replicas = []

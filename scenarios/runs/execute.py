@@ -46,6 +46,7 @@ def execute(
         perform = partial(_simulated, None)
         compiled = next((job for job in jobs if job.engine == "auto"), None)
         if compiled is not None:
+            # In this process, which waits; workers then load the compiled code from the cache on disk.
             prepare(compiled.scenario, compiled.inputs, on_compile)  # or each worker would compile the same
     return run_tasks(perform, jobs, workers, on_part=share.note, on_result=share.ended)
 

@@ -1,8 +1,7 @@
 """The inputs of a run, and the checks that `validate` and `run` share; nothing is simulated.
 
-Recorded inputs of a run, read from the files that a scenario names: rate series and ingested profiles.
-
-The planner of a run: a fresh allocation of checkpoints from the statistics that the run has collected so far.
+First the recorded inputs that a scenario names (rate series and ingested profiles), then the planner that a run calls
+to allocate its checkpoints again from the statistics so far, and last `checked` and `inputs_of`, which join them.
 """
 
 from __future__ import annotations
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from scenarios.planning.checkpoints import CheckpointHosts
 
 
+# Limits against a wrong file: more would fill the memory, or overflow counts, before a message could be given.
 _MOST_STEPS = 10_000_000
 _MOST_TUPLES = 1e12  # in one step
 
@@ -97,7 +97,9 @@ def profile_rate(source: str, rate: ProfileRate, profile: Profile) -> RateSeries
     total = counts.sum(axis=0)
     if not total.any():
         raise InputError.at(f"{path}.stream", rate.stream, "has no rows in the profile")
+    # Time zero of the run is `begin` of the span: earlier edges are negative.
     edges = np.linspace(0.0, rate.span_s, profile.bins + 1) - rate.begin_s
+    # `right`: a bin that begins exactly with the run is the first, and the one before it is left out.
     over = int(np.searchsorted(edges, 0.0, side="right")) - 1  # bins that end before the run begins
     edges = edges[over:]
     edges[0] = 0.0
@@ -108,6 +110,7 @@ def check_key_groups(scenario: Scenario, profiles: Mapping[str, Profile]) -> Non
     """Raise InputError where keys of a profile reach an operator with another number of key groups."""
     groups: dict[str, int] = {}
     faults = []
+    # Upstream first: an operator passes the key groups of its inputs on unless it sets keys of its own.
     for name in topological(scenario):
         operator = scenario.operators[name]
         if operator.kind == "source":
@@ -130,11 +133,13 @@ def _series(path: str, rate: SeriesRate, folder: Path) -> RateSeries:
 
 
 def _column(path: str, rate: SeriesRate, folder: Path) -> np.ndarray:
+    """Return the values of a column of a CSV file, one per step; raises InputError with the line of a bad value."""
     file = folder / rate.series
     values: list[float] = []
     if file.exists() and not file.is_file():
         raise InputError.at(f"{path}.series", rate.series, "must be a plain file")
     try:
+        # newline="": the CSV reader handles line ends itself, also those inside quotes.
         with file.open(newline="", encoding="utf-8") as lines:
             reader = csv.DictReader(lines)
             columns = reader.fieldnames or ()
@@ -154,6 +159,7 @@ def _column(path: str, rate: SeriesRate, folder: Path) -> np.ndarray:
 
 
 def _value(path: str, rate: SeriesRate, text: str | None, line: int) -> float:
+    """Return one value of a series; raises InputError where it is no number in the range."""
     try:
         value = float(text or "")
     except ValueError:
@@ -183,6 +189,7 @@ class HistoryPlanner:
     def __call__(self, history: LoadHistory) -> FreshAllocation | None:
         """Return the plan and its costs; None where a checkpoint has no node that may hold it."""
         problem, method = self._problem(history), self.maintenance.method
+        # Asked first, as solvers would only say "infeasible"; the run then keeps the allocation that it has.
         if not problem.allowed.any(axis=1).all():
             return None
         plan = solve_by("exact" if method == _BANDED else method, problem, seed=self.seed)
@@ -192,6 +199,7 @@ class HistoryPlanner:
         return FreshAllocation(assignment, problem.cost)
 
     def _problem(self, history: LoadHistory) -> CheckpointAllocation:
+        """Return the allocation problem of the statistics so far, with the costs of the method."""
         operators = tuple(operator for operator, _ in history.names)
         if self.maintenance.method == EXPECTED:
             made = expected_allocation(
@@ -217,8 +225,9 @@ class HistoryPlanner:
 
 
 def _forbidden(history: LoadHistory) -> np.ndarray:
-    """Pairs [checkpoint, node]: its own host, and all that may not hold any."""
+    """Return pairs [checkpoint, node]: its own host, and all that may not hold any."""
     may = np.broadcast_to(history.takes, (len(history.host), len(history.takes))).copy()
+    # A checkpoint on the host of its own key group would be lost together with it.
     may[np.arange(len(history.host)), history.host] = False
     return np.argwhere(~may)
 
@@ -237,8 +246,10 @@ def checked(scenario: Scenario, folder: Path, engine: Engine = "auto") -> tuple[
     Files are read relative to `folder`. Raises InputError for a scenario that cannot be run: names that do not fit,
     what is not simulated yet, files that cannot be used, what the engine cannot do, or more work than `limits` allow.
     """
+    # All faults of the text before any file is read: a user gets them in one message.
     raise_if_any(faults(scenario))
     raise_if_any(not_simulated(scenario))
+    # Failures of a log and replicas of a plan become entries first: limits and inputs count them.
     scenario = filled(scenario, folder)
     inputs = inputs_of(scenario, folder)
     if engine == "plain":
@@ -257,6 +268,7 @@ def inputs_of(
     checkpoint_hosts: CheckpointHosts | None = None,
 ) -> RunInputs:
     """Return the inputs of the run besides the scenario; given profiles and checkpoint hosts are not made again."""
+    # Reading a profile takes longer than all else here: sweeps and studies read it once and hand it in.
     known = profiles_of(scenario, folder) if profiles is None else profiles
     check_key_groups(scenario, known)
     rates, shares = rates_of(scenario, folder, known), shares_of(scenario, known)

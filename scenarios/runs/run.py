@@ -82,6 +82,7 @@ def run(
     engine = engine_of(engine)
     scenario, inputs = checked(scenario, Path(folder), engine)
     if on_checked:
+        # After the checks and before the work, so that a caller can announce what a long run is about.
         on_checked(scenario, inputs)
     jobs = [Job(scenario, inputs, replication, engine) for replication in range(scenario.replications)]
     records = tuple(execute(jobs, workers=workers, on_progress=on_progress, on_compile=on_compile))

@@ -23,6 +23,8 @@ Answer = dict[str, Any]
 Note = Callable[[Answer], None]
 
 _LOOK_S = 0.1
+# Wall-clock limits are generous: on a busy machine a run must fail by its own CPU time, or results would depend on the
+# load of the machine.
 _WALL = 20  # times the CPU limit: sleeps and deadlocks take no CPU time
 _PREPARE_S = 600.0  # CPU time for what comes before the limit that was asked for
 _GREATEST_S = 1e9  # of CPU time; systems take no more
@@ -33,6 +35,7 @@ class Sandbox:
     """Asks one process after another, each as long as it lives; for one thread at a time."""
 
     def __init__(self, module: str, arguments: Sequence[str]) -> None:
+        # -P: the working directory is not on the path, where a file of the user could hide a module of ours.
         self._command = [sys.executable, "-P", "-m", module, *arguments]
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = self._said = b""
@@ -42,8 +45,11 @@ class Sandbox:
         """Return the answer of the process, or {"ended": why} with `timeout`, `stopped` or `crashed: ...`."""
         process = self._running()
         assert process.stdin is not None
+        # Compiling and reading count against this first limit; "prepared" starts the one that was asked for.
         until = time.monotonic() + _WALL * _PREPARE_S
         try:
+            # Writing fails where the process ended between two requests, for lack of memory for example: that is an
+            # answer as well.
             process.stdin.write(json.dumps({"cpu_s": cpu_s, **request}).encode() + b"\n")
             process.stdin.flush()
         except OSError:
@@ -60,6 +66,7 @@ class Sandbox:
                     until = time.monotonic() + _WALL * cpu_s
                 else:
                     note(answer)
+            # Looked at once per line or per _LOOK_S: a thread that must give up does not wait for the run to end.
             if stop():
                 self.close()
                 return {"ended": "stopped"}
@@ -69,8 +76,10 @@ class Sandbox:
 
     def close(self) -> None:
         """End the process."""
+        # Forgotten first: if `wait` is interrupted, the next request still starts a new process.
         process, self._process = self._process, None
         if process is not None:
+            # SIGKILL, since compiled code does not return to Python, where SIGTERM would be handled.
             process.kill()
             process.wait()
             for stream in (process.stdin, process.stdout, process.stderr):
@@ -79,8 +88,10 @@ class Sandbox:
                         stream.close()
 
     def _running(self) -> subprocess.Popen[bytes]:
+        """Return the process, started if there is none; it inherits the import path of this one."""
         if self._process is None:
             self._rest, self._said, self._mute = b"", b"", False
+            # The child must import the same packages; empty entries mean the working directory and are left out.
             path = os.pathsep.join(entry for entry in sys.path if entry)
             self._process = subprocess.Popen(
                 self._command,
@@ -99,6 +110,7 @@ class Sandbox:
         if b"\n" not in self._rest:
             if not self._wait(process):
                 return b""
+            # `os.read` returns what is there; a buffered reader could hold lines that `select` does not know of.
             more = os.read(process.stdout.fileno(), 1 << 16)
             if not more:
                 return None
@@ -111,6 +123,8 @@ class Sandbox:
 
     def _wait(self, process: subprocess.Popen[bytes]) -> bool:
         """Return whether there is something on stdout, or its end; what is said on stderr is taken meanwhile."""
+        # stderr is read as well, or a process that says much would block on a full pipe. A closed one is always ready,
+        # and left out.
         streams: list[Any] = [process.stdout] if self._mute else [process.stdout, process.stderr]
         ready, _, _ = select.select(streams, [], [], _LOOK_S)
         if process.stderr in ready:
@@ -136,11 +150,16 @@ class Sandbox:
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def _ended(self) -> Answer:
+        """Return why the process ended: by its limit of CPU time, a signal or an exit code.
+
+        With a crash comes the last line of stderr, where Python and the system say what happened.
+        """
         process = self._process
         assert process is not None
         last = self._last_line(process)
         code = process.wait()
         self.close()
+        # The soft limit of CPU time (`_allow_cpu`): the run used all that it was allowed.
         if code == -signal.SIGXCPU:
             return {"ended": "timeout"}
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
@@ -154,6 +173,7 @@ def serve(
 
     What `prepare` does with a request before does not count against its limit of CPU time.
     """
+    # Answers go to a copy of stdout, and descriptor 1 becomes stderr: a print of a library would break the protocol.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever prints must not speak for us
     threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
@@ -188,15 +208,19 @@ def _allow_cpu(more_s: float) -> None:
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource  # noqa: PLC0415
 
+        # RLIMIT_CPU counts from the start of the process: what earlier requests used is added. It is in whole seconds.
         used = resource.getrusage(resource.RUSAGE_SELF)
         limit = int(used.ru_utime + used.ru_stime + min(more_s, _GREATEST_S)) + 1
         most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        # A process that the limit ends would otherwise write its memory to disk.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CPU, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
 
 
 def end_with(parent: int, stopped: Callable[[], bool] = lambda: False) -> None:
     """End this process when that which started it has ended, or gave up; for a thread."""
+    # A child whose parent has ended is given another parent; this also holds for a parent that was killed.
     while os.getppid() == parent and not stopped():
         time.sleep(_LOOK_S)
+    # Not `sys.exit`: in a thread that would end the thread alone.
     os._exit(1)

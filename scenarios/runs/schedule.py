@@ -10,17 +10,21 @@ import heapq
 import math
 from collections.abc import Sequence
 
+# A little weight for the expectation: the first short piece alone must not decide the pace of a long study.
 _PRIOR = 0.02  # of the expected time of all pieces: how much the expectation weighs beside what pieces took
+# A piece that runs over its time may take as long again in proportion; zero would let the forecast stand still.
 _LATE = 0.5  # of the time by which a piece is late it takes yet
 
 
 def longest_first(costs_s: Sequence[float]) -> list[int]:
     """Return the numbers of the pieces in the order in which they begin; equal ones keep theirs."""
+    # Ties by number, so that the order is the same on every machine.
     return sorted(range(len(costs_s)), key=lambda number: (-costs_s[number], number))
 
 
 def makespan_s(costs_s: Sequence[float], workers: int, busy_s: Sequence[float] = ()) -> float:
     """Return when the last piece ends [s], if they begin in this order; some workers are busy for so long before."""
+    # Graham's list scheduling: each piece goes to the worker that is free first.
     free = [*busy_s, *[0.0] * (max(1, workers) - len(busy_s))]
     heapq.heapify(free)
     for cost_s in costs_s:
@@ -39,6 +43,7 @@ class Forecast:
 
     def __init__(self, costs_s: Sequence[float], workers: int) -> None:
         self._costs, self._workers = list(costs_s), max(1, workers)
+        # Reversed, as the next one is popped from the end.
         self._waiting = longest_first(costs_s)[::-1]
         self._began: dict[int, float] = {}
         self._expected_s = self._took_s = _PRIOR * math.fsum(costs_s)

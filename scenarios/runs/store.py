@@ -1,7 +1,8 @@
 """A run on disk: one directory with the scenario, the summary and the records as Parquet with units.
 
 Instants stay in ns; instants that never came, and an interval without a value, are null. Operators, tasks
-and hosts stand with their names. Nothing in the directory depends on when or where it was written.
+and hosts stand with their names. Nothing in the directory depends on when or where it was written, so two runs can be
+compared by their bytes. `write_run` and `read_run` are the two ends; `StoredRun` is what is read.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from models.records.tables import HISTOGRAM_TABLES, TABLES, Column, RunRecords
 from scenarios.files.parquet import Field, read_parquet, write_parquet
 from scenarios.files.write_once import check_place, new_directory
 
+# Raised when a reader of the former format would misread a file; `read_run` refuses all others.
 FORMAT = 1
 SCENARIO, SUMMARY = "scenario.toml", "summary.json"
 STORED = (
@@ -51,6 +53,7 @@ RAW = ("visits", "waiting", "deliveries", "dropped")
 OF_TUPLES = ("visits", "deliveries")  # of the raw tables: not there where histograms were recorded
 OF_HISTOGRAMS = ("times", "time_bins")  # only there; the other tables of histograms are those of DERIVED
 DERIVED = ("latency", "timeline", "throughput", "metrics")
+# Columns of the records that hold host numbers: files have names, which outlive the order of a scenario file.
 _HOSTS = ("host", "owner", "checkpoint_host", "origin", "target")
 _REPLICATION = Field("replication", "int32", "", "number of the replication")
 _AT = Field("at_ns", "int64", "ns", "begin of the interval")
@@ -88,14 +91,17 @@ def write_run(
     replaced only with `force`, once the new one is complete; other directories never: raises InputError.
     """
     target = Path(directory)
+    # A programming error, not one of the input: told before the directory is touched.
     _check_pages(pages)
     with new_directory(target, force=force, ours=is_run) as folder:
         (folder / SCENARIO).write_text(scenario, encoding="utf-8")
+        # JSON has no NaN: a summary that holds one is a defect, which must not reach a file that others cannot read.
         text = json.dumps({"format": FORMAT, **summary}, indent=2, ensure_ascii=False, allow_nan=False)
         (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
         _write_derived(folder, records, interval_ns)
         _write_metrics(folder, metrics)
         for name in _tables_of(records, raw=raw):
+            # A generator: one replication at a time is in memory with its names.
             parts = ({"replication": _repeat(one, name), **_named(one, name)} for one in records)
             columns = TABLES[name] if name in TABLES else HISTOGRAM_TABLES[name]
             write_parquet(folder / f"{name}.parquet", [_REPLICATION, *map(_field, columns)], parts)
@@ -116,6 +122,7 @@ def read_run(directory: Path | str) -> StoredRun:
         raise InputError.at(str(folder / SUMMARY), NO_VALUE, "must be JSON", str(error)) from None
     if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
         raise InputError.at(str(folder / SUMMARY), NO_VALUE, f"must be a summary of format {FORMAT}")
+    # Which of these were written depends on options of the run; all others must be there.
     more = [name for name in (*RAW, *OF_HISTOGRAMS) if (folder / f"{name}.parquet").exists()]
     names = [*DERIVED, *STORED, *more]
     return StoredRun(scenario, content, {name: read_parquet(folder / f"{name}.parquet") for name in names})
@@ -151,7 +158,9 @@ def _check_pages(pages: Mapping[str, str]) -> None:
 
 
 def _write_derived(folder: Path, records: Sequence[RunRecords], interval_ns: int) -> None:
+    """Write the tables over time: histograms and quantiles of latency, and throughput, by interval."""
     if records:
+        # One interval for all replications, or their rows could not be set side by side.
         interval_ns = max(fitting_interval(one, interval_ns) for one in records)
     write_parquet(
         folder / "latency.parquet",
@@ -260,6 +269,7 @@ def _repeat(one: RunRecords, table: str) -> np.ndarray:
 
 
 def _text(path: Path) -> str:
+    """Return the text of a file of the run; raises InputError where it is missing or no text."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -1,10 +1,11 @@
-"""The runner of tasks: what runs, fleets, sweeps and reproductions of papers have in common.
+"""The runner of tasks that runs, fleets, sweeps and reproductions of papers share.
 
 Results come in the order of the tasks, for any number of workers. Workers are processes (`run_tasks`), or threads that
-each have a process for what may crash or hang (`run_on_threads`). The caller alone gets Ctrl-C, and no worker outlives
-its call. All that is told while tasks run is told in the thread of the caller.
+each drive a process of their own for work that may crash or hang (`run_on_threads`). Only the caller gets Ctrl-C, no
+worker outlives its call, and every callback runs in the thread of the caller.
 
-Worker processes: Ctrl-C is for the caller alone, and no worker outlives the work that it was started for.
+Read `submitted` first: it owns the pool of processes, with the signals and the ways in which a pool can hang.
+`run_tasks` adds order and progress to it; `run_on_threads` needs no pool, because a sandbox ends its own process.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from models.errors import WorkerLost
 from scenarios.runs.sandbox import end_with
 
 Item = TypeVar("Item")
+# How often a caller that waits for results gets a turn [s]: for progress, and for a signal that was kept waiting.
 _EVERY_S = 0.2
 
 
@@ -44,9 +46,11 @@ def submitted(
     comes at least every 0.2 s, if need be an empty one. Each worker first calls `begin(*shared)`. If the block raises,
     the workers are terminated, and have ended when the exception goes on. Raises WorkerLost if a worker was killed.
     """
+    # SIGTERM raises SystemExit while the pool is open, so that `_pool` ends the workers before this process goes.
     with _handler(signal.SIGTERM, _terminated), _pool(workers, begin, shared) as pool:
         with _without_interrupts():  # the executor starts its processes while it takes the work
             futures = [pool.submit(function, *one) for one in arguments]
+        # Only now: workers that are started after this would inherit a closed pipe.
         _leave_results_to_workers(pool)
         yield _arrived(futures)
 
@@ -60,6 +64,7 @@ def _arrived(futures: list[Future[Item]]) -> Iterator[list[tuple[int, Item]]]:
     left = {future: number for number, future in enumerate(futures)}
     while left:
         with _without_interrupts():
+            # `wait` returns a set: sorting gives callers the same order in every process.
             done = sorted(wait(left, _EVERY_S, FIRST_COMPLETED).done, key=left.__getitem__)
             results = [(left.pop(future), future.result()) for future in done]
         yield results
@@ -68,6 +73,7 @@ def _arrived(futures: list[Future[Item]]) -> Iterator[list[tuple[int, Item]]]:
 @contextmanager
 def _pool(workers: int, begin: Callable[..., None] | None, shared: tuple[Any, ...]) -> Iterator[ProcessPoolExecutor]:
     """Yield an executor whose processes are terminated if the block raises."""
+    # The caller may have children of its own: only those that appear after this are workers of this pool.
     others = set(multiprocessing.active_children())
     # A fresh interpreter for each worker: a fork would copy whatever threads the caller runs.
     context = multiprocessing.get_context("spawn")
@@ -105,6 +111,7 @@ def _without_interrupts() -> Iterator[None]:
     raise KeyboardInterrupt in the main thread: so its handler waits as well. SIGTERM is not blocked, since it is what
     ends workers; its handler must not raise while a process is half started.
     """
+    # Only the first is raised again: the block is left once, however often Ctrl-C was pressed meanwhile.
     came: list[int] = []
 
     def wait(number: int, _: Any) -> None:
@@ -119,6 +126,7 @@ def _without_interrupts() -> Iterator[None]:
 @contextmanager
 def _handler(number: signal.Signals, handle: Callable[[int, Any], object]) -> Iterator[None]:
     """Handle a signal in the main thread of Python; elsewhere, and where it is ignored, do nothing."""
+    # Python sets handlers in its main thread only; SIG_IGN (nohup) and handlers set in C (None) stay as they are.
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(number) in (signal.SIG_IGN, None):
         yield
         return
@@ -144,11 +152,13 @@ def _blocked(number: signal.Signals) -> Iterator[None]:
 
 def _terminated(number: int, _: Any) -> None:
     """Leave as a process that the signal kills, but after all workers have ended."""
+    # The exit code that a shell reports for a process that the signal ended.
     raise SystemExit(128 + number)
 
 
 def _begin_worker(parent: int, begin: Callable[..., None] | None, shared: tuple[Any, ...]) -> None:
     """Prepare a worker, which ends with the process that waits for it."""
+    # A parent that is killed cannot terminate its workers: each looks for itself whether the parent is there.
     threading.Thread(target=end_with, args=(parent,), daemon=True).start()
     if begin is not None:
         begin(*shared)
@@ -157,6 +167,7 @@ def _begin_worker(parent: int, begin: Callable[..., None] | None, shared: tuple[
 T = TypeVar("T")
 R = TypeVar("R")
 Part = Callable[[float], None]
+# How often notes of threads are taken [s].
 _LOOK_S = 0.2
 
 _performing: Any = None  # in a worker process: what performs tasks, and how far each task has come
@@ -166,11 +177,13 @@ class Share:
     """The share of the expected time of some tasks that is done; told to `report` when it may have changed."""
 
     def __init__(self, costs_s: Sequence[float], report: Callable[[float], None], done: Iterable[int] = ()) -> None:
+        # Above zero, or tasks without an expected time would make the sum, by which is divided, zero.
         self._costs, self._report = [max(cost, 1e-9) for cost in costs_s], report
         self._parts = dict.fromkeys(done, 1.0)
 
     def note(self, task: int, part: float) -> None:
         """Note the part of a task that is done; a task that has ended stays so."""
+        # A late note of a worker must not move a bar back.
         if self._parts.get(task) != 1.0:
             self._parts[task] = part
         self.tell()
@@ -209,18 +222,22 @@ def run_tasks(
         results[number] = result
         on_result(number, result)
 
+    # In this process: no start of an interpreter, and a debugger or profiler sees the task.
     if min(workers, len(tasks)) <= 1:
         for number in numbers:
             on_look()
             ended(number, perform(tasks[number], partial(on_part, number)))
         return [results[number] for number in range(len(tasks))]
+    # Shared memory without a lock: each task writes one aligned double, and an old value does no harm.
     parts = multiprocessing.RawArray("d", len(tasks))
+    # The pool takes work in the order in which it is submitted.
     given = [(number, tasks[number]) for number in numbers]
     with submitted(_one, given, min(workers, len(tasks)), _begin, (perform, parts)) as arrived:
         told = [0.0] * len(tasks)
         for done in arrived:
             for place, result in done:
                 ended(numbers[place], result)
+            # After the results, or a task that has ended would be told as unfinished once more.
             for number, part in enumerate(parts):
                 if part != told[number] and number not in results:
                     told[number] = part
@@ -266,6 +283,7 @@ def run_on_threads(
 
     The first error of a thread stops all others, and is raised when they have ended.
     """
+    # Filled before any thread starts and never again: an empty queue means that all work is given out.
     left: SimpleQueue[int] = SimpleQueue()
     for task in tasks:
         left.put(task)
@@ -278,8 +296,10 @@ def run_on_threads(
             while not stop.is_set():
                 task = left.get_nowait()
                 attendant.run(task, lambda said, task=task: notes.put((task, said)), stop.is_set)  # type: ignore[misc]
+        # Another thread took the last task between the check and `get_nowait`.
         except Empty:
             pass
+        # KeyboardInterrupt too: an exception that ends a thread would otherwise be lost, and the caller would not know.
         except BaseException as error:
             faults.put(error)
             stop.set()
@@ -307,5 +327,6 @@ def _threads(work: Callable[[], None], count: int, stop: threading.Event) -> Ite
         yield threads
     finally:
         stop.set()
+        # Joined even when the block raised: attendants end their processes in `finally`, so none is left behind.
         for thread in threads:
             thread.join()

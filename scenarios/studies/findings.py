@@ -55,6 +55,7 @@ def replications_of(design: StudyDesign) -> Replications:
 
 
 def _own(summary: RunSummary) -> Metrics:
+    """Return the measures that only a study has: moves, overhead [B/s], its share of bytes, longest wait [s]."""
     messages = summary.messages
     more = sum(messages[kind].bytes for kind in OVERHEAD_KINDS if kind in messages)
     sent = more + (messages[_TUPLES].bytes if _TUPLES in messages else 0)
@@ -71,6 +72,7 @@ def differences(study: Study, first: StudyDesign, second: StudyDesign) -> dict[s
     """Return measure -> two designs beside each other, run by run where they have the same seed."""
     one, other = replications_of(first), replications_of(second)
     seeds = {design.settings.get("seed", study.scenario.seed) for design in (first, second)}
+    # A sweep may vary the seed itself: designs are paired only where both have the same random numbers.
     return {found.metric: found for found in compare(one, other, same_numbers=len(seeds) == 1, metrics=list(MEASURES))}
 
 
@@ -85,6 +87,7 @@ def findings(study: Study) -> dict[str, Any]:
         "checkpoints": [f"{operator}[{group}]" for operator, group in study.loads.names],
         "methods": {
             one.method: {
+                # Wall time differs from run to run: without it the document has the same bytes every time.
                 "plan": {key: value for key, value in plan_to_dict(one.plan, one.problem).items() if key != "wall_s"},
                 "usable_share": one.usable.usable_share,
                 "assisted_share": one.usable.assisted_share,

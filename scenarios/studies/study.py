@@ -1,11 +1,11 @@
 """The main job: real flights in, a profile, allocations of checkpoints, designs beside each other, one run in full.
 
-Where a study is made: a directory beside the one that is asked for, kept until all is there.
+`study` does the work. What it has made so far is kept in a directory beside the one that is asked for:
 
     DIR.unfinished/profile   the load profile, once it is there
     DIR.unfinished/sweep     the runs that are done
 
-What was killed goes on there with the same command; DIR appears whole or not at all.
+A study that was killed goes on there with the same command; DIR appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def profiled_source(scenario: Scenario) -> str:
 
 
 def key_groups_of(scenario: Scenario) -> int:
-    """Key groups of the operators that read the profile's source by key; raises InputError where they differ."""
+    """Return key groups of the operators that read the profile's source by key; raises InputError where they differ."""
     source = profiled_source(scenario)
     counts = {operator.groups for operator in scenario.operators.values() if operator.inputs.get(source) == "key"}
     if len(counts) != 1:
@@ -146,8 +146,10 @@ def in_place(loaded: LoadedScenario, place: Path) -> LoadedScenario:
     assert isinstance(rate, ProfileRate)
 
     def put(name: str) -> str:
+        # The profile is made by the study and lies in its directory, whatever the scenario calls it.
         if name == rate.profile:
             return PROFILE
+        # The scenario is written to another folder: paths must still lead to the same files.
         return name if Path(name).is_absolute() else os.path.relpath(loaded.folder / name, place)
 
     def put_plan(allocation: object) -> object:
@@ -174,10 +176,12 @@ def study(loaded: LoadedScenario, profile: Profile, *, workers: int = 2, on_prog
     `loaded` is a scenario as `in_place` makes it, and the folder in which its profile is and its sweep is kept: what is
     there is not done again.
     """
+    # The scenario as it stands is the run in full; the sweep only varies it.
     alone = loaded.scenario.model_copy(update={"sweep": FrozenMap()})
     profiles = {profiled_source(alone): profile}
     once = alone.model_copy(update={"replications": 1})
     inputs = inputs_of(once, loaded.folder, profiles=profiles, checkpoint_hosts={})
+    # Before planning and the sweep, which take far longer than this check.
     check_limits(once, estimate(once, inputs.rates, inputs.shares))
     on_progress("planning checkpoints", None)
     loads, planned = compare_allocations(alone, profiles)
@@ -206,6 +210,7 @@ def designs_of(result: SweepResult) -> tuple[StudyDesign, ...]:
 
 
 def _design(result: SweepResult, point: DesignPoint) -> StudyDesign:
+    """Return a design point with the summaries of its runs that came to their end."""
     scenario = result.plan.scenario
     allocation = point.settings.get(ALLOCATION, scenario.fault_tolerance.allocation)
     protocol = point.settings.get(PROTOCOL, scenario.elasticity.protocol)
@@ -222,6 +227,7 @@ def _setting_text(path: str, value: object) -> str:
 
 
 def _allocation_text(allocation: Allocation | object) -> str:
+    """Return the name of an allocation; of a plan file its name without suffix."""
     if isinstance(allocation, str):
         return allocation
     plan = allocation.get("plan") if isinstance(allocation, Mapping) else getattr(allocation, "plan", allocation)
@@ -257,6 +263,7 @@ def profile_in(place: Path, key_groups: int, copies: int, make: Callable[[], tup
         kept = read_profile(place / PROFILE)
     except InputError:
         kept = None
+    # A profile of other key groups or copies is the answer to another question: it is made again.
     if kept is not None and _asked(kept) == (KEY, TIME, BIN_S, STREAMS, key_groups, copies):
         return kept
     try:
@@ -290,4 +297,5 @@ def begin_again(loaded: LoadedScenario, *, force: bool) -> None:
         hint = "use --force to begin again, or choose another --out"
         raise InputError.at(str(loaded.folder), NO_VALUE, f"holds the runs of an unfinished study {differs}", hint)
     if differs:
+        # The sweep alone: the profile is kept if it answers the same question (`profile_in`).
         shutil.rmtree(stored)

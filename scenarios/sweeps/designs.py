@@ -99,6 +99,7 @@ def read_design(
     ('examples/two-hosts.toml (two hosts, one crash)', 1)
     """
     point = _POINT.fullmatch(text)
+    # A colon may be part of a file name: it counts only where the part before it is a sweep.
     if point and (Path(point[1]) / PLAN).is_file():
         return _of_sweep(point[1], point[2])
     folder = Path(text)
@@ -113,6 +114,7 @@ def read_design(
 
 
 def _of_run(folder: Path) -> Design:
+    """Return the design of a stored run; raises InputError for a broken directory."""
     stored = read_run(folder)
     table = stored.tables["metrics"]
     found: dict[int, dict[str, float | None]] = {}
@@ -122,12 +124,18 @@ def _of_run(folder: Path) -> Design:
 
 
 def _of_sweep(directory: str, digits: str) -> Design:
+    """Return a design point of a sweep.
+
+    Raises InputError where it is not there, not finished, or all of its runs failed.
+    """
     result = read_sweep(directory)
     points = result.plan.points
+    # Python refuses to convert thousands of digits: such a number is out of range in any case.
     number = int(digits) if len(digits) <= _MOST_DIGITS else len(points)
     if number >= len(points):
         raise InputError.at(directory, digits, "has no such design", f"0 to {len(points) - 1} are")
     made, all_runs = sum(row.point == number for row in result.rows), result.plan.scenario.replications
+    # An interval of the runs that happen to be done would be biased: those that end first are the short ones.
     if made < all_runs:
         rule = f"is not finished: {made} of {all_runs} runs are there"
         raise InputError.at(f"{directory}:{number}", NO_VALUE, rule, "give the command of the sweep again")

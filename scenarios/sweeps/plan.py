@@ -26,8 +26,10 @@ from scenarios.files.scenario import LoadedScenario, named_files
 from scenarios.queries.replica_plan import with_planned_replicas
 from scenarios.runs.inputs import profiles_of, rates_of, shares_of
 
+# Plans of another format are refused: resuming them could mix rows of different meanings.
 FORMAT = 2
 MOST_RUNS = 1_000_000
+# A chunk is what a killed sweep loses and what a bar jumps by; each costs a file and perhaps a task of Spark.
 _MOST_S, _CHUNKS = 30.0, 64  # expected time of a chunk, at the most, and how many there are to be below that
 _MOST_IN_CHUNK = 1000
 
@@ -79,6 +81,7 @@ def make_plan(loaded: LoadedScenario, on_progress: Callable[[float], None] = lam
     scenario = loaded.scenario
     points = number_of_points(scenario)
     runs = points * scenario.replications
+    # Told before the points are looked at, which takes a millisecond or more each.
     if runs > MOST_RUNS:
         raise InputError.at("sweep", f"{runs:,} runs", f"must be at most {MOST_RUNS:,}", "leave out values")
     names: dict[str, None] = {}
@@ -87,6 +90,7 @@ def make_plan(loaded: LoadedScenario, on_progress: Callable[[float], None] = lam
         costs.append(cost)
         on_progress(len(costs) / points)
     chunks, sums = _packed(costs, scenario.replications)
+    # Content, not time of change: a copy of the folder on another machine is the same sweep.
     files = {name: digest_of_file(loaded.folder / name) for name in names}
     return SweepPlan(scenario, files, version("holdfast"), chunks, sums)
 
@@ -109,6 +113,7 @@ def read_plan(path: Path) -> SweepPlan:
             tuple(tuple((point, replication) for point, replication in chunk) for chunk in document["chunks"]),
             tuple(document["costs_s"]),
         )
+        # The digest finds edits by hand; `_is_sound` finds a plan whose digest was made to fit.
         changed = plan.content != document["content"] or not _is_sound(plan)
     except (InputError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
         changed = True
@@ -118,7 +123,7 @@ def read_plan(path: Path) -> SweepPlan:
 
 
 def what_differs(old: SweepPlan, new: SweepPlan) -> str:
-    """In what two plans are not the same sweep, in words; "" if they are: the results would be the same."""
+    """Return in words how two plans differ as sweeps; "" if their results would be the same."""
     if old.version != new.version:
         return f"by version {old.version} of holdfast, this is {new.version}"
     changed = [name for name in {**old.files, **new.files} if old.files.get(name) != new.files.get(name)]
@@ -148,6 +153,8 @@ def digest_of_file(path: Path) -> str:
     files = sorted(one for one in path.rglob("*") if one.is_file()) if path.is_dir() else [path]
     for file in files:
         if file.is_file():
+            # Names count as well, ended by a byte that no name has: moving bytes between name and content changes the
+            # digest.
             found.update(os.fsencode(file.relative_to(path)) + b"\0")
             found.update(file.read_bytes())
     return found.hexdigest()
@@ -158,6 +165,7 @@ def _costs(scenario: Scenario, folder: Path, names: dict[str, None]) -> Iterator
 
     Notes in `names` the files that the points name.
     """
+    # Profiles are named under `workload` alone: if no point changes that, one reading serves all.
     same_files = not any(path.startswith("workload") for path in scenario.sweep)
     profiles: dict[str, Profile] | None = None
     for point in design_points(scenario):
@@ -169,19 +177,22 @@ def _costs(scenario: Scenario, folder: Path, names: dict[str, None]) -> Iterator
             one = with_planned_replicas(one, folder)
             yield estimate(one, rates_of(one, folder, profiles), shares_of(one, profiles)).time_s
         except InputError:
+            # A point that fails is still a run: its row says why, and the other points go on.
             yield 0.0
 
 
 def _packed(costs_s: list[float], replications: int) -> tuple[tuple[tuple[Run, ...], ...], tuple[float, ...]]:
-    """Chunks of runs, the longest first: whoever takes one after the other ends with short ones."""
+    """Return chunks of runs, the longest first: whoever takes one after the other ends with short ones."""
     target = min(_MOST_S, sum(costs_s) * replications / _CHUNKS)
     chunks, sums = [], []
     chunk: list[Run] = []
     total = 0.0
+    # Replications of a point stay together, so that its inputs are prepared once per chunk.
     for point in sorted(range(len(costs_s)), key=lambda point: (-costs_s[point], point)):
         for replication in range(replications):
             chunk.append((point, replication))
             total += costs_s[point]
+            # `total > 0`: with a target of zero (all points fail) each run would get a chunk of its own.
             if (total >= target and total > 0) or len(chunk) == _MOST_IN_CHUNK:
                 chunks.append(tuple(chunk))
                 sums.append(total)

@@ -1,4 +1,8 @@
-"""One run of a sweep, and one chunk of them, whoever asks for it."""
+"""One run of a sweep, and one chunk of them, whoever asks for it.
+
+`Runs` executes single runs; it lives in a process of its own (`main`), where a run may take all memory, hang or end the
+process. `Chunks` drives that process, turns whatever happens there into rows, and stores them chunk by chunk.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,7 @@ from scenarios.sweeps.plan import SweepPlan, digest_of_file
 from scenarios.sweeps.store import OK, PLAN, Row, SweepStore
 from sim.engine import simulate
 
+# The limit is on address space (RLIMIT_AS), as systems do not limit the memory that is in use.
 _CODE_BYTES = 6 * 2**30  # address space that libraries and compiled code take, most of it never used
 _MOST_BYTES = 2**60  # systems take no more
 _NOTES_S = 0.2
@@ -47,6 +52,8 @@ class Runs:
     def __init__(self, directory: Path, folder: Path) -> None:
         self._plan, self._folder = SweepStore(directory).plan(), folder
         self._file = directory / PLAN
+        # One design point at a time: its replications follow each other in a chunk. A failure is not cached, and
+        # repeats in `run`.
         self._prepared = lru_cache(maxsize=1)(self._prepare)
         self._stage = ""
         self._note: Note = _quiet
@@ -58,7 +65,7 @@ class Runs:
             self._prepared(point)
 
     def run(self, point: int, replication: int, note: Note, *, whole: bool = False) -> Answer:
-        """{"status", "stage", "message", "metrics"} of one run, and with `whole` its "summary" as text."""
+        """Return {"status", "stage", "message", "metrics"} of one run; with `whole` also its "summary" as text."""
         self._note = note
         try:
             scenario, inputs = self._prepared(point)
@@ -76,24 +83,33 @@ class Runs:
         except FileChanged as error:
             return {"status": "failed", "stage": self._stage, "message": str(error), "metrics": {}}
         except Exception as error:  # a run that fails must not end the sweep; its row says what it was
+            # Cut, as a message can hold a whole array, and each row of the sweep keeps it.
             text = f"{type(error).__name__}: {error}"[:500]
             return {"status": "failed", "stage": self._stage, "message": text, "metrics": {}}
         return {"status": OK, "stage": "done", "message": "", "metrics": metrics, "summary": text}
 
     def _prepare(self, point: int) -> tuple[Scenario, RunInputs]:
+        """Return the scenario of a design point and its inputs, with the code for it compiled.
+
+        Raises InputError for a point that cannot be run, FileChanged where a file is not that of the plan.
+        """
         self._enter("scenario")
         scenario = self._plan.points[point].of(self._plan.scenario)
         raise_if_any(faults(scenario))
         raise_if_any(not_simulated(scenario))
         self._enter("inputs")
+        # Before the files are read: rows of other inputs must never join those of the plan.
         self._check_files(scenario)
         scenario = filled(scenario, self._folder)
         inputs = inputs_of(scenario, self._folder)
+        # Limits hold for one run: how many replications there are is the business of the plan.
         one = scenario.model_copy(update={"replications": 1})
         expected = estimate(one, inputs.rates, inputs.shares)
         check_limits(one, expected)
         self._enter("compilation")
         with contextlib.suppress(Exception), _alone(self._file):  # the run itself says it
+            # A short run of the same scenario takes the same branches of the kernel, so that all of its code is
+            # compiled here, where the time does not count.
             part = min(1.0, _WARMING_S / max(expected.time_s, 1e-9))
             simulate(_shorter(scenario, part), inputs, on_compile=_notes(self._note, "compiled"))
         return scenario, inputs
@@ -123,6 +139,7 @@ def _alone(file: Path) -> Iterator[None]:
         return
     with file.open("rb") as locked:
         with contextlib.suppress(OSError):
+            # The plan file is locked since it is there on every machine of the sweep and is never replaced.
             fcntl.flock(locked, fcntl.LOCK_EX)  # ends with the file, or with the process
         yield
 
@@ -134,7 +151,7 @@ def _shorter(scenario: Scenario, part: float) -> Scenario:
 
 
 def _quiet(_: Answer) -> None:
-    """Hears nothing."""
+    """Ignore what is told."""
 
 
 def _notes(note: Note, what: str) -> Callable[[float], None]:
@@ -144,6 +161,7 @@ def _notes(note: Note, what: str) -> Callable[[float], None]:
     def tell(share: float) -> None:
         nonlocal last
         now = time.monotonic()
+        # The kernel tells far more often than a person can read; each note is a line through a pipe.
         if now - last > _NOTES_S:
             last = now
             note({what: share})
@@ -163,6 +181,7 @@ class Chunks:
         limits = plan.scenario.limits
         self._store, self._plan, self._cpu_s = SweepStore(directory), plan, cpu_s or limits.time_s
         self._summaries = summaries
+        # `resource` takes no number beyond a C long.
         memory = min(int(limits.memory_bytes), _MOST_BYTES) + _CODE_BYTES
         self._sandbox = Sandbox("scenarios.sweeps.run", [str(directory.resolve()), str(folder.resolve()), str(memory)])
 
@@ -175,6 +194,7 @@ class Chunks:
             began = time.perf_counter()
             stages = ["scenario"]
 
+            # Defaults bind the values of this pass of the loop: the function outlives it.
             def tell(what: Answer, number: int = number, stages: list[str] = stages) -> None:
                 if "stage" in what:
                     stages.append(what["stage"])
@@ -194,6 +214,7 @@ class Chunks:
                     answer["message"] = (
                         f"more than {display.duration(self._cpu_s, 6)} of CPU time" if late else "it never began"
                     )
+            # A failed run is a row as well: a chunk without it would be made again for ever.
             rows.append(Row(point, replication, **answer, run_s=time.perf_counter() - began))
             note({"runs": number + 1, "done": 0.0})
         return self._store.commit(chunk, rows)
@@ -211,6 +232,7 @@ def main() -> None:
 
     def answer(request: Answer, note: Note) -> Answer:
         made = runs.run(request["point"], request["replication"], note, whole=request["whole"])
+        # Through JSON here, where an answer that cannot be written still belongs to this request.
         return dict(json.loads(json.dumps(made)))
 
     serve(

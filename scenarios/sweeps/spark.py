@@ -18,6 +18,7 @@ from scenarios.sweeps.store import SweepStore
 _Item = TypeVar("_Item")
 _Made = TypeVar("_Made")
 
+# Workers may be on other machines: progress is seen by the files that they commit, at this interval [s].
 _LOOK_S = 0.5
 _STACK, _NOT_USEFUL = "Traceback (most recent call last):", ("at ", "An error occurred")
 
@@ -36,6 +37,7 @@ def on_spark(
 
     A task is tried four times; what is stored stays stored. Raises WorkerLost where Spark does not start or gave up.
     """
+    # As bytes: a name that is not UTF-8 does not pass through Spark's serialisers as text.
     place, files = os.fsencode(directory), os.fsencode(folder)
 
     def make(chunk: int) -> int:
@@ -57,11 +59,13 @@ def each_on_spark(
 
     Raises WorkerLost where Spark does not start or gave up.
     """
+    # `look` ends before the session does: the session is the outer block.
     with (
         _started(spark_session(name, cores=workers, master=master or f"local[{workers},4]")) as session,
         _looking(look),
     ):
         try:
+            # One partition per item: Spark then balances single chunks and repeats no finished one after a failure.
             made: list[_Made] = session.sparkContext.parallelize(list(items), len(items)).map(make).collect()
         except Exception as error:
             text = "Spark gave up; finished runs are stored, and the same command continues"

@@ -37,6 +37,7 @@ from scenarios.sweeps.plan import SweepPlan, read_plan, what_differs
 
 PLAN, RUNS, TMP, REPLACED = "plan.json", "runs", "tmp", "replaced"
 OK = "ok"
+# Not "error": a fault of the input is the same every time.
 RETRIED = ("timeout", "memory", "crashed", "failed")  # the machine's fault perhaps: another attempt may end otherwise
 _CHUNK = re.compile(r"chunk-([0-9]{8})\.parquet")
 _FIELDS = (
@@ -77,6 +78,8 @@ class SweepStore:
         """Write the plan, or take the one that is there; raises InputError for a directory of something else."""
         stored = self.directory / PLAN
         # A second driver may be writing the same plan: what it has made so far is nobody's else.
+        # Asked twice: between the first two another driver may have written the plan, and its files are no reason to
+        # refuse.
         if not stored.exists() and not self._is_free() and not stored.exists():
             rule = "must be a new or empty directory, or that of this sweep"
             raise InputError.at(str(self.directory), "something else", rule, "choose another --out")
@@ -85,6 +88,7 @@ class SweepStore:
                 (self.directory / name).mkdir(parents=True, exist_ok=True)
             if not stored.exists():
                 write_once(stored, plan.text().encode(), self.directory / TMP)
+        # Read back even when just written: if two drivers begin together, both go on with the plan that won.
         there = read_plan(stored)
         differs = what_differs(there, plan)
         if differs:
@@ -120,6 +124,7 @@ class SweepStore:
     def commit(self, chunk: int, rows: Sequence[Row]) -> bool:
         """Store the rows of a chunk; False where somebody has done so already."""
         attempt = uuid.uuid4().hex[:8]
+        # Sorted, so that the columns of a file do not depend on which run came first.
         names = sorted({name for row in rows for name in row.metrics})
         fields = [*_FIELDS, *(Field(name, "float64", _unit(name)) for name in names)]
         columns: dict[str, list[object]] = {
@@ -132,6 +137,7 @@ class SweepStore:
         columns |= {name: [row.metrics.get(name) for row in rows] for name in names}
         with being_written(self.directory / TMP) as written:
             write_parquet(written, fields, [columns])
+            # On the disk before it has its name: the name alone says that the chunk is done.
             flush(written)
             return name_once(written, self._path(chunk))
 
@@ -151,6 +157,7 @@ class SweepStore:
         missing = []
         for chunk in range(len(plan.chunks)):
             path = self._path(chunk)
+            # Put aside, never deleted: a damaged file may be all that is left of hours of work.
             if path.exists() and not self._is_good(path, plan.chunks[chunk], retry, summaries):
                 with contextlib.suppress(FileNotFoundError):  # another driver was faster
                     path.replace(self.directory / REPLACED / f"{path.stem}.{uuid.uuid4().hex[:8]}.parquet")
@@ -166,6 +173,7 @@ class SweepStore:
         """Return all rows that are stored, by point and replication; raises InputError for a damaged chunk."""
         found: list[Row] = []
         for chunk in sorted(self.committed()):
+            # A file of another numbering is not ours; `begin` has compared the plans already.
             if chunk >= len(plan.chunks):
                 continue
             rows = self._rows(self._path(chunk), plan.chunks[chunk])
@@ -176,6 +184,7 @@ class SweepStore:
         return sorted(found, key=lambda row: (row.point, row.replication))
 
     def _is_good(self, path: Path, runs: Sequence[tuple[int, int]], retry: bool, summaries: bool) -> bool:
+        """Return whether a chunk can stay: readable, with summaries if these are asked for, and nothing to retry."""
         rows = self._rows(path, runs)
         if rows is None or (summaries and any(row.status == OK and not row.summary for row in rows)):
             return False
@@ -196,15 +205,17 @@ class SweepStore:
 
 
 def digest(rows: Sequence[Row]) -> str:
-    """Digest of the results, wall times and attempts aside: equal for any engine and number of workers."""
+    """Return digest of the results, wall times and attempts aside: equal for any engine and number of workers."""
     plain = [
         [row.point, row.replication, row.status, row.stage, row.message, sorted(row.metrics.items())]
+        # In the order of runs, since chunks are stored in whatever order they end.
         for row in sorted(rows, key=lambda row: (row.point, row.replication))
     ]
     return hashlib.sha256(json.dumps(plain, allow_nan=False).encode()).hexdigest()
 
 
 def _rows_of(columns: Mapping[str, list[object]]) -> list[Row]:
+    """Return the rows of a chunk from its columns; metrics that are null were not seen, and are left out."""
     own = {field.name for field in (*_FIELDS, _SUMMARY)}
     names = [name for name in columns if name not in own]
     found = []
@@ -218,6 +229,7 @@ def _rows_of(columns: Mapping[str, list[object]]) -> list[Row]:
 
 
 def _unit(metric: str) -> str:
+    """Return the unit of a metric from its name: seconds, bytes, or none."""
     parts = metric.split(".")
     if any(part.endswith("_s") for part in parts) and parts[-1] != "count":
         return "s"

@@ -1,9 +1,9 @@
-"""The summary of a sweep: each design point's means with intervals, and its difference to the first one.
+"""The summary of a sweep as tables and JSON, and its answer in sentences.
 
-The answer of a sweep in sentences: which design has the best latency, recovery and pauses, and is that chance?
-
-The verdicts are those of `analysis.comparison`. The best of many designs is chosen by many comparisons: the answer says
-if its difference is not significant with Bonferroni's correction for all of them.
+`sweep_summary` gives each design point's means with intervals and its difference to the first one. `sweep_answer` says
+which design has the best latency, recovery and pauses, and whether that may be chance. The verdicts are those of
+`analysis.comparison`. The best of many designs is chosen by many comparisons: the answer says if its difference is not
+significant with Bonferroni's correction for all of them.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def check_metrics(result: SweepResult, requested: Sequence[str]) -> None:
         if name in _seen(result) or (len(result.rows) < result.plan.runs and name.startswith(FREE_SECTIONS)):
             continue
         known = _seen(result)
+        # Costly, point by point: stopped at the first point that can have the metric.
         for names in _possible(result):
             known |= names
             if name in names:
@@ -68,6 +69,7 @@ def chosen_metrics(result: SweepResult, requested: Sequence[str] | None) -> list
     if requested:
         return [name for name in requested if name in known]
     found = [name for name in MAIN_METRICS if name in known]
+    # A column of equal values tells nothing; latency stays, as a reader looks for it first.
     return [name for name in found if name.startswith("latency") or _varies(result, name)]
 
 
@@ -114,6 +116,7 @@ def _point(result: SweepResult, number: int) -> dict[str, Any]:
                 "runs": one.counts[1],
                 "mean": one.second.mean,
                 "ci95": one.second.ci95,
+                # Point 0 is the baseline: it has no difference to itself.
                 "difference": difference_entry(one) if number else None,
             }
             for one in differences(result, number, names)
@@ -159,9 +162,11 @@ def sweep_answer(given: Sequence[DesignRuns]) -> tuple[str, ...]:
 
 
 def _answer(given: Sequence[DesignRuns], made: Sequence[Design], measure: str, words: str) -> str:
+    """Return the sentences about one time; empty where fewer than two designs have it."""
     means = {k: mean for k, one in enumerate(made) if (mean := one.of(measure).mean) is not None}
     if len(means) < 2:
         return ""
+    # Ties go to the lower number, so that the sentence is the same every time.
     lowest = min(means, key=lambda k: (means[k], k))
     said = f"{_named(made, lowest)} has the lowest {words}: {text.seconds(means[lowest])}"
     if 0 not in means:
@@ -184,6 +189,7 @@ def _best(
         return _none_lower(made, measure, words, changes)
     best = min(lower, key=lambda k: (made[k].of(measure).mean or 0.0, k))
     mean = made[best].of(measure).mean
+    # Designs with a lower mean whose difference is not significant: without them the sentence would claim too much.
     rivals = [k for k in changes if k != best and (made[k].of(measure).mean or 0.0) < (mean or 0.0)]
     among = "of those that differ significantly from design 0 " if rivals else ""
     said = f"{_named(made, best)} has {among}the lowest {words}: {text.seconds(mean)}, {_below(changes[best])}."
@@ -221,6 +227,7 @@ def _near(best: DesignRuns, other: DesignRuns, measure: str) -> bool:
 
 
 def _not_told_apart(near: Sequence[int]) -> str:
+    """Return a sentence with the designs that are not significantly different from the best; empty for none."""
     if not near:
         return ""
     names = ", ".join(map(str, near[:_MOST_NAMED]))
@@ -229,6 +236,7 @@ def _not_told_apart(near: Sequence[int]) -> str:
 
 
 def _unfinished(made: Sequence[Design]) -> str:
+    """Return a sentence about recoveries without an end, whose times no mean includes; empty for none."""
     open_ended = [
         f"{one.unfinished_recoveries} of design {k}" for k, one in enumerate(made) if one.unfinished_recoveries
     ]

@@ -104,14 +104,18 @@ def sweep(
     directory = _resolved(out)
     store = SweepStore(directory)
     with _machine_faults(directory):
+        # The stored plan wins: if the directory holds this sweep already, its chunks are gone on with.
         plan = store.begin(make_plan(loaded, on_plan))
         store.clean()
         todo = store.to_do(plan, summaries=summaries)
+        # Before anything is put aside by `retry`: a caller that refuses must find the directory as it was.
         check(SweepResult(directory, plan, tuple(store.rows(plan))))
         if retry:
             todo = store.to_do(plan, retry=True, summaries=summaries)
         if todo:
+            # Before any process or cluster starts: a full disk is told in a second.
             store.check_writable()
+            # Chunks of an earlier attempt count as done from the start: the share is of the whole sweep.
             done = set(range(len(plan.chunks))) - set(todo)
             share = Share(plan.costs_s, on_progress or (lambda _: None), done)
             if engine == "spark":
@@ -126,14 +130,16 @@ def sweep(
             else:
                 make = partial(Chunks, directory, loaded.folder, plan, time_limit_s, summaries=summaries)
                 run_on_threads(make, todo, workers, on_note=partial(_noted, plan, share, on_compile))
+    # From disk, so that a fresh sweep and a resumed one give exactly the same rows.
     return read_sweep(directory)
 
 
 @contextmanager
 def _machine_faults(directory: Path) -> Iterator[None]:
-    """WorkerLost in place of what a disk or a limit of the system says."""
+    """Raise WorkerLost in place of an OSError of the disk, or of a limit of the system, in the block."""
     try:
         yield
+    # The reader of stdout is gone (`| head`): that has nothing to do with the directory.
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -142,6 +148,7 @@ def _machine_faults(directory: Path) -> Iterator[None]:
 
 
 def _resolved(out: Path | str) -> Path:
+    """Return the absolute directory; raises InputError for a name that no directory can have."""
     try:
         directory = Path(out).resolve()
         directory.exists()

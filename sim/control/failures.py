@@ -1,8 +1,7 @@
 """Failures of hosts: when hosts die or are suspected, and when control detects it.
 
-The heartbeats of one host as they arrive, where some are lost or late, and the silences between them.
-
-No event for each heartbeat: they are drawn a block at a time, and searched for the next time-out.
+Heartbeats may be lost or late. They have no events of their own: those of a host are drawn a block at a time, and
+searched for the next silence that is longer than the time-out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Admission of a query: hosts for its operators, and the replicas that it needs for its objective.
 
-Importance of a replica of a part, without trying hosts for it.
-
-Loads of hosts as shares of their capacity, changes under way included, and which hosts are up.
+A host takes a part if its load, with changes under way, leaves room for it. Which part gets the next replica follows
+from the importance of its operator, without trying hosts for it.
 """
 
 from __future__ import annotations

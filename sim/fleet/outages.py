@@ -1,10 +1,8 @@
 """Down times of hosts, all of a run at once: for systems in which nothing else is decided.
 
-A timeline is a flat array [down, up, down, up, ...] of instants [ns], rising; a time down is [down, up).
-
-Runs of static systems: timelines of hosts are merged into those of operators and queries.
-
-The rows equal those of the run of events (`sim.fleet.engine`), which needs far more time.
+A timeline is a flat array [down, up, down, up, ...] of instants [ns], rising; a time down is [down, up). Timelines of
+hosts are merged into those of operators and queries. The rows equal those of the run of events (`sim.fleet.engine`),
+which needs far more time.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Reconfigurations that a manager asks for: refused, or begun and then done, refused after all, or aborted.
 
-The SLO check: it refuses changes that would take a query below its availability objective.
-
-Objectives are about placements: P(broken) is exact for every placement that can come about. A change is checked when
-it is asked for, alone and together with all that is under way, and once more when it is about to come about, since
-what was under way then may have ended otherwise.
+The SLO check refuses changes that would take a query below its availability objective. Objectives are about placements:
+P(broken) is exact for every placement that can come about. A change is checked when it is requested, alone and together
+with all changes under way, and once more before it is committed, since those may have ended otherwise meanwhile.
 """
 
 from __future__ import annotations

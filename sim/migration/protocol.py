@@ -7,7 +7,7 @@ that died never come back under their number, so that a message for the dead rea
 A *plan* says which tasks and operators take part in one run of a protocol: `sim.migration.move.Move` is one. Its
 `PlanKind` defines how runs of such plans begin, end and are cancelled; `sim.migration.coordinator` serves all kinds.
 
-Transport of messages to the handlers of protocols; messages of runs that are over are dropped.
+At the end of the module is the transport of messages to handlers; it drops messages of runs that are over.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Key groups at two tasks at a time: further instances of a partition, and their routes.
 
-Verbs that migration protocols apply to tasks: pauses, holds, messages, barriers, timed actions.
+The second half has the verbs that migration protocols apply to tasks: pauses, holds, messages, barriers, timed actions.
 """
 
 from __future__ import annotations

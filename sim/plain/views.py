@@ -1,6 +1,6 @@
 """Interfaces by which parts of the plane reach the plane around them, `plane.PlainPlane`, and its watermarks.
 
-Collects the rows of the plain data plane; nothing is computed from them here.
+The module also collects the rows of the plain data plane; nothing is computed from them here.
 """
 
 from __future__ import annotations

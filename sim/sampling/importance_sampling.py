@@ -1,14 +1,13 @@
-"""Availability by importance sampling: failures are drawn too often, and runs are weighted back.
+"""Availability of queries where failures are rare: by importance sampling, and by stratification.
 
-A run with elements D down, drawn with chances r in place of q, weighs prod over D of q / r times prod over the others
-of (1 - q) / (1 - r): the likelihood ratio. The mean over all runs of the weights of those that break a query is an
-unbiased estimate of the probability that it is broken.
+`weighted` draws failures too often and weights runs back. A run with elements D down, drawn with chances r in place of
+q, weighs prod over D of q / r times prod over the others of (1 - q) / (1 - r): the likelihood ratio. The mean over all
+runs of the weights of those that break a query is an unbiased estimate of the probability that it is broken.
 
-Availability by sampling for rare failures: by the number of elements that are down, one stratum after the other.
-
-Stratum 0 breaks nothing, and stratum 1 is solved exactly; the others are sampled given that k elements are down, and
-weighted by the probability of that. Intervals of strata are combined by their distances from the estimates, root of the
-sum of squares (MOVER: Zou and Donner, Statistics in Medicine 2008), so that a stratum without an event adds its 3 / n.
+`stratified` takes the number of elements that are down as strata. Stratum 0 breaks nothing, and stratum 1 is solved
+exactly; the others are sampled given that k elements are down, and weighted by the probability of that. Intervals of
+strata are combined by their distances from the estimates, root of the sum of squares (MOVER: Zou and Donner, Statistics
+in Medicine 2008), so that a stratum without an event adds its 3 / n.
 """
 
 from __future__ import annotations
@@ -159,6 +158,7 @@ def exactly_down(chances: FloatArray) -> FloatArray:
 
 def one_failure(cuts: Cuts, chances: FloatArray) -> float:
     """Return P(broken and exactly one element is down)."""
+    # With one element down only cuts of one element are complete.
     lone = [element for cut in cuts if cut.bit_count() == 1 for element in elements(cut)]
     return math.fsum(float(chances[element] * np.delete(1 - chances, element).prod()) for element in lone)
 
@@ -171,6 +171,7 @@ def _sampled_strata(
     weights[:2] = 0
     after = np.cumsum(weights[::-1])[::-1]  # P(so many or more)
     taken = [k for k in range(2, len(weights)) if weights[k] > 0 and after[k] > _NEGLIGIBLE * weights.sum()]
+    # Added to the upper bound (`_together`): strata that are too unlikely to sample count as broken.
     left = float(weights.sum() - weights[taken].sum()) if len(taken) < len(weights) else 0.0
     # More runs for more failures than the weight alone would give: these states break queries far more often.
     wanted = weights * np.arange(len(weights))

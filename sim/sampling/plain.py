@@ -2,7 +2,7 @@
 
 Every figure has a 95 % interval (Wilson); an event that was never seen has a probability of "at most 3 / runs". Runs
 come in blocks, each with random numbers of its own: seed and number of runs decide every figure, the number of workers
-none. For rare failures see `sim.sampling.importance_sampling` and `sim.sampling.importance_sampling`.
+none. For rare failures see `sim.sampling.importance_sampling`.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ def sampled(
     """Return the estimate of one setting; `runs` is rounded up to whole blocks of 4,096. Raises InputError."""
     check(failures, setting, runs, workers)
     arrays, chances = arrays_of(query_cuts(queries, failures)), failures.chances[setting]
+    # Whole blocks: the draws of a block depend on its size, and so would every figure.
     blocks = -(-runs // BLOCK)
     parts = [range(first, min(first + _BLOCKS_A_CALL, blocks)) for first in range(0, blocks, _BLOCKS_A_CALL)]
 
@@ -121,12 +122,14 @@ def mean_and_interval(queries: Queries, broken: FloatArray, variance: float, run
     """
     mean = float(queries.shares @ broken)
     if len(set(queries.weights)) > 1:
+        # The variance of a sum is at most the square of the sum of standard deviations.
         variance = float(queries.shares @ np.sqrt(broken * (1 - broken))) ** 2
     return mean, wilson(*effective(mean, variance / max(1, runs - 1), runs))
 
 
 def in_parts(work: Callable[[P], R], parts: Sequence[P], workers: int) -> list[R]:
     """Return the results in the order of the parts; the first in this thread, which compiles missing kernels."""
+    # Threads that start together would each wait for the same compilation.
     first = [work(parts[0])]
     if workers == 1 or len(parts) == 1:
         return first + [work(part) for part in parts[1:]]

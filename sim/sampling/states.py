@@ -51,6 +51,7 @@ def draw_words(state: Any, down: Any, chances: Any) -> None:
         row[:] = _ALL if chance >= 1 else np.uint64(0)
         if chance <= 0 or chance >= 1:
             continue
+        # Gaps between failures are geometric: for rare failures few numbers are drawn for thousands of runs.
         rate = -math.log1p(-chance)
         place = -1.0
         while True:
@@ -84,6 +85,7 @@ def add_bits(planes: Any, broken: Any) -> None:
     for plane in range(planes.shape[0]):
         row = planes[plane]
         for w in range(len(broken)):
+            # A ripple-carry adder for 64 counters at once: bit i of all planes together is the number of run i.
             carry = row[w] & broken[w]
             row[w] ^= broken[w]
             broken[w] = carry
@@ -98,6 +100,7 @@ def tell_numbers(planes: Any, law: Any) -> None:
             some |= planes[plane, w]
         law[0] += 64 - ones(some)
         while some:
+            # The lowest bit that is set: runs without a broken query, the most, are counted by `ones` above.
             low = some & (~some + _ONE)
             some ^= low
             number = 0
@@ -174,6 +177,7 @@ def count_given(
         left = k
         for element in range(len(chances)):
             down[element] = False
+            # P(element down | `left` of it and those after it are down), without a division.
             if left and uniform(state) * exactly[element, left] < chances[element] * exactly[element + 1, left - 1]:
                 down[element] = True
                 left -= 1
@@ -211,6 +215,7 @@ def count_weighted(
     state[0] = seed
     down = np.zeros(len(tilted), dtype=np.bool_)
     for _ in range(runs):
+        # Logarithms: the product of thousands of ratios would underflow.
         log_weight = base
         for element in range(len(tilted)):
             down[element] = uniform(state) < tilted[element]

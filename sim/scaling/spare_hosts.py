@@ -1,6 +1,7 @@
-"""Hosts that come and go: acquired when they are needed, released when they are empty.
+"""Spare hosts and rescaling: the two ways in which the resources of a run change.
 
-Rescaling: an operator gets another number of tasks, and the key groups whose task changes move.
+A spare host is acquired when it is needed, and released when it is empty. A rescaled operator gets another number of
+tasks, and the key groups whose task changes move.
 """
 
 from __future__ import annotations

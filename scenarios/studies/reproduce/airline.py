@@ -113,6 +113,7 @@ def _checkpoint_hosts(plan: CheckpointPlan) -> IntArray:
 def least_used(training: Training, seed: int) -> IntArray:
     """Return a control that knows nothing of correlation: the four least used hosts, balanced by load."""
     used = np.bincount(training.host, weights=training.load.mean(axis=1), minlength=NODES)
+    # Stable sorts throughout: ties are resolved in the same way on every machine.
     few = np.argsort(used, kind="stable")[:SAMPLERS]
     held = np.zeros(NODES)
     found = np.empty(len(training.host), np.int64)
@@ -131,7 +132,7 @@ def tie_band(training: Training, seed: int) -> IntArray:
 
 
 def expected(training: Training, seed: int) -> IntArray:
-    """Another objective: as few key groups as can be expected in need without a usable checkpoint."""
+    """Return the plan by another objective: least expected key groups in need without a usable checkpoint."""
     made = expected_allocation(
         training.load,
         training.host,
@@ -169,6 +170,7 @@ def run(
     With `upkeep` the allocation is maintained; a checkpoint that moves is at once where it goes to.
     """
     host = homes(setting)
+    # Copies: a policy may keep what it gets, and both arrays change below.
     checkpoint_host = policy(Training(load[:, :TRAINING], host.copy(), operators(setting), setting.theta), seed).copy()
     hosts = [Host(1.0)] * NODES
     rules = Rules(high=setting.theta, moves=MOVES, prefer=prefer)
@@ -178,6 +180,7 @@ def run(
         now = load[:, window]
         if upkeep is not None and _is_due(window, upkeep):
             totals[5] += _maintain(Training(load[:, :window], host, operators(setting), 0.0), checkpoint_host, upkeep)
+        # Most windows have no overloaded host, and so nothing to decide.
         if np.bincount(host, weights=now, minlength=NODES).max() <= setting.theta:
             continue
         groups = [
@@ -186,7 +189,9 @@ def run(
         ]
         made = balance(hosts, groups, rules)
         for move in made.moves:
+            # The state stays behind at the origin, and is the checkpoint from now on.
             host[move.group], checkpoint_host[move.group] = move.target, move.origin
+            # Without a rest a group near the threshold would go to and fro in every window.
             rested_at[move.group] = window + _RESTS
         assisted = sum(move.assisted for move in made.moves)
         totals += (made.groups, made.usable, assisted, len(made.moves) - assisted, len(made.unplaced), 0)
@@ -194,7 +199,7 @@ def run(
 
 
 def _is_due(window: int, upkeep: Upkeep) -> bool:
-    """Whether a multiple of the period, counted from the first allocation, has come with the begin of the window."""
+    """Return whether a multiple of the period, counted from the first allocation, came with the begin of the window."""
     before_s, now_s = (WINDOW_S * (one - TRAINING) for one in (window - 1, window))
     return now_s > 0 and now_s // upkeep.every_s > before_s // upkeep.every_s
 
@@ -219,6 +224,7 @@ def experiment(
     """Return policy -> one outcome for each seed, all policies with the same loads."""
     found: dict[str, list[Outcome]] = {name: [] for name in policies}
     for seed in seeds:
+        # Once for all policies: they are compared on common random numbers.
         load = loads(setting, year, seed)
         for name, policy in policies.items():
             found[name].append(run(setting, load, policy, seed, prefer, upkeep))

@@ -25,6 +25,7 @@ Allocation = Literal["optimised", "even", "worst"]
 
 def loads(work: float) -> np.ndarray:
     """Load [cores] of the groups of operator 1, then 2, in each second, (2 GROUPS, SECONDS); `work` in all."""
+    # The share of the work that has moved to operator 2 by the end of each second.
     second = np.arange(1, SECONDS + 1) / SECONDS
     one, other = np.tile((1 - second) * work / GROUPS, (GROUPS, 1)), np.tile(second * work / GROUPS, (GROUPS, 1))
     return np.vstack([one, other])

@@ -38,6 +38,7 @@ _SAVED_S = 1.0  # what a direct move costs at least, whatever the state: the con
 def findings(runner: TaskRunner, *, quick: bool) -> Mapping[str, Finding]:
     """Return claim -> verdict."""
     ages = _QUICK_AGES_S if quick else _AGES_S
+    # Moves and years in one call: pieces of both kinds fill the workers until the end.
     moves = [Move(protocol, age) for protocol in ("cpa", "cpal", "direct") for age in ages]
     cells = _cells(quick)
     years = [one for cell in cells.values() for one in cell]
@@ -51,7 +52,7 @@ def findings(runner: TaskRunner, *, quick: bool) -> Mapping[str, Finding]:
 
 
 def _exhaustive() -> dict[str, Finding]:
-    """20 hosts, 7 checkpoints, capacities that couple them."""
+    """Return the claim on exhaustive search: 20 hosts, 7 checkpoints, capacities that couple them."""
     rng = np.random.default_rng(20)
     load = rng.uniform(0.5, 1.5, 7)
     made = CheckpointAllocation(
@@ -68,6 +69,7 @@ def _exhaustive() -> dict[str, Finding]:
 
 
 def _anti_correlated() -> dict[str, Finding]:
+    """Return the claims on load that shifts: the share of usable checkpoints must be the paper's at every load."""
     found = {}
     for name, allocation, paper in (
         ("anti-optimised", "optimised", 1.0),
@@ -102,9 +104,12 @@ class Move:
 
 
 def _replay(moves: Mapping[tuple[str, float], replay.Moved], ages: Sequence[float]) -> dict[str, Finding]:
+    """Return the claims on one move: pauses and completion times against the closed forms and each other."""
     cpa, cpal, direct = ([moves[name, age] for age in ages] for name in ("cpa", "cpal", "direct"))
+    # The greatest relative error against the closed form, over all ages.
     off = max(abs(one.pause_s / replay.replay_s(one.replayed) - 1) for one in cpa)
     pauses = [one.pause_s for one in cpal]
+    # With little to replay fixed latencies decide, which the claim is not about.
     large = [(a, b) for a, b in zip(cpa, cpal, strict=True) if a.replayed >= 3000]
     ratios = [b.completion_s / a.completion_s for a, b in large]
     grows = all(one.completion_s < other.completion_s for one, other in pairwise(cpal))
@@ -128,7 +133,7 @@ _Moves = Sequence[replay.Moved]
 
 
 def _direct(cpa: _Moves, cpal: _Moves, direct: _Moves) -> Finding:
-    """Direct beside its closed form, and both others beside it."""
+    """Return the claim on direct moves: beside their closed form, and both other protocols beside them."""
     # As many outputs are kept as CPA has to replay at that age.
     closing = [replay.direct_s(a.replayed, one.replayed) for a, one in zip(cpa, direct, strict=True)]
     apart = max(abs(one.completion_s / form - 1) for one, form in zip(direct, closing, strict=True))
@@ -144,7 +149,7 @@ def _direct(cpa: _Moves, cpal: _Moves, direct: _Moves) -> Finding:
 
 
 def _changes_sides(one: _Moves, direct: _Moves) -> bool:
-    """Whether a protocol is faster than direct with less to replay than at the break-even, and slower with more."""
+    """Return whether a protocol is faster than direct with less to replay than at the break-even, else slower."""
     found = {
         (a.replayed > replay.BREAK_EVEN, a.completion_s > b.completion_s) for a, b in zip(one, direct, strict=True)
     }
@@ -152,7 +157,7 @@ def _changes_sides(one: _Moves, direct: _Moves) -> bool:
 
 
 def _crossing(one: Sequence[replay.Moved], other: Sequence[replay.Moved]) -> float:
-    """At how many tuples to replay the first becomes slower than the second; between measured points on a line."""
+    """Return how many tuples to replay make the first slower than the second, on a line between measured points."""
     gaps = [(a.replayed, a.completion_s - b.completion_s) for a, b in zip(one, other, strict=True)]
     for (before, low), (after, high) in pairwise(gaps):
         if low < 0 <= high:
@@ -198,6 +203,7 @@ _POLICIES = ("baseline", "even", "optimised", "literal")
 
 
 def _cells(quick: bool) -> dict[_Key, list[Year]]:
+    """Return (key groups, copies or variant) -> the years to run; `quick` takes fewer seeds and one set of copies."""
     seeds, salts = _QUICK if quick else _FULL
     few = range(min(seeds, 8))
     cells: dict[_Key, list[Year]] = {
@@ -218,6 +224,7 @@ def _cells(quick: bool) -> dict[_Key, list[Year]]:
 
 def _outcomes(cells: Mapping[_Key, Sequence[Year]], results: Sequence[Any]) -> dict[_Key, dict[str, list[Outcome]]]:
     """Return for each cell: policy -> an outcome for each seed."""
+    # Results are in the order in which `findings` listed the years.
     made = iter(results)
     found: dict[_Key, dict[str, list[Outcome]]] = {}
     for key, years in cells.items():
@@ -227,6 +234,7 @@ def _outcomes(cells: Mapping[_Key, Sequence[Year]], results: Sequence[Any]) -> d
 
 
 def _airline(outcomes: Mapping[_Key, Mapping[str, Sequence[Outcome]]], quick: bool) -> dict[str, Finding]:
+    """Return the claims on a year of flights; outcomes of all sets of copies are pooled."""
     salts = _QUICK[1] if quick else _FULL[1]
     of = {
         (policy, groups): [one for salt in range(salts) for one in outcomes[groups, salt][policy]]
@@ -247,7 +255,7 @@ def _share(outcomes: Sequence[Outcome]) -> float:
 
 
 def _usable(outcomes: Sequence[Outcome]) -> float:
-    """Pooled over runs, each by its groups on overloaded hosts."""
+    """Return the usable share, pooled over runs: each counts by its groups on overloaded hosts."""
     return sum(one.usable for one in outcomes) / max(1, sum(one.groups for one in outcomes))
 
 
@@ -290,6 +298,7 @@ def _shares(of: _Of) -> dict[str, Finding]:
 
 
 def _even_share_rises(of: _Of, outcomes: Mapping[_Key, Mapping[str, Sequence[Outcome]]]) -> dict[str, Finding]:
+    """Return the claim that the share of even allocation rises with the key groups, under three orders of asking."""
     plain = [_share(of["even", groups]) for groups in GROUPS]
     asked = {
         prefer: [_share(outcomes[groups, prefer]["even"]) for groups in GROUPS] for prefer in ("quarter", "usable")
@@ -303,7 +312,7 @@ def _even_share_rises(of: _Of, outcomes: Mapping[_Key, Mapping[str, Sequence[Out
 
 
 def _saved(of: _Of, outcomes: Mapping[_Key, Mapping[str, Sequence[Outcome]]]) -> dict[str, Finding]:
-    """Latency that assisted moves save, where a direct one costs a second whatever its state."""
+    """Return latency that assisted moves save, where a direct one costs a second whatever its state."""
     counts = [fmean(one.assisted for one in of["optimised", groups]) for groups in GROUPS]
     raw = [fmean(one.assisted for one in outcomes[groups, "raw"]["optimised"]) for groups in GROUPS]
     holds = all(a < b for a, b in pairwise(counts))

@@ -95,6 +95,7 @@ def tried(studies: Sequence[str] = (), runner: TaskRunner | None = None, *, quic
     found: dict[str, Mapping[str, Finding]] = {}
     results: dict[str, Any] = {}
     for name in chosen:
+        # Imported only when asked for: the studies load solvers and the simulator.
         module = import_module(_STUDIES[name]) if name in _STUDIES else None
         if module is not None and hasattr(module, "results"):
             results[name] = module.results(runner, quick=quick)

@@ -99,10 +99,12 @@ def loads(setting: Airline, year: Flights, seed: int) -> FloatArray:
     `seed` draws the level of each minute and what operator 4 gets; which airplane is in which group follows from the
     salt. Hosts have one core of speed 1.
     """
+    # A stream for each setting: runs of other salts or sizes are independent of each other.
     rng = np.random.default_rng([seed, setting.salt, setting.key_groups])
     series = _series(setting.key_groups, setting.copies, setting.salt, year)
     level = _level(setting.profile, series[0].sum(axis=0), rng)
     worked = np.vstack([one * level for one in series])
+    # Scaled after the levels are drawn, so that every seed has exactly the same mean utilisation.
     worked *= setting.utilisation * WORKERS / worked.sum(axis=0).mean()
     shares = np.full(setting.key_groups, 1 / setting.key_groups)
     sampled = rng.multinomial(_SAMPLES_PER_S, shares, size=SECONDS).T.astype(np.float64)
@@ -114,16 +116,17 @@ def loads(setting: Airline, year: Flights, seed: int) -> FloatArray:
 
 @lru_cache(maxsize=16)  # 3 MB each with 48 key groups; every seed takes the same
 def _series(key_groups: int, copies: int, salt: int, year: Flights) -> tuple[FloatArray, ...]:
-    """Tuples of each key group in each second, for operators 1 to 3; shape (key_groups, SECONDS) each, read only."""
+    """Return tuples of each key group in each second, for operators 1 to 3: (key_groups, SECONDS) each, read only."""
     members = _members(key_groups, copies, salt, year.tails)
     series = tuple(members @ one for one in (year.every, year.delayed, year.airborne))
     for one in series:
+        # Cached and shared between seeds: nobody may change it in place.
         one.setflags(write=False)
     return series
 
 
 def _members(key_groups: int, copies: int, salt: int, tails: tuple[str, ...]) -> FloatArray:
-    """In how many copies of the volume each airplane belongs to each key group, (key_groups, airplanes)."""
+    """Return in how many copies of the volume each airplane belongs to each key group, (key_groups, airplanes)."""
     hashed = [crc32(tail) for tail in tails]
     found = np.zeros((key_groups, len(tails)))
     for copy in range(copies):

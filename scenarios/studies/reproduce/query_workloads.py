@@ -110,7 +110,7 @@ class Part:
 
 
 def asked_for(*, whole: bool) -> list[tuple[str, int]]:
-    """(policy, spare [%]): those of figures 4 and 5, or only those of the claims."""
+    """Return (policy, spare [%]): those of figures 4 and 5, or only those of the claims."""
     spares = SPARES if whole else (0, HALF, ALL)
     others = [name for name in POLICIES if name != "product" and (whole or name != "gain")]
     return [("product", spare) for spare in spares] + [(name, HALF) for name in others]
@@ -130,12 +130,14 @@ def try_points(variant: Variant, seed: int, asked: Sequence[tuple[str, int]]) ->
     start = _primaries(made, variant, seed)
     if not start.whole:
         raise InputError.at("workload", seed, f"leaves {start.left_out} primaries without a host")
+    # First fit fills hosts from 0: the highest number in use is their count.
     used = 1 + max(hosts[0] for hosts in start.instances)
     per_query = np.mean([len({start.instances[o][0] for o in needed}) for needed in made.table.operators])
     points: dict[tuple[str, int], Point] = {}
     replicated: dict[str, tuple[int, ...]] = {}
     for policy, spare in asked:
         problem = _problem(made, variant, used, spare, start)
+        # All policies but the random one are deterministic.
         drawn = [_plan(problem, policy, variant, seed, draw) for draw in range(DRAWS if policy == "random" else 1)]
         each = [_point(problem, found, seed) for found in drawn]
         points[policy, spare] = _mean(each)
@@ -157,6 +159,7 @@ def joined(parts: Sequence[Part]) -> Tried:
 
 
 def _primaries(made: Workload, variant: Variant, seed: int) -> Placed:
+    """Return the hosts of the primaries, as the variant places them."""
     if variant.primaries == "scattered":
         return _scattered(made.load, seed)
     room = np.ones(_MOST_HOSTS)
@@ -165,10 +168,12 @@ def _primaries(made: Workload, variant: Variant, seed: int) -> Placed:
 
 def _scattered(load: FloatArray, seed: int) -> Placed:
     """Return a host for each primary, the largest first: drawn from those with room, or else a new one."""
+    # A stream of its own: the variant changes no draw of the workload.
     rng = np.random.default_rng(code_of("scattered primaries", seed))
     free = np.ones(math.ceil(1.04 * LOAD))
     host = np.full(len(load), -1, dtype=np.int64)
     for o in np.argsort(-load, kind="stable").tolist():
+        # The tolerance keeps a load that fits exactly from opening one more host by rounding.
         open_hosts = np.flatnonzero(free >= load[o] - 1e-12)
         if not len(open_hosts):
             open_hosts, free = np.array([len(free)]), np.append(free, 1.0)
@@ -183,7 +188,7 @@ def _plain(made: Workload, room: FloatArray, down: FloatArray, **more: Any) -> R
 
 
 def _problem(made: Workload, variant: Variant, used: int, spare: int, start: Placed) -> ReplicaProblem:
-    """Primaries where they are, and room for replicas as the variant reads the paper."""
+    """Return primaries where they are, and room for replicas as the variant reads the paper."""
     primary: IntArray = np.array([hosts[0] for hosts in start.instances], dtype=np.int64)
     budget = LOAD * spare / 100
     if variant.reading == "shared":
@@ -196,6 +201,7 @@ def _problem(made: Workload, variant: Variant, used: int, spare: int, start: Pla
 
 
 def _mean(drawn: Sequence[Point]) -> Point:
+    """Return the mean of several draws; of the replicas that found no host the most."""
     if len(drawn) == 1:
         return drawn[0]
     exact, runs = (np.mean([getattr(one, name) for one in drawn], axis=0).tolist() for name in ("exact", "runs"))
@@ -214,6 +220,7 @@ def _replicated(found: ReplicaPlan) -> BoolArray:
 
 
 def _point(problem: ReplicaProblem, found: ReplicaPlan, seed: int) -> Point:
+    """Return the exact and the sampled shares of running queries for each of CHANCES."""
     assert found.instances is not None
     assert found.broken is not None
     sampled = shares_running(problem.queries(found.instances), np.array(CHANCES), RUNS, seed)

@@ -55,6 +55,7 @@ def move(protocol: str, age_s: float, seed: int = 5) -> Moved:
     """Return the move of one key group, `age_s` after its checkpoint was stored."""
     records = simulate(_scenario(protocol, age_s, seed), _INPUTS)
     table = {name: column.tolist() for name, column in records.tables["migrations"].items()}
+    # Exactly one move: anything else is an error of the experiment.
     (row,) = ({name: column[k] for name, column in table.items()} for k in range(len(table["protocol"])))
     return Moved(
         row["protocol"],
@@ -70,6 +71,7 @@ def compile_for(on_compile: Callable[[float], None]) -> None:
 
 
 def _scenario(protocol: str, age_s: float, seed: int) -> Scenario:
+    # The age of the checkpoint is what the experiment varies: another one in between would reset it.
     interval_s = age_s + 15.0  # and the move comes before the second checkpoint
     return scenario_from(
         {

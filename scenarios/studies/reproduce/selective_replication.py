@@ -147,6 +147,7 @@ def results(runner: TaskRunner, *, quick: bool) -> Results:
     made = runner.make("queries with replicas", pieces)
     parts: dict[tuple[str, int], list[Part]] = {}
     for piece, found in zip(pieces, made, strict=True):
+        # Pieces of a workload come back in the order of their points, whoever made them.
         parts.setdefault((piece.variant.name, piece.seed), []).append(_part(found))
     by_variant: dict[str, list[Tried]] = {}
     for (name, _), found in parts.items():
@@ -181,6 +182,7 @@ def findings_of(found: Results) -> dict[str, Finding]:
 
 
 def _with_variants(claim: str, finding: Finding, others: Mapping[str, Mapping[str, Finding]]) -> Finding:
+    """Return the finding with the names of the variants that lead to another verdict as part of its cause."""
     apart = [name for name, made in others.items() if made[claim].holds != finding.holds]
     if not others:
         return finding
@@ -190,6 +192,7 @@ def _with_variants(claim: str, finding: Finding, others: Mapping[str, Mapping[st
 
 
 def verdicts(tried: Sequence[Tried]) -> dict[str, Finding]:
+    """Return claim -> verdict for one set of workloads; figures are shares of running queries [%] at p = 0.02."""
     product, random = _mean(tried, "product", HALF), _mean(tried, "random", HALF)
     degree, low = _mean(tried, "degree", HALF), _mean(tried, "utilisation", HALF)
     lost = _mean(tried, "product", ALL, _AT_MOST) - _mean(tried, "product", HALF, _AT_MOST)
@@ -207,7 +210,7 @@ def verdicts(tried: Sequence[Tried]) -> dict[str, Finding]:
 
 
 def _low_utilisation(tried: Sequence[Tried], low: float, product: float) -> Finding:
-    """Within its tolerance, and as far below the product as the paper says, to the same tolerance."""
+    """Return the claim: within its tolerance, and as far below the product as the paper says, to the same one."""
     below = product - low
     holds = abs(low - 98.8) <= 0.2 and abs(below - 0.4) <= 0.2
     alike = 100 * fmean(one.alike for one in tried)
@@ -220,8 +223,10 @@ def _low_utilisation(tried: Sequence[Tried], low: float, product: float) -> Find
 
 def _order(tried: Sequence[Tried]) -> Finding:
     """Return the results with random as the mean of several selections: the paper has a thousand runs of each."""
+    # The paper averages random selections: a single one is too noisy for an order within one workload.
     kept = sum(_is_ordered(one, "random") for one in tried)
     once = sum(_is_ordered(one, ONCE) for one in tried)
+    # Nineteen of twenty: a single workload may differ by chance.
     holds = kept >= 0.95 * len(tried)
     ours = f"{kept} of {len(tried)} workloads, random as the mean of {DRAWS} selections ({once} with the first alone)"
     return Finding(ours, holds, "" if holds else "the order changes between workloads")
@@ -253,6 +258,7 @@ def _mean(tried: Sequence[Tried], policy: str, spare: int, at: int = _AT) -> flo
 
 
 def _said(tried: Sequence[Tried], policy: str) -> str:
+    """Return mean and standard deviation of a policy over the workloads as text [%], exact and by runs."""
     exact = [100 * one.points[policy, HALF].exact[_AT] for one in tried]
     runs = fmean(100 * one.points[policy, HALF].runs[_AT] for one in tried)
     spread = stdev(exact) if len(exact) > 1 else 0.0
@@ -274,7 +280,7 @@ FIGURE_4 = (
 
 
 def curves(found: Results, chosen: Sequence[tuple[str, str, int]]) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """(names, exact, by runs): shares of running queries [%] over 0 and CHANCES, (n, 1 + len(CHANCES)) each."""
+    """Return (names, exact, by runs): shares of running queries [%] over 0 and CHANCES, (n, 1 + len(CHANCES)) each."""
     known = [(name, policy, spare) for name, policy, spare in chosen if (policy, spare) in found.base[0].points]
     exact = [
         [100 * fmean(t.points[p, s].exact[k] for t in found.base) for k in range(len(CHANCES))] for _, p, s in known

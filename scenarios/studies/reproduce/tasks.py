@@ -1,12 +1,11 @@
-"""The pieces of a study: made by processes of this machine or by Spark, and kept, so that a second attempt goes on.
+"""The pieces of a study: made by processes of this machine or by Spark, and kept, so that a second attempt resumes.
 
     DIR/results/NAME.json   what came out of one piece, whole, written once
     DIR/tmp/                what is being written
 
 The name holds all that the result depends on, the version of this program too. So pieces that two attempts have in
-common (those of `--quick` are part of the whole) are made once.
-
-How fast this machine is beside the one on which the costs of pieces were measured.
+common (those of `--quick` are part of the whole) are made once. Costs of pieces were measured on one machine;
+`machine_pace` says how fast this one is beside it.
 """
 
 from __future__ import annotations
@@ -40,11 +39,13 @@ _SLOWEST, _FASTEST = 8.0, 0.125  # what is beyond is an accident
 @lru_cache(maxsize=1)
 def machine_pace() -> float:
     """Return how many times as long a piece takes here as there: by the CPU time of some work, the least of tries."""
+    # The least of some tries: other processes can only make the work slower.
     return min(_SLOWEST, max(_FASTEST, min(_work_s() for _ in range(_TRIES)) / _MEASURED_S))
 
 
 def _work_s() -> float:
     """Return the CPU time [s] of work of the kind that pieces do: short arrays, and Python between them."""
+    # CPU time, not wall time: the estimate must not depend on what else runs at the moment.
     began = time.process_time()
     rng, total = np.random.default_rng(1), 0.0
     for _ in range(300):
@@ -117,6 +118,7 @@ class TaskRunner:
             costs_s = self._costs(todo)
             self.say(_expected(costs_s, len(tasks), self._at_once(len(todo)), self._start_s(len(todo))))
             if prepare:
+                # In this process, before workers start: each would compile the same code.
                 prepare(lambda share: self.on_progress(COMPILING, share))
             for k, result in zip(missing, self._made(title, todo, costs_s), strict=True):
                 kept[k] = result
@@ -136,6 +138,7 @@ class TaskRunner:
         return _WORKER_START_S if self._at_once(pieces) > 1 else 0.0
 
     def _made(self, title: str, todo: Sequence[Task], costs_s: Sequence[float]) -> list[dict[str, Any]]:
+        """Return the content of each piece, in the order of `todo`, by processes of this machine or by Spark."""
         make = partial(_make, None if self.directory is None else os.fsencode(self.directory.resolve()))
         order = longest_first(costs_s)
         at_once = self._at_once(len(todo))
@@ -151,11 +154,13 @@ class TaskRunner:
 
             def look() -> None:
                 for number, task in enumerate(todo):
+                    # Workers of Spark report by the files that they write: a look at the disk is the progress.
                     there = None if number in made else _kept(self.directory, task)
                     if there is not None:
                         ended(number, there)
                 progress.tell()
 
+            # Spark begins partitions in their order: the longest first, as local workers do.
             given = [todo[number] for number in order]
             results = each_on_spark("holdfast reproduce", make, given, self.workers, self.master, look)
             return [one for _, one in sorted(zip(order, results, strict=True), key=lambda pair: pair[0])]
@@ -222,6 +227,7 @@ def _version() -> str:
 
 
 def _path(directory: Path, task: Task) -> Path:
+    # The repr of a frozen dataclass has all its fields: another seed or variant has another name.
     digest = hashlib.sha256(f"{_version()} {task!r}".encode()).hexdigest()[:16]
     return directory / RESULTS / f"{task.label}-{digest}.json"
 
@@ -233,6 +239,7 @@ def _kept(directory: Path | None, task: Task) -> dict[str, Any] | None:
     path = _path(directory, task)
     try:
         content = json.loads(path.read_bytes())
+        # Compared in full, as a digest of 64 bits in a name may collide.
         if content["task"] == repr(task) and "result" in content:
             return dict(content)
     except FileNotFoundError:
@@ -257,5 +264,6 @@ def _make(place: bytes | None, task: Task, _: object = None) -> dict[str, Any]:
     content = {"task": repr(task), "result": result, "cpu_s": round(time.process_time() - began_cpu, 3)}
     if directory is not None:
         with disk_errors(directory):
+            # If another driver was first its file stays: both hold the same result.
             write_once(_path(directory, task), json.dumps(content).encode(), directory / TMP)
     return content | {_TOOK_S: time.monotonic() - began}

@@ -1,7 +1,8 @@
 """Migration protocols by name.
 
 To add one, write its class in a file here, and name it below and in `PROTOCOLS` of `models.scenario.events`.
-`direct.SentState` is the base of those whose state travels; `replicate` makes active replicas, and no event can ask for it.
+`direct.SentState` is the base of those whose state travels; `replicate` makes active replicas, and no event can ask
+for it.
 """
 
 from __future__ import annotations
