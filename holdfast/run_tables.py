@@ -11,7 +11,6 @@ from holdfast.terminal import table
 from models import display
 
 if TYPE_CHECKING:
-    from analysis.runs.backpressure import Held
     from analysis.runs.run_summary import (
         Checkpoints,
         Elasticity,
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
         Replicas,
         RunSummary,
     )
+    from analysis.runs.timelines import Held
     from models.table import Table
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
-from models.engine import Engine
 from models.records.tables import PLAIN, Kernel, RunRecords
-from models.scenario.inputs import RunInputs
+from models.scenario.inputs import Engine, RunInputs
 from models.scenario.scenario import Scenario
 from models.topology.layout import task_name
 from models.units import to_ns

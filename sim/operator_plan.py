@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from models.scenario.job import Operator
-from models.scenario.key_groups import groups_of_keys
+from models.scenario.job import Operator, groups_of_keys
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys
 from models.topology.layout import output_bytes, topological

@@ -10,8 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
 
-from scenarios.files.library import path_of
-from scenarios.files.scenario import read_scenario
+from scenarios.files.scenario import path_of, read_scenario
 from scenarios.runs.run import run
 
 SHORT, ONE, TWO_HOSTS = "duration=20 s", "replications=1", "hosts.worker.count=2"

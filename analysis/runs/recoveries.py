@@ -1,12 +1,16 @@
-"""The phases of recovery from each failure of a host, from the rows of its key groups."""
+"""The phases of recovery from each failure of a host, from the rows of its key groups.
+
+Active replicas and outages of a run, from its rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from analysis.runs.run_summary import Recovery
+from analysis.runs.run_summary import Outages, Recovery, Replica, Replicas
 from analysis.statistics import seconds
 from models.records.tables import NEVER, RunRecords
 
@@ -75,3 +79,115 @@ def _last(instants: np.ndarray) -> int | None:
     if not instants.size or (instants == NEVER).any():
         return None
     return int(instants.max())
+
+
+START, TOOK_OVER = "start", "took over"
+
+
+def replicas(records: Sequence[RunRecords]) -> Replicas | None:
+    """Return counts, pauses and one entry for each replica; None where nothing has one.
+
+    `pause_s` of a replica that took over: from the failure of its owner's host until it answered in its place.
+    `protected_share` is the part of the time of all key groups and tasks that have a replica at the start in which one
+    was in step and neither of the two hosts was dead.
+    """
+    rows = [row for one in records for row in _outage_rows(one)]
+    if not rows:
+        return None
+    pauses = [row.pause_s for row in rows if row.pause_s is not None]
+    whole = sum(one.duration_ns * int((one.tables["replicas"]["why"] == START).sum()) for one in records)
+    return Replicas(
+        groups=sum(row.why == START for row in rows) // len(records),
+        took_over=sum(row.end == TOOK_OVER for row in rows),
+        lost=sum(row.end == "lost" for row in rows),
+        renewed=sum(row.why != START and row.from_s is not None for row in rows),
+        pause_mean_s=sum(pauses) / len(pauses) if pauses else None,
+        pause_max_s=max(pauses, default=None),
+        protected_share=sum(map(_in_step_ns, records)) / whole if whole else None,
+        each=tuple(rows),
+    )
+
+
+def _outage_rows(one: RunRecords) -> list[Replica]:
+    table = one.tables["replicas"]
+    found = zip(*(table[name].tolist() for name in table), strict=True)
+    return [
+        Replica(
+            replication=one.replication,
+            operator=one.operators[row["operator"]],
+            key_group=row["key_group"],
+            host=one.hosts[row["host"]],
+            why=row["why"],
+            requested_s=seconds(row["requested_ns"]),
+            from_s=_instant(row["from_ns"]),
+            until_s=_instant(row["until_ns"]),
+            end=row["end"] or None,
+            pause_s=_pause_s(row),
+            replayed=row["replayed"],
+            bytes=row["bytes"],
+        )
+        for row in (dict(zip(table, values, strict=True)) for values in found)
+    ]
+
+
+def _instant(at_ns: int) -> float | None:
+    return None if at_ns == NEVER else seconds(at_ns)
+
+
+def _pause_s(row: dict[str, Any]) -> float | None:
+    return (
+        seconds(row["until_ns"] - row["failed_ns"]) if row["end"] == TOOK_OVER and row["failed_ns"] != NEVER else None
+    )
+
+
+def _in_step_ns(one: RunRecords) -> int:
+    """Time [ns] in which replicas were in step, of all together, each until the first of the two hosts died.
+
+    When that was the tables of failures and outages say, also of what nobody had detected before the end.
+    """
+    table, total = one.tables["replicas"], 0
+    died, gone = one.tables["failures"], one.tables["outages"]
+    names = ("operator", "key_group", "host", "from_ns", "until_ns")
+    for operator, group, host, begin, until in zip(*(table[name].tolist() for name in names), strict=True):
+        if begin == NEVER:
+            continue
+        own = gone["from_ns"][(gone["operator"] == operator) & (gone["key_group"] == group)]
+        ends = np.concatenate((died["failed_ns"][died["host"] == host], own))
+        last = one.duration_ns if until == NEVER else until
+        total += max(0, int(ends[ends >= begin].min(initial=last)) - begin)
+    return total
+
+
+def broken(records: Sequence[RunRecords]) -> Outages | None:
+    """Return for how long some key group or task had no live owner; None where no host failed.
+
+    From the failure of a host until what was on it is restored, or taken over, by somebody who lives: that something
+    is broken is not detected at once. Times in which several are broken count once. `share` is of the whole time of all
+    replications.
+    """
+    if not any(len(one.tables["failures"]["host"]) for one in records):
+        return None
+    intervals = [_intervals(one) for one in records]
+    total_ns = sum(end - begin for own in intervals for begin, end in own)
+    return Outages(
+        times=sum(map(len, intervals)),
+        total_s=seconds(total_ns),
+        longest_s=seconds(max((end - begin for own in intervals for begin, end in own), default=0)),
+        share=total_ns / sum(one.duration_ns for one in records),
+    )
+
+
+def _intervals(one: RunRecords) -> list[tuple[int, int]]:
+    """Return when something was broken, as disjoint intervals [ns], rising."""
+    table = one.tables["outages"]
+    intervals = sorted(
+        (begin, one.duration_ns if end == NEVER else end)
+        for begin, end in zip(table["from_ns"].tolist(), table["until_ns"].tolist(), strict=True)
+    )
+    joined: list[tuple[int, int]] = []
+    for begin, end in intervals:
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((begin, end))
+    return [interval for interval in joined if interval[0] < interval[1]]

@@ -27,8 +27,7 @@ from analysis.runs.checkpoints import checkpoints
 from analysis.runs.elasticity import elasticity, hosts_in_use, maintenance, rescales
 from analysis.runs.histograms import latencies_of, times_of, total_of
 from analysis.runs.migration_kinds import migrations
-from analysis.runs.recoveries import recoveries
-from analysis.runs.replicas import broken, replicas
+from analysis.runs.recoveries import broken, recoveries, replicas
 from analysis.runs.run_summary import (
     Durations,
     Guarantee,

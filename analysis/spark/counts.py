@@ -22,7 +22,7 @@ from analysis.spark import rows
 from analysis.spark.question import MOST_CELLS, Question
 from analysis.spark.rows import Step
 from models.errors import InputError
-from models.scenario.key_groups import salted_groups
+from models.scenario.job import salted_groups
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -39,7 +39,7 @@ from models import display
 from models.correlation import pearson
 from models.errors import NO_VALUE, InputError, raise_if_any
 from models.records.profile import ALL, Profile, instant_text, selectivities
-from models.scenario.key_groups import PLAIN, SALTED
+from models.scenario.job import PLAIN, SALTED
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,7 +11,7 @@ from holdfast import terminal
 from holdfast.commands.options import AsJson
 from holdfast.file_kinds import KINDS, described
 from models.schema import schema_of
-from scenarios.files import library as scenario_library
+from scenarios.files import scenario as scenario_library
 from scenarios.files.scenario import tables_of
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from analysis.expected_usable import EXPECTED
+from analysis.usable import EXPECTED
 from holdfast import terminal
 from holdfast.commands.options import bytes_of, refuse_limits, refuse_method
 from holdfast.commands.plan_selection import Memory

@@ -11,17 +11,16 @@ import typer
 
 from analysis.report import render_page
 from analysis.runs import tables
-from analysis.runs.backpressure import backpressure
 from analysis.runs.elasticity import changes_of_hosts
 from analysis.runs.tables import target
+from analysis.runs.timelines import backpressure
 from holdfast import run_tables, terminal
 from holdfast.progress import progress
 from models import display
-from models.engine import Engine, engine_of
+from models.scenario.inputs import Engine, engine_of
 from models.scenario.rules import causes_of_backlog
 from models.steady_state.estimate import estimate
-from scenarios.files.library import resolve
-from scenarios.files.scenario import LoadedScenario, moved, read_scenario, scenario_text
+from scenarios.files.scenario import LoadedScenario, moved, read_scenario, resolve, scenario_text
 from scenarios.pages.run import run_page
 from scenarios.runs.execute import COMPILING
 from scenarios.runs.inputs import inputs_of

@@ -11,8 +11,7 @@ import typer
 from holdfast import sweep_tables, terminal
 from holdfast.progress import progress
 from models.errors import InputError
-from scenarios.files.library import resolve
-from scenarios.files.scenario import read_scenario
+from scenarios.files.scenario import read_scenario, resolve
 from scenarios.pages.sweep import runs_of_designs, write_page
 from scenarios.runs.execute import COMPILING
 from scenarios.sweeps.summary import check_metrics, chosen_metrics, sweep_answer, sweep_summary

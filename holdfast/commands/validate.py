@@ -5,8 +5,7 @@ from __future__ import annotations
 from holdfast import terminal
 from holdfast.commands.options import AsJson, File, Settings
 from models.scenario.rules import warnings
-from scenarios.files.library import resolve
-from scenarios.files.scenario import read_scenario
+from scenarios.files.scenario import read_scenario, resolve
 from scenarios.runs.inputs import checked
 
 

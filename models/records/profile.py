@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from models.correlation import pearson
 from models.errors import InputError, InputFault, raise_if_any
-from models.scenario.key_groups import HASHES, PLAIN, SALTED
+from models.scenario.job import HASHES, PLAIN, SALTED
 from models.schema_types import FrozenMap
 
 ALL = "all"  # the first stream of every profile: every row that was kept

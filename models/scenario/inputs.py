@@ -5,6 +5,8 @@ moves that pay. The score of an allocation is the sum of its costs, c[j, n] for 
 compares the score of the allocation as it is with that of a fresh one; while the difference is more than theta times
 the fresh score (its magnitude: scores can be negative), the checkpoints move whose moves improve the score most.
 Source: the page "Checkpoint-assisted migration", sections "Checkpoint allocation" (maintenance) and "Airline scenario".
+
+Which engine does the steps of the tuples, by the name under which it can be asked for; rows do not depend on it.
 """
 
 from __future__ import annotations
@@ -12,10 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from typing import Literal, cast, get_args
 
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
+from models.errors import InputError
+from models.validation_messages import similar
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,3 +157,16 @@ class RunInputs:
     shares: Mapping[str, float] = field(default_factory=dict)
     checkpoint_hosts: Mapping[tuple[str, int], str] = field(default_factory=dict)
     planner: Planner | None = None
+
+
+Engine = Literal["auto", "plain"]
+"""`auto`: the fastest that can do what the scenario asks for, compiled. `plain`: one event at a time, to be read."""
+
+ENGINES: tuple[str, ...] = get_args(Engine)
+
+
+def engine_of(name: str, path: str = "engine") -> Engine:
+    """Return the engine of that name; raises InputError, under the path, for a name that there is not."""
+    if name not in ENGINES:
+        raise InputError.at(path, name, "must be one of " + ", ".join(ENGINES), similar(str(name), ENGINES))
+    return cast(Engine, name)

@@ -18,12 +18,11 @@ import networkx as nx
 import numpy as np
 
 from models import display, units
-from models.engine import Engine
 from models.errors import InputFault, raise_if_any
 from models.records.tables import bucket_ns
 from models.scenario.active_replicas import replicated_groups
 from models.scenario.cluster import ExponentialFailures
-from models.scenario.inputs import RateSeries, RunInputs
+from models.scenario.inputs import Engine, RateSeries, RunInputs
 from models.scenario.job import WindowState
 from models.scenario.recording import Detail
 from models.scenario.rules.int64_limits import whole_time_faults

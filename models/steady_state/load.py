@@ -16,8 +16,7 @@ import numpy as np
 from models.scenario.cluster import HostGroup
 from models.scenario.description import ScenarioDescription
 from models.scenario.inputs import RunInputs
-from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState
-from models.scenario.key_groups import group_shares
+from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState, group_shares
 from models.scenario.workload import ProfileKeys, SeriesRate, UniformKeys, ZipfKeys
 from models.steady_state.flow import Flow, copies, flows
 from models.topology import layout

@@ -58,7 +58,7 @@ from optimizer.checkpoint_allocation.infeasibility.explain import explained
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.params import Parameters
-from optimizer.checkpoint_allocation.reoptimise.search import Former
+from optimizer.checkpoint_allocation.reoptimise import Former
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.checkpoint_allocation.units import LARGEST_PRICE, are_prices, units_of
 from optimizer.common.enumeration import closed_by_granularity

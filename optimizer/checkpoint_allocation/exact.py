@@ -30,7 +30,7 @@ from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.checkpoint_allocation.local_search.search import Search
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound
 from optimizer.checkpoint_allocation.params import DEFAULT, Parameters, SizeParameters
-from optimizer.checkpoint_allocation.reoptimise.search import Former, few_moves
+from optimizer.checkpoint_allocation.reoptimise import Former, few_moves
 from optimizer.checkpoint_allocation.sensitive import sensitive_first
 from optimizer.verify.better_assignment import better_assignment
 from optimizer.verify.checkpoint_bounds import counts, is_count_problem, lagrangian_bound, move_bound, reduced_minima

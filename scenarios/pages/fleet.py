@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.fleet.fleet_summary import QuerySummary, decisions_table
-from analysis.report import fleet_figures, fleet_tables, text
+from analysis.report import fleet_figures, text
 from analysis.report.figure import Section
 from analysis.report.page import Fact, Page
 from models import display
@@ -108,12 +108,12 @@ def _slos(result: FleetResult) -> Section:
         "SLOs",
         words,
         figures=() if drawn is None else (drawn,),
-        tables=(fleet_tables.queries(result.found),),
+        tables=(fleet_figures.queries(result.found),),
     )
 
 
 def _queries(result: FleetResult) -> Section:
-    listed = fleet_tables.outages(result.system, result.records)
+    listed = fleet_figures.outages(result.system, result.records)
     return Section(
         "broken",
         "Who was there, and broken",
@@ -130,7 +130,7 @@ def _hosts(result: FleetResult) -> Section:
     drawn = [fleet_figures.hosts(result.system, first)]
     if first.rows["instances"]:
         drawn.append(fleet_figures.numbers(result.system, first))
-    listed = fleet_tables.overloads(result.records)
+    listed = fleet_figures.overloads(result.records)
     return Section(
         "hosts",
         "Hosts and instances",
@@ -150,8 +150,8 @@ def _decisions(result: FleetResult) -> Section | None:
     """Return the section of decisions and refusals; None without any."""
     found = (
         decisions_table(result.found) if result.found.decisions else None,
-        fleet_tables.refusals(result.records),
-        fleet_tables.decisions(result.records[0]),
+        fleet_figures.refusals(result.records),
+        fleet_figures.decisions(result.records[0]),
     )
     listed = tuple(one for one in found if one is not None)
     if not listed:
@@ -166,4 +166,4 @@ def _cost(result: FleetResult) -> Section | None:
     if not priced and result.system.fleet.manager is None:
         return None  # all hosts for all of the time
     words = "" if priced else "The file gives hosts no price: what they are in use for is counted instead."
-    return Section("cost", "What it costs", "Cost", words, tables=(fleet_tables.cost(result.found),))
+    return Section("cost", "What it costs", "Cost", words, tables=(fleet_figures.cost(result.found),))

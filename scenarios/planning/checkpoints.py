@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.expected_usable import EXPECTED, expected_allocation
-from analysis.usable import UsableShares, usable_shares
+from analysis.usable import EXPECTED, UsableShares, expected_allocation, usable_shares
 from models.correlation import pearson
 from models.errors import InputError, named
-from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from models.planning.checkpoint_correlation import allocation_from_correlation
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan, allocation_from_correlation
 from models.planning.solution import Status
 from models.records.profile import Profile
 from models.scenario.fault_tolerance import PlanFile

@@ -26,13 +26,12 @@ from typing import Any
 
 import numpy as np
 
-from analysis.expected_usable import EXPECTED, expected_allocation
+from analysis.usable import EXPECTED, expected_allocation
 from models import display
 from models.checked_arrays import CheckedArrays
 from models.correlation import pearson
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.planning.checkpoint_allocation import CheckpointAllocation
-from models.planning.checkpoint_correlation import allocation_from_correlation
+from models.planning.checkpoint_allocation import CheckpointAllocation, allocation_from_correlation
 from models.planning.checkpoint_interval import CheckpointInterval
 from models.planning.migration_steps import MigrationSteps
 from models.planning.placement import Placement

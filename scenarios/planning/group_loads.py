@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from models.errors import InputError
 from models.records.profile import Profile
-from models.scenario.key_groups import crc32_group
+from models.scenario.job import crc32_group
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ConstantRate, ProfileKeys, ProfileRate, UniformKeys
 from models.topology import layout

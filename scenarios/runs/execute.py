@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from models.engine import Engine
 from models.records.tables import RunRecords
-from models.scenario.inputs import RunInputs
+from models.scenario.inputs import Engine, RunInputs
 from models.scenario.scenario import Scenario
 from scenarios.runs.task_runner import Share, run_tasks
 from sim.engine import prepare, simulate

@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.expected_usable import EXPECTED, expected_allocation
+from analysis.usable import EXPECTED, expected_allocation
 from models import display
 from models.correlation import pearson
-from models.engine import Engine
 from models.errors import InputError, InputFault, header_hint, named, raise_if_any
-from models.planning.checkpoint_allocation import CheckpointAllocation
-from models.planning.checkpoint_correlation import allocation_from_correlation
+from models.planning.checkpoint_allocation import CheckpointAllocation, allocation_from_correlation
 from models.records.profile import Profile
 from models.scenario.fault_tolerance import Maintenance
-from models.scenario.inputs import FreshAllocation, LoadHistory, RateSeries, RunInputs
+from models.scenario.inputs import Engine, FreshAllocation, LoadHistory, RateSeries, RunInputs
 from models.scenario.rules import faults, not_simulated
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys, ProfileRate, SeriesRate

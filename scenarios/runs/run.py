@@ -12,9 +12,8 @@ from analysis.documents import to_document
 from analysis.runs.metrics import Metrics, metrics_of
 from analysis.runs.run_summary import RunSummary
 from analysis.runs.summary import summarise
-from models.engine import Engine, engine_of
 from models.records.tables import RunRecords
-from models.scenario.inputs import RunInputs
+from models.scenario.inputs import Engine, RunInputs, engine_of
 from models.scenario.scenario import Scenario
 from scenarios.runs.execute import Job, Progress, execute
 from scenarios.runs.inputs import checked

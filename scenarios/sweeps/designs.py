@@ -13,8 +13,7 @@ from analysis.comparison import Difference, Replications, common_metrics, compar
 from models import display
 from models.errors import NO_VALUE, InputError
 from models.validation_messages import nearest
-from scenarios.files.library import resolve
-from scenarios.files.scenario import read_scenario
+from scenarios.files.scenario import read_scenario, resolve
 from scenarios.runs.execute import Progress
 from scenarios.runs.run import run
 from scenarios.runs.store import SUMMARY, read_run

@@ -19,8 +19,7 @@ from sim.fleet.manager import Manager
 from sim.fleet.outages import in_order, merged
 from sim.fleet.placement import FleetPlacement
 from sim.fleet.reconfiguration import Admission, Deployment, Reconfiguration
-from sim.fleet.service import Service
-from sim.fleet.up_and_down_times import RenewalTimes
+from sim.fleet.service import RenewalTimes, Service
 
 Method = Literal["auto", "events", "merged"]
 METHODS: tuple[Method, ...] = ("auto", "events", "merged")

@@ -7,8 +7,7 @@ import heapq
 from models.fleet.system import Renewal, System
 from models.units import to_ns
 from sim.clock import ARRIVAL, Clock, Process
-from sim.fleet.service import Service
-from sim.fleet.up_and_down_times import RenewalTimes
+from sim.fleet.service import RenewalTimes, Service
 
 
 class HostFailures:

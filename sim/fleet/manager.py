@@ -18,9 +18,8 @@ from models import display
 from models.checked_arrays import FloatArray
 from models.fleet.description import ManagerSettings
 from sim.draws import code_of, uniform
-from sim.fleet.actions import Add, Change, Move, Remove, Split
 from sim.fleet.admitting import Admitting, HostLoads, importance, largest_load
-from sim.fleet.placement import Part
+from sim.fleet.placement import Add, Change, Move, Part, Remove, Split
 from sim.fleet.reconfiguration import Admission, Reconfiguration
 
 _TIE = 1e-9

@@ -16,7 +16,7 @@ from models.checked_arrays import IntArray
 from models.fleet.records import TABLES, FleetRecords, Row
 from models.fleet.system import Renewal, System
 from models.units import to_ns
-from sim.fleet.up_and_down_times import Coverage, RenewalTimes, late_ns
+from sim.fleet.service import Coverage, RenewalTimes, late_ns
 
 Pair = tuple[int, int]
 

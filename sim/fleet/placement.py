@@ -1,4 +1,7 @@
-"""The placement of a fleet: parts of operators with their instances, changes under way, and loads of hosts."""
+"""The placement of a fleet: parts of operators with their instances, changes under way, and loads of hosts.
+
+Changes of a placement; each names a part and hosts by their numbers.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,43 @@ import numpy as np
 from models.checked_arrays import FloatArray
 from models.fleet.records import Row
 from models.fleet.system import System
-from sim.fleet.actions import Add, Change, Move, Split
+
+
+@dataclass(frozen=True)
+class Move:
+    """Move an instance to another host."""
+
+    part: int
+    origin: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """Give half of a part a primary at the target; its replicas stay where they are, one for each half."""
+
+    part: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Add:
+    """Give a part another replica."""
+
+    part: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Take a replica from a part."""
+
+    part: int
+    host: int
+
+
+Change = Move | Split | Add | Remove
+
 
 NOBODY = -1
 

@@ -14,8 +14,7 @@ from models import display
 from models.fleet.system import keeps
 from models.units import to_ns
 from sim.clock import Clock, Process
-from sim.fleet.actions import Add, Change, Move, Remove, Split
-from sim.fleet.placement import FleetPlacement, Pending
+from sim.fleet.placement import Add, Change, FleetPlacement, Move, Pending, Remove, Split
 from sim.fleet.service import Service
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from analysis.expected_usable import Cluster, _futures, chances, expected_allocation
+from analysis.usable import Cluster, _futures, chances, expected_allocation
 from models.errors import InputError
 from optimizer.checkpoint_allocation import solve
 from optimizer.checkpoint_allocation.ties import level_ties

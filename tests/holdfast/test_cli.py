@@ -19,8 +19,7 @@ from holdfast import cli
 from holdfast.commands import doctor
 from holdfast.commands.plan import PLANS
 from models.errors import InputError, MissingTool, WorkerLost
-from scenarios.files.library import names, path_of, text_of
-from scenarios.files.scenario import read_scenario
+from scenarios.files.scenario import names, path_of, read_scenario, text_of
 
 ROOT = Path(__file__).parents[2]
 

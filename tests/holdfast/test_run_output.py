@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import cli
-from scenarios.files.library import names, text_of
+from scenarios.files.scenario import names, text_of
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -13,8 +13,7 @@ from holdfast import cli
 from models.scenario.events import PROTOCOLS
 from models.schema import scenario_schema
 from models.validation_messages import path_text
-from scenarios.files.library import names, path_of
-from scenarios.files.scenario import tables_of
+from scenarios.files.scenario import names, path_of, tables_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCENARIOS = [one for one in sorted(EXAMPLES.glob("*.toml")) if "format" in tables_of(one)]

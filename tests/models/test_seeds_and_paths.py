@@ -13,8 +13,7 @@ from models.scenario.reading import scenario_with
 from models.scenario.scenario import Scenario
 from models.schema_types import MOST_SEED, SEED_RULE, seed_faults
 from optimizer.common.solvers import checked_limits, solver_seed
-from scenarios.files.library import resolve
-from scenarios.files.scenario import read_scenario
+from scenarios.files.scenario import read_scenario, resolve
 
 OUTSIDE = (-1, 2**63, 2**64, 10**400)
 BAD_NAMES = {

@@ -28,8 +28,7 @@ import numpy as np
 
 from models.checked_arrays import FloatArray
 from models.planning.sizing.problem import SizingProblem, SystemPlan
-from models.reliability.chains import stationary
-from models.reliability.repair import down_law
+from models.reliability.repair import down_law, stationary
 
 SERVING, SWITCHING, RECOVERING, RESUMING, STANDING = range(5)
 _NEVER = 1e-17  # states with more hosts down than this probability allows are left out

@@ -35,7 +35,7 @@ import numpy as np
 
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.sizing.problem import SizingProblem, SystemPlan
-from models.reliability.chains import stationary
+from models.reliability.repair import stationary
 
 MOST_PLACEMENTS = 1500
 Counts = tuple[int, ...]  # units of each host that is up, falling

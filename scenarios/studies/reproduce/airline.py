@@ -13,10 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.expected_usable import EXPECTED, expected_allocation
+from analysis.usable import EXPECTED, expected_allocation
 from models.correlation import pearson
-from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
-from models.planning.checkpoint_correlation import allocation_from_correlation
+from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan, allocation_from_correlation
 from models.scenario.inputs import compare
 from optimizer.checkpoint_allocation.ties import level_ties
 from scenarios.planning.checkpoints import solve_by

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from models.correlation import pearson
-from models.planning.checkpoint_correlation import allocation_from_correlation
+from models.planning.checkpoint_allocation import allocation_from_correlation
 from optimizer.checkpoint_allocation import solve
 from scenarios.studies.reproduce.airline import MOVES, Outcome
 from scenarios.studies.reproduce.flight_rates import WINDOW_S

@@ -24,7 +24,7 @@ from optimizer.replicas.placing import Placed, place_primaries
 from scenarios.queries.replicas import noise_of
 from scenarios.queries.templates import Workload, workload
 from sim.draws import code_of
-from sim.sampling.runs import shares_running
+from sim.sampling.plain import shares_running
 
 CHANCES = (0.0025, 0.005, 0.01, 0.02, 0.03)
 LOAD, RUNS = 100.0, 1000

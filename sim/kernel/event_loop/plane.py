@@ -13,7 +13,6 @@ from sim.data_plane import NO_HOST, Key, Listener
 from sim.kernel.event_loop import (
     buffers,
     channels,
-    event_time_setup,
     instances,
     loop,
     pools,
@@ -27,11 +26,10 @@ from sim.kernel.event_loop import (
 from sim.kernel.event_loop import (
     tasks as service,
 )
-from sim.kernel.event_loop.acting import Actions
+from sim.kernel.event_loop.acting import Actions, Moves
 from sim.kernel.event_loop.answers import Answers
 from sim.kernel.event_loop.codes import ASKED, GROW, LIMIT, NONE, REFILL, ROUND, WORKED
 from sim.kernel.event_loop.entities import CHECKPOINT, MESSAGE_ROW
-from sim.kernel.event_loop.moving import Moves
 from sim.kernel.event_loop.rules import RULE
 from sim.kernel.event_loop.state import LoopState
 from sim.kernel.event_loop.tasks import DROPPED
@@ -61,7 +59,7 @@ class CompiledPlane(Actions, Moves, Answers):
         for source in range(self.state.sources.shape[0]):
             self._refill(source)
             source_events.schedule_arrival(self.state, source)
-        event_time_setup.start(self.state, plan, cluster)
+        setup.start(self.state, plan, cluster)
 
     def _source_count(self) -> int:
         return sum(self._plan.operators[operator].is_source for operator in self._cluster.partition_operator)
@@ -111,7 +109,7 @@ class CompiledPlane(Actions, Moves, Answers):
             timed=np.zeros(0, TIMED),
             **pools.empty(),
             **rows.arrays(self._kept, operators.shape[0]),
-            **event_time_setup.empty(),
+            **setup.empty(),
         )
         made.remote_link["rate"] = plan.scenario.fault_tolerance.remote_bytes_per_s or 0.0
         return made
@@ -173,7 +171,7 @@ class CompiledPlane(Actions, Moves, Answers):
     def _grow(self, need: int) -> None:
         """Give the kernel larger arrays where room for `need` tuples is missing, and empty those that are read out."""
         self.state.room["budget"] = 0
-        event_time_setup.grown(self.state)
+        setup.grown(self.state)
         pools.forget_ids(self.state, need)
         pools.grown(self.state, need, int(self.state.room["burst"]))
         rows.make_room(self.state, self._kept, need)
@@ -223,7 +221,7 @@ class CompiledPlane(Actions, Moves, Answers):
         self._now()
         kept = int(restoring.past(self.state, partition))
         if kept:
-            event_time_setup.grown(self.state, kept)
+            setup.grown(self.state, kept)
             self._room(kept)
         missing = int(verbs.install(self.state, partition))
         if self.state.partitions["stored"][partition] and self.state.partitions["stored_from"][partition] != NONE:

@@ -9,6 +9,8 @@ what is in service at the end, or on its way, is done in a later span.
 The order of the dataflow is what makes this exact: when an operator's turn comes, all that reaches it before the end of
 the span is in its box, since whatever sends to it was done for the whole span before. Every step writes down how far it
 is (`progress`). So the scan may stop at any of them for want of room, and goes on there once Python has made it.
+
+Draws for a batch of tuples at once: short loops without calls, several tuples at a time.
 """
 
 from __future__ import annotations
@@ -18,14 +20,39 @@ from typing import Any
 import numpy as np
 
 from sim.kernel.scan.checkpoints import checkpoints_fit, next_cut, process_checkpoints, take_turns
-from sim.kernel.scan.draws import draw_times
 from sim.kernel.scan.entities import BATCH, CHECKPOINTS_FULL, CHUNK, DONE, FLUSH, GROW, REFILL, earliest, occupy
 from sim.kernel.scan.kept import log_fits, note_arrival, note_start
 from sim.kernel.scan.links import LINK_OLD, append, has_chunk, lacks, remove_first, send_over_links
 from sim.kernel.scan.order import gather, sort_rows
 from sim.kernel.scan.send import absorb, complete, count_second, room, send_arrivals, sum_up_messages
 from sim.kernel.tools.cache import kernel
+from sim.kernel.tools.draws import EXPONENTIAL, UNSURE, exponential_ns, time_ns, uniform
 from sim.kernel.tools.pointer import State
+
+_NS = 1e9
+
+
+@kernel
+def draw_times(state: State, operator: int, n: int) -> None:
+    """Make the first n of `drawn` the service times of the first `ids` on a host of speed 1."""
+    draws = state.draws[operator]
+    law, a, b, stream = draws.law, draws.a, draws.b, draws.stream
+    fixed_ns, inverse = draws.fixed_ns, draws.inverse
+    unsure = n
+    if law == EXPONENTIAL:
+        unsure = 0
+        for k in range(n):
+            ns = exponential_ns(a * _NS, uniform(state.ids[k], stream))
+            state.drawn[k] = ns
+            unsure += ns == UNSURE
+    else:
+        for k in range(n):
+            state.drawn[k] = UNSURE
+    if unsure > 0:
+        for k in range(n):
+            if state.drawn[k] == UNSURE:
+                state.drawn[k] = time_ns(law, a, b, stream, fixed_ns, inverse, state.ids[k])
+
 
 # The span that is being done, and how long the next one is.
 SPAN = np.dtype(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.runs.backpressure import backpressure
+from analysis.runs.timelines import backpressure
 
 S = 10**9
 

@@ -10,12 +10,11 @@ from small_runs import small_records, small_scenario
 
 from analysis.runs.elasticity import elasticity, maintenance
 from analysis.runs.metrics import FREE_SECTIONS, metrics_of, possible_metrics
-from analysis.runs.replicas import broken
+from analysis.runs.recoveries import broken
 from analysis.runs.run_summary import Migration, Verdict
 from analysis.runs.summary import summarise
 from models.records.tables import RunRecords
-from scenarios.files.library import resolve
-from scenarios.files.scenario import read_scenario
+from scenarios.files.scenario import read_scenario, resolve
 from sim.engine import simulate
 
 S = 10**9

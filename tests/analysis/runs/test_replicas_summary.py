@@ -6,7 +6,7 @@ import pytest
 from small_runs import S, small_records
 
 from analysis.report.sections import replicas_section, replicas_worth
-from analysis.runs.replicas import broken, replicas
+from analysis.runs.recoveries import broken, replicas
 from analysis.runs.run_summary import Outages, Replicas
 from analysis.runs.tables import replicas_table
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from models.errors import InputError
-from models.planning.checkpoint_correlation import allocation_from_correlation, node_correlation
+from models.planning.checkpoint_allocation import allocation_from_correlation, node_correlation
 
 R = np.array([[1.0, -0.5, 0.1], [-0.5, 1.0, 0.3], [0.1, 0.3, 1.0]])
 

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from models.errors import InputError
-from models.reliability.chains import stationary
 from models.reliability.description import availability_from
-from models.reliability.repair import class_law, down_law
+from models.reliability.repair import class_law, down_law, stationary
 from scenarios.reliability.availability import answer
 
 TIMES = {"mttf": "20 h", "mttr": "2 h", "crews": 1}

@@ -10,11 +10,10 @@ import pytest
 from plain_availability import close
 
 from models.errors import InputError
-from models.reliability.chains import stationary
 from models.reliability.cuts import query_cuts
 from models.reliability.exact import unavailability
 from models.reliability.queries import Failures, Queries, equal_hosts
-from models.reliability.repair import broken_given_down, down_law, pair_unavailability, upgrade_law
+from models.reliability.repair import broken_given_down, down_law, pair_unavailability, stationary, upgrade_law
 from models.reliability.times import DAY_S, MONTH_S, day_average_rule, downtime_s, end_of_day, not_taken_over, steady
 
 RING = Queries(5, tuple((k, (k + 1) % 5) for k in range(5)), (tuple(range(5)),))

@@ -3,7 +3,7 @@
 import pytest
 
 from models.errors import InputError
-from models.scenario.key_groups import crc32_group
+from models.scenario.job import crc32_group
 
 
 def bitwise_crc32(data: bytes) -> int:

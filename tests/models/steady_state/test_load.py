@@ -11,7 +11,7 @@ import pytest
 
 from models.errors import InputError
 from models.scenario.inputs import RateSeries, RunInputs
-from models.scenario.key_groups import crc32_group, group_shares, groups_of_keys
+from models.scenario.job import crc32_group, group_shares, groups_of_keys
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
 from models.scenario.workload import UniformKeys, ZipfKeys

@@ -13,8 +13,7 @@ from models.steady_state.flow import flows
 from models.steady_state.latency import critical_path
 from models.steady_state.load import expected_load
 from models.topology import job_graph, layout
-from scenarios.files.library import names, path_of
-from scenarios.files.scenario import read_scenario
+from scenarios.files.scenario import names, path_of, read_scenario
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 

@@ -11,8 +11,7 @@ import pytest
 from models.errors import InputError
 from models.topology.job_graph import GRAPHS, graph_of
 from scenarios.files.graphs import dot_lines, write_graph
-from scenarios.files.library import path_of
-from scenarios.files.scenario import read_scenario
+from scenarios.files.scenario import path_of, read_scenario
 
 _ID = r'"(?:[^"\\]|\\.)*"'  # a quoted name of DOT
 _LIST = rf"\[(?:\w+={_ID}(?:, \w+={_ID})*)?\]"

@@ -11,8 +11,7 @@ from models.scenario.rules import not_simulated
 from models.steady_state.estimate import check_limits, estimate
 from models.steady_state.flow import flows
 from models.steady_state.load import expected_load
-from scenarios.files.library import names, path_of, resolve, text_of
-from scenarios.files.scenario import missing_files, read_scenario, scenario_text
+from scenarios.files.scenario import missing_files, names, path_of, read_scenario, resolve, scenario_text, text_of
 
 
 def test_the_four_examples_are_there() -> None:

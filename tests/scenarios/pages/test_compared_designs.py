@@ -24,8 +24,7 @@ from holdfast.terminal import printed
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
-from scenarios.files.library import resolve
-from scenarios.files.scenario import LoadedScenario, read_scenario
+from scenarios.files.scenario import LoadedScenario, read_scenario, resolve
 from scenarios.pages.designs import OVERHEAD, design_runs, designs
 from scenarios.pages.run import run_page
 from scenarios.pages.sweep import runs_of_designs, sweep_page, write_page

@@ -7,7 +7,7 @@ import pytest
 from pages import HOSTILE
 
 from analysis.fleet.summary import use_of_hosts, used_hosts
-from analysis.report import fleet_figures, fleet_tables, page
+from analysis.report import fleet_figures, page
 from analysis.report.gantt import counted, gathered
 from analysis.report.text import number
 from models.fleet.records import TABLES, FleetRecords
@@ -137,7 +137,7 @@ def test_an_outage_names_the_hosts_of_the_query_that_were_down() -> None:
         "host_downtimes": [("a", HOUR, 4 * DAY), ("b", 2 * DAY, 3 * DAY), ("c", 0, 9 * DAY)],
         "outages": [("q", HOUR, 5 * HOUR), ("q", 2 * DAY, 3 * DAY)],
     }
-    found = fleet_tables.outages(system(), [records(**rows)])
+    found = fleet_figures.outages(system(), [records(**rows)])
     assert found is not None
     assert [row[2:] for row in found.rows] == [("2 d 00:00:00", "1 d", "b"), ("0 d 01:00:00", "4 h", "a")]
 

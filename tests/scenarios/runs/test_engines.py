@@ -9,8 +9,7 @@ import pytest
 
 from models.errors import InputError
 from models.records.tables import PLAIN
-from scenarios.files.library import names, resolve
-from scenarios.files.scenario import read_scenario
+from scenarios.files.scenario import names, read_scenario, resolve
 from scenarios.runs import execute
 from scenarios.runs.run import RunResult, run
 from sim.engine import simulate

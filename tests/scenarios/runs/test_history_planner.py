@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from analysis.expected_usable import EXPECTED
 from analysis.runs.metrics import metrics_of
+from analysis.usable import EXPECTED
 from holdfast.cli import app
 from models.scenario.fault_tolerance import Maintenance
 from models.scenario.inputs import LoadHistory

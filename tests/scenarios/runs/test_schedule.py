@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from scenarios.runs.schedule import Forecast, longest_first, makespan_s
+from scenarios.studies.reproduce.tasks import Forecast, longest_first, makespan_s
 
 
 def test_the_longest_come_first_and_equal_ones_as_they_were() -> None:

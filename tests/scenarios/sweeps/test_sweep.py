@@ -22,8 +22,7 @@ from runs_inside import inside
 from analysis.runs.metrics import metrics_of
 from analysis.runs.summary import summarise
 from models.errors import InputError, WorkerLost
-from scenarios.files.library import resolve
-from scenarios.files.scenario import LoadedScenario, read_scenario, scenario_text
+from scenarios.files.scenario import LoadedScenario, read_scenario, resolve, scenario_text
 from scenarios.runs.inputs import inputs_of
 from scenarios.runs.sandbox import Answer
 from scenarios.sweeps.plan import SweepPlan, make_plan

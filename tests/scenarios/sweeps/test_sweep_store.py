@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import InputError
-from scenarios.files.library import resolve
-from scenarios.files.scenario import LoadedScenario, read_scenario
+from scenarios.files.scenario import LoadedScenario, read_scenario, resolve
 from scenarios.files.write_once import new_name
 from scenarios.sweeps.plan import SweepPlan, make_plan
 from scenarios.sweeps.store import Row, SweepStore, digest

@@ -15,7 +15,7 @@ from replicated_jobs import drawn_crashes, replicated_job, replicated_keys, run
 from small_jobs import scenario
 from test_planes import differences
 
-from analysis.runs.replicas import broken
+from analysis.runs.recoveries import broken
 from models.records.decisions import Action
 from models.records.tables import RunRecords
 from models.scenario.scenario import Scenario

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 from small_jobs import scenario
 
-from analysis.runs.replicas import broken
+from analysis.runs.recoveries import broken
 from models.records.tables import RunRecords
 from models.reliability.exact import unavailability
 from models.reliability.queries import Queries, equal_hosts

@@ -11,9 +11,9 @@ from slo_oracle import counts, violations
 from models.fleet.records import FleetRecords
 from models.fleet.rules import fleet_from
 from models.fleet.system import System, system_of
-from sim.fleet.actions import Add, Change, Move, Remove, Split
 from sim.fleet.engine import simulate_fleet
 from sim.fleet.manager import Manager
+from sim.fleet.placement import Add, Change, Move, Remove, Split
 
 HOURS = 3_600_000_000_000
 

@@ -9,7 +9,7 @@ from models.errors import InputError
 from models.reliability.exact import unavailability
 from models.reliability.queries import Queries, equal_hosts
 from sim.draws import code_of
-from sim.sampling.runs import shares_running
+from sim.sampling.plain import shares_running
 
 QUERIES = Queries(5, ((0,), (1, 2), (0, 3), (4,)), ((0, 1), (2, 3), (1,)), (1.0, 2.0, 5.0))
 

@@ -12,8 +12,7 @@ from models.scenario.reading import scenario_from
 from models.scenario.rules.int64_limits import whole_time_faults
 from models.scenario.scenario import Scenario
 from models.steady_state.estimate import check_limits, estimate
-from scenarios.files.library import names, path_of
-from scenarios.files.scenario import read_scenario
+from scenarios.files.scenario import names, path_of, read_scenario
 
 
 def job(**changes: Any) -> Scenario:

@@ -10,9 +10,9 @@ import pytest
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import relative_gap
+from optimizer.checkpoint_allocation import reoptimise
 from optimizer.checkpoint_allocation.lagrangian.bound import first_prices
-from optimizer.checkpoint_allocation.reoptimise import search
-from optimizer.checkpoint_allocation.reoptimise.search import Former, few_moves
+from optimizer.checkpoint_allocation.reoptimise import Former, few_moves
 from optimizer.verify.constraints import constraint_violations
 
 
@@ -112,7 +112,7 @@ def test_moves_are_forced_only_where_the_gap_is_larger_than_that_of_the_former_p
         said.append(chains.state.losses().sum() <= target)
         return True
 
-    monkeypatch.setattr(search, "forced_moves", noted)
+    monkeypatch.setattr(reoptimise, "forced_moves", noted)
     again = few_moves(problem, Former(np.zeros(20), share * gap))
     assert len(said) == 1 and (said[0] or not enough)
     assert problem.objective(again.assignment) <= problem.objective(first.assignment)

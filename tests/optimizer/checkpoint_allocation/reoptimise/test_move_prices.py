@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import candidates
-from optimizer.checkpoint_allocation.reoptimise.move_prices import best_prices, moves_of
+from optimizer.checkpoint_allocation.reoptimise import best_prices, moves_of
 from optimizer.verify.checkpoint_bounds import move_bound
 
 

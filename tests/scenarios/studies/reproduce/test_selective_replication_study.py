@@ -12,7 +12,6 @@ import pytest
 from analysis.report import page as page_module
 from analysis.report import render_page
 from scenarios.pages.claims import charts, claims_page, sensitivity
-from scenarios.runs.schedule import makespan_s
 from scenarios.studies.reproduce.claims import claims
 from scenarios.studies.reproduce.query_workloads import (
     ALL,
@@ -36,6 +35,7 @@ from scenarios.studies.reproduce.selective_replication import (
     pieces_of,
     verdicts,
 )
+from scenarios.studies.reproduce.tasks import makespan_s
 
 
 @pytest.fixture(scope="module")

@@ -1,1 +1,0 @@
-"""Re-optimisation: a running plan is improved with few moves."""
