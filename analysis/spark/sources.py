@@ -195,12 +195,12 @@ def common_columns(sources: Sequence[Source]) -> tuple[str, ...]:
 
 
 def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, options: Mapping[str, str]) -> None:
-    """Raise InputError where a file does not fit the schema (None: that of flights), or lacks a column of `asked`.
+    """Raise InputError where a file does not fit the schema (None: that of flights), or lacks a column of `options`.
 
-    asked: option -> column, such as key and time.
+    options: option -> column, such as key and time.
 
     A schema that the user gave names every column of a CSV file, and columns that all files have; what a line of
-    JSON lacks is null, so of those files only the columns of `asked` must be known.
+    JSON lacks is null, so of those files only the columns of `options` must be known.
     """
     known = FLIGHT_COLUMNS if schema is None else tuple(schema)
     faults = []
@@ -227,7 +227,7 @@ def check_columns(sources: Sequence[Source], schema: Sequence[str] | None, optio
 
 
 def check_types(sources: Sequence[Source], given: Columns | None, options: Mapping[str, str]) -> None:
-    """Raise InputError where a column of `asked`, by option, has a type that cannot be one.
+    """Raise InputError where a column of `options` has a type that cannot be one.
 
     `given` is the schema of the user. Of types that only Spark can name nothing is said here. Without a schema a
     weight may be a column of other numbers: those that are not whole make bad rows.

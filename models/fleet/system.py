@@ -85,7 +85,7 @@ class ExactUnavailability:
         if self.failures.equal is not None or self._down is not None:
             return self.broken([among[:size]])
         # Few sets: all are tried, with each host as the first where a take-over may be late.
-        if math.perm(len(among), 1) * math.comb(len(among), size) <= _MOST_SETS:
+        if len(among) * math.comb(len(among), size) <= _MOST_SETS:
             late = self.failures.late is not None
             sets = itertools.combinations(among, size)
             return min(self.broken([order]) for one in sets for order in (_firsts(one) if late else [one]))

@@ -95,7 +95,8 @@ class ReplicaProblem:
         checked["operators"] = tuple(tuple(map(int, needed)) for needed in self.operators)
         checked["weights"] = tuple(map(float, self.weights or [1.0] * len(self.operators)))
         if (self.network is None) != (self.host_network is None):
-            check.add("network", None, "of operators and of hosts go together")
+            missing = "network" if self.network is None else "host_network"
+            check.add(missing, None, "of operators and of hosts go together")
         elif self.network is not None:
             checked["network"] = check.floats("network", self.network, (n,), low=0.0)
             checked["host_network"] = check.floats("host_network", self.host_network, (hosts,), low=0.0)

@@ -39,7 +39,8 @@ def fitted(problem: Placement, method: str) -> PlacementPlan:
     if not few or (unplaced and problem.goal != "value"):
         note = f"{method} leaves {unplaced} out" if unplaced else f"{method} moves {moves}"
         kept = host if few else None
-        return PlacementPlan(status=Status.UNKNOWN, host=kept, note=note, unplaced=unplaced, wall_s=0.0, **counts)
+        wall_s = time.monotonic() - began
+        return PlacementPlan(status=Status.UNKNOWN, host=kept, note=note, unplaced=unplaced, wall_s=wall_s, **counts)
     return with_counted_bound(problem, host, method, time.monotonic() - began)
 
 

@@ -263,7 +263,7 @@ def _worth(state: State, before: np.ndarray, after: np.ndarray, users: Sequence[
     if top <= 0:
         return 0.0
     # A power mean: the maximum alone is flat almost everywhere and would guide no step.
-    return math.fsum(((before / top) ** 8 - (after / top) ** 8).tolist())
+    return math.fsum(((before / top) ** _POWER - (after / top) ** _POWER).tolist())
 
 
 def _host(state: State, o: int) -> int | None:

@@ -273,7 +273,6 @@ def inputs_of(
     if scenario.fault_tolerance.method != "checkpoint":
         return RunInputs(rates=rates, shares=shares, checkpoint_hosts=checkpoint_hosts or {})
     from scenarios.planning.checkpoints import checkpoint_hosts_of  # noqa: PLC0415
-    from scenarios.runs.inputs import planner_of  # noqa: PLC0415 - solvers, only where checkpoints are held
 
     planned = checkpoint_hosts_of(scenario, folder, known) if checkpoint_hosts is None else checkpoint_hosts
     return RunInputs(rates=rates, shares=shares, checkpoint_hosts=planned, planner=planner_of(scenario))

@@ -28,6 +28,8 @@ from models.errors import WorkerLost
 from scenarios.runs.sandbox import end_with
 
 Item = TypeVar("Item")
+T = TypeVar("T")
+R = TypeVar("R")
 # How often a caller that waits for results gets a turn [s]: for progress, and for a signal that was kept waiting.
 _EVERY_S = 0.2
 
@@ -164,12 +166,7 @@ def _begin_worker(parent: int, begin: Callable[..., None] | None, shared: tuple[
         begin(*shared)
 
 
-T = TypeVar("T")
-R = TypeVar("R")
 Part = Callable[[float], None]
-# How often notes of threads are taken [s].
-_LOOK_S = 0.2
-
 _performing: Any = None  # in a worker process: what performs tasks, and how far each task has come
 
 
@@ -312,7 +309,7 @@ def run_on_threads(
             alive = any(thread.is_alive() for thread in threads)  # before the notes are taken: none comes after it
             while not notes.empty():
                 on_note(*notes.get())
-            time.sleep(_LOOK_S * alive)
+            time.sleep(_EVERY_S * alive)
     if not faults.empty():
         raise faults.get()
 

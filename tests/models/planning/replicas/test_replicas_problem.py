@@ -113,7 +113,7 @@ def test_what_is_no_problem_is_refused_with_every_fault() -> None:
         r"operators\[1\]: must hold an operator": {"operators": ((0, 1), ())},
         r"operators\[0\]\[1\] = 9": {"operators": ((0, 9), (1,))},
         r"weights\[0\] = -1": {"weights": (-1.0, 1.0)},
-        r"network = None: of operators and of hosts go together": {"network": [1.0] * 3},
+        r"host_network = None: of operators and of hosts go together": {"network": [1.0] * 3},
         r"load\[0\] = -1": {"load": [-1.0, 0.0, 0.0]},
     }.items():
         with pytest.raises(InputError, match=words):
