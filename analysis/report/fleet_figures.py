@@ -1,6 +1,7 @@
-"""Figures of `holdfast fleet`: unavailability of queries beside their objectives, who is broken, hosts, instances.
+"""Figures and tables of `holdfast fleet`.
 
-Tables of `holdfast fleet`: queries, longest outages, decisions, refusals, overloads, what hosts cost.
+Figures: unavailability of queries beside their objectives, broken queries, hosts, instances. Tables: queries, longest
+outages, decisions, refusals, overloads, cost of hosts.
 """
 
 from __future__ import annotations

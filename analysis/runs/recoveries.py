@@ -1,7 +1,4 @@
-"""The phases of recovery from each failure of a host, from the rows of its key groups.
-
-Active replicas and outages of a run, from its rows.
-"""
+"""Summarise failures of a run from its rows: phases of each recovery, outages, and active replicas."""
 
 from __future__ import annotations
 

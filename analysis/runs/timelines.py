@@ -5,7 +5,7 @@ under the interval of delivery. An interval without a value holds NEVER (-1) in 
 histograms gives the same tables, but for quantiles, which are off by at most 0.4 %, in intervals that are multiples
 of its own (`fitting_interval`).
 
-Summarise bounded queues: how full they were, whom they held back, and how far sources were behind.
+`backpressure` summarises bounded queues: how full they were, whom they held back, and how far sources were behind.
 """
 
 from __future__ import annotations

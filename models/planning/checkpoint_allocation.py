@@ -10,7 +10,7 @@ Checkpoint j (0 .. J-1) goes to one node n (0 .. N-1) at cost c[j, n] and puts l
 Source: Madsen and Zhou, CIKM 2015, section on checkpoint allocation (docs/explanation/checkpoint-allocation.md).
 Several copies of one checkpoint are several rows, pairwise in `anti_affinity`.
 
-The costs of checkpoint allocation from the correlation of key-group loads.
+Costs may come from the correlation of key-group loads:
 
 c[j, n] = l[j] * mean over the key groups h on node n of r(g(j), h): a checkpoint is cheap on a node whose
 key groups have spare capacity when its own key group needs it. [Madsen and Zhou, CIKM 2015] leave open how pairs

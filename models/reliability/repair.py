@@ -17,13 +17,11 @@ likely, so that
 
 with s_i hosts of class i that matter to the query, and N_j the number of sets of j_1, .., j_m of these that break it.
 
-Stationary laws of Markov chains in continuous time, with all digits of small probabilities.
-
-States are taken out one after the other, the last first, and put back (Grassmann, Taksar and Heyman, *Regenerative
-analysis and steady state distributions for Markov chains*, Operations Research 1985). Nothing is subtracted, so every
-probability is right to about the number of states times the rounding error, however small it is (O'Cinneide, Numerische
-Mathematik 1993). Rates are kept sparse: only neighbours of a state that is taken out are touched.
-"""
+The stationary laws of these chains keep all digits of small probabilities. States are taken out one after the other,
+the last first, and put back (Grassmann, Taksar and Heyman, *Regenerative analysis and steady state distributions for
+Markov chains*, Operations Research 1985). Nothing is subtracted, so every probability is right to about the number of
+states times the rounding error, however small it is (O'Cinneide, Numerische Mathematik 1993). Rates are kept sparse:
+only neighbours of a state that is taken out are touched."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ compares the score of the allocation as it is with that of a fresh one; while th
 the fresh score (its magnitude: scores can be negative), the checkpoints move whose moves improve the score most.
 Source: the page "Checkpoint-assisted migration", sections "Checkpoint allocation" (maintenance) and "Airline scenario".
 
-Which engine does the steps of the tuples, by the name under which it can be asked for; rows do not depend on it.
+Which engine does the steps of the tuples (`Engine`) is an input, too; rows do not depend on it.
 """
 
 from __future__ import annotations

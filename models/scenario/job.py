@@ -1,6 +1,6 @@
-"""The job: operators, how their outputs are partitioned, what a tuple costs and what state it leaves.
+"""The job: operators, partitioning of their outputs, cost of a tuple, state, and key groups.
 
-How a key finds its key group: a hash that every engine computes alike, modulo the number of key groups.
+A key finds its key group by a hash that every engine computes alike, modulo the number of key groups.
 """
 
 from __future__ import annotations

@@ -1,18 +1,14 @@
-"""Re-optimisation: a running plan is improved with few moves.
+"""Re-optimisation: a running plan is improved with few moves, as after a change of one host.
 
-A running plan improved with few moves, as after a change of one host.
-
-A linear program of the moves corrects the former prices (`move_prices`): its duals prove most of what prices can prove
+A linear program of the moves corrects the former prices: its duals prove most of what prices can prove
 where moves are counted, and say what a move must save to be worth one. The running assignment is repaired by ejection
 chains (`ejection_chains`): a node can only take what another one takes from it. More chains, then shifts and swaps,
 spend what is left of the moves, each as long as a move saves enough; a program on few pairs looks once more. Where
 the gap is larger than that of the former plan, forced moves follow (`forced_moves`).
 
-The best prices of a bound that counts moves, by a linear program of the moves.
-
-A pair (j, n) other than where j runs, on r, is a move: it changes the cost by d = c[j,n] - c[j,r], brings l[j,n] to n
-and takes l[j,r] from r. With x in [0, 1] for each, k moves allowed and room what the running plan leaves of a node
-(negative where it has too much), the program
+The linear program of the moves. A pair (j, n) other than where j runs, on r, is a move: it changes the cost by d =
+c[j,n] - c[j,r], brings l[j,n] to n and takes l[j,r] from r. With x in [0, 1] for each, k moves allowed and room what
+the running plan leaves of a node (negative where it has too much), the program
 
     minimise   sum d x    subject to   load brought - load taken <= room for each node,  sum x <= k,
                                        sum_n x[j,n] <= 1, and = 1 where j may not stay

@@ -7,13 +7,11 @@ recovery target allows. On a cell [a, b] of that, R_f >= R_f(T_f moved into [a, 
 bound for all intervals of the cell. Cells whose bound is above the best that was found, or above the target, are done;
 the others are split.
 
-The feasible interval of a plan with sticky placement, from bounds of both sides.
-
-There is no exact figure (models.planning.sizing.sticky_placement): a plan meets the target if at some interval the
-bound from above does, and fails if the bound from below misses it at every interval. On a cell [a, b] of intervals that
-one is taken with what a rolls back and the time that b leaves; behind the last cell is [z, infinity). Plans between
-stay open, and what is found is then no more than feasible, with the cheapest open plan as the bound of the cost.
-"""
+With sticky placement there is no exact figure (models.planning.sizing.sticky_placement), but bounds of both sides: a
+plan meets the target if at some interval the bound from above does, and fails if the bound from below misses it at
+every interval. On a cell [a, b] of intervals that one is taken with what a rolls back and the time that b leaves;
+behind the last cell is [z, infinity). Plans between stay open, and what is found is then no more than feasible, with
+the cheapest open plan as the bound of the cost."""
 
 from __future__ import annotations
 

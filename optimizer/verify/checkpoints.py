@@ -1,12 +1,11 @@
 """Checking an answer without any solver: objective recomputed, broken constraints listed.
 
 That no answer costs less than a bound, or that there is none, is checked where the plan or the problem prove it
-(`checkpoint_proofs.proof_of_bound`). Where they do not, that takes a solver: such a claim is refuted where a
+(`proof_of_bound`). Where they do not, that takes a solver: such a claim is refuted where a
 cheap assignment does, and else named among what was not checked.
 
-Proofs of a bound that need no solver: what a plan carries, and what follows from the problem alone.
-
-Each value is at most what any assignment that keeps the constraints costs:
+Proofs come from what a plan carries and from the problem alone. Each value is at most what any assignment that keeps
+the constraints costs:
 
 - the cheapest nodes that may store each checkpoint and have room for it alone;
 - with a limit on moves, staying and the moves that save most, also at the prices of the plan;

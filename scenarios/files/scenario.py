@@ -1,7 +1,4 @@
-"""Scenario files: TOML text to a scenario and back.
-
-The scenarios that come with holdfast, by name.
-"""
+"""Scenario files: TOML text to a scenario and back, and the scenarios that come with holdfast, by name."""
 
 from __future__ import annotations
 

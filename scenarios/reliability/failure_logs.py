@@ -1,6 +1,6 @@
 """Failure logs: read by Spark or row by row, summed up, fitted, and kept in a file that others go on with.
 
-Replays a failure log: what a log says of its hosts as events of the hosts of a scenario.
+`replayed` replays a log: its outages become events of the hosts of a scenario.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The placement of a fleet: parts of operators with their instances, changes under way, and loads of hosts.
 
-Changes of a placement; each names a part and hosts by their numbers.
+A change of the placement is a value, which names a part and hosts by their numbers.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A part is served by its first instance whose host is up. While the host of its p
 over, nobody serves. Checks come at the end of an instant, after all its failures, repairs and changes: causes that
 cancel out within an instant leave no row.
 
-Up and down times of elements, each a function of its purpose, never of the order of events.
+Up and down times of an element are a function of its name and of the seed, never of the order of events.
 """
 
 from __future__ import annotations

@@ -4,10 +4,8 @@ Every figure has a 95 % interval (Wilson); an event that was never seen has a pr
 come in blocks, each with random numbers of its own: seed and number of runs decide every figure, the number of workers
 none. For rare failures see `sim.sampling.importance_sampling`.
 
-Runs as the paper on selective replication made them: hosts fail or not, and queries are counted.
-
-Simple, for few runs: one state of all hosts for each run. `sim.sampling.plain` is for many runs, with an interval for
-each query.
+`shares_running` makes runs as the paper on selective replication made them, for few runs: hosts fail or not, and broken
+queries are counted.
 """
 
 from __future__ import annotations

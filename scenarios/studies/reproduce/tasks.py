@@ -7,11 +7,9 @@ The name holds all that the result depends on, the version of this program too. 
 common (those of `--quick` are part of the whole) are made once. Costs of pieces were measured on one machine;
 `machine_pace` says how fast this one is beside it.
 
-In which order pieces are made, and when all of them will be: from what each was expected to take, and what it took.
-
-Pieces are given out one after the other, each to the worker that is free first; so the longest come first, and the
-last ones, which keep one worker busy while others have nothing left, are short.
-"""
+A schedule says when all pieces will be made, from the expected and the measured time of each. Pieces are given out one
+after the other, each to the worker that is free first; so the longest come first, and the last ones, which keep one
+worker busy while others have nothing left, are short."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Verbs of protocols, and telling the listener: a part of the compiled plane.
-
-Verbs that put a key group at two tasks: a part of the compiled plane.
-"""
+"""Verbs of protocols, those of key groups at two tasks, and notices to the listener: parts of the compiled plane."""
 
 from __future__ import annotations
 

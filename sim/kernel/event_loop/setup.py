@@ -1,6 +1,6 @@
 """The arrays of a run before its first instant, from its plan.
 
-The arrays of event time before the first instant, and more room in them.
+Arrays of event time are made here, too, and get more room in a run.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ The order of the dataflow is what makes this exact: when an operator's turn come
 the span is in its box, since whatever sends to it was done for the whole span before. Every step writes down how far it
 is (`progress`). So the scan may stop at any of them for want of room, and goes on there once Python has made it.
 
-Draws for a batch of tuples at once: short loops without calls, several tuples at a time.
+Draws are made for a batch of tuples at once, in short loops without calls, which the compiler makes several at a time.
 """
 
 from __future__ import annotations
