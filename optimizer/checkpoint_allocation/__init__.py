@@ -22,7 +22,7 @@ Bounds that sums prove are evaluated in `optimizer.verify`, so that they are che
 |---|---|---|
 | `verify.checkpoint_bounds` | one price for each node | `lagrangian.bound`, `linear_core` |
 | | one multiplier for each checkpoint | `column_generation.search` |
-| | prices where moves are counted | `reoptimise.move_prices` |
+| | prices where moves are counted | `reoptimise` |
 | | potentials of a minimum-cost flow, where capacities only count | `flow` |
 | `lagrangian.separable` | nothing couples the checkpoints: the minima themselves | itself |
 | `mixed_integer` | branch and bound by HiGHS, within its tolerances | itself |
@@ -34,7 +34,7 @@ Bounds that sums prove are evaluated in `optimizer.verify`, so that they are che
 | `lagrangian.heuristic` | from prices, by the steps of `local_search` |
 | `local_search` | repair, shifts and swaps (`exchange`), chains, forced moves; `search` keeps copies apart |
 | `column_generation.improve` | from sets of checkpoints for each node |
-| `reoptimise.search` | from a plan that runs, with few moves |
+| `reoptimise` | from a plan that runs, with few moves |
 | `sensitive` | the heuristics of the paper, which the others are compared with |
 """
 

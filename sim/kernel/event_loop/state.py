@@ -2,7 +2,7 @@
 
 Numbers of records take the place of references. A module owns what it alone writes: its records, each of which there is
 once, and its arrays. Things that pass through several modules (an item in a queue, a task, a partition, a host) have
-their records in `entities`. Set-up (`setup`, `pools`, `event_time_setup`) writes everything before the first
+their records in `entities`. Set-up (`setup`, `pools`) writes everything before the first
 instant, and makes arrays larger between two calls of the kernel. A test reads the sources and compares.
 """
 
@@ -119,8 +119,7 @@ ROOMS = (
         {"note_pool": POOL, "cell_pool": POOL, "pane_pool": POOL},
         {"notes": NOTE, "cells": CELL, "cell_index": _i4, "panes": PANE},
     ),
-    Room("event_time_setup", {"event_time": EVENT_TIME}),
-    Room("event_time", arrays={"channels": CHANNEL}),
+    Room("event_time", {"event_time": EVENT_TIME}, {"channels": CHANNEL}),
     Room("rules", {"rule_pool": POOL}, {"rules": RULE}),
     Room("timed_actions", {"actions": ACTIONS}, {"timed": TIMED}),
     Room("source_events", arrays={"sources": SOURCE}),

@@ -141,7 +141,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "done": ("span",),
     "ids": ("span",),
     "keys": ("histograms",),
-    "drawn": ("draws", "histograms", "span"),
+    "drawn": ("histograms", "span"),
     "box": ("span", "straight"),
     "boxes": ("links", "span", "straight"),
     "sent": ("straight",),
