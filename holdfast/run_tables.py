@@ -1,4 +1,4 @@
-"""Tables of a run's summary and of a study for the terminal; they fit 80 columns."""
+"""Tables and lines of runs that only the terminal has; they fit 80 columns. `analysis.runs.tables` has the others."""
 
 from __future__ import annotations
 

@@ -32,8 +32,9 @@ def import_graph(sources: dict[str, str]) -> nx.DiGraph[str]:
 
 
 def circles(graph: nx.DiGraph[str]) -> list[list[str]]:
-    """The modules of each circle, by name."""
-    return [sorted(one) for one in nx.strongly_connected_components(graph) if len(one) > 1]
+    """The modules of each circle, by name; a module that imports itself is one."""
+    found = nx.strongly_connected_components(graph)
+    return [sorted(one) for one in found if len(one) > 1 or any(graph.has_edge(name, name) for name in one)]
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
@@ -46,3 +47,4 @@ def test_a_circle_of_types_inside_a_function_or_of_a_package_is_found() -> None:
     inside = "def f():\n    import a.one\n"
     assert circles(import_graph({"a": "", "a.one": typed, "a.two": inside})) == [["a.one", "a.two"]]
     assert circles(import_graph({"a": "from a import one\n", "a.one": "import a\n"})) == [["a", "a.one"]]
+    assert circles(import_graph({"a": "def f():\n    from a import one\n"})) == [["a"]]

@@ -307,7 +307,7 @@ def factored(cuts: Cuts, chances: FloatArray, most_nodes: int = MOST_NODES) -> F
 
 
 def counts_by_size(cuts: Cuts, most_nodes: int = MOST_NODES) -> tuple[int, ...]:
-    """Return `counting.breaking_sets` for any number of cuts; raises TooManyNodes.
+    """Return `breaking_sets` for any number of cuts; raises TooManyNodes.
 
     A whole number holds all counts, one for every `width` bits: then a product of numbers is one of polynomials, and a
     failed element shifts by one place.
@@ -315,7 +315,7 @@ def counts_by_size(cuts: Cuts, most_nodes: int = MOST_NODES) -> tuple[int, ...]:
     cuts = minimal(cuts)
     n = support(cuts).bit_count()
     # A count is at most 2^n, so n + 1 bits for each keep neighbours apart in the packed number.
-    width = n + 1  # no count is above 2^n
+    width = n + 1
     x = 1 << width
     ones = dict.fromkeys(elements(support(cuts)), 1)
     packed = Factoring(dict.fromkeys(ones, x), ones, lambda free: (1 + x) ** free, most_nodes).broken(cuts)

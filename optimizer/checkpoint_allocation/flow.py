@@ -15,7 +15,7 @@ full nodes have p[n] > 0. So the flow may be made on a core of pairs:
 1. prices of a smoothed problem rank the pairs; a checkpoint whose second best is dearer by more than a margin is put on
    its best node, the others keep the pairs within the margin;
 2. a minimum-cost flow on these pairs and the room that is left; without one the margin grows;
-3. shortest paths in the residual graph of the core give p, and one pass over all pairs gives the bound of `flow`;
+3. shortest paths in the residual graph of the core give p, and one pass over all pairs gives the bound above;
 4. pairs that are cheaper at p than the checkpoint's own enter the core, and it starts again, until there are none.
 """
 
@@ -195,9 +195,6 @@ def shortest(length: FloatArray, held: IntArray, limit: Counts, rounds: int) -> 
     return potentials
 
 
-_CORE_CHUNK = 1_000_000
-
-
 def core_flow(
     problem: CheckpointAllocation, limit: Counts, parameters: Parameters = DEFAULT
 ) -> tuple[IntArray | None, float | None, FloatArray | None]:
@@ -354,7 +351,7 @@ def _cheaper(problem: CheckpointAllocation, p: FloatArray, assignment: IntArray,
     """Return keys of the cheapest pairs at p that are cheaper than the checkpoint's own, at most `most` for each."""
     found = []
     # Rows are taken some at a time: the priced matrix of all pairs would not fit into memory.
-    step = max(1, _CORE_CHUNK // problem.n_nodes)
+    step = max(1, _CHUNK // problem.n_nodes)
     for first in range(0, problem.n_checkpoints, step):
         rows = slice(first, first + step)
         at = np.arange(first, min(first + step, problem.n_checkpoints))

@@ -2,8 +2,8 @@
 
 Verifiers by problem, each with its bounds and proofs:
 
-- `checkpoints`: `constraints`, `checkpoint_bounds`, `better_assignment`, `infeasibility`, and `checkpoint_proofs`,
-  which tries them;
+- `checkpoints`: `constraints`, `checkpoint_bounds`, `better_assignment` and `infeasibility`, which it
+  tries in turn;
 - `placement`: `placement_bounds`, `placement_enumeration`;
 - `selection`: `knapsack_core`;
 - `replicas`: `replica_bounds`, `replica_program`, `replica_enumeration`;

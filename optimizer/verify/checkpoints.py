@@ -104,7 +104,6 @@ def _is_rounding(problem: CheckpointAllocation, proven: float, bound: float, min
 
 
 def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatArray) -> Iterator[Proof]:
-
     yield Proof(math.fsum(minima.tolist()), "the cheapest allowed nodes")
     if problem.max_moves is not None:
         yield Proof(move_bound(problem, np.zeros(problem.n_nodes)), "the moves that save most")

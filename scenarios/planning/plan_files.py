@@ -400,6 +400,9 @@ def _listed(key: str, array: Any) -> Any:
     return values
 
 
+# -- Problems that begin with a running plan --------------------------------------------------------------------------
+
+
 def running_checkpoints(problem: CheckpointAllocation, path: Path) -> CheckpointPlan:
     """Return the plan of these checkpoints in a file; raises InputError for a plan of anything else."""
     kind, _ = plan_document_in(path)

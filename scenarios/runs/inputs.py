@@ -1,7 +1,7 @@
 """The inputs of a run, and the checks that `validate` and `run` share; nothing is simulated.
 
-First the recorded inputs that a scenario names (rate series and ingested profiles), then the planner that a run calls
-to allocate its checkpoints again from the statistics so far, and last `checked` and `inputs_of`, which join them.
+First the recorded inputs that a scenario names (rate series and ingested profiles), then `checked` and `inputs_of`,
+which join them with the hosts of checkpoints and the planner of the run.
 """
 
 from __future__ import annotations
@@ -9,27 +9,20 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.usable import EXPECTED, expected_allocation
 from models import display
-from models.correlation import pearson
 from models.errors import InputError, InputFault, header_hint, named, raise_if_any
-from models.planning.checkpoint_allocation import CheckpointAllocation, allocation_from_correlation
 from models.records.profile import Profile
-from models.scenario.fault_tolerance import Maintenance
-from models.scenario.inputs import Engine, FreshAllocation, LoadHistory, RateSeries, RunInputs
+from models.scenario.inputs import Engine, RateSeries, RunInputs
 from models.scenario.rules import faults, not_simulated
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys, ProfileRate, SeriesRate
 from models.steady_state.estimate import check_limits, estimate
 from models.topology.layout import topological
-from optimizer.checkpoint_allocation.ties import level_ties
-from scenarios.planning.checkpoints import solve_by
 from scenarios.queries.replica_plan import filled
 
 if TYPE_CHECKING:
@@ -168,76 +161,6 @@ def _value(path: str, rate: SeriesRate, text: str | None, line: int) -> float:
     return value
 
 
-TIE_BAND = 0.1  # nodes whose correlation is so close to the best count as equally good
-_BANDED = "tie-band"
-
-
-@dataclass(frozen=True)
-class HistoryPlanner:
-    """Plans as `maintenance` says; a value, so that each process that runs a replication has its own.
-
-    No method has a limit of time here: with nothing that couples the checkpoints each is planned by itself, and what is
-    drawn at random follows from the seed.
-    """
-
-    maintenance: Maintenance
-    theta: float  # utilisation above which a host is overloaded
-    seed: int
-
-    def __call__(self, history: LoadHistory) -> FreshAllocation | None:
-        """Return the plan and its costs; None where a checkpoint has no node that may hold it."""
-        problem, method = self._problem(history), self.maintenance.method
-        # Asked first, as solvers would only say "infeasible"; the run then keeps the allocation that it has.
-        if not problem.allowed.any(axis=1).all():
-            return None
-        plan = solve_by("exact" if method == _BANDED else method, problem, seed=self.seed)
-        if plan.assignment is None:
-            return None
-        assignment = level_ties(problem, plan.assignment) if method == _BANDED else plan.assignment
-        return FreshAllocation(assignment, problem.cost)
-
-    def _problem(self, history: LoadHistory) -> CheckpointAllocation:
-        """Return the allocation problem of the statistics so far, with the costs of the method."""
-        operators = tuple(operator for operator, _ in history.names)
-        if self.maintenance.method == EXPECTED:
-            made = expected_allocation(
-                history.load,
-                history.host,
-                speed=history.capacity,
-                outside=history.outside,
-                theta=self.theta,
-                seed=self.seed,
-                group=operators,
-            )
-        else:
-            made = allocation_from_correlation(
-                pearson(history.tuples),  # whole numbers: the same bits on every machine
-                history.load.mean(axis=1),
-                history.host,
-                len(history.capacity),
-                group=operators,
-                zero_below=self.maintenance.zero_below,
-                tie_band=TIE_BAND if self.maintenance.method == _BANDED else 0.0,
-            )
-        return replace(made, forbidden=_forbidden(history))
-
-
-def _forbidden(history: LoadHistory) -> np.ndarray:
-    """Return pairs [checkpoint, node]: its own host, and all that may not hold any."""
-    may = np.broadcast_to(history.takes, (len(history.host), len(history.takes))).copy()
-    # A checkpoint on the host of its own key group would be lost together with it.
-    may[np.arange(len(history.host)), history.host] = False
-    return np.argwhere(~may)
-
-
-def planner_of(scenario: Scenario) -> HistoryPlanner | None:
-    """Return the planner that the run of the scenario needs, or None."""
-    maintenance = scenario.fault_tolerance.maintenance
-    if maintenance is None:
-        return None
-    return HistoryPlanner(maintenance, scenario.elasticity.high, scenario.seed)
-
-
 def checked(scenario: Scenario, folder: Path, engine: Engine = "auto") -> tuple[Scenario, RunInputs]:
     """Return the scenario with what its files say in place, and all inputs of its run.
 
@@ -272,7 +195,9 @@ def inputs_of(
     rates, shares = rates_of(scenario, folder, known), shares_of(scenario, known)
     if scenario.fault_tolerance.method != "checkpoint":
         return RunInputs(rates=rates, shares=shares, checkpoint_hosts=checkpoint_hosts or {})
+    # Solvers are loaded only where checkpoints are held: `validate` of other scenarios begins sooner.
     from scenarios.planning.checkpoints import checkpoint_hosts_of  # noqa: PLC0415
+    from scenarios.planning.maintenance import planner_of  # noqa: PLC0415
 
     planned = checkpoint_hosts_of(scenario, folder, known) if checkpoint_hosts is None else checkpoint_hosts
     return RunInputs(rates=rates, shares=shares, checkpoint_hosts=planned, planner=planner_of(scenario))

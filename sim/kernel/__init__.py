@@ -13,6 +13,7 @@ what a tuple does, begin with `sim.plain`. The same things are found here in
 | `outbox`                 | `outbox`, `backpressure`                   | -                                      |
 | `checkpoint`             | `checkpoints`, `restoring`                 | `checkpoints`, `saving`                |
 | `watermarks`             | `watermarks`, `event_time`, `windows`      | -                                      |
+| `views` (rows)           | `rows`                                     | `rows`, `recording`, `histograms`      |
 | `audit`                  | `audit`                                    | sums of `tools.audit_sums`             |
 
 A queue is a list that is linked through the records of what waits. In the event loop it runs through `visits` from

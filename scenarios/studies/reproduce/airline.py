@@ -19,7 +19,7 @@ from models.planning.checkpoint_allocation import CheckpointAllocation, Checkpoi
 from models.scenario.inputs import compare
 from optimizer.checkpoint_allocation.ties import level_ties
 from scenarios.planning.checkpoints import solve_by
-from scenarios.runs.inputs import TIE_BAND
+from scenarios.planning.maintenance import TIE_BAND
 from scenarios.studies.reproduce.flight_rates import (
     SAMPLERS,
     TRAINING_S,

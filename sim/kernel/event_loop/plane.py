@@ -109,7 +109,7 @@ class CompiledPlane(Actions, Moves, Answers):
             timed=np.zeros(0, TIMED),
             **pools.empty(),
             **rows.arrays(self._kept, operators.shape[0]),
-            **setup.empty(),
+            **setup.empty_event_time(),
         )
         made.remote_link["rate"] = plan.scenario.fault_tolerance.remote_bytes_per_s or 0.0
         return made

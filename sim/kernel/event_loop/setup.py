@@ -37,8 +37,8 @@ from sim.operator_plan import OperatorPlan
 from sim.pace import FAR_NS, FULL
 
 
-def empty() -> dict[str, np.ndarray]:
-    """Return the pools and tables before anything is in them."""
+def empty_event_time() -> dict[str, np.ndarray]:
+    """Return the pools and tables of event time before anything is in them."""
     return {
         "notes": np.zeros(0, NOTE),
         "channels": np.zeros(0, CHANNEL),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.kernel.scan.histograms import BINNING, HISTOGRAM_COUNTS, HISTOGRAM_PAGES
-from sim.kernel.scan.order import DELIVERY_COLUMNS, ROW_COLUMNS, SPAN_ROW, VISIT_COLUMNS
+from sim.kernel.scan.rows import DELIVERY_COLUMNS, ROW_COLUMNS, SPAN_ROW, VISIT_COLUMNS
 from sim.kernel.tools.pointer import State
 from sim.recording import HistogramRecording, TupleRecording
 

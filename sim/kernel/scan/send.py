@@ -15,7 +15,7 @@ import numpy as np
 from sim.kernel.event_loop.codes import BROADCAST, FORWARD, GROUPED, KEYED, SHUFFLE
 from sim.kernel.scan.histograms import bin_arrivals, bin_delivered, bin_passed, bin_served
 from sim.kernel.scan.kept import count_applied, count_sent
-from sim.kernel.scan.order import add_arrivals, add_done
+from sim.kernel.scan.rows import add_arrivals, add_done
 from sim.kernel.scan.straight import is_straight, leads_one_way, make_outputs, send_straight, take_arrivals
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.draws import child_id, output_count, output_key, shuffle_target, source_id, takes

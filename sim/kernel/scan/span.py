@@ -23,7 +23,8 @@ from sim.kernel.scan.checkpoints import checkpoints_fit, next_cut, process_check
 from sim.kernel.scan.entities import BATCH, CHECKPOINTS_FULL, CHUNK, DONE, FLUSH, GROW, REFILL, earliest, occupy
 from sim.kernel.scan.kept import log_fits, note_arrival, note_start
 from sim.kernel.scan.links import LINK_OLD, append, has_chunk, lacks, remove_first, send_over_links
-from sim.kernel.scan.order import gather, sort_rows
+from sim.kernel.scan.order import gather
+from sim.kernel.scan.rows import sort_rows
 from sim.kernel.scan.send import absorb, complete, count_second, room, send_arrivals, sum_up_messages
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.draws import EXPONENTIAL, UNSURE, exponential_ns, time_ns, uniform

@@ -25,7 +25,7 @@ from sim.kernel.scan.heap import AGENDA, HAPPENING
 from sim.kernel.scan.histograms import BINNING, HISTOGRAM_COUNTS, HISTOGRAM_PAGES
 from sim.kernel.scan.kept import ARRIVAL, LOG_POOL, SAVED, SAVING, SERVED
 from sim.kernel.scan.links import CHUNK_POOL, LINK, QUEUE
-from sim.kernel.scan.order import ROW_COLUMNS, ROWS, SPAN_ROW
+from sim.kernel.scan.rows import ROW_COLUMNS, ROWS, SPAN_ROW
 from sim.kernel.scan.send import MESSAGES, SENT
 from sim.kernel.scan.span import PROGRESS, REQUESTS, SPAN
 from sim.kernel.scan.straight import SHUFFLING
@@ -77,13 +77,9 @@ ROOMS = (
     Room("entities", arrays={"servers": SERVER, "frees": _i8}),
     Room(
         "order",
-        {"rows": ROWS},
-        {
-            **{"ranks": _i4, "refs": _i4, "kept": _i4, "times": _i8, "order": _i8, "spare": _i8, "counts": _i4},
-            "visit_rows": SPAN_ROW,
-            **ROW_COLUMNS,
-        },
+        arrays={"ranks": _i4, "refs": _i4, "kept": _i4, "times": _i8, "order": _i8, "spare": _i8, "counts": _i4},
     ),
+    Room("rows", {"rows": ROWS}, {"visit_rows": SPAN_ROW, **ROW_COLUMNS}),
     Room(
         "histograms",
         {"binning": BINNING},
@@ -136,7 +132,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     # An operator is done by several modules in turn, each of which says how far it has come and what it lacks.
     "span": ("send",),
     "progress": ("links", "order", "send"),
-    "requests": ("links", "order", "send"),
+    "requests": ("links", "rows", "send"),
     # A batch of tuples goes from one loop to the next.
     "done": ("span",),
     "ids": ("span",),
@@ -146,7 +142,9 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "boxes": ("links", "span", "straight"),
     "sent": ("straight",),
     # What is put in order is written by who wants it in order.
-    "times": ("histograms", "send"),
+    "times": ("histograms", "rows", "send"),
+    "ranks": ("rows",),
+    "counts": ("rows",),
     "spare": ("send",),
     "queues": ("span",),  # it takes a piece off a queue at once
     "servers": ("checkpoints", "span"),  # writing a snapshot occupies a task, as a service does

@@ -24,7 +24,7 @@ from models.scenario.reading import scenario_from
 from scenarios.files.scenario import write_scenario
 from scenarios.planning.checkpoints import solve_by
 from scenarios.planning.files import problem_of_history
-from scenarios.runs.inputs import HistoryPlanner, planner_of
+from scenarios.planning.maintenance import HistoryPlanner, planner_of
 from scenarios.runs.run import run
 
 METHODS = ("even", "sensitive-first", "exact", "tie-band", "expected-usable")
