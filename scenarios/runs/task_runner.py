@@ -87,6 +87,8 @@ def _pool(workers: int, begin: Callable[..., None] | None, shared: tuple[Any, ..
         for worker in set(multiprocessing.active_children()) - others:
             worker.terminate()
         if isinstance(error, BrokenProcessPool):
+            # SIGTERM to the whole group may reach a worker first: give this process the time to get its own.
+            time.sleep(_EVERY_S)
             text = "a worker process was killed, perhaps because memory ran out: try fewer workers, or a shorter run"
             raise WorkerLost(text) from None
         raise
@@ -119,10 +121,13 @@ def _without_interrupts() -> Iterator[None]:
     def wait(number: int, _: Any) -> None:
         came.append(number)
 
-    with _handler(signal.SIGTERM, wait), _handler(signal.SIGINT, wait), _blocked(signal.SIGINT):
-        yield
-    if came:
-        signal.raise_signal(came[0])
+    try:
+        with _handler(signal.SIGTERM, wait), _handler(signal.SIGINT, wait), _blocked(signal.SIGINT):
+            yield
+    finally:
+        # Also if the block raised: SIGTERM to the whole group kills workers, whose loss is not what the user asked for.
+        if came:
+            signal.raise_signal(came[0])
 
 
 @contextmanager

@@ -141,6 +141,19 @@ def test_ctrl_c_ends_a_command_and_its_workers_in_one_line(tmp_path, name, whom,
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by /proc")
+def test_sigterm_to_the_whole_group_is_not_taken_for_a_lack_of_memory(tmp_path):
+    (tmp_path / "file.toml").write_text(FLEET)
+    words, count = COMMANDS["fleet"]
+    command = started(words, tmp_path)
+    until(lambda: len(processes(tmp_path)) >= count)
+    os.killpg(command.pid, signal.SIGTERM)
+    _, said = command.communicate(timeout=PATIENCE_S)
+    assert command.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM), said
+    assert "memory" not in said
+    until(lambda: not processes(tmp_path))
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "name", ["fleet", *(pytest.param(one, marks=pytest.mark.slow) for one in ("sweep", "reproduce"))]
