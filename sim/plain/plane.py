@@ -49,6 +49,7 @@ class PlainPlane(Actions, GroupInstances):
         self._planned = len(self._numbered)
         self.sources = [source for each in plan.operators if each.is_source for source in self._sources(each.index)]
         self.watermarks = Watermarks(self)
+        self.saver = CheckpointCoordinator(self, [], [], 1)  # takes the checkpoints that control asks for
         for partition in self._numbered:
             if partition.operator.timer_ns:
                 self._wait_for_timer(partition, 1)
@@ -245,13 +246,13 @@ class PlainPlane(Actions, GroupInstances):
         saved = self._numbered[partition]
         if not saved.live or saved.saving or saved.operator.is_sink or saved.operator.is_source:
             return False
-        CheckpointCoordinator(self, [], [], 1).take_for(saved, checkpoint_host)
+        self.saver.take_for(saved, checkpoint_host)
         self.tell()
         return True
 
     def trim(self, partition: int, count: int) -> None:
         """Let upstream forget the outputs for the first `count` tuples that the partition applied."""
-        CheckpointCoordinator(self, [], [], 1).trim_now(self._numbered[partition], count)
+        self.saver.trim_now(self._numbered[partition], count)
 
     # -- timers
 

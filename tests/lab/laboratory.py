@@ -14,7 +14,6 @@ from sim.control.assembly import Control
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import Listener
 from sim.plain.channels import Source
-from sim.plain.checkpoint import CheckpointCoordinator
 from sim.plain.partition import Message
 from sim.plain.plane import PlainPlane
 
@@ -63,7 +62,6 @@ class LabWorld(PlainPlane):
         for host in self.hosts:
             host._new_link = lambda index=host.index: SteppedLink(clock, index, stepped)  # type: ignore[misc]
             host.link = host._new_link()
-        self.saver = CheckpointCoordinator(self, [], [], 1)
 
     def _sources(self, operator: int) -> Iterator[Source]:
         for partition, keys in zip(self.partitions[operator], keys_of(self.job), strict=True):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from lab.lineage import Lineage
-from sim.plain.partition import Partition
+from sim.plain.partition import Partition, Row
 
 Ids = set[int]
 
@@ -15,9 +16,9 @@ class Losses:
 
     Upstream forgets what a stored checkpoint contains. When the host dies that holds the checkpoint, these ids are
     *exposed*: only the live state of the group still has them. They are safe again once the owner has stored another
-    checkpoint. They are *destroyed* when no live instance of the group is left that has them, and nobody upstream keeps
-    them or will make them again; then the group may lack them, and groups downstream may lack what derives from them,
-    but nothing else.
+    checkpoint. They are *destroyed* when no live instance of the group is left that has them, and nobody upstream is
+    sure to send them again; then the group may lack them, and groups downstream may lack what derives from them, but
+    nothing else.
     """
 
     def __init__(self, lab: Any, lineage: Lineage) -> None:
@@ -89,28 +90,27 @@ class Losses:
             self.destroyed[group] |= gone - self._sent_again(group, host)
 
     def _sent_again(self, group: int, host: int) -> Ids:
-        """What upstream keeps for the group, or will make again when it has been restored from its checkpoint.
+        """What upstream keeps for the group, or will make again, whichever instance of a sending group goes on.
 
         Not what it has been told to forget, where that is still on its way.
         """
         found: Ids = set()
-        for sender in self._senders(host):
-            if sender.operator.is_source or lives(sender, host):
-                for receiver, rows in sender.kept.items():
-                    if receiver.group.number == group and not receiver.retired:
-                        found.update([row.id for row in rows])
-            else:
-                found |= self._restored(sender, group, host)
+        for instances in self._senders(host):
+            found |= set.intersection(*[self._has_for(sender, group, host) for sender in instances])
         for partition, count, incarnation in self._trims:
             if partition.group.number == group and incarnation == partition.incarnation:
                 found.difference_update(partition.applied[:count])
         return found
 
-    def _restored(self, sender: Partition, group: int, host: int) -> Ids:
-        """What a sender will have for the group that starts again from its checkpoint, if that is left."""
-        checkpoint = sender.checkpoint if sender.checkpoint and sender.checkpoint.host != host else None
-        applied = set(checkpoint.applied[: checkpoint.count]) if checkpoint else set()
-        kept = checkpoint.kept if checkpoint else ()
+    def _has_for(self, sender: Partition, group: int, host: int) -> Ids:
+        """What a sender keeps for the group or will make: as it is, or restored from its checkpoint if that is left."""
+        applied: Ids = set()
+        kept: Iterable[tuple[Partition, Iterable[Row]]] = ()
+        if sender.operator.is_source or lives(sender, host):
+            applied = set(sender.applied)
+            kept = [(receiver, rows) for receiver, rows in sender.kept.items() if not receiver.retired]
+        elif sender.checkpoint and sender.checkpoint.host != host:
+            applied, kept = stored(sender), sender.checkpoint.kept
         found = {row.id for receiver, rows in kept if receiver.group.number == group for row in rows}
         for tuple_id in self._lineage.inputs[sender.group.number].keys() - applied:
             made = self._lineage.made[sender.group.number, tuple_id]
@@ -140,13 +140,16 @@ class Losses:
         owners = [self._owner(group) for group in self.exposed if group not in self._moved_by_crash]
         return [owner for owner in owners if owner.live and holds_its_own_checkpoint(owner)]
 
-    def _senders(self, host: int) -> list[Partition]:
-        """The sources, and of each key group the instance that goes on: the owner, or the one that lives."""
-        found = [source.partition for source in self._lab.plane.sources]
+    def _senders(self, host: int) -> list[list[Partition]]:
+        """The sources, and of each key group the instances that may go on: those that live, or else the owner.
+
+        In a move the old and the new instance make the same outputs, one of them later: what the receiver has stored
+        meanwhile is forgotten by the first alone, and the other one may be over before anybody asks for it again.
+        """
+        found = [[source.partition] for source in self._lab.plane.sources]
         for group in self.exposed:
             live = [partition for partition in self._instances(group) if lives(partition, host)]
-            owner = self._owner(group)
-            found.append(owner if owner in live or not live else live[0])
+            found.append(live or [self._owner(group)])
         return found
 
     def _owner(self, group: int) -> Partition:

@@ -13,11 +13,11 @@ import pytest
 
 from lab.coverage import Coverage
 from lab.invariants import lineage_of
-from lab.job import random_job
+from lab.job import Job, random_job
 from lab.laboratory import Laboratory
 from lab.plans import ALL_PROTOCOLS
 from lab.report import failure
-from lab.schedule import CAMPAIGNS, Schedule, drawn, run
+from lab.schedule import CAMPAIGNS, Ask, Crash, Schedule, drawn, run
 from lab.scheduler import Listed
 from sim.migration.protocols import PROTOCOLS
 
@@ -48,6 +48,50 @@ def campaign(protocol: str, seeds: Iterable[int]) -> Coverage:
 def test_nothing_is_lost_or_done_twice_whatever_comes_next(protocol: str) -> None:
     coverage = campaign(protocol, (*range(SEEDS), *RARE.get(protocol, ())))
     assert coverage.missing(ALL_PROTOCOLS[protocol], protocol) == []
+
+
+def listed(digits: str) -> tuple[int, ...]:
+    """Return the choices of a schedule, each written as a hexadecimal digit."""
+    return tuple(int(digit, 16) for digit in digits)
+
+
+DESTROYED = {
+    # The checkpoint that a move asked for is stored at the target. Both owners die before upstream hears of the trim,
+    # which comes before the failures are detected: what upstream still kept at the crash is not sent again.
+    "what a trim under way of a move takes": Schedule(
+        "direct",
+        0,
+        Job(seed=13, sources=2, stages=1, groups=1, tuples=10, hosts=5),
+        (Ask(0, 1, to_checkpoint_host=False), Ask(0, 1, to_checkpoint_host=True)),
+        (Crash("new owner", 3, 4, "never"), Crash("old owner", 3, 3, "later")),
+        (0,),
+        listed(
+            "2254504405747388678805151613694669888678677826657656626625346526423434441533411545254342423443424334"
+            "660003405"
+        ),
+    ),
+    # The new owner upstream has made an output and forgotten it again when it was stored downstream; the old owner,
+    # which is slow, makes it once more, and is over before the crash downstream is detected.
+    "what only the old owner upstream keeps": Schedule(
+        "direct",
+        0,
+        Job(seed=12, sources=1, stages=2, groups=2, tuples=10, hosts=5),
+        (Ask(0, 1, to_checkpoint_host=True), Ask(0, 4, to_checkpoint_host=True)),
+        (Crash("downstream", 1, 2, "before it is detected"), Crash("downstream", 2, 6, "before it is detected")),
+        (0, 1),
+        listed(
+            "088801777154495053334a97a3046a764763337373278963572372246794a62ba55a63878578837747567688576666006615"
+            "504244040000001000002333"
+        ),
+    ),
+}
+"""Schedules under which two crashes destroy five tuples, though upstream still keeps some of these at that instant."""
+
+
+@pytest.mark.parametrize("title", DESTROYED)
+def test_what_nobody_will_send_again_is_destroyed(title: str) -> None:
+    result = run(DESTROYED[title])
+    assert (result.faults, result.destroyed) == ([], 5)
 
 
 @pytest.mark.slow
