@@ -1,7 +1,7 @@
 """Usable checkpoints, on rates alone: how many are, how many migrations they assist, how likely one is to be usable.
 
-Every window is looked at by itself, from the same placement: steps 1 to 4 of "Adaptation manager" on the page
-"Checkpoint-assisted migration and checkpoint allocation". Nothing is carried from one window to the next.
+Every window is looked at by itself, from the same placement, by the rules of the adaptation manager ("Balance" in
+docs/explanation/elasticity.md). Nothing is carried from one window to the next.
 
 An estimate says how likely a checkpoint is to be usable on each host when its key group needs it. A checkpoint is
 usable when its group's host is overloaded and the group would fit on the checkpoint's host. That is judged over futures
@@ -9,8 +9,9 @@ made of measured windows: the total load goes up by a step, each key group follo
 and keeps what the total does not explain of some measured window. The steps go from 0.7 of the one that overloads the
 first host to 1.3 of the one that overloads the ninth of ten hosts, as far as these follow the total at all, and never
 below the least total that was measured: a host that is overloaded already, by others perhaps, would let the total fall
-to nothing. So speeds, other load, thresholds and sizes count, which a correlation does not see. Source: the page
-"Checkpoint-assisted migration", section "Beyond the paper"."""
+to nothing. So speeds, other load, thresholds and sizes count, which a correlation does not see. Source:
+docs/explanation/expected-usable.md.
+"""
 
 from __future__ import annotations
 

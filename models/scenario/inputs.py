@@ -4,7 +4,7 @@
 moves that pay. The score of an allocation is the sum of its costs, c[j, n] for checkpoint j on node n. Maintenance
 compares the score of the allocation as it is with that of a fresh one; while the difference is more than theta times
 the fresh score (its magnitude: scores can be negative), the checkpoints move whose moves improve the score most.
-Source: the page "Checkpoint-assisted migration", sections "Checkpoint allocation" (maintenance) and "Airline scenario".
+Source: "Comparison" in docs/explanation/maintenance.md.
 
 Which engine does the steps of the tuples (`Engine`) is an input, too; rows do not depend on it.
 """

@@ -1,8 +1,8 @@
 """Decisions of the adaptation manager: pure functions from loads to moves, one round at a time.
 
-Source: the reconstruction of the manager of Madsen and Zhou (CIKM 2015) on the page "Checkpoint-assisted migration",
-"Adaptation manager". Loads are in cores of speed 1, utilisations in shares of the CPU of a host. Nothing here knows
-of time, of a data plane or of names.
+Source: the manager of Madsen and Zhou (CIKM 2015), as reconstructed under "Balance" in docs/explanation/elasticity.md.
+Loads are in cores of speed 1, utilisations in shares of the CPU of a host. Nothing here knows of time, of a data plane
+or of names.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Statistics of the first 15 of 48 minutes decide who holds the checkpoints; then the adaptation manager
 (`sim.scaling.adaptation`) looks at every window of 8 s and moves key groups off overloaded hosts. After a move the
-checkpoint is where the group was. Source: Madsen and Zhou, CIKM 2015, section 7, as reconstructed on the page
-"Checkpoint-assisted migration".
+checkpoint is where the group was. Source: Madsen and Zhou, CIKM 2015, section 7, as reconstructed for
+"checkpoint-assisted" in docs/explanation/claims.md.
 """
 
 from __future__ import annotations

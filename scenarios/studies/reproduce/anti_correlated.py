@@ -2,7 +2,8 @@
 
 Two operators of ten key groups each on hosts 1 and 2, the input on host 0; others take 70 % of the CPU of hosts 0 and
 2. Each second 1 % more of the work is that of operator 2, for 100 s. Source: Madsen and Zhou, CIKM 2015, section 7, as
-reconstructed on the page "Checkpoint-assisted migration": with a threshold of 70 % only host 1 can take anything.
+reconstructed for "checkpoint-assisted" in docs/explanation/claims.md: with a threshold of 70 % only host 1 can take
+anything.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A year of flights becomes 2,880 s. Operator 1 gets every flight, operator 2 the delayed ones, operator 3 those that were
 in the air, each by key group of the airplane; operator 4 gets 80 tuples/s at random. Key groups 1 to 3 are on 16 hosts,
-those of operator 4 on four more. Source of the parameters: the reconstruction on the page "Checkpoint-assisted
-migration", section "Airline scenario".
+those of operator 4 on four more. Source of the parameters: Madsen and Zhou, CIKM
+2015, as reconstructed for "checkpoint-assisted" in docs/explanation/claims.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The experiment cpa-replay, tuple by tuple: one key group moves with more or less to replay.
 
-20 tasks send 8,000 tuples/s to 20 key groups on 20 hosts; one group moves to the host that holds its checkpoint. Values
-and closed forms: the page "Checkpoint-assisted migration", section "cpa-replay".
+20 tasks send 8,000 tuples/s to 20 key groups on 20 hosts; one group moves to the host that holds its checkpoint. Closed
+forms: docs/explanation/protocols.md; values: "checkpoint-assisted" in docs/explanation/claims.md.
 """
 
 from __future__ import annotations
