@@ -17,7 +17,7 @@ from models.topology import job_graph
 from scenarios.files.graphs import refuse_graph, write_graph
 from scenarios.files.scenario import LoadedScenario, missing_files, read_scenario, resolve
 from scenarios.queries.replica_plan import with_planned_replicas
-from scenarios.reliability.failure_logs import replayed
+from scenarios.reliability.failure_replay import replayed
 from scenarios.runs.inputs import check_key_groups, profiles_of, rates_of, shares_of
 
 

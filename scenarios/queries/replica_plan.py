@@ -16,7 +16,7 @@ from models.schema_types import FrozenMap
 from models.topology import layout
 from models.validation_messages import Step, nearest, nearest_if_shown, path_text
 from scenarios.planning.plan_files import plan_fields
-from scenarios.reliability.failure_logs import replayed
+from scenarios.reliability.failure_replay import replayed
 
 _HERE = ("fault_tolerance", "replica_plan")
 

@@ -20,7 +20,7 @@ from test_planes import differences
 from models.records.tables import SCAN
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
-from scenarios.runs.inputs import planner_of
+from scenarios.planning.maintenance import planner_of
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.engine import simulate

@@ -16,7 +16,8 @@ from models.errors import InputError
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
 from scenarios.files.scenario import LoadedScenario, moved, named_files, scenario_text
-from scenarios.reliability.failure_logs import read_failures, replayed, write_failures
+from scenarios.reliability.failure_logs import read_failures, write_failures
+from scenarios.reliability.failure_replay import replayed
 from scenarios.runs.run import run
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane

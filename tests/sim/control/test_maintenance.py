@@ -22,7 +22,7 @@ from models.records.tables import NEVER, TABLES, RunRecords
 from models.scenario.fault_tolerance import Maintenance
 from models.scenario.inputs import FreshAllocation, LoadHistory, RunInputs
 from models.scenario.scenario import Scenario
-from scenarios.runs.inputs import HistoryPlanner, planner_of
+from scenarios.planning.maintenance import HistoryPlanner, planner_of
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
 
