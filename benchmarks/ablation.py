@@ -1,4 +1,4 @@
-"""What each piece of the search for checkpoint allocations earns: everything on, then without one piece at a time.
+"""Measure each piece of the search for checkpoint allocations: everything on, then without one piece at a time.
 
     .venv/bin/python benchmarks/ablation.py [GROUP ...] [--pieces PIECE ...] [--scale 1]
 

@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class LazyCommand(NamedTuple):
-    """Where a command is: a module of `holdfast.commands`, a name in it, and the text for the help page of its group.
+    """The place of a command: a module of `holdfast.commands`, a name in it, and its text on the help page.
 
     The name is that of a function, or of the typer application of a group.
     """

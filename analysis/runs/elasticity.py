@@ -1,4 +1,4 @@
-"""What elasticity did in a run: checks, moves, maintenance, hosts in use, and the placement before and after.
+"""Summarise elasticity in a run: checks, moves, maintenance, hosts in use, and the placement before and after.
 
 All of it follows from the rows of statistics, decisions and migrations; the first placement from the scenario.
 """

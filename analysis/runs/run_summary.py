@@ -115,7 +115,7 @@ class MeanAndMax:
 
 @dataclass(frozen=True)
 class HostDelay:
-    """Of the records that left the link of a host (`carried`), those that uploads delayed, and by how much."""
+    """Records that left the link of a host (`carried`), those among them that uploads delayed, and by how much."""
 
     host: str
     carried: int

@@ -22,7 +22,7 @@ from analysis.spark.schema import FRACTIONS, NESTED, Columns, parse_schema, type
 from models.errors import NO_VALUE, InputError, InputFault, header_hint, raise_if_any, shortened
 
 LINES = 1000
-"""So many are looked at; what no row of them has is null in all of them."""
+"""Rows that are read to find the columns; a column that none of them has counts as null everywhere."""
 MOST_COLUMNS = 1000
 SHORT_GZIP = "the gzip file ends too early"
 _LONGEST_LINE = 1_000_000
