@@ -65,6 +65,14 @@ class Statistic(NamedTuple):
         )
 
 
+class Parcel(NamedTuple):
+    """State and tuples outside of all tasks, as control sees them: a number to name them by, and how much they are."""
+
+    number: int
+    tuples: int  # captured
+    bytes: int  # of states with their kept outputs, and of captured tuples
+
+
 class Listener(Protocol):
     """Calls from the data plane to control, each at its instant and after the event or verb that caused it.
 
@@ -389,6 +397,62 @@ class ActionPlane(Plane, Protocol):
 
     def longest_ns(self, partition: int) -> int:
         """Return the longest time that was measured for the partition since `measure`, or NEVER."""
+
+
+@runtime_checkable
+class ParcelPlane(InstancePlane, ActionPlane, Protocol):
+    """A plane on which single tasks are killed, and on which state and tuples travel in parcels.
+
+    A parcel belongs to control: it outlives the task that it came from, may be put any number of times, and lasts until
+    `drop`. To the ledger its tuples are in flight, and so are the tuples in its states while their partition is not
+    live. All verbs raise ValueError where no host may fail: then the ids that they need are not kept.
+    """
+
+    def kill(self, task: int) -> None:
+        """Kill a live task as a crash of its host would; the host goes on, and the number is never used again.
+
+        The cluster still says that the task is there, and what is. Its queue, services, unsent outputs and rules are
+        gone, and so is what its partitions had in memory; checkpoints, also those of its own partitions, stay where
+        they are stored. What it had sent leaves the host and arrives as ever, a checkpoint on its way included; only
+        watermarks of a dead task are ignored. Its core goes on with the other tasks on it.
+        The tuples that end here, and from now on those that arrive at the task, are rows of `dropped` with the reason
+        `kill`, in the order of `crash`: in service, front, queue, behind barriers, held by rules, unsent, then what
+        partitions held.
+        """
+
+    def snapshot(self, partitions: Sequence[int]) -> Parcel:
+        """Return the states of live partitions of one task now, in one parcel; no time passes.
+
+        It changes nothing at the partitions: the next checkpoint has the same size as without it. Raises ValueError for
+        a source, a sink, or a partition that is not live.
+        """
+
+    def capture(self, task: int) -> Parcel:
+        """Take the tuples that rules hold on the side list of a live task out of it, in order; the rules stay.
+
+        A captured tuple is an ordinary one from now on: a replayed one counts as processed (`replayed`).
+        """
+
+    def put(self, parcel: int, task: int) -> None:
+        """Bring the content of a parcel to a live task: states first, then tuples in front of the queue, in order.
+
+        Each state becomes that of its partition as by `install`, which has to be at the task and not live; tuples are
+        new ones, of the same ids, which arrive now and have to be for partitions at the task. The parcel stays as it is.
+        Raises ValueError if a partition is elsewhere, or live although the parcel has a state for it, or if its stored
+        checkpoint is newer than the state in the parcel: upstream may have forgotten what lies between.
+        """
+
+    def drop(self, parcel: int) -> None:
+        """Forget the parcel; tuples that were never put are rows of `dropped` (reason `parcel`, the captured task)."""
+
+    def emit_again(self, partition: int, sequences: Sequence[int]) -> None:
+        """Have a source emit the tuples with these numbers (0, 1, ... in order of emission) again, with their ids.
+
+        They go before what waits to be emitted, in the given order, as soon as the source can emit: at once, or after a
+        pause or when the outbox of its task is empty. They are not kept again, they are no `visits`, and they count as
+        data. Those that still wait are gone with the task. Raises ValueError for a number that was not emitted yet, for
+        a partition that is not a live source.
+        """
 
 
 @runtime_checkable

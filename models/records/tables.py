@@ -64,7 +64,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
             "reason",
             "str",
             "",
-            "crash (queue, service or wire of a dead host) | duplicate | moved (its copy was given up)",
+            "crash (queue, service or wire of a dead host) | duplicate | moved (its copy was given up) | "
+            "kill (of its task alone) | parcel (captured, and never put back)",
         ),
     ),
     "samples": (
