@@ -404,7 +404,7 @@ class ParcelPlane(InstancePlane, ActionPlane, Protocol):
     """A plane on which single tasks are killed, and on which state and tuples travel in parcels.
 
     A parcel belongs to control: it outlives the task that it came from, may be put any number of times, and lasts until
-    `drop`. To the ledger its tuples are in flight, and so are the tuples in its states while their partition is not
+    `discard`. To the ledger its tuples are in flight, and so are the tuples in its states while their partition is not
     live. All verbs raise ValueError where no host may fail: then the ids that they need are not kept.
     """
 
@@ -437,12 +437,12 @@ class ParcelPlane(InstancePlane, ActionPlane, Protocol):
         """Bring the content of a parcel to a live task: states first, then tuples in front of the queue, in order.
 
         Each state becomes that of its partition as by `install`, which has to be at the task and not live; tuples are
-        new ones, of the same ids, which arrive now and have to be for partitions at the task. The parcel stays as it is.
-        Raises ValueError if a partition is elsewhere, or live although the parcel has a state for it, or if its stored
-        checkpoint is newer than the state in the parcel: upstream may have forgotten what lies between.
+        new ones, of the same ids, which arrive now and have to be for partitions at the task. The parcel stays as it
+        is. Raises ValueError for a dead task, if a partition is elsewhere, or live although the parcel has a state for
+        it, or if its stored checkpoint is newer than that state: upstream may have forgotten what lies between.
         """
 
-    def drop(self, parcel: int) -> None:
+    def discard(self, parcel: int) -> None:
         """Forget the parcel; tuples that were never put are rows of `dropped` (reason `parcel`, the captured task)."""
 
     def emit_again(self, partition: int, sequences: Sequence[int]) -> None:

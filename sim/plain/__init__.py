@@ -34,5 +34,7 @@ the run; these wait while the task is down, paused, or has unsent outputs. The s
 
 `instances`: verbs of migration protocols: pauses, holds, messages and barriers; a key group at two tasks.
 
+`parcels`: verbs for whole dataflows: single tasks are killed, state and tuples travel outside of tasks.
+
 `plane`: `PlainPlane`, the verbs and questions of `sim.data_plane.DataPlane` by which control acts on all of it.
 """

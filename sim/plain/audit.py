@@ -116,6 +116,7 @@ def _coming(plane: PlaneState) -> defaultdict[Partition, set[int]]:
         coming[partition].update(visit.row.id for visit in partition.held)
         if not partition.live:
             _will_be_replayed(plane, partition, coming)
+    _in_parcels(plane, coming)
     for partition in plane.instances():
         if partition.group.owner is not partition and not partition.retired:  # under way to its next place
             coming[partition.group.owner].update(coming[partition], (visit.row.id for visit in partition.held))
@@ -123,6 +124,16 @@ def _coming(plane: PlaneState) -> defaultdict[Partition, set[int]]:
                 partition.applied if partition.live or partition.operator.is_sink else ()
             )
     return coming
+
+
+def _in_parcels(plane: PlaneState, coming: defaultdict[Partition, set[int]]) -> None:
+    """Add the tuples in parcels, and those in the states that parcels have for partitions that are down."""
+    for parcel in plane.parcels.values():
+        for one in parcel.tuples:
+            coming[one.partition.group.owner].add(one.row.id)
+        for partition, saved in parcel.states:
+            if not partition.live:
+                coming[partition.group.owner].update(saved.applied[: saved.count])
 
 
 def _will_be_replayed(plane: PlaneState, partition: Partition, coming: defaultdict[Partition, set[int]]) -> None:

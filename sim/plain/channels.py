@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator
 
 from models.records.tables import NEVER
@@ -16,7 +17,7 @@ from sim.data_plane import Listener
 from sim.draws import code_of, source_id
 from sim.plain.host import Host
 from sim.plain.link import Link
-from sim.plain.partition import Bundle, Message, Output, Partition, Row, TaskView, Visit
+from sim.plain.partition import Bundle, Contents, Message, Output, Partition, Row, TaskView, Visit
 from sim.plain.task import Task
 from sim.plain.views import PlaneView, Recorder, WatermarksView
 
@@ -29,6 +30,7 @@ class Source:
         self.code = code_of("source", partition.operator.name, partition.index)
         self.arrived = 0  # arrivals whose instant has come
         self.emitted = 0
+        self.again: deque[int] = deque()  # numbers of tuples that control wants emitted once more
         self._wait_for(0)
 
     def lag(self, now_ns: int) -> int:
@@ -65,19 +67,24 @@ class Source:
 
     def waiting_since(self) -> int | None:
         """Return when the first tuple that could be emitted now was created, or None without one."""
-        return self.arrivals_ns[self.emitted] if self.partition.live and self.emitted < self.arrived else None
+        if not self.partition.live or not (self.again or self.emitted < self.arrived):
+            return None
+        return self.arrivals_ns[self.again[0] if self.again else self.emitted]
 
     def emit_one(self) -> None:
-        """Emit the first tuple that waits."""
-        task, now, index = self.partition.task, self.plane.clock.now_ns(), self.emitted
+        """Emit the first tuple that waits: those that are emitted again go first."""
+        task, now, again = self.partition.task, self.plane.clock.now_ns(), bool(self.again)
+        index = self.again.popleft() if again else self.emitted
         created = self.arrivals_ns[index]
-        self.emitted += 1
-        self.plane.recorder.visit(task, created, now, now)
-        self.plane.emit(self.partition, source_id(self.code, index), created, self.keys[index])
+        if not again:
+            self.emitted += 1
+            self.plane.recorder.visit(task, created, now, now)
+        self.plane.emit(self.partition, source_id(self.code, index), created, self.keys[index], again)
 
     def _emit(self, upto: int) -> None:
         """Emit in order, as long as nothing is left to send and the task is not paused."""
-        while self.emitted < upto and not self.partition.task.outbox and not self.partition.task.paused_until_ns:
+        task = self.partition.task
+        while (self.again or self.emitted < upto) and not task.outbox and not task.paused_until_ns:
             self.emit_one()
 
 
@@ -111,6 +118,8 @@ class PlaneState:
         self._watched: frozenset[int] = frozenset()
         self._told: list[tuple[TaskView | Partition, Message | None]] = []  # None: the task is idle
         self._telling = False
+        self.parcels: dict[int, Contents] = {}  # by number
+        self._last_parcel = -1
 
     # -- look-ups
 
@@ -192,8 +201,11 @@ class Channels(PlaneState):
             made, key = partition.operator.tick(partition.index, partition.time.ticks)
             self.emit(partition, made, partition.time.ticks * partition.operator.timer_ns, key)
 
-    def emit(self, partition: Partition, tuple_id: int, created_ns: int, key: int) -> None:
-        """Send an output of the partition to its receivers, and keep it until they have saved it."""
+    def emit(self, partition: Partition, tuple_id: int, created_ns: int, key: int, again: bool = False) -> None:
+        """Send an output of the partition to its receivers, and keep it until they have saved it.
+
+        With `again` it was emitted before: it is kept already, or its receivers have saved it.
+        """
         size = partition.operator.output_bytes
         row = Row(tuple_id, created_ns, key, size)
         for edge in partition.operator.edges:
@@ -204,7 +216,7 @@ class Channels(PlaneState):
                 sent = row if edge.copy_code is None else row._replace(id=edge.id_for(tuple_id, index))
                 for target in receiver.routes.get(partition.task.index, (receiver.owner,)):
                     # Keep it first, also if it is muted: a replica that takes over sends the outputs that it has kept.
-                    if self.plan.replays:
+                    if self.plan.replays and not again:
                         partition.keep(target, sent)
                     if not partition.muted:
                         partition.task.outbox.offer(Output(partition, target, sent))
@@ -254,7 +266,7 @@ class Channels(PlaneState):
         if self.wire.pop(visit, None) is None:
             return  # its sender died before it had left
         if not task.alive:
-            self.drop(visit, task, "crash")
+            self.drop(visit, task, task.death)
             return
         visit.arrived = True
         visit.partition.came += 1
@@ -296,7 +308,7 @@ class Channels(PlaneState):
         arrived = [visit for visit in visits if self.wire.pop(visit, None) is not None]
         if not task.alive:
             for visit in arrived:
-                self.drop(visit, task, "crash")
+                self.drop(visit, task, task.death)
             return
         # In front of the queue: the receiver must apply replayed tuples before newer ones of the same channel.
         for visit in arrived:
@@ -307,7 +319,7 @@ class Channels(PlaneState):
     def _bundle_arrives(self, bundle: Bundle, task: TaskView) -> None:
         if not task.alive:
             for visit in self.lost(bundle):
-                self.drop(visit, task, "crash")
+                self.drop(visit, task, task.death)
         elif any(visit in self.wire for visit in bundle.visits):
             task.arrive(bundle)
             self.tell()
@@ -338,6 +350,23 @@ class Channels(PlaneState):
         self.recorder.rows["dropped"].append((task.operator.index, task.index, arrival, visit.start_ns, now, reason))
         if visit.replayed:
             self.one_replayed(visit.partition, task)
+
+    def lose_items(self, task: Task, gone: list[Visit]) -> None:
+        """Drop what a task that died had in its lanes, then what it had not sent."""
+        for visit in gone:
+            self.drop(visit, task, task.death)
+        for output in task.outbox.lose():
+            self.never_sent += 1
+            unsent = Visit(output.row, output.receiver, task, self.next_number(), replayed=False)
+            self.drop(unsent, output.receiver.task, task.death)
+
+    def lose_memory(self, partition: Partition) -> None:
+        """Lose what a partition had in the memory of a task that died."""
+        for visit in partition.forget_volatile():
+            self.drop(visit, partition.task, partition.task.death)
+        for source in self.sources:
+            if source.partition is partition:
+                source.again.clear()
 
     def note_freed(self, visits: list[Visit]) -> None:
         """Note that these tuples go in front, even of watermarks that are in service and wait for other threads."""

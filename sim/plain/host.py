@@ -25,6 +25,7 @@ class Host:
         self.link = self._new_link()
         self.cores = Cores(group.cores)
         self.tasks: list[Task] = []
+        self.killed: list[Task] = []  # in this life of the host; what they had sent still leaves
         self.processor: Processor | None = None  # where cores are shared evenly, or the pace has changed
 
     def ticket(self) -> int:
@@ -147,6 +148,15 @@ class Processor:
         for service in self.services:
             self._account(service)
         self.services.clear()
+        self._set_end()
+
+    def forget(self, task: Task) -> None:
+        """End the services of a task that is killed; the others go on, perhaps at a higher pace."""
+        self._settle()
+        for service in self.services:
+            if service.task is task:
+                self._account(service)
+        self.services = [service for service in self.services if service.task is not task]
         self._set_end()
 
     def _settle(self) -> None:

@@ -53,7 +53,8 @@ class GroupInstances(Channels):
         new, old = self._numbered[instance], self._numbered[partition]
         source = old.checkpoint or new.checkpoint
         if source:
-            new.checkpoint = new.checkpoint or old.checkpoint  # unless the old one has handed down its state already
+            # Unless the old one has handed down its state already.
+            new.checkpoint = new.checkpoint or replace(source, incarnation=new.incarnation)
             new.key_since, new.applied_created_ns = dict(old.key_since), list(old.applied_created_ns)
             new.trimmed = max(new.trimmed, old.trimmed)
             new.adopted = (old, source.count)
@@ -67,8 +68,12 @@ class GroupInstances(Channels):
         if not old.live or new.saved:
             return False
         host = old.task.host
-        taken = old.snapshot(host.index, host.life)
-        new.checkpoint = replace(taken, key_since=dict(old.key_since), applied_created_ns=list(old.applied_created_ns))
+        new.checkpoint = replace(
+            old.snapshot(host.index, host.life),
+            incarnation=new.incarnation,
+            key_since=dict(old.key_since),
+            applied_created_ns=list(old.applied_created_ns),
+        )
         return True
 
     def freeze(self, partition: int, frozen: bool) -> None:

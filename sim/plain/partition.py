@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from models.records.tables import NEVER
 from models.scenario.job import FixedState, PerKeyState, PerTupleState, WindowState
 from models.units import to_ns
+from sim.data_plane import REMOTE
 from sim.operator_plan import OperatorPlan
 from sim.plain.link import FairLink, Link
 
@@ -66,6 +67,9 @@ class ProcessorView(Protocol):
 
     def begin(self, task: Any, item: Visit | Work | Message, ns: int) -> None:
         """Begin a service of so much work."""
+
+    def forget(self, task: Any) -> None:
+        """End the services of a task that is killed."""
 
 
 class HostView(Protocol):
@@ -122,6 +126,10 @@ class TaskView(Protocol):
     @property
     def empty(self) -> bool:
         """Return whether it has nothing to do."""
+
+    @property
+    def death(self) -> str:
+        """Return why tuples are dropped at it, if it is dead."""
 
     def died_by(self, departed_ns: int) -> bool:
         """Return whether the host was dead before a transmission had left the link."""
@@ -290,12 +298,32 @@ class Checkpoint:
     host: int  # host index, or REMOTE
     host_life: int  # the life of the checkpoint host in which it was taken
     time: EventTime
-    key_since: dict[int, int] | None = None  # of the partition that has handed its state down to another
+    incarnation: int  # of the partition, when it was taken
+    key_since: dict[int, int] | None = None  # where it is not of this life: of the partition that it was taken of
     applied_created_ns: list[int] | None = None  # of its applied tuples
 
     def size_bytes(self) -> int:
         """Return the size of all that a restore reads: the state and the kept outputs."""
         return self.state_bytes + sum(row.bytes for _, rows in self.kept for row in rows)
+
+
+class Captured(NamedTuple):
+    """A tuple that was taken out of a task."""
+
+    row: Row
+    partition: Partition
+    origin: TaskView
+    arrival_ns: int
+
+
+@dataclass
+class Contents:
+    """The content of a parcel: states and tuples of one task."""
+
+    task: TaskView
+    states: tuple[tuple[Partition, Checkpoint], ...] = ()
+    tuples: tuple[Captured, ...] = ()
+    was_put: bool = False
 
 
 class Partition:
@@ -432,9 +460,17 @@ class Partition:
         self.touched.clear()
         self.applied_at_snapshot = len(self.applied)
         self.new_kept_bytes = 0
+        return self._content(host, host_life)
+
+    def independent_snapshot(self) -> Checkpoint:
+        """Return a copy of the state now, which stays valid in later lives, and does not count for the next one."""
+        known, created_ns = dict(self.key_since), list(self.applied_created_ns)
+        return replace(self._content(REMOTE, 0), key_since=known, applied_created_ns=created_ns)
+
+    def _content(self, host: int, host_life: int) -> Checkpoint:
         kept = tuple((partition, tuple(rows)) for partition, rows in self.kept.items() if rows)
         size, time = self.state_bytes(), self.time.copy()
-        return Checkpoint(self.applied, len(self.applied), kept, size, host, host_life, time)
+        return Checkpoint(self.applied, len(self.applied), kept, size, host, host_life, time, self.incarnation)
 
     def install(self, checkpoint: Checkpoint | None) -> int:
         """Begin a new incarnation with the state of the checkpoint, or an empty one.

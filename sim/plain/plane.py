@@ -20,12 +20,13 @@ from sim.plain.checkpoint import CheckpointCoordinator
 from sim.plain.host import Processor
 from sim.plain.instances import Actions, GroupInstances, side_lists
 from sim.plain.link import FairLink
+from sim.plain.parcels import Parcels
 from sim.plain.partition import HostView, Partition, TaskView, Visit, Work
 from sim.plain.task import Task
 from sim.plain.watermarks import Watermarks
 
 
-class PlainPlane(Actions, GroupInstances):
+class PlainPlane(Parcels, Actions, GroupInstances):
     """A `sim.data_plane.DataPlane` in which each step of a tuple is an event of the clock that control uses, too.
 
     So there is nothing to advance. Verbs that may make a task idle end with `tell`: the listener hears of it after the
@@ -83,19 +84,16 @@ class PlainPlane(Actions, GroupInstances):
         # held, then those on the link. Replays are uncounted first, so that no drop counts as one that is done.
         dead, now = self.hosts[host], self.clock.now_ns()
         tasks = dead.crash()
+        for task in dead.killed:  # what they had sent and has not left is lost as well
+            task.died_ns = now
+        dead.killed = []
         lost = [partition for partition in self._numbered if partition.task in tasks]
         for partition in lost:
             partition.counts_replays = False
         for task in tasks:
-            for visit in task.crash(now):
-                self.drop(visit, task, "crash")
-            for output in task.outbox.lose():
-                self.never_sent += 1
-                unsent = Visit(output.row, output.receiver, task, self.next_number(), replayed=False)
-                self.drop(unsent, output.receiver.task, "crash")
+            self.lose_items(task, task.crash(now))
         for partition in lost:
-            for visit in partition.forget_volatile():
-                self.drop(visit, partition.task, "crash")
+            self.lose_memory(partition)
         self._cut_links(dead)
         # Senders that wait for a place go on: a dead task has room, and drops what arrives.
         for task in tasks:

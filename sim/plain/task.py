@@ -69,7 +69,8 @@ class Task:
         self.idle_threads = operator.description.threads
         self.busy_ns = 0
         self.alive = True
-        self.died_ns: int | None = None
+        self.killed = False  # alone, without its host
+        self.died_ns: int | None = None  # when its host did
         self.places = Places(plane, self, operator.description.buffer)
         self.outbox = Outbox(plane, self)
         cores.tasks.append(self)
@@ -93,6 +94,11 @@ class Task:
     def waiting(self) -> int:
         """Return the number of tuples in both lanes, and beside them."""
         return sum(isinstance(item, Visit) for lane in (self.front, self.queue, self.back, self.side) for item in lane)
+
+    @property
+    def death(self) -> str:
+        """Return why tuples are dropped at it, if it is dead."""
+        return "kill" if self.killed else "crash"
 
     def died_by(self, departed_ns: int) -> bool:
         """Return whether the host was dead before a transmission had left the link at `departed_ns`."""
@@ -313,7 +319,20 @@ class Task:
 
     def crash(self, now_ns: int) -> list[Visit]:
         """Empty the task, whose host died; return the tuples that are gone with it."""
-        self.alive, self.died_ns = False, now_ns
+        self.died_ns = now_ns
+        return self._end()
+
+    def kill(self) -> list[Visit]:
+        """Empty the task, whose host goes on; return the tuples that are gone with it."""
+        self.killed = True
+        # A watermark that waits for the services before it has given its core back already.
+        self.cores.free += sum(not (isinstance(item, Watermark) and item.served) for item in self.serving)
+        if self.host.processor:
+            self.host.processor.forget(self)
+        return self._end()
+
+    def _end(self) -> list[Visit]:
+        self.alive = False
         self.cores.tasks.remove(self)
         # The order of the lanes is that of the rows of `dropped`, and so a part of the specification.
         lanes = (self.serving, self.front, self.queue, self.back, self.side)

@@ -94,7 +94,7 @@ class PlaneView(Protocol):
 
     # -- tuples
 
-    def emit(self, partition: Partition, tuple_id: int, created_ns: int, key: int) -> None:
+    def emit(self, partition: Partition, tuple_id: int, created_ns: int, key: int, again: bool = False) -> None:
         """Send an output of a partition to its receivers."""
 
     def emit_waiting(self, task: TaskView) -> None:

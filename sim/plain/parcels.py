@@ -1,0 +1,132 @@
+"""Verbs for whole dataflows: tasks that are killed, parcels of state and tuples, tuples that a source emits again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from models.records.tables import NEVER
+from sim.data_plane import Parcel
+from sim.plain.channels import Channels
+from sim.plain.partition import Captured, Contents, Visit
+from sim.plain.task import Task
+
+
+class Parcels(Channels):
+    """The verbs of `sim.data_plane.ParcelPlane`."""
+
+    def kill(self, task: int) -> None:
+        """End one task, and lose all that it had."""
+        killed = self._live_task(task)
+        host = self.hosts[killed.host.index]
+        host.tasks.remove(killed)
+        host.killed.append(killed)
+        # As in a crash: replays are uncounted first, so that no drop counts as one that is done.
+        lost = [partition for partition in self._numbered if partition.task is killed]
+        for partition in lost:
+            partition.counts_replays = False
+        self.lose_items(killed, killed.kill())
+        for partition in lost:
+            self.lose_memory(partition)
+        killed.places.give()
+        killed.cores.dispatch()
+        self.tell()
+
+    def snapshot(self, partitions: Sequence[int]) -> Parcel:
+        """Put copies of the states of these partitions into a parcel."""
+        self._check_ids()
+        saved = [self._numbered[partition] for partition in partitions]
+        if any(not one.live or one.operator.is_source or one.operator.is_sink for one in saved):
+            raise ValueError("only a live partition, not of a source or sink, has a state to be saved")
+        if len({one.task for one in saved}) != 1:
+            raise ValueError("the partitions in a parcel are at one task")
+        return self._new_parcel(
+            Contents(saved[0].task, states=tuple((one, one.independent_snapshot()) for one in saved))
+        )
+
+    def capture(self, task: int) -> Parcel:
+        """Put the tuples that rules hold at the task into a parcel."""
+        captured = self._live_task(task)
+        side, captured.side = captured.side, []
+        for visit in side:
+            if visit.replayed:
+                self.one_replayed(visit.partition, captured)
+        tuples = [Captured(visit.row, visit.partition, visit.origin, visit.arrival_ns) for visit in side]
+        made = self._new_parcel(Contents(captured, tuples=tuple(tuples)))
+        self.notice(captured)
+        self.tell()
+        return made
+
+    def _new_parcel(self, contents: Contents) -> Parcel:
+        self._last_parcel += 1
+        self.parcels[self._last_parcel] = contents
+        size = sum(saved.size_bytes() for _, saved in contents.states) + sum(one.row.bytes for one in contents.tuples)
+        return Parcel(self._last_parcel, len(contents.tuples), size)
+
+    def put(self, parcel: int, task: int) -> None:
+        """Install the states in the parcel, and put its tuples in front of the queue."""
+        contents, goal = self._contents(parcel), self._live_task(task)
+        self._check_fits(contents, goal)
+        contents.was_put = True
+        for partition, saved in contents.states:
+            partition.restore_event_time(saved, self.plan.replays)
+            partition.install(saved)
+        now = self.clock.now_ns()
+        visits = [Visit(one.row, one.partition, one.origin, self.next_number(), False) for one in contents.tuples]
+        for visit in visits:
+            visit.arrival_ns, visit.arrived, visit.ticket = now, True, goal.host.ticket()
+        # Note them before they are served: watermarks that wait must not pass them.
+        self.note_freed(visits)
+        goal.put_in_front(visits)
+        self.notice(goal)
+        self.tell()
+
+    def _check_fits(self, contents: Contents, task: Task) -> None:
+        partitions = {partition for partition, _ in contents.states} | {one.partition for one in contents.tuples}
+        if any(partition.task is not task for partition in partitions):
+            raise ValueError("a parcel is put where its partitions are assigned to")
+        for partition, saved in contents.states:
+            if partition.live:
+                raise ValueError(f"{partition.name} is live and has a state")
+            stored = partition.checkpoint
+            if stored and (stored.incarnation, stored.count) > (saved.incarnation, saved.count):
+                raise ValueError(f"the stored checkpoint of {partition.name} is newer than the state in the parcel")
+
+    def discard(self, parcel: int) -> None:
+        """Forget the parcel; tuples that were never put are lost."""
+        contents = self._contents(parcel)
+        del self.parcels[parcel]
+        if contents.was_put:
+            return
+        now, task = self.clock.now_ns(), contents.task
+        self.recorder.rows["dropped"] += [
+            (task.operator.index, task.index, one.arrival_ns, NEVER, now, "parcel") for one in contents.tuples
+        ]
+
+    def emit_again(self, partition: int, sequences: Sequence[int]) -> None:
+        """Let a source emit the tuples with these numbers again, before those that wait."""
+        self._check_ids()
+        source = next((one for one in self.sources if one.partition.number == partition), None)
+        if source is None or not source.partition.live:
+            raise ValueError("only a live source emits tuples again")
+        if any(not 0 <= number < source.emitted for number in sequences):
+            raise ValueError("a tuple that was not emitted yet cannot be emitted again")
+        source.again.extend(sequences)
+        source.catch_up()
+        self.tell()
+
+    def _live_task(self, task: int) -> Task:
+        self._check_ids()
+        found = self.tasks[task]
+        if not found.alive:
+            raise ValueError(f"task {task} is dead")
+        return found
+
+    def _contents(self, parcel: int) -> Contents:
+        self._check_ids()
+        if parcel not in self.parcels:
+            raise ValueError(f"there is no parcel {parcel}")
+        return self.parcels[parcel]
+
+    def _check_ids(self) -> None:
+        if not self.plan.may_fail:
+            raise ValueError("the run keeps no ids: no host may fail in it")
