@@ -224,12 +224,20 @@ class Cluster:
 
     def lose_tasks(self, host: int) -> None:
         """End the tasks of a host that died; its partitions are not live any more."""
-        for partition, task in enumerate(self.partition_task):
-            if task in self.host_tasks[host]:
-                self.set_live(partition, False)
-        for task in self.host_tasks[host]:
-            self.task_alive[task] = False
+        self._end_tasks(self.host_tasks[host])
         self.host_tasks[host] = []
+
+    def lose_task(self, task: int) -> None:
+        """End a task that was killed while its host goes on; its partitions are not live any more."""
+        self._end_tasks([task])
+        self.host_tasks[self.task_host[task]].remove(task)
+
+    def _end_tasks(self, tasks: list[int]) -> None:
+        for partition, at in enumerate(self.partition_task):
+            if at in tasks:
+                self.set_live(partition, False)
+        for task in tasks:
+            self.task_alive[task] = False
 
     def partition_name(self, partition: int) -> str:
         """Return OPERATOR[index], the name of the partition in decisions."""
