@@ -71,6 +71,7 @@ class Parcel(NamedTuple):
     number: int
     tuples: int  # captured
     bytes: int  # of states with their kept outputs, and of captured tuples
+    partitions: tuple[int, ...] = ()  # whose states are in it; a parcel with captured tuples has none
 
 
 class Listener(Protocol):

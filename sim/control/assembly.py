@@ -19,6 +19,7 @@ from sim.control.instances import CheckpointHosts, Instances, Outages
 from sim.control.maintenance import Maintenance
 from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
+from sim.control.restarts import Restarts
 from sim.control.run_state import RunState
 from sim.control.statistics import Statistics
 from sim.data_plane import DataPlane, Listener, Plane
@@ -81,6 +82,9 @@ class Control:
             state, self.outages, self.catch_ups, self.replicas, self.migrations, self.recovery
         )
         self.failures = Failures(state, self.crash)
+        self.coordinator.runtime.restarts = Restarts(
+            state, self.instances, self.outages, self.catch_ups, self.recovery, self.crash
+        )
         self.rescaling = Rescaling(state, self.migrations)
         spares = SpareHosts(state, self.migrations, self.recovery, self.failures)
         self.elasticity = Elasticity(state, self.statistics, self.checkpoint_hosts, self.migrations, spares)
@@ -146,7 +150,7 @@ class Control:
         self.coordinator.runtime.heard(token)
 
     def aligned(self, token: int, task: int) -> None:
-        """Do nothing: nobody sends barriers yet."""
+        self.coordinator.runtime.aligned(token)
 
     def stored(self, partition: int) -> None:
         self.coordinator.runtime.stored(partition)

@@ -55,10 +55,15 @@ class CrashCoordinator:
         # live: both are asked of partitions that the crash of the plane is about to empty.
         for partition in self.cluster.partitions_on(host):
             self.recovery.lost_again(partition)
-        self.outages.lost(host)
+        self.outages.lost(self.cluster.partitions_on(host))
         # The plane drops task by task, as the cluster still lists them.
         self.state.plane.crash(host)
         self.cluster.lose_tasks(host)
+
+    def lose_once_more(self, host: int) -> None:
+        """Lose what was sent to a host that is dead, which nobody has detected."""
+        self.state.view.died(host, {})
+        self.lose_what_is_there(host)
 
     def _checkpoints_on(self, host: int) -> dict[int, int]:
         """Return the partitions whose newest checkpoint the host holds, with the host."""
@@ -100,8 +105,7 @@ class CrashCoordinator:
         # 4. A host that was chosen may be dead as well, and nobody has detected: what was sent there is lost once more.
         for host in sorted({self.cluster.task_host[entry.task] for entry in begun}):
             if not self.cluster.host_alive[host]:
-                self.state.view.died(host, {})
-                self.lose_what_is_there(host)
+                self.lose_once_more(host)
         # 5. Earlier outages that await a dead task now await its successors; then this one is awaited itself.
         successors = [(before[entry.partition], entry.task) for entry in begun]
         successors += [(before[loss.partition], entry.task) for (loss, _), entry in zip(instead, taken, strict=True)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from models.records.decisions import Action
 from models.records.tables import NEVER
@@ -22,9 +22,9 @@ class Outages:
         self._since: dict[int, int] = {}  # group -> when its host died
         self._over: list[tuple[int, int, int]] = []  # group, from, until
 
-    def lost(self, host: int) -> None:
-        """Begin outages of the live owners on a host that died; call it before the host loses its partitions."""
-        for partition in self.cluster.partitions_on(host):
+    def lost(self, partitions: Iterable[int]) -> None:
+        """Begin outages of the live owners among partitions that are about to be lost; call it before they are."""
+        for partition in partitions:
             if self.cluster.partition_live[partition] and self.cluster.is_owner(partition):
                 self._since.setdefault(self.cluster.group_of(partition), self.clock.now_ns())
 
@@ -60,10 +60,13 @@ class Instances:
     def task_on(self, operator: int, host: int) -> int:
         """Return the operator's task on that host; a new one where there is none."""
         task = self.cluster.task_on(operator, host)
-        if task is None:
-            task = self.cluster.new_task(operator, host)
-            self.state.plane.add_task(task)
-            self.task_added(task)
+        return self.new_task(operator, host) if task is None else task
+
+    def new_task(self, operator: int, host: int) -> int:
+        """Start a new, empty task of the operator on that host."""
+        task = self.cluster.new_task(operator, host)
+        self.state.plane.add_task(task)
+        self.task_added(task)
         return task
 
     def add(self, group: int, task: int) -> int:

@@ -208,18 +208,29 @@ class Recovery:
 
     def _installed(self, recovery: PartitionRecovery) -> None:
         """Make the partition live: it sends what it still keeps, then goes on with what was held."""
-        partition, now, plane = recovery.partition, self.clock.now_ns(), self.state.plane
+        recovery.restored_ns = self.clock.now_ns()
+        self.install(recovery.partition)
+        self.open(recovery.partition)
+        self.go_on(recovery.partition)
+        self.migrations.coordinator.begin_what_can()
+
+    def install(self, partition: int) -> None:
+        """Give a partition the state of its stored checkpoint, or an empty one; a decision says what is missing."""
         operator = self.plan.operators[self.cluster.partition_operator[partition]]
-        if not (operator.is_source or operator.is_sink):  # what a sink delivered is outside
-            missing = plane.install(partition)
-            if missing:
-                why = f"no checkpoint has {missing} tuples that upstream let go"
-                self.state.decide(Action.LOSE_STATE, self.cluster.partition_name(partition), why)
+        if operator.is_source or operator.is_sink:  # what a sink delivered is outside
+            return
+        missing = self.state.plane.install(partition)
+        if missing:
+            why = f"no checkpoint has {missing} tuples that upstream let go"
+            self.state.decide(Action.LOSE_STATE, self.cluster.partition_name(partition), why)
+
+    def open(self, partition: int) -> None:
+        """Make a partition with a state live, and send what it still keeps; then call `go_on`."""
+        plane = self.state.plane
         # Live in the cluster first: `outages.check` reads it there.
         self.cluster.set_live(partition, True)
         self.outages.check()
         plane.open(partition)
-        recovery.restored_ns = now
         for receiver in plane.receivers(partition):
             successor = self.cluster.successor_of(receiver)
             if successor != receiver:  # a key group that has moved since the checkpoint
@@ -229,11 +240,14 @@ class Recovery:
         # Replay before release: new outputs of tuples that were held must come behind those of the checkpoint.
         for receiver in plane.receivers(partition):
             self._replay(partition, receiver)
+
+    def go_on(self, partition: int) -> None:
+        """Let a live partition process what it held, and emit what waited at it."""
+        plane, operator = self.state.plane, self.plan.operators[self.cluster.partition_operator[partition]]
         plane.release(partition)
         if operator.is_source or operator.timer_ns:
             plane.resume(partition)
-        self.catch_ups.notice_empty(recovery.task)
-        self.migrations.coordinator.begin_what_can()
+        self.catch_ups.notice_empty(self.cluster.partition_task[partition])
 
     def _keep_for_replicas(self, partition: int) -> None:
         """Keep the outputs in a checkpoint for a replica that came later, as for its owner."""

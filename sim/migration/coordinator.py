@@ -84,6 +84,7 @@ class RunCoordinator:
 
     def _close(self, run: ProtocolRun[Any]) -> None:
         run.over = True
+        self.runtime.over(run)
         del self.open[run.number]
         self._claimed.remove(run.plan.territory)
 

@@ -221,13 +221,13 @@ class MoveContext(Context):
         if self._run.resend or self._has_event_time:
             self._instances.resend(new)
 
-    def hold(self, origin: int) -> None:
-        """Put tuples of the group that come from this task aside, at their turn."""
-        self._plane.hold(self.me, self._run.move.new, origin)
+    def hold(self, origin: int | None = None, partition: int | None = None) -> None:
+        """Put tuples that come from this task, for the new instance if no other is named, aside at their turn."""
+        super().hold(origin, self._run.move.new if partition is None else partition)
 
-    def release(self) -> None:
-        """Put the tuples that were held in front of the queue."""
-        self._plane.unhold(self.me, self._run.move.new)
+    def release(self, partition: int | None = None) -> None:
+        """Put the tuples that were held, for the new instance if no other is named, in front of the queue."""
+        super().release(self._run.move.new if partition is None else partition)
 
     # -- the side that lets go
 

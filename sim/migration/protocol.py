@@ -14,15 +14,17 @@ from __future__ import annotations
 
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from sim.clock import Process
 from sim.control.run_state import RunState
-from sim.data_plane import CONTROL
+from sim.control.state_store import StateStore
+from sim.data_plane import CONTROL, Parcel
 
+_NS = 1_000_000_000
 WHOLE = None  # in place of a key group: all of an operator
 
 Territory = tuple[tuple[int, int | None], ...]
@@ -51,6 +53,7 @@ class Message(NamedTuple):
     sender: int
     to: int
     note: object = None
+    parcels: tuple[Parcel, ...] = ()  # that come with it
 
 
 P = TypeVar("P", bound=Plan)
@@ -70,6 +73,7 @@ class Protocol(ABC, Generic[P]):
     def __init__(self, plan: P) -> None:
         self.plan = plan
         self._heard: dict[str, set[int]] = {}
+        self._answers: dict[Hashable, set[int]] = {}  # by wave
 
     @abstractmethod
     def start(self, ctx: Any) -> None:
@@ -80,6 +84,21 @@ class Protocol(ABC, Generic[P]):
         heard = self._heard.setdefault(kind, set())
         heard.add(sender)
         return heard >= set(expected)
+
+    def last_of(self, wave: Hashable, sender: int, expected: Iterable[int]) -> bool:
+        """Note an answer to a wave; return True once, when the last of the expected answers has come.
+
+        Answers that come again, or after the last, return False. A wave is any value that names it, such as a kind and
+        a number: answers to a wave that was given up must not count for the one that repeats it.
+        """
+        heard = self._answers.setdefault(wave, set())
+        missing = set(expected) - heard
+        heard.add(sender)
+        return missing == {sender}
+
+    def answered(self, wave: Hashable) -> frozenset[int]:
+        """Return who has answered to the wave so far."""
+        return frozenset(self._answers.get(wave, ()))
 
     def first(self, kind: str) -> bool:
         """Return whether no message of this kind has come so far."""
@@ -100,6 +119,7 @@ class ProtocolRun(Generic[P]):
     stored: bool = False  # a checkpoint that it awaits is stored
     over: bool = False
     local: dict[int, Protocol[P]] = field(default_factory=dict)  # by task
+    parcels: dict[int, Parcel] = field(default_factory=dict)  # by number, that it has made and the store does not have
     paused_ns: int | None = None
     resumed_ns: int | None = None
     completed_ns: int | None = None
@@ -167,13 +187,28 @@ class PlanKind(ABC, Generic[Q]):
         """Undo or finish the run, so that no state is lost: a host that takes part died, which is detected."""
 
 
+class Restarts(typing.Protocol):
+    """Kills and starts tasks: `sim.control.restarts.Restarts`, which knows managers that know this module."""
+
+    def restart(self, task: int, host: int, start_ns: int, started: Callable[[int], None]) -> None:
+        """Kill a task now, and start its successor on a host after a time."""
+
+    def bring_back(self, task: int, parcels: Sequence[Parcel]) -> None:
+        """Give a started task the content of parcels, and let its partitions go on."""
+
+
 class Carrier(typing.Protocol):
     """Carries the messages of a run for its contexts; `sim.migration.protocol` does."""
 
     state: RunState
+    store: StateStore
+    restarts: Restarts
 
-    def send(self, message: Message, turn: bool) -> None:
+    def send(self, message: Message, turn: bool, channels: int = 0) -> None:
         """Hand a message to the data plane."""
+
+    def deliver(self, message: Message) -> None:
+        """Call the handler of a message, unless the run is over."""
 
     def after_backlog(self, message: Message) -> None:
         """Carry a message of a task to itself, in front of its queue."""
@@ -198,9 +233,22 @@ class Context:
         self._runtime, self._run, self.me = runtime, run, me
         self._state, self._plane, self._cluster = runtime.state, runtime.state.plane, runtime.state.cluster
 
-    def send(self, to: int, kind: str, turn: bool = False, note: object = None) -> None:
-        """Send a message behind all that left this task for the other; with `turn` it waits its turn in the queue."""
-        self._runtime.send(Message(self._run.number, kind, self.me, to, note), turn)
+    def send(
+        self,
+        to: int,
+        kind: str,
+        turn: bool = False,
+        note: object = None,
+        aligned: int = 0,
+        parcels: Sequence[Parcel] = (),
+    ) -> None:
+        """Send a message behind all that left this task for the other; with `turn` it waits its turn in the queue.
+
+        With `aligned` it waits for its like over so many channels: what comes behind it on a channel is held back until
+        messages of the same kind and note have come over that many, and then the handler is called once, at the turn of
+        the last. Such a note is hashable. Parcels add their bytes to the message.
+        """
+        self._runtime.send(Message(self._run.number, kind, self.me, to, note, tuple(parcels)), turn, aligned)
 
     def tell(self, kind: str, note: object = None) -> None:
         """Send a message to the protocol at the coordinator, which takes the latency alone."""
@@ -213,6 +261,99 @@ class Context:
     def timer(self, delay_ns: int, kind: str, note: object = None) -> None:
         """Send a message to itself after a time, at once on arrival; it is gone with the task or with the run."""
         self._runtime.timer(Message(self._run.number, kind, self.me, self.me, note), delay_ns)
+
+    # -- the task
+
+    def pause(self) -> None:
+        """Start nothing, and emit nothing, until `resume`."""
+        self._plane.pause(self.me, None)
+
+    def resume(self) -> None:
+        """Go on; sources emit what arrived meanwhile."""
+        self._plane.unpause(self.me)
+
+    def hold(self, origin: int | None = None, partition: int | None = None) -> None:
+        """Put tuples that come from this task, for this partition (None: any), aside at their turn."""
+        self._plane.hold(self.me, partition, origin)
+
+    def release(self, partition: int | None = None) -> None:
+        """Put the tuples that were held for this partition (None: any) in front of the queue, and hold no more."""
+        self._plane.unhold(self.me, partition)
+
+    # -- parcels
+
+    def snapshot(self) -> Parcel:
+        """Return the states of all live partitions at the task, as they are now."""
+        operators, cluster = self._state.plan.operators, self._cluster
+        operator = operators[cluster.task_operator[self.me]]
+        if operator.is_source or operator.is_sink:
+            return self._keep(self._plane.snapshot(()))
+        here = [one for one, task in enumerate(cluster.partition_task) if task == self.me]
+        return self._keep(self._plane.snapshot([one for one in here if cluster.partition_live[one]]))
+
+    def capture(self) -> Parcel:
+        """Return the tuples that rules hold, in order, and hold them no longer."""
+        return self._keep(self._plane.capture(self.me))
+
+    def _keep(self, parcel: Parcel) -> Parcel:
+        self._run.parcels[parcel.number] = parcel
+        return parcel
+
+    def persist(self, name: Hashable, parcels: Sequence[Parcel], then: str, note: object = None) -> None:
+        """Write parcels to the state store under this name, in place of what is there; then send itself a message.
+
+        The store may never answer: then no message comes. It owns the parcels as soon as it has them.
+        """
+        run, message = self._run, Message(self._run.number, then, self.me, self.me, note)
+
+        def written() -> None:
+            for parcel in parcels:
+                run.parcels.pop(parcel.number, None)
+
+        self._runtime.store.persist(name, tuple(parcels), self.me, written, lambda: self._runtime.deliver(message))
+
+    def fetch(self, name: Hashable, then: str, note: object = None) -> None:
+        """Read what the state store has under this name; then send itself a message with these parcels, perhaps none.
+
+        The store may never answer: then no message comes.
+        """
+        message = Message(self._run.number, then, self.me, self.me, note)
+        deliver = self._runtime.deliver
+        self._runtime.store.fetch(name, self.me, lambda parcels: deliver(message._replace(parcels=parcels)))
+
+    def put(self, parcels: Sequence[Parcel], then: str, note: object = None) -> None:
+        """Give this task, which was started anew, the content of parcels, and let it go on; then send itself a message.
+
+        Reading the states occupies it, as a restore does. States come first, then captured tuples, then what it has
+        held since it started.
+        """
+        message = Message(self._run.number, then, self.me, self.me, note)
+        operator = self._state.plan.operators[self._cluster.task_operator[self.me]]
+        rate, size = operator.description.deserialise_bytes_per_s, sum(p.bytes for p in parcels if p.partitions)
+
+        def read() -> None:
+            self._runtime.restarts.bring_back(self.me, parcels)
+            self._runtime.deliver(message)
+
+        if rate is None or not size or operator.service_ns is None:
+            read()
+        else:
+            self._state.work(self.me, max(1, round(size * _NS / rate)), read)
+
+    # -- the coordinator
+
+    def restart(self, task: int, host: int, then: str, start_ns: int = 0) -> None:
+        """Kill a task and start its successor on a host after a time; then send the coordinator a message.
+
+        The message comes a latency later from the old task, with the number of the new one as its note. None comes for
+        a task that is dead already, or from a host that is dead: control hears of those by detecting the crash.
+        """
+        number, runtime = self._run.number, self._runtime
+        runtime.restarts.restart(
+            task, host, start_ns, lambda new: runtime.tell(Message(number, then, task, CONTROL, new))
+        )
+
+    # -- facts
 
     def pauses(self) -> None:
         """Note that from now on tuples for the subject of the plan wait; only the first call counts."""
@@ -228,16 +369,26 @@ class Context:
         self._runtime.fact(self._run, what)
 
 
+def _alike(message: Message) -> tuple[Hashable, ...]:
+    """Return what messages that wait for each other have in common."""
+    return message.run, message.kind, message.to, message.note  # such a note is hashable
+
+
 class ProtocolRuntime:
     """Carries messages to the handlers of their run, and drops those of runs that are over.
 
     Messages to the coordinator take the latency, and occupy no link.
     """
 
+    restarts: Restarts
+    """Set by who makes the managers above."""
+
     def __init__(self, state: RunState, done: Callable[[ProtocolRun[Any], Enum], None]) -> None:
         self.state, self.done = state, done
         self.runs: list[ProtocolRun[Any]] = []
+        self.store = StateStore(state)
         self._sent: dict[int, Message] = {}
+        self._aligning: dict[tuple[Hashable, ...], int] = {}  # token of the messages that wait for each other
         self._announced: dict[int, ProtocolRun[Any]] = {}  # partition -> who awaits its next stored checkpoint
 
     def start(self, run: ProtocolRun[Any]) -> None:
@@ -267,11 +418,16 @@ class ProtocolRuntime:
         yield clock.sleep(clock.now_ns() + self.state.plan.latency_ns)
         call()
 
-    def send(self, message: Message, turn: bool) -> None:
-        """Hand a message to the data plane."""
-        token = self.state.new_token()
+    def send(self, message: Message, turn: bool, channels: int = 0) -> None:
+        """Hand a message to the data plane; those that wait for each other get the same token."""
+        token = self._aligning.get(_alike(message)) if channels else None
+        if token is None:
+            token = self.state.new_token()
+            if channels:
+                self._aligning[_alike(message)] = token
         self._sent[token] = message
-        self.state.plane.send(message.sender, message.to, token, turn)
+        size = sum(parcel.bytes for parcel in message.parcels)
+        self.state.plane.send(message.sender, message.to, token, turn, size_bytes=size, channels=channels)
 
     def after_backlog(self, message: Message) -> None:
         """Carry a message of a task to itself, in front of its queue."""
@@ -293,6 +449,12 @@ class ProtocolRuntime:
         """Deliver a message: it has come, or its turn has."""
         self.deliver(self._sent.pop(token))
 
+    def aligned(self, token: int) -> None:
+        """Deliver a message that has come over all its channels; the next of its kind begins a new alignment."""
+        message = self._sent.pop(token)
+        del self._aligning[_alike(message)]
+        self.deliver(message)
+
     def deliver(self, message: Message) -> None:
         """Call the handler, unless the run is over."""
         run = self.runs[message.run]
@@ -304,6 +466,12 @@ class ProtocolRuntime:
         """Have the run told `stored` when the next checkpoint of the partition is."""
         self._announced[partition] = run
         self.state.plane.announce(partition)
+
+    def over(self, run: ProtocolRun[Any]) -> None:
+        """Discard the parcels of a run that is over, but for those that the state store has."""
+        for number in run.parcels:
+            self.state.plane.discard(number)
+        run.parcels.clear()
 
     def stored(self, partition: int) -> None:
         """Tell the run, after a latency, that the checkpoint of the partition that it awaits is stored."""

@@ -37,11 +37,9 @@ class Parcels(Channels):
         saved = [self._numbered[partition] for partition in partitions]
         if any(not one.live or one.operator.is_source or one.operator.is_sink for one in saved):
             raise ValueError("only a live partition, not of a source or sink, has a state to be saved")
-        if len({one.task for one in saved}) != 1:
+        if len({one.task for one in saved}) > 1:
             raise ValueError("the partitions in a parcel are at one task")
-        return self._new_parcel(
-            Contents(saved[0].task, states=tuple((one, one.independent_snapshot()) for one in saved))
-        )
+        return self._new_parcel(Contents(states=tuple((one, one.independent_snapshot()) for one in saved)))
 
     def capture(self, task: int) -> Parcel:
         """Put the tuples that rules hold at the task into a parcel."""
@@ -50,8 +48,8 @@ class Parcels(Channels):
         for visit in side:
             if visit.replayed:
                 self.one_replayed(visit.partition, captured)
-        tuples = [Captured(visit.row, visit.partition, visit.origin, visit.arrival_ns) for visit in side]
-        made = self._new_parcel(Contents(captured, tuples=tuple(tuples)))
+        tuples = [Captured(visit.row, visit.partition, visit.origin, captured, visit.arrival_ns) for visit in side]
+        made = self._new_parcel(Contents(tuples=tuple(tuples)))
         self.notice(captured)
         self.tell()
         return made
@@ -60,7 +58,8 @@ class Parcels(Channels):
         self._last_parcel += 1
         self.parcels[self._last_parcel] = contents
         size = sum(saved.size_bytes() for _, saved in contents.states) + sum(one.row.bytes for one in contents.tuples)
-        return Parcel(self._last_parcel, len(contents.tuples), size)
+        partitions = tuple(partition.number for partition, _ in contents.states)
+        return Parcel(self._last_parcel, len(contents.tuples), size, partitions)
 
     def put(self, parcel: int, task: int) -> None:
         """Install the states in the parcel, and put its tuples in front of the queue."""
@@ -97,9 +96,9 @@ class Parcels(Channels):
         del self.parcels[parcel]
         if contents.was_put:
             return
-        now, task = self.clock.now_ns(), contents.task
+        now = self.clock.now_ns()
         self.recorder.rows["dropped"] += [
-            (task.operator.index, task.index, one.arrival_ns, NEVER, now, "parcel") for one in contents.tuples
+            (one.task.operator.index, one.task.index, one.arrival_ns, NEVER, now, "parcel") for one in contents.tuples
         ]
 
     def emit_again(self, partition: int, sequences: Sequence[int]) -> None:

@@ -313,6 +313,7 @@ class Captured(NamedTuple):
     row: Row
     partition: Partition
     origin: TaskView
+    task: TaskView
     arrival_ns: int
 
 
@@ -320,7 +321,6 @@ class Captured(NamedTuple):
 class Contents:
     """The content of a parcel: states and tuples of one task."""
 
-    task: TaskView
     states: tuple[tuple[Partition, Checkpoint], ...] = ()
     tuples: tuple[Captured, ...] = ()
     was_put: bool = False

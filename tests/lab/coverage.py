@@ -46,12 +46,12 @@ class Coverage:
             start(run)
             self.met[run.name, "crash-free" if all(lab.cluster.host_alive) else "with a crash", "runs"] += 1
 
-        def sends(message: Message, turn: bool) -> None:
+        def sends(message: Message, turn: bool, channels: int = 0) -> None:
             self._sent[lab.state._tokens] = message  # its token will be the next
             run = runtime.runs[message.run]
             who = "control" if message.sender == CONTROL else "itself" if message.sender == message.to else "a task"
             self.met[run.name, "sent by " + who, message.kind] += 1
-            send(message, turn)
+            send(message, turn, channels)
 
         def works(run: ProtocolRun[Any], kind: str, task: int, do: Callable[[], None]) -> None:
             before = lab.state._tokens

@@ -1,0 +1,98 @@
+"""Tasks that are killed and started elsewhere, as a rebalance does; their content comes back from parcels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sim.clock import Process
+from sim.control.catch_up import CatchUps
+from sim.control.crash import CrashCoordinator
+from sim.control.instances import Instances, Outages
+from sim.control.recovery import Recovery
+from sim.control.run_state import StateOn
+from sim.data_plane import Parcel, ParcelPlane
+
+
+class Restarts:
+    """Kills tasks and starts them on a host; what a host's crash does to them is left to its detection."""
+
+    def __init__(
+        self,
+        state: StateOn[ParcelPlane],
+        instances: Instances,
+        outages: Outages,
+        catch_ups: CatchUps,
+        recovery: Recovery,
+        crash: CrashCoordinator,
+    ) -> None:
+        self.state, self.cluster, self.plane = state, state.cluster, state.plane
+        self.instances, self.outages, self.catch_ups = instances, outages, catch_ups
+        self.recovery, self.crash = recovery, crash
+
+    def restart(self, task: int, host: int, start_ns: int, started: Callable[[int], None]) -> None:
+        """Kill a task now and start its successor on a host after a time; `started` gets the number of that.
+
+        Until then what is sent to its partitions is lost; from then on the successor holds it, until `bring_back`. A
+        task that is dead is not restarted: its host has crashed, which is for control to detect.
+        """
+        if not self.cluster.task_alive[task]:
+            return
+        partitions = [one for one, at in enumerate(self.cluster.partition_task) if at == task]
+        # As in a crash: recoveries end with the counts of the plane, and outages begin for what was live.
+        for partition in partitions:
+            self.recovery.lost_again(partition)
+        self.outages.lost(partitions)
+        self.plane.kill(task)
+        self.cluster.lose_task(task)
+        if start_ns:
+            self.state.clock.process(self._later(start_ns, task, host, partitions, started))
+        else:
+            self._start(task, host, partitions, started)
+
+    def _later(
+        self, start_ns: int, task: int, host: int, partitions: list[int], started: Callable[[int], None]
+    ) -> Process:
+        yield self.state.clock.sleep(self.state.clock.now_ns() + start_ns)
+        self._start(task, host, partitions, started)
+
+    def _start(self, task: int, host: int, partitions: list[int], started: Callable[[int], None]) -> None:
+        cluster = self.cluster
+        new = self.instances.new_task(cluster.task_operator[task], host)
+        for partition in partitions:
+            cluster.partition_task[partition] = new
+            self.plane.assign(partition, new)
+        self.catch_ups.redirect([(task, new)])
+        if cluster.host_alive[host]:
+            started(new)
+        else:
+            self.crash.lose_once_more(host)
+
+    def bring_back(self, task: int, parcels: Sequence[Parcel]) -> None:
+        """Give the partitions of a started task the states in parcels, and let them go on.
+
+        A partition without a state in them gets its stored checkpoint, or an empty state. Captured tuples go before
+        those that the task has held since it started.
+        """
+        here = [
+            one
+            for one, at in enumerate(self.cluster.partition_task)
+            if at == task and not self.cluster.partition_live[one]
+        ]
+        self._install(here, parcels)
+        for partition in here:
+            self.recovery.open(partition)
+        # Only now: tuples for a partition that is not live would be held behind those that have come meanwhile.
+        for parcel in parcels:
+            if not parcel.partitions:
+                self.plane.put(parcel.number, task)
+        for partition in here:
+            self.recovery.go_on(partition)
+
+    def _install(self, partitions: list[int], parcels: Sequence[Parcel]) -> None:
+        saved = {partition for parcel in parcels for partition in parcel.partitions}
+        for partition in partitions:
+            if partition not in saved:
+                self.recovery.install(partition)
+        for parcel in parcels:
+            if parcel.partitions:
+                self.plane.put(parcel.number, self.cluster.partition_task[parcel.partitions[0]])
