@@ -224,8 +224,8 @@ class Recovery:
             why = f"no checkpoint has {missing} tuples that upstream let go"
             self.state.decide(Action.LOSE_STATE, self.cluster.partition_name(partition), why)
 
-    def open(self, partition: int) -> None:
-        """Make a partition with a state live, and send what it still keeps; then call `go_on`."""
+    def open(self, partition: int, resend: bool = True) -> None:
+        """Make a partition with a state live, and send what it still keeps if `resend`; then call `go_on`."""
         plane = self.state.plane
         # Live in the cluster first: `outages.check` reads it there.
         self.cluster.set_live(partition, True)
@@ -238,7 +238,7 @@ class Recovery:
                 plane.retire(receiver)
         self._keep_for_replicas(partition)
         # Replay before release: new outputs of tuples that were held must come behind those of the checkpoint.
-        for receiver in plane.receivers(partition):
+        for receiver in plane.receivers(partition) if resend else ():
             self._replay(partition, receiver)
 
     def go_on(self, partition: int) -> None:

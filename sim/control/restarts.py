@@ -67,20 +67,21 @@ class Restarts:
         else:
             self.crash.lose_once_more(host)
 
-    def bring_back(self, task: int, parcels: Sequence[Parcel]) -> None:
+    def bring_back(self, task: int, parcels: Sequence[Parcel], resend: bool) -> None:
         """Give the partitions of a started task the states in parcels, and let them go on.
 
-        A partition without a state in them gets its stored checkpoint, or an empty state. Captured tuples go before
-        those that the task has held since it started.
+        With `resend` these send the outputs that they keep once more. A partition without a state in them gets its
+        stored checkpoint, or an empty state, and sends what it keeps in any case. Captured tuples go before those that
+        the task has held since it started.
         """
         here = [
             one
             for one, at in enumerate(self.cluster.partition_task)
             if at == task and not self.cluster.partition_live[one]
         ]
-        self._install(here, parcels)
+        saved = self._install(here, parcels)
         for partition in here:
-            self.recovery.open(partition)
+            self.recovery.open(partition, resend or partition not in saved)
         # Only now: tuples for a partition that is not live would be held behind those that have come meanwhile.
         for parcel in parcels:
             if not parcel.partitions:
@@ -88,7 +89,7 @@ class Restarts:
         for partition in here:
             self.recovery.go_on(partition)
 
-    def _install(self, partitions: list[int], parcels: Sequence[Parcel]) -> None:
+    def _install(self, partitions: list[int], parcels: Sequence[Parcel]) -> set[int]:
         saved = {partition for parcel in parcels for partition in parcel.partitions}
         for partition in partitions:
             if partition not in saved:
@@ -96,3 +97,4 @@ class Restarts:
         for parcel in parcels:
             if parcel.partitions:
                 self.plane.put(parcel.number, self.cluster.partition_task[parcel.partitions[0]])
+        return saved

@@ -193,7 +193,7 @@ class Restarts(typing.Protocol):
     def restart(self, task: int, host: int, start_ns: int, started: Callable[[int], None]) -> None:
         """Kill a task now, and start its successor on a host after a time."""
 
-    def bring_back(self, task: int, parcels: Sequence[Parcel]) -> None:
+    def bring_back(self, task: int, parcels: Sequence[Parcel], resend: bool) -> None:
         """Give a started task the content of parcels, and let its partitions go on."""
 
 
@@ -321,18 +321,18 @@ class Context:
         deliver = self._runtime.deliver
         self._runtime.store.fetch(name, self.me, lambda parcels: deliver(message._replace(parcels=parcels)))
 
-    def put(self, parcels: Sequence[Parcel], then: str, note: object = None) -> None:
+    def put(self, parcels: Sequence[Parcel], then: str, note: object = None, resend: bool = False) -> None:
         """Give this task, which was started anew, the content of parcels, and let it go on; then send itself a message.
 
         Reading the states occupies it, as a restore does. States come first, then captured tuples, then what it has
-        held since it started.
+        held since it started. With `resend` its partitions send what they keep once more: outputs may have been lost.
         """
         message = Message(self._run.number, then, self.me, self.me, note)
         operator = self._state.plan.operators[self._cluster.task_operator[self.me]]
         rate, size = operator.description.deserialise_bytes_per_s, sum(p.bytes for p in parcels if p.partitions)
 
         def read() -> None:
-            self._runtime.restarts.bring_back(self.me, parcels)
+            self._runtime.restarts.bring_back(self.me, parcels, resend)
             self._runtime.deliver(message)
 
         if rate is None or not size or operator.service_ns is None:
