@@ -8,8 +8,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from lab.campaigns import drawn
 from lab.mutants import EQUIVALENT, MUTANTS, Mutant
-from lab.schedule import drawn, run
+from lab.schedule import run
 
 HERE = Path(__file__).parent
 FILE, PAGE = HERE / "data" / "detection.json", HERE / "README.md"

@@ -215,5 +215,6 @@ def _end(lab: Laboratory) -> str:
     partitions = [
         (partition.number, partition.live, partition.retired, partition.applied) for partition in lab.plane.instances()
     ]
-    sinks = [sorted(partition.applied) for partition in lab.plane.partitions[-1]]
+    at_sinks = [partition for partition in lab.plane.all_partitions() if partition.operator.is_sink]
+    sinks = [sorted(partition.applied) for partition in at_sinks]
     return repr((partitions, sinks))

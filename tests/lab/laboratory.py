@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 from lab.job import Job, keys_of, plan_of
@@ -64,7 +65,8 @@ class LabWorld(PlainPlane):
             host.link = host._new_link()
 
     def _sources(self, operator: int) -> Iterator[Source]:
-        for partition, keys in zip(self.partitions[operator], keys_of(self.job), strict=True):
+        keys_by_task = keys_of(self.job, self.plan.operators[operator].name)
+        for partition, keys in zip(self.partitions[operator], keys_by_task, strict=True):
             yield StepSource(self, partition, list(range(1, len(keys) + 1)), keys)
 
     def start_checkpoints(self, *_: Any) -> None:
@@ -105,13 +107,24 @@ class Laboratory(Control):
         self.recovery.watch = lambda begun: None  # type: ignore[method-assign]
         self.stops = Stops(self.state, self.coordinator)
 
-    def keyed_groups(self) -> range:
-        """The planned partitions that are key groups."""
-        return range(self.plan.first_partition[1], self.plan.first_partition[1 + self.job.stages])
+    @cached_property
+    def groups(self) -> range:
+        """The planned partitions with a state: key groups, and whole tasks of operators without keys."""
+        operators, first = self.plan.operators, self.plan.first_partition
+        sources = sum(operator.is_source for operator in operators)
+        sinks = sum(operator.is_sink for operator in operators)
+        return range(first[sources], first[len(operators) - sinks])
 
-    def saved_partitions(self) -> Collection[int]:
-        """The planned partitions that take periodic checkpoints: the key groups, and the sink, which acknowledges."""
-        return range(self.plan.first_partition[1], self.plan.first_partition[-1])
+    @cached_property
+    def movable(self) -> list[int]:
+        """Those of them that can move."""
+        operators, operator_of = self.plan.operators, self.cluster.partition_operator
+        return [group for group in self.groups if operators[operator_of[group]].description.movable]
+
+    @property
+    def saved_partitions(self) -> range:
+        """The planned partitions that take periodic checkpoints: those with a state, and sinks, which acknowledge."""
+        return range(self.groups.start, self.plan.first_partition[-1])
 
     @property
     def moving(self) -> bool:

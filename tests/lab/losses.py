@@ -23,8 +23,8 @@ class Losses:
 
     def __init__(self, lab: Any, lineage: Lineage) -> None:
         self._lab, self._lineage = lab, lineage
-        self.exposed: dict[int, Ids] = {group: set() for group in lab.keyed_groups()}
-        self.destroyed: dict[int, Ids] = {group: set() for group in lab.keyed_groups()}
+        self.exposed: dict[int, Ids] = {group: set() for group in lab.groups}
+        self.destroyed: dict[int, Ids] = {group: set() for group in lab.groups}
         self.bereft: set[int] = set()  # groups without checkpoint and state, even where upstream keeps everything
         self._moved_by_crash: set[int] = set()  # groups that a crash has sent to the host of their checkpoint
         self._trims: list[tuple[Partition, int, int]] = []  # (partition, count, incarnation) under way

@@ -44,7 +44,7 @@ class Moves(Subject):
 
     def ask(self, lab: Any, protocol: str, ask: Any, patient: bool) -> bool:
         """If the group has no checkpoint yet, rather later."""
-        group = lab.keyed_groups()[ask.group % len(lab.keyed_groups())]
+        group = lab.movable[ask.group % len(lab.movable)]
         checkpoint_host = lab.plane.checkpoint_host(lab.cluster.owner_of(group))
         if patient and (checkpoint_host is None or lab.plane.stored(group) < ask.after):
             return False
@@ -75,7 +75,7 @@ class Stopped(Subject):
         return lab.stops
 
     def ask(self, lab: Any, protocol: str, ask: Any, patient: bool) -> bool:
-        group = lab.keyed_groups()[ask.group % len(lab.keyed_groups())]
+        group = lab.groups[ask.group % len(lab.groups)]
         lab.stops.request(lab.cluster.partition_operator[group])
         return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lab.schedule import Result, Schedule
+from lab.shapes import CHAIN
 from lab.shrinking import shrunk
 
 COMMAND = "PYTHONPATH=tests python -m lab"
@@ -12,7 +13,8 @@ def command(schedule: Schedule, mutant: str | None = None) -> str:
     """What replays the schedule, from the root of the project."""
     broken = f" --mutant '{mutant}'" if mutant else ""
     if schedule.choices is None:
-        return f"{COMMAND} --protocol {schedule.protocol} --seed {schedule.seed}{broken}"
+        shapes = "" if schedule.job.shape == CHAIN else " --shapes"
+        return f"{COMMAND} --protocol {schedule.protocol} --seed {schedule.seed}{shapes}{broken}"
     return f"{COMMAND} --schedule '{schedule.text()}'{broken}"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import simpy
 
-from sim.clock import ARRIVAL, MESSAGE, RECEIVER, SERVICE, Clock
+from sim.clock import ARRIVAL, CREDIT, MESSAGE, RECEIVER, SERVICE, TICKS, Clock
 
 CLASS = ARRIVAL - SERVICE
 SPEEDS = (0.003, 0.03, 0.3, 1.0, 1.0)  # of a place in a schedule: some crawl
@@ -119,8 +119,9 @@ class Scheduler(Clock):
         lane.append((self._added, call))
 
     def at(self, time_ns: int, rank: int, call: Callable[[Any], None]) -> None:
-        """The same as `add`: the time does not matter."""
-        self.add(place_of(rank), call)
+        """Add the step, whatever the time; watermarks have no meaning without one, and are left out."""
+        if not TICKS <= rank < CREDIT:
+            self.add(place_of(rank), call)
 
     def sleep(self, until_ns: int) -> Any:
         """What a control process yields: a step of its own, or at once if the time has come."""

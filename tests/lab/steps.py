@@ -36,7 +36,7 @@ class Steps:
     def _check_upstream(self, move: Move) -> None:
         cluster, upstream = self._lab.cluster, self._lab.instances.upstream(move.group)
         undetected = {host for host, up in enumerate(cluster.trusted) if up and not cluster.host_alive[host]}
-        for group in self._lab.keyed_groups():
+        for group in self._lab.groups:
             owner = self._lab.plane.instances()[cluster.owner_of(group)]
             restored = not owner.live and owner.task.host.index not in undetected
             if restored and cluster.partition_operator[group] in upstream:

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from lab.campaigns import drawn
 from lab.detection import BEGIN, END, FILE, PAGE, SCHEDULES, measured, table
 from lab.mutants import EQUIVALENT, MUTANTS, Mutant
-from lab.schedule import drawn, run
+from lab.schedule import run
 
 RECORDED = json.loads(FILE.read_text())
 NOTICED = [mutant for mutant in MUTANTS if mutant.name not in EQUIVALENT]
