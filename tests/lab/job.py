@@ -28,6 +28,7 @@ class Job:
     hosts: int = 4
     writes: bool = False  # a snapshot and a restore take a service of their own
     shape: str = CHAIN
+    saved: bool = True  # checkpoints are taken, and outputs kept for replay
 
     @property
     def dataflow(self) -> Dataflow:
@@ -74,6 +75,9 @@ def scenario_of(job: Job) -> Scenario:
         "fault_tolerance": {"method": "checkpoint", "interval": "1 s"},
         "events": {"move": {"kind": "migrate", "at": "1 s", **first, "host": "h-0", "protocol": "cpa"}},
     }
+    if not job.saved:  # one failure that never happens: in such a run ids are kept
+        raw["fault_tolerance"] = {"method": "none"}
+        raw["events"] = {"failure": {"kind": "host-failure", "at": "1 s", "host": "h-0"}}
     return Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
 
 
