@@ -57,6 +57,10 @@ class Restarts:
 
     def _start(self, task: int, host: int, partitions: list[int], started: Callable[[int], None]) -> None:
         cluster = self.cluster
+        if not cluster.trusted[host]:
+            # Suspected since the kill: whatever starts there now would not be detected to be dead.
+            other = self.recovery.least_used()
+            host = host if other is None else other
         new = self.instances.new_task(cluster.task_operator[task], host)
         for partition in partitions:
             cluster.partition_task[partition] = new
@@ -67,18 +71,17 @@ class Restarts:
         else:
             self.crash.lose_once_more(host)
 
-    def bring_back(self, task: int, parcels: Sequence[Parcel], resend: bool) -> None:
-        """Give the partitions of a started task the states in parcels, and let them go on.
+    def bring_back(self, task: int, parcels: Sequence[Parcel], partitions: Sequence[int] | None, resend: bool) -> None:
+        """Give partitions of a started task the states in parcels, and let them go on.
 
-        With `resend` these send the outputs that they keep once more. A partition without a state in them gets its
-        stored checkpoint, or an empty state, and sends what it keeps in any case. Captured tuples go before those that
-        the task has held since it started.
+        These are all at the task, or the named ones, that are not live and no recovery is bringing back. With `resend`
+        they send the outputs that they keep once more. A partition without a state in the parcels gets its stored
+        checkpoint, or an empty state, and sends what it keeps in any case. Captured tuples go before those that the
+        task has held since it started. Where there is no such partition, nothing happens: all of it was lost again.
         """
-        here = [
-            one
-            for one, at in enumerate(self.cluster.partition_task)
-            if at == task and not self.cluster.partition_live[one]
-        ]
+        here = [one for one in self._to_bring_back(task) if partitions is None or one in partitions]
+        if not here:
+            return
         saved = self._install(here, parcels)
         for partition in here:
             self.recovery.open(partition, resend or partition not in saved)
@@ -88,6 +91,14 @@ class Restarts:
                 self.plane.put(parcel.number, task)
         for partition in here:
             self.recovery.go_on(partition)
+
+    def _to_bring_back(self, task: int) -> list[int]:
+        cluster, recovery = self.cluster, self.recovery
+        return [
+            one
+            for one, at in enumerate(cluster.partition_task)
+            if at == task and not cluster.partition_live[one] and not recovery.is_recovering(one)
+        ]
 
     def _install(self, partitions: list[int], parcels: Sequence[Parcel]) -> set[int]:
         saved = {partition for parcel in parcels for partition in parcel.partitions}
