@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lab.stops import StopAndGo
+from sim.control.replicas import REPLICATE
 from sim.migration.protocol import Protocol
 from sim.migration.protocols import PROTOCOLS
+from sim.migration.protocols.replicate import Replicate
 
 
 class Subject(ABC):
@@ -16,6 +18,8 @@ class Subject(ABC):
 
     roles: tuple[str, ...]
     """Who can die; each has to in each phase of a run."""
+    unheard: frozenset[str] = frozenset()
+    """Messages that no run of this kind sends, though its protocol inherits handlers of them."""
 
     @abstractmethod
     def kind(self, lab: Any) -> Any:
@@ -65,6 +69,22 @@ class Moves(Subject):
         }
 
 
+class Replicated(Moves):
+    """A key group, or a task without keys, that gets an active replica."""
+
+    unheard = frozenset({"processed_all_replay", "sync_group", "caught_up", "to_checkpoint"})  # CPAL's switch
+
+    def ask(self, lab: Any, protocol: str, ask: Any, patient: bool) -> bool:
+        """If the group has no checkpoint yet, rather later; nothing where it has a replica, or will have."""
+        group = lab.groups[ask.group % len(lab.groups)]
+        if patient and lab.plane.stored(group) < ask.after:
+            return False
+        host = lab.replicas.wanted(group)
+        if host is not None and group not in lab.migrations.bound_for():
+            lab.migrations.request(group, host, protocol, "replica")
+        return True
+
+
 class Stopped(Subject):
     """An operator that stops and goes on."""
 
@@ -98,6 +118,9 @@ def _downstream(lab: Any, operator: int) -> set[int]:
     return {cluster.task_host[t] for t, o in enumerate(cluster.task_operator) if o in below and cluster.task_alive[t]}
 
 
-MOVES, STOPS = Moves(), Stopped()
-SUBJECTS: dict[str, Subject] = {**dict.fromkeys(PROTOCOLS, MOVES), "replicate": MOVES, "stop_and_go": STOPS}
-ALL_PROTOCOLS: dict[str, type[Protocol[Any]]] = {**PROTOCOLS, "stop_and_go": StopAndGo}
+SUBJECTS: dict[str, Subject] = {
+    **dict.fromkeys(PROTOCOLS, Moves()),
+    REPLICATE: Replicated(),
+    "stop_and_go": Stopped(),
+}
+ALL_PROTOCOLS: dict[str, type[Protocol[Any]]] = {**PROTOCOLS, REPLICATE: Replicate, "stop_and_go": StopAndGo}
