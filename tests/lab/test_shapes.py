@@ -20,10 +20,11 @@ from lab.laboratory import Laboratory
 from lab.mutants import MUTANTS, Mutant
 from lab.plans import ALL_PROTOCOLS
 from lab.report import failure
-from lab.schedule import Schedule, run
+from lab.schedule import Runner, Schedule, run
 from lab.scheduler import Seeded
 from lab.shapes import SHAPES
 from lab.shrinking import shrunk
+from models.records.tables import NEVER
 
 CYCLE = len(SHAPES) * len(SHAPED)  # seeds until each shape has met each aim
 every_protocol = pytest.mark.parametrize("protocol", ALL_PROTOCOLS)
@@ -112,6 +113,24 @@ def test_nothing_is_lost_or_done_twice_in_other_shapes(protocol: str) -> None:
     coverage = campaign(protocol, range(CYCLE))
     missing = coverage.missing(ALL_PROTOCOLS[protocol], protocol)
     assert not [what for what in missing if what.startswith("delivered")]
+
+
+@every_shape
+def test_everything_with_a_state_is_restored_and_all_key_groups_move(shape: str) -> None:
+    """Without this a campaign could be silent because nothing happens."""
+    moved, called_off, restored = set(), set(), set()
+    for seed in range([*SHAPES].index(shape), 6 * CYCLE, len(SHAPES)):
+        schedule = drawn_shaped("cpal", seed)
+        lab = Laboratory(schedule.job, Seeded(seed), stepped_links=bool(schedule.crashes))
+        Runner(schedule, lab, None, Coverage()).run()
+        names = [operator.name for operator in lab.plan.operators]
+        for migration in lab.migrations.runs:
+            ended = moved if migration.completed_ns is not None else called_off
+            ended.add(names[migration.move.operator])
+        restored |= {names[row[1]] for row in lab.recovery.rows() if row[6] != NEVER}
+    job = Job(shape=shape)
+    assert moved == called_off == set(job.movable)
+    assert restored >= {*job.stateful, "in"}
 
 
 @pytest.mark.slow
