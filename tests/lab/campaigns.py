@@ -9,6 +9,7 @@ from random import Random
 from lab.job import Job, random_job
 from lab.schedule import REPAIRS, ROLES, Ask, Crash, Schedule
 from lab.shapes import CHAIN, SHAPES
+from sim.control.replicas import REPLICATE
 
 Draw = Callable[[str, int], Schedule]  # of a protocol and a seed
 
@@ -92,6 +93,7 @@ def draw_of(shape: str) -> Draw:
 
 def _schedule(draw: Random, protocol: str, seed: int, aim: Campaign, job: Job) -> Schedule:
     """Return the rest of a schedule: moves, crashes and checkpoints."""
+    job = replace(job, replicated=protocol == REPLICATE)
     groups = job.groups * len(job.stateful)
 
     def ask() -> Ask:

@@ -1,4 +1,4 @@
-"""What must hold of a schedule, as objects: some at every control point, the others at rest."""
+"""Invariants of a schedule, as objects: some must hold at every control point, the others at rest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sim.plain.partition import Partition
 
 
 class Seen:
-    """What the judges look at."""
+    """A laboratory as the invariants see it, with the lineage of its tuples and the losses of its crashes."""
 
     def __init__(self, lab: Any, crashes: int) -> None:
         self.lab, self.plane, self.crashes = lab, lab.plane, crashes
@@ -25,12 +25,12 @@ class Seen:
         self.steps = Steps(lab)
 
     def said_to_be_lost(self) -> set[str]:
-        """Groups of which the run says that their state is lost."""
+        """Return the names of groups whose state is lost according to the decisions of the run."""
         rows = self.lab.recorder.rows["decisions"]
         return {str(subject) for _, action, subject, *_ in rows if action == Action.LOSE_STATE}
 
     def lacks(self, partition: Partition) -> Counter[int]:
-        """What the partition has not applied of all that follows from the tuples of the sources."""
+        """Return the ids that the partition is to receive in the end and has not applied."""
         return self.lineage.inputs[partition.group.number] - Counter(partition.applied)
 
     def owners(self) -> list[Partition]:
@@ -44,13 +44,13 @@ class Seen:
 
 
 class Invariant(ABC):
-    """A name, and what is wrong with a run."""
+    """A condition of a run with a name."""
 
     name: str
 
     @abstractmethod
     def check(self, seen: Seen) -> list[str]:
-        """What is wrong now, one line each."""
+        """Return the violations now, one line each."""
 
 
 class AppliedOnce(Invariant):
@@ -68,9 +68,9 @@ class AppliedOnce(Invariant):
 
 
 class Covered(Invariant):
-    """What was emitted for a group is in its stored checkpoint or kept upstream: its owner may die now.
+    """Tuples emitted for a group are in its stored checkpoint or kept upstream: its owner may die now.
 
-    Not of what upstream has lost itself, which it will make again, and not of the ids whose checkpoint died with its
+    Except tuples that upstream has lost itself, which it will make again, and ids whose checkpoint died with its
     checkpoint host, until the group has stored another one.
     """
 
@@ -86,12 +86,12 @@ class Covered(Invariant):
         for group, ids in seen.losses.missing().items():
             if group in has:
                 has[group] |= ids | seen.losses.exposed[group]
-        missing = {group for group, tuple_id in self._emitted(seen) if group in has and tuple_id not in has[group]}
+        missing = {group for group, tuple_id in self.emitted(seen) if group in has and tuple_id not in has[group]}
         name = seen.lab.cluster.partition_name
         return [f"{name(group)} is not covered by checkpoint and kept outputs" for group in sorted(missing)]
 
     @staticmethod
-    def _emitted(seen: Seen) -> Iterator[tuple[int, int]]:
+    def emitted(seen: Seen) -> Iterator[tuple[int, int]]:
         """Yield (receiving partition, id) of what the sources and the live groups have sent so far."""
         for source, rows in zip(seen.plane.sources, seen.lineage.from_sources, strict=True):
             for sent in rows[: source.emitted]:
@@ -99,6 +99,29 @@ class Covered(Invariant):
         for owner in seen.owners():
             if owner.live:
                 yield from seen.lineage.emitted(owner.group.number, owner.applied)
+
+
+class InStep(Invariant):
+    """A replica in step has all tuples emitted for its group, or upstream keeps them for it: the owner may die now."""
+
+    name = "in step"
+
+    def check(self, seen: Seen) -> list[str]:
+        """At any time."""
+        numbered, found = seen.plane.instances(), []
+        standing = {group: seen.lab.replica_of(group) for group in seen.lab.groups if seen.lab.job.replicated}
+        live = {group: numbered[one] for group, one in standing.items() if one is not None and numbered[one].live}
+        if not live:
+            return []
+        lost, has = seen.losses.missing(), {group: set(one.applied) for group, one in live.items()}
+        for partition in numbered:
+            for receiver, rows in partition.kept.items():
+                if live.get(receiver.group.number) is receiver:
+                    has[receiver.group.number].update([row.id for row in rows])
+        for group, tuple_id in Covered.emitted(seen):
+            if group in has and tuple_id not in has[group] | lost.get(group, set()):
+                found.append(f"the replica of {seen.lab.cluster.partition_name(group)} is not in step")
+        return [*dict.fromkeys(found)]
 
 
 class Apart(Invariant):
@@ -142,7 +165,7 @@ class PlannedCheckpointHost(Invariant):
 
 
 class OneLives(Invariant):
-    """At rest just the owner is live, and it answers."""
+    """At rest the owner is live and answers; its replica, if it has one, is live and silent."""
 
     name = "one lives"
 
@@ -151,10 +174,13 @@ class OneLives(Invariant):
         cluster, found = seen.lab.cluster, []
         for group in seen.lab.groups:
             live = [partition for partition in cluster.instances_of(group) if cluster.partition_live[partition]]
-            if live != [cluster.owner_of(group)]:
-                found.append(f"{cluster.partition_name(group)}: {live} live, {cluster.owner_of(group)} is the owner")
-            elif seen.plane.instances()[live[0]].muted:
+            owner, replica = cluster.owner_of(group), seen.lab.replica_of(group)
+            if live != [owner] and set(live) != {owner, replica}:
+                found.append(f"{cluster.partition_name(group)}: {live} live, {owner} is the owner")
+            elif seen.plane.instances()[owner].muted:
                 found.append(f"{cluster.partition_name(group)} stays silent")
+            elif replica is not None and not seen.plane.instances()[replica].muted:
+                found.append(f"{cluster.partition_name(group)} is answered by its replica, too")
         return found
 
 
@@ -186,7 +212,7 @@ class NothingWaits(Invariant):
 
 
 class SameAsCalm(Invariant):
-    """Each group and the sink have just what they have without crashes and moves, but for what crashes destroyed."""
+    """Each group and sink has the tuples of a run without crashes and moves, except those that crashes destroyed."""
 
     name = "same as calm"
 
@@ -298,7 +324,7 @@ class AnsweredOnce(Invariant):
         return resends
 
 
-PREFIXES: tuple[Invariant, ...] = (AppliedOnce(), OneOwner(), Covered(), Apart(), PlannedCheckpointHost())
+PREFIXES: tuple[Invariant, ...] = (AppliedOnce(), OneOwner(), Covered(), InStep(), Apart(), PlannedCheckpointHost())
 AT_REST: tuple[Invariant, ...] = (
     AppliedOnce(),
     OneOwner(),
@@ -312,6 +338,7 @@ AT_REST: tuple[Invariant, ...] = (
     NoStray(),
     AnsweredOnce(),
     Covered(),
+    InStep(),
     Apart(),
     PlannedCheckpointHost(),
 )

@@ -11,6 +11,7 @@ from typing import Any
 from lab.shapes import CHAIN, JOIN, KEYED, MOVABLE, SINK, SOURCE, Dataflow, Node, dataflow
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
+from models.topology import layout
 from sim.control.cluster import RunPlan
 
 KEYS = 6
@@ -28,6 +29,7 @@ class Job:
     hosts: int = 4
     writes: bool = False  # a snapshot and a restore take a service of their own
     shape: str = CHAIN
+    replicated: bool = False  # all that has a state may have an active replica; nothing moves
     saved: bool = True  # checkpoints are taken, and outputs kept for replay
 
     @property
@@ -64,7 +66,6 @@ def scenario_of(job: Job) -> Scenario:
     """Return the job as a scenario; when tuples arrive is up to the scheduler."""
     operators = {name: _operator(job, node) for name, node in job.dataflow.items()}
     workload = {"rate": "1 /s", "keys": {"distribution": "uniform", "count": KEYS}}
-    first = {"operator": job.movable[0], "key_group": 0}
     raw: dict[str, Any] = {
         "format": 1,
         "seed": job.seed,
@@ -73,12 +74,34 @@ def scenario_of(job: Job) -> Scenario:
         "operators": operators,
         "hosts": {"h": {"count": job.hosts, "cpu": "dedicated"}},
         "fault_tolerance": {"method": "checkpoint", "interval": "1 s"},
-        "events": {"move": {"kind": "migrate", "at": "1 s", **first, "host": "h-0", "protocol": "cpa"}},
     }
     if not job.saved:  # one failure that never happens: in such a run ids are kept
         raw["fault_tolerance"] = {"method": "none"}
         raw["events"] = {"failure": {"kind": "host-failure", "at": "1 s", "host": "h-0"}}
+    elif job.replicated:
+        raw["fault_tolerance"]["replicas"] = _replicas(job, _read(raw))
+    else:  # one move, never made: in such a run ids are kept
+        first = {"operator": job.movable[0], "key_group": 0}
+        raw["events"] = {"move": {"kind": "migrate", "at": "1 s", **first, "host": "h-0", "protocol": "cpa"}}
+    return _read(raw)
+
+
+def _read(raw: dict[str, Any]) -> Scenario:
     return Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+
+
+def _replicas(job: Job, plain: Scenario) -> dict[str, Any]:
+    """Return a replica of each key group, or task, on the host behind its own, or else on any other."""
+    placed, hosts, made = layout.placement(plain), [*layout.hosts(plain)], dict[str, Any]()
+    for name in job.stateful:
+        operator = plain.operators[name]
+        for group in range(operator.groups):
+            task = layout.task_name(name, layout.task_of_group(group, operator.parallelism))
+            own = hosts.index(placed[task])
+            host, *spares = [*hosts[own + 1 :], *hosts[:own]]
+            which: dict[str, Any] = {"key_groups": [group]} if operator.keyed else {"tasks": [task]}
+            made[f"{name}-{group}"] = {"operator": name, **which, "host": host, "spares": spares}
+    return made
 
 
 def _operator(job: Job, node: Node) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The plain data plane and the control plane under a scheduler: what needs a real clock is left out or a step."""
+"""The plain data plane and the control plane under a scheduler: anything that needs a clock is left out or a step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from models.records.tables import NEVER
 from sim.clock import LINK
 from sim.control.assembly import Control
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import Listener
+from sim.data_plane import NO_HOST, Listener
+from sim.migration.protocols import REBALANCE_PROTOCOLS
+from sim.migration.rebalance import Rebalances
 from sim.plain.channels import Source
 from sim.plain.partition import Message
 from sim.plain.plane import PlainPlane
@@ -39,15 +41,15 @@ class SteppedLink:
             leave(self.clock.now_ns())
 
     def close(self) -> None:
-        """The host died: nothing leaves any more."""
+        """Let nothing leave any more: the host died."""
         self.closed = True
 
 
 class StepSource(Source):
-    """Arrivals are steps; what arrived is known by their count, not by the time."""
+    """A source whose arrivals are steps: it knows them by their count, not by the time."""
 
     def resume(self) -> None:
-        """The task is up again: emit what arrived in the meantime."""
+        """Emit the arrivals of the time when the task was down."""
         self.catch_up()
 
 
@@ -73,13 +75,13 @@ class LabWorld(PlainPlane):
         """Periodic checkpoints are faults of the schedule."""
 
     def stored(self, partition: int) -> int:
-        """How many checkpoints of the group were stored."""
+        """Return how many checkpoints of the group were stored."""
         operator, index = self.cluster.partition_operator[partition], self.cluster.partition_index[partition]
         rows = self.recorder.rows["checkpoints"]
         return sum(row[0] == operator and row[1] == index and row[5] != NEVER for row in rows)
 
     def save(self, partition: int) -> None:
-        """The periodic checkpoint of a group is due."""
+        """Take the periodic checkpoint of a group, if it has no other one under way."""
         owner = self._numbered[partition].owner
         if owner.live and not owner.saving:
             self.saver.take(owner)
@@ -106,6 +108,7 @@ class Laboratory(Control):
         # When tasks have caught up after an outage is a matter of time, and decides nothing.
         self.recovery.watch = lambda begun: None  # type: ignore[method-assign]
         self.stops = Stops(self.state, self.coordinator)
+        self.rebalances = Rebalances(self.state, self.coordinator, REBALANCE_PROTOCOLS)
 
     @cached_property
     def groups(self) -> range:
@@ -126,7 +129,20 @@ class Laboratory(Control):
         """The planned partitions that take periodic checkpoints: those with a state, and sinks, which acknowledge."""
         return range(self.groups.start, self.plan.first_partition[-1])
 
+    def save(self, group: int) -> None:
+        """Take the periodic checkpoint of a group, and of its replica."""
+        self.plane.save(group)
+        replica = self.replicas._standing.get(group)
+        if replica is not None:
+            host = self.replicas._checkpoint_host(replica)
+            if host != NO_HOST:
+                self.plane.checkpoint(replica.partition, host)
+
+    def replica_of(self, group: int) -> int | None:
+        """Return the replica of the group that is in step, if there is one."""
+        return self.replicas.beside(self.cluster.owner_of(group))
+
     @property
     def moving(self) -> bool:
-        """Whether a run of a protocol is going on or waits."""
+        """Return whether a run of a protocol is open or waits."""
         return bool(self.coordinator.open or self.coordinator.waiting)

@@ -1,4 +1,4 @@
-"""What follows from the tuples of a job, by the functions of ids and keys alone: what each state is to be."""
+"""Lineage of the tuples of a job, from the functions of ids and keys alone: the expected inputs of each partition."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Lineage:
     joins: frozenset[int]  # planned partitions that make outputs of pairs
 
     def emitted(self, partition: int, applied: Iterable[int]) -> Iterator[Sent]:
-        """Yield what a partition that has applied these ids has sent: a join, what both of a pair are there for."""
+        """Yield the outputs of a partition that has applied these ids; of a join, those of pairs that are complete."""
         rows = (sent for tuple_id in applied for sent in self.made[partition, tuple_id])
         if partition in self.joins:
             return (sent for sent, parents in Counter(rows).items() if parents == 2)

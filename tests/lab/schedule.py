@@ -43,7 +43,7 @@ class Crash:
 
 @dataclass(frozen=True)
 class Schedule:
-    """All that a run is a function of; without `choices` steps are drawn by the seed."""
+    """Everything that determines a run; without `choices` steps are drawn by the seed."""
 
     protocol: str
     seed: int
@@ -54,12 +54,12 @@ class Schedule:
     choices: tuple[int, ...] | None = None
 
     def text(self) -> str:
-        """One line that `python -m lab` replays."""
+        """Return one line that `python -m lab` replays."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
     def read(cls, text: str) -> Schedule:
-        """The schedule of such a line."""
+        """Return the schedule of such a line."""
         raw = json.loads(text)
         raw["job"] = Job(**raw["job"])
         raw["moves"] = tuple(Ask(**one) for one in raw["moves"])
@@ -71,7 +71,7 @@ class Schedule:
 
 @dataclass
 class Result:
-    """What became of a schedule."""
+    """The outcome of a schedule."""
 
     faults: list[str]
     steps: int
@@ -162,7 +162,7 @@ class Runner:
 
     def _save(self, partition: int) -> None:
         self._checked = False
-        self.lab.plane.save(partition)
+        self.lab.save(partition)
 
     def _move(self, number: int, ask: Ask, patience: int = 12) -> None:
         """Ask for a run of the protocol; where it is too early, later."""

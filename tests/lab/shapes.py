@@ -90,6 +90,12 @@ SHAPES: dict[str, Dataflow] = {
 """All shapes but the chain, whose length a job states."""
 
 
+def smaller_shapes(shape: str) -> list[str]:
+    """Return the shapes with fewer operators, the smallest first."""
+    smaller = [other for other in SHAPES if len(SHAPES[other]) < len(SHAPES[shape])]
+    return sorted(smaller, key=lambda other: len(SHAPES[other]))
+
+
 def dataflow(shape: str, stages: int) -> Dataflow:
     """Return the operators of a shape; `stages` is the length of a chain."""
     return chain(stages) if shape == CHAIN else SHAPES[shape]
