@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from sim.clock import Process
 from sim.control.catch_up import CatchUps
 from sim.control.crash import CrashCoordinator
-from sim.control.instances import Instances, Outages
+from sim.control.instances import CheckpointHosts, Instances, Outages
 from sim.control.recovery import Recovery
 from sim.control.run_state import StateOn
-from sim.data_plane import Parcel, ParcelPlane
+from sim.data_plane import NO_HOST, Parcel, ParcelPlane
 
 
 class Restarts:
@@ -24,16 +24,21 @@ class Restarts:
         catch_ups: CatchUps,
         recovery: Recovery,
         crash: CrashCoordinator,
+        checkpoint_hosts: CheckpointHosts,
     ) -> None:
         self.state, self.cluster, self.plane = state, state.cluster, state.plane
         self.instances, self.outages, self.catch_ups = instances, outages, catch_ups
-        self.recovery, self.crash = recovery, crash
+        self.recovery, self.crash, self.checkpoint_hosts = recovery, crash, checkpoint_hosts
 
-    def restart(self, task: int, host: int, start_ns: int, started: Callable[[int], None]) -> None:
+    def restart(
+        self, task: int, host: int, start_ns: int, started: Callable[[int], None], gate_ns: int | None = None
+    ) -> None:
         """Kill a task now and start its successor on a host after a time; `started` gets the number of that.
 
-        Until then what is sent to its partitions is lost; from then on the successor holds it, until `bring_back`. A
-        task that is dead is not restarted: its host has crashed, which is for control to detect.
+        Until then what is sent to its partitions is lost; from then on the successor holds it, until `bring_back`. With
+        `gate_ns` it does nothing at all before all tasks that it sends to are there, which it checks at its start and
+        each time that long after it: its outputs would be lost. A task that is dead is not restarted: its host has
+        crashed, which is for control to detect.
         """
         if not self.cluster.task_alive[task]:
             return
@@ -45,17 +50,25 @@ class Restarts:
         self.plane.kill(task)
         self.cluster.lose_task(task)
         if start_ns:
-            self.state.clock.process(self._later(start_ns, task, host, partitions, started))
+            self.state.clock.process(self._later(start_ns, task, host, partitions, started, gate_ns))
         else:
-            self._start(task, host, partitions, started)
+            self._start(task, host, partitions, started, gate_ns)
 
     def _later(
-        self, start_ns: int, task: int, host: int, partitions: list[int], started: Callable[[int], None]
+        self,
+        start_ns: int,
+        task: int,
+        host: int,
+        partitions: list[int],
+        started: Callable[[int], None],
+        gate_ns: int | None,
     ) -> Process:
         yield self.state.clock.sleep(self.state.clock.now_ns() + start_ns)
-        self._start(task, host, partitions, started)
+        self._start(task, host, partitions, started, gate_ns)
 
-    def _start(self, task: int, host: int, partitions: list[int], started: Callable[[int], None]) -> None:
+    def _start(
+        self, task: int, host: int, partitions: list[int], started: Callable[[int], None], gate_ns: int | None
+    ) -> None:
         cluster = self.cluster
         if not cluster.trusted[host]:
             # Suspected since the kill: whatever starts there now would not be detected to be dead.
@@ -67,9 +80,26 @@ class Restarts:
             self.plane.assign(partition, new)
         self.catch_ups.redirect([(task, new)])
         if cluster.host_alive[host]:
+            if gate_ns is not None:
+                self.plane.pause(new, None)
+                self.state.clock.process(self._gate(new, gate_ns))
             started(new)
         else:
             self.crash.lose_once_more(host)
+
+    def _gate(self, task: int, every_ns: int) -> Process:
+        while self.cluster.task_alive[task] and not self._receivers_are_there(task):
+            yield self.state.clock.sleep(self.state.clock.now_ns() + every_ns)
+        self.plane.unpause(task)
+
+    def _receivers_are_there(self, task: int) -> bool:
+        cluster, flow = self.cluster, self.state.plan.dataflow
+        below = set(flow.successors(cluster.task_operator[task]))
+        return all(
+            cluster.task_alive[at]
+            for partition, at in enumerate(cluster.partition_task)
+            if cluster.partition_operator[partition] in below and not cluster.retired(partition)
+        )
 
     def bring_back(self, task: int, parcels: Sequence[Parcel], partitions: Sequence[int] | None, resend: bool) -> None:
         """Give partitions of a started task the states in parcels, and let them go on.
@@ -91,6 +121,15 @@ class Restarts:
                 self.plane.put(parcel.number, task)
         for partition in here:
             self.recovery.go_on(partition)
+            self._save_elsewhere(partition)
+
+    def _save_elsewhere(self, partition: int) -> None:
+        """Have a checkpoint taken for another host where the host that got the partition holds its stored one."""
+        own = self.cluster.task_host[self.cluster.partition_task[partition]]
+        if self.plane.checkpoint_host(partition) == own:
+            other = self.checkpoint_hosts.choose(partition)
+            if other != NO_HOST:
+                self.plane.checkpoint(partition, other)
 
     def _to_bring_back(self, task: int) -> list[int]:
         cluster, recovery = self.cluster, self.recovery

@@ -191,7 +191,9 @@ class PlanKind(ABC, Generic[Q]):
 class Restarts(typing.Protocol):
     """Kills and starts tasks: `sim.control.restarts.Restarts`, which knows managers that know this module."""
 
-    def restart(self, task: int, host: int, start_ns: int, started: Callable[[int], None]) -> None:
+    def restart(
+        self, task: int, host: int, start_ns: int, started: Callable[[int], None], gate_ns: int | None = None
+    ) -> None:
         """Kill a task now, and start its successor on a host after a time."""
 
     def bring_back(self, task: int, parcels: Sequence[Parcel], partitions: Sequence[int] | None, resend: bool) -> None:

@@ -41,7 +41,8 @@ class Rebalance(Plan):
     start_ns: Mapping[int, int]  # instance -> time from the kill until its successor is there
     command_ns: int  # between the last answer to COMMIT and the kill
     resend_ns: int  # between two INITs
-    timeout_ns: int  # until a run that has not killed anything is called off
+    gate_ns: int  # between two looks of a started task whether all tasks that it sends to are there
+    timeout_ns: int | None  # until a run that has not killed anything is called off; None: never
 
     @property
     def tasks(self) -> tuple[int, ...]:
@@ -111,7 +112,7 @@ class RebalanceContext(Context):
         """Kill every instance but the sources, and start it where the plan says."""
         plan, at = self._run.plan, self._cluster.partition_task
         for instance, host in plan.hosts.items():
-            self._runtime.restarts.restart(at[instance], host, plan.start_ns[instance], lambda _: None)
+            self._runtime.restarts.restart(at[instance], host, plan.start_ns[instance], lambda _: None, plan.gate_ns)
 
     def go_on(self, to: Address, parcels: Sequence[Parcel]) -> None:
         """Give the instance its state and what was captured; then `on_initialised`."""
@@ -138,7 +139,8 @@ class RebalanceProtocol(Protocol[Rebalance]):
 
     def start(self, ctx: RebalanceContext) -> None:
         """Pause the sources."""
-        ctx.timer(self.plan.timeout_ns, "too_late")
+        if self.plan.timeout_ns is not None:
+            ctx.timer(self.plan.timeout_ns, "too_late")
         for source in self.plan.sources:
             ctx.send_to(source, "pause")
 
@@ -275,7 +277,8 @@ class RebalanceRequest(Request):
     start_ns: Mapping[int, int]  # by partition
     command_ns: int
     resend_ns: int
-    timeout_ns: int
+    gate_ns: int
+    timeout_ns: int | None
 
 
 class Rebalances(PlanKind[RebalanceRequest]):
@@ -300,11 +303,12 @@ class Rebalances(PlanKind[RebalanceRequest]):
         start_ns: Mapping[int, int],
         command_ns: int = 0,
         resend_ns: int = 1_000_000_000,
-        timeout_ns: int = 60_000_000_000,
+        gate_ns: int = 1_000_000_000,
+        timeout_ns: int | None = 60_000_000_000,
     ) -> None:
         """Restart all instances, each on a host by its first partition, as soon as earlier runs are over."""
         territory, now = _whole(len(self.state.plan.operators)), self.state.clock.now_ns()
-        times = command_ns, resend_ns, timeout_ns
+        times = command_ns, resend_ns, gate_ns, timeout_ns
         self.coordinator.request(
             self, RebalanceRequest(territory, protocol, now, "event", dict(hosts), dict(start_ns), *times)
         )
@@ -335,6 +339,7 @@ class Rebalances(PlanKind[RebalanceRequest]):
             start_ns={one: request.start_ns[one] for one in killed},
             command_ns=request.command_ns,
             resend_ns=request.resend_ns,
+            gate_ns=request.gate_ns,
             timeout_ns=request.timeout_ns,
         )
         run = RebalanceRun(request.protocol, self.protocols[request.protocol], made, self, request.requested_ns)

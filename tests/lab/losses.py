@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lab.lineage import Lineage
+from sim.migration.rebalance import Phase
 from sim.plain.partition import Partition, Row
 
 Ids = set[int]
@@ -136,7 +137,9 @@ class Losses:
         return found
 
     def together(self) -> list[Partition]:
-        """Return live owners on the host that holds their checkpoint, unless a crash has brought them there."""
+        """Return live owners on the host that holds their checkpoint, unless a crash or rebalance has brought them."""
+        if any(Phase.KILLED in run.facts for run in self._lab.rebalances.runs):
+            return []
         owners = [self._owner(group) for group in self.exposed if group not in self._moved_by_crash]
         return [owner for owner in owners if owner.live and holds_its_own_checkpoint(owner)]
 

@@ -133,7 +133,8 @@ class Rebalanced(Subject):
         draw = Random(f"{ask.group} {ask.host}")
         partitions = range(len(lab.cluster.partition_task))
         hosts = {one: draw.randrange(lab.job.hosts) for one in partitions}
-        lab.rebalances.request(protocol, hosts, {one: draw.choice([0, 1]) for one in partitions}, timeout_ns=FAR)
+        starts = {one: draw.choice([0, 1]) for one in partitions}
+        lab.rebalances.request(protocol, hosts, starts, timeout_ns=draw.choice([None, None, None, FAR]))
         return True
 
     def hosts(self, lab: Any, run: Any) -> dict[str, set[int]]:

@@ -28,4 +28,4 @@ class CCR(RebalanceProtocol):
     def send_init(self, ctx: RebalanceContext, late: list[int]) -> None:
         """Broadcast INIT to those that have not answered."""
         for instance in late:
-            ctx.send_to(instance, "init", wave=self.round)
+            ctx.send_to(instance, "init", turn=True, wave=self.round)

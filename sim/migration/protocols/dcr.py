@@ -38,7 +38,7 @@ class DCR(RebalanceProtocol):
     def on_sweep_init(self, ctx: RebalanceContext, message: Message) -> None:
         """Begin the wave."""
         to = Address.of(message)
-        ctx.send_along(to.instance, "init", turn=False, wave=to.wave)
+        ctx.send_along(to.instance, "init", wave=to.wave)
 
     def on_init(self, ctx: RebalanceContext, message: Message) -> None:
         """Restore the state once this INIT has come from all upstream."""
@@ -48,4 +48,4 @@ class DCR(RebalanceProtocol):
     def initialised(self, ctx: RebalanceContext, to: Address) -> None:
         """Pass INIT on."""
         super().initialised(ctx, to)
-        ctx.send_along(to.instance, "init", turn=False, wave=to.wave)
+        ctx.send_along(to.instance, "init", wave=to.wave)
