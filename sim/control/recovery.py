@@ -187,9 +187,13 @@ class Recovery:
 
     def replay_upstream(self, recovery: PartitionRecovery) -> None:
         """Ask the live partitions upstream for what they keep; one that is down replays when it is live again."""
-        for sender in self.state.plane.senders(recovery.partition):
+        self.ask_upstream(recovery.partition)
+
+    def ask_upstream(self, partition: int) -> None:
+        """Have the live partitions upstream send what they keep for a partition."""
+        for sender in self.state.plane.senders(partition):
             if self.cluster.partition_live[sender] and not self.replicas.silent(sender):
-                self._replay(sender, recovery.partition)
+                self._replay(sender, partition)
 
     def restore(self, recovery: PartitionRecovery) -> None:
         """Fetch the checkpoint where it is not on the host already, then install it; nothing where it is lost again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sim.clock import Process
 from sim.control.catch_up import CatchUps
@@ -11,6 +11,7 @@ from sim.control.instances import CheckpointHosts, Instances, Outages
 from sim.control.recovery import Recovery
 from sim.control.run_state import StateOn
 from sim.data_plane import NO_HOST, Parcel, ParcelPlane
+from sim.migration.protocol import Restart
 
 
 class Restarts:
@@ -30,62 +31,53 @@ class Restarts:
         self.instances, self.outages, self.catch_ups = instances, outages, catch_ups
         self.recovery, self.crash, self.checkpoint_hosts = recovery, crash, checkpoint_hosts
 
-    def restart(
-        self, task: int, host: int, start_ns: int, started: Callable[[int], None], gate_ns: int | None = None
-    ) -> None:
-        """Kill a task now and start its successor on a host after a time; `started` gets the number of that.
+    def restart(self, restart: Restart) -> None:
+        """Kill a task now, and start its successor after a time.
 
-        Until then what is sent to its partitions is lost; from then on the successor holds it, until `bring_back`. With
-        `gate_ns` it does nothing at all before all tasks that it sends to are there, which it checks at its start and
-        each time that long after it: its outputs would be lost. A task that is dead is not restarted: its host has
-        crashed, which is for control to detect.
+        Until then what is sent to its partitions is lost; from then on the successor holds it, until `bring_back`. A
+        task that is dead is not restarted: its host has crashed, which is for control to detect.
         """
-        if not self.cluster.task_alive[task]:
+        if not self.cluster.task_alive[restart.task]:
             return
-        partitions = [one for one, at in enumerate(self.cluster.partition_task) if at == task]
+        partitions = [one for one, at in enumerate(self.cluster.partition_task) if at == restart.task]
         # As in a crash: recoveries end with the counts of the plane, and outages begin for what was live.
         for partition in partitions:
             self.recovery.lost_again(partition)
         self.outages.lost(partitions)
-        self.plane.kill(task)
-        self.cluster.lose_task(task)
-        if start_ns:
-            self.state.clock.process(self._later(start_ns, task, host, partitions, started, gate_ns))
+        self.plane.kill(restart.task)
+        self.cluster.lose_task(restart.task)
+        if restart.start_ns:
+            self.state.clock.process(self._later(restart, partitions))
         else:
-            self._start(task, host, partitions, started, gate_ns)
+            self._start(restart, partitions)
 
-    def _later(
-        self,
-        start_ns: int,
-        task: int,
-        host: int,
-        partitions: list[int],
-        started: Callable[[int], None],
-        gate_ns: int | None,
-    ) -> Process:
-        yield self.state.clock.sleep(self.state.clock.now_ns() + start_ns)
-        self._start(task, host, partitions, started, gate_ns)
+    def _later(self, restart: Restart, partitions: list[int]) -> Process:
+        yield self.state.clock.sleep(self.state.clock.now_ns() + restart.start_ns)
+        self._start(restart, partitions)
 
-    def _start(
-        self, task: int, host: int, partitions: list[int], started: Callable[[int], None], gate_ns: int | None
-    ) -> None:
-        cluster = self.cluster
+    def _start(self, restart: Restart, partitions: list[int]) -> None:
+        cluster, host = self.cluster, restart.host
         if not cluster.trusted[host]:
             # Suspected since the kill: whatever starts there now would not be detected to be dead.
             other = self.recovery.least_used()
             host = host if other is None else other
-        new = self.instances.new_task(cluster.task_operator[task], host)
+        new = self.instances.new_task(cluster.task_operator[restart.task], host)
         for partition in partitions:
             cluster.partition_task[partition] = new
             self.plane.assign(partition, new)
-        self.catch_ups.redirect([(task, new)])
-        if cluster.host_alive[host]:
-            if gate_ns is not None:
-                self.plane.pause(new, None)
-                self.state.clock.process(self._gate(new, gate_ns))
-            started(new)
-        else:
+        self.catch_ups.redirect([(restart.task, new)])
+        if not cluster.host_alive[host]:
             self.crash.lose_once_more(host)
+            return
+        if restart.crashed():
+            # Somebody upstream may have been recovered, and have sent while nobody was here. It comes before all that
+            # is sent from now on.
+            for partition in partitions:
+                self.recovery.ask_upstream(partition)
+        if restart.gate_ns is not None:
+            self.plane.pause(new, None)
+            self.state.clock.process(self._gate(new, restart.gate_ns))
+        restart.started(new)
 
     def _gate(self, task: int, every_ns: int) -> Process:
         while self.cluster.task_alive[task] and not self._receivers_are_there(task):

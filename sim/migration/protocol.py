@@ -188,13 +188,26 @@ class PlanKind(ABC, Generic[Q]):
         """Undo or finish the run, so that no state is lost: a host that takes part died, which is detected."""
 
 
+@dataclass(frozen=True)
+class Restart:
+    """A task that is killed, and its successor."""
+
+    task: int
+    host: int
+    start_ns: int = 0  # from the kill until the successor is there
+    gate_ns: int | None = None
+    """The successor does nothing before all tasks that it sends to are there: it checks at its start, and each time
+    this long after it. Otherwise its outputs could be lost. None: it does not wait."""
+    started: Callable[[int], None] = lambda _: None  # is told the number of the successor
+    crashed: Callable[[], bool] = lambda: False
+    """Whether a host has died, so that upstream has to send once more what it keeps for the successor."""
+
+
 class Restarts(typing.Protocol):
     """Kills and starts tasks: `sim.control.restarts.Restarts`, which knows managers that know this module."""
 
-    def restart(
-        self, task: int, host: int, start_ns: int, started: Callable[[int], None], gate_ns: int | None = None
-    ) -> None:
-        """Kill a task now, and start its successor on a host after a time."""
+    def restart(self, restart: Restart) -> None:
+        """Kill a task now, and start its successor after a time."""
 
     def bring_back(self, task: int, parcels: Sequence[Parcel], partitions: Sequence[int] | None, resend: bool) -> None:
         """Give a started task the content of parcels, and let its partitions go on."""
@@ -361,9 +374,8 @@ class Context:
         a task that is dead already, or from a host that is dead: control hears of those by detecting the crash.
         """
         number, runtime = self._run.number, self._runtime
-        runtime.restarts.restart(
-            task, host, start_ns, lambda new: runtime.tell(Message(number, then, task, CONTROL, new))
-        )
+        started = lambda new: runtime.tell(Message(number, then, task, CONTROL, new))  # noqa: E731
+        runtime.restarts.restart(Restart(task, host, start_ns, started=started))
 
     # -- facts
 

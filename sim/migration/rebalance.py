@@ -17,7 +17,18 @@ from models.records.decisions import Action, Verdict
 from sim.control.run_state import RunState
 from sim.data_plane import Parcel
 from sim.migration.coordinator import RunCoordinator
-from sim.migration.protocol import WHOLE, Context, Message, Plan, PlanKind, Protocol, ProtocolRun, Request, Territory
+from sim.migration.protocol import (
+    WHOLE,
+    Context,
+    Message,
+    Plan,
+    PlanKind,
+    Protocol,
+    ProtocolRun,
+    Request,
+    Restart,
+    Territory,
+)
 
 
 class Phase(Enum):
@@ -110,9 +121,11 @@ class RebalanceContext(Context):
 
     def restart_all(self) -> None:
         """Kill every instance but the sources, and start it where the plan says."""
-        plan, at = self._run.plan, self._cluster.partition_task
+        run, plan, at = self._run, self._run.plan, self._cluster.partition_task
         for instance, host in plan.hosts.items():
-            self._runtime.restarts.restart(at[instance], host, plan.start_ns[instance], lambda _: None, plan.gate_ns)
+            self._runtime.restarts.restart(
+                Restart(at[instance], host, plan.start_ns[instance], plan.gate_ns, crashed=lambda: run.crashed)
+            )
 
     def go_on(self, to: Address, parcels: Sequence[Parcel]) -> None:
         """Give the instance its state and what was captured; then `on_initialised`."""

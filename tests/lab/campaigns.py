@@ -10,6 +10,7 @@ from lab.job import Job, random_job
 from lab.schedule import REPAIRS, ROLES, Ask, Crash, Schedule
 from lab.shapes import CHAIN, SHAPES
 from sim.control.replicas import REPLICATE
+from sim.migration.protocols import REBALANCE_PROTOCOLS
 
 Draw = Callable[[str, int], Schedule]  # of a protocol and a seed
 
@@ -106,7 +107,8 @@ def _schedule(draw: Random, protocol: str, seed: int, aim: Campaign, job: Job) -
         moves.append(ask())  # another one, perhaps
     if aim.neighbours:
         moves.append(replace(ask(), group=(moves[0].group + job.groups) % groups))
-    pace = 1.8 if protocol.startswith("cpal") else 1.0  # it has more steps
+    # CPAL has more steps, and a whole dataflow many more.
+    pace = 6.0 if protocol in REBALANCE_PROTOCOLS else 1.8 if protocol.startswith("cpal") else 1.0
     crashes = [
         Crash(draw.choice(aim.roles), draw.randrange(4), round(draw.choice(aim.after) * pace), draw.choice([*REPAIRS]))
         for _ in range(draw.choice(aim.crashes))
