@@ -8,7 +8,7 @@ instances that stay where they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, NamedTuple
@@ -75,6 +75,7 @@ class RebalanceRun(ProtocolRun[Rebalance]):
     """One execution of a protocol for whole dataflows."""
 
     captured: dict[int, int] = field(default_factory=dict)  # task -> parcel with what it has captured
+    initialised: set[int] = field(default_factory=set)  # instances that have gone on
     crashed: bool = False  # a host died; what it lost may have to be sent again
     reason: str = "a host died before tasks were killed"  # for which it is called off
 
@@ -91,6 +92,11 @@ class Address(NamedTuple):
         """Return that of a message."""
         assert isinstance(message.note, Address)
         return message.note
+
+
+def restart_of(run: RebalanceRun, task: int, host: int, start_ns: int) -> Restart:
+    """Return how a task of the run is killed and started again."""
+    return Restart(task, host, start_ns, run.plan.gate_ns, crashed=lambda: run.crashed)
 
 
 class RebalanceContext(Context):
@@ -123,13 +129,15 @@ class RebalanceContext(Context):
         """Kill every instance but the sources, and start it where the plan says."""
         run, plan, at = self._run, self._run.plan, self._cluster.partition_task
         for instance, host in plan.hosts.items():
-            self._runtime.restarts.restart(
-                Restart(at[instance], host, plan.start_ns[instance], plan.gate_ns, crashed=lambda: run.crashed)
-            )
+            self._runtime.restarts.restart(restart_of(run, at[instance], host, plan.start_ns[instance]))
 
     def go_on(self, to: Address, parcels: Sequence[Parcel]) -> None:
         """Give the instance its state and what was captured; then `on_initialised`."""
         self.put(parcels, "initialised", to, self._run.plan.partitions[to.instance], resend=self._run.crashed)
+
+    def note_initialised(self, instance: int) -> None:
+        """Note that an instance goes on; should it be lost from now on it is recovered as any other."""
+        self._run.initialised.add(instance)
 
     def call_off(self, why: str) -> None:
         """End the run, which has killed nothing yet."""
@@ -272,6 +280,7 @@ class RebalanceProtocol(Protocol[Rebalance]):
         """Answer the INIT."""
         to = Address.of(message)
         self.ready.add(to.instance)
+        ctx.note_initialised(to.instance)
         self.initialised(ctx, to)
 
     def initialised(self, ctx: RebalanceContext, to: Address) -> None:
@@ -373,6 +382,19 @@ class Rebalances(PlanKind[RebalanceRequest]):
     def lost(self, run: RebalanceRun, operators: set[int]) -> None:
         """Note the crash: partitions that come back from now on send what they keep, which others may have lost."""
         run.crashed = True
+
+    def takes_back(self, run: RebalanceRun, partitions: Collection[int]) -> set[int]:
+        """Start instances again that were killed and not initialised yet: their states are in the state store."""
+        restarts, at, taken = self.coordinator.runtime.restarts, self.cluster.partition_task, set[int]()
+        if Phase.KILLED not in run.facts:
+            return taken
+        for instance in sorted(run.plan.partitions.keys() - run.initialised):
+            # Partitions of an instance share their task until it is initialised: they are lost together.
+            lost = [one for one in run.plan.partitions[instance] if one in partitions]
+            restart = restart_of(run, at[instance], run.plan.hosts[instance], 0)
+            if lost and restarts.start_elsewhere(restart, lost):
+                taken.update(lost)
+        return taken
 
     def can_be_cancelled(self, run: RebalanceRun) -> bool:
         """Return whether its tasks still are where they were."""
