@@ -9,7 +9,7 @@ instances that stay where they are.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
@@ -117,19 +117,21 @@ class RebalanceContext(Context):
         """Tell the coordinator that an instance is done with a wave."""
         self.tell("ack", note=(wave, instance))
 
-    def save(self, instance: int, captures: bool) -> None:
-        """Write the state, and with `captures` what was captured, to the store; then `on_persisted`."""
-        parcels = [self.snapshot()]
-        if captures:
-            parcels.append(self.capture())
-            self._run.captured[self.me] = parcels[1].number
-        self.persist(instance, parcels, "persisted", Address(instance))
+    def capture(self) -> Parcel:
+        """Return the tuples that rules hold, and hold them no longer; should the run be called off they go on here."""
+        parcel = super().capture()
+        self._run.captured[self.me] = parcel.number
+        return parcel
 
-    def restart_all(self) -> None:
-        """Kill every instance but the sources, and start it where the plan says."""
+    def restart_all(self, gated: bool = True) -> None:
+        """Kill every instance but the sources, and start it where the plan says.
+
+        If `gated`, it does nothing before all that it sends to are there.
+        """
         run, plan, at = self._run, self._run.plan, self._cluster.partition_task
         for instance, host in plan.hosts.items():
-            self._runtime.restarts.restart(restart_of(run, at[instance], host, plan.start_ns[instance]))
+            restart = restart_of(run, at[instance], host, plan.start_ns[instance])
+            self._runtime.restarts.restart(restart if gated else replace(restart, gate_ns=None))
 
     def go_on(self, to: Address, parcels: Sequence[Parcel]) -> None:
         """Give the instance its state and what was captured; then `on_initialised`."""
@@ -149,8 +151,6 @@ class RebalanceProtocol(Protocol[Rebalance]):
     """The parts that DCR and CCR share: sources pause, PREPARE, COMMIT, restart, INIT, sources go on."""
 
     complete: ClassVar[frozenset[Enum]] = frozenset(Phase)
-    captures: ClassVar[bool]
-    """Whether tuples that are on their way are saved with the states, instead of being processed first."""
 
     def __init__(self, plan: Rebalance) -> None:
         super().__init__(plan)
@@ -254,9 +254,14 @@ class RebalanceProtocol(Protocol[Rebalance]):
         raise NotImplementedError
 
     def on_commit(self, ctx: RebalanceContext, message: Message) -> None:
-        """Save the state once COMMIT has come from all upstream: nothing is behind it."""
+        """Save the instance once COMMIT has come from all upstream: nothing is behind it."""
         if self.from_all(message):
-            ctx.save(Address.of(message).instance, self.captures)
+            instance = Address.of(message).instance
+            ctx.persist(instance, self.saved(ctx, instance), "persisted", Address(instance))
+
+    def saved(self, ctx: RebalanceContext, instance: int) -> list[Parcel]:
+        """Return what is saved of an instance."""
+        raise NotImplementedError
 
     def on_persisted(self, ctx: RebalanceContext, message: Message) -> None:
         """Pass COMMIT on when the store has answered."""
