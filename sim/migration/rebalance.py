@@ -151,6 +151,8 @@ class RebalanceProtocol(Protocol[Rebalance]):
     """The parts that DCR and CCR share: sources pause, PREPARE, COMMIT, restart, INIT, sources go on."""
 
     complete: ClassVar[frozenset[Enum]] = frozenset(Phase)
+    commit_waits: ClassVar[bool] = True
+    """Whether COMMIT goes through the queues, behind tuples."""
 
     def __init__(self, plan: Rebalance) -> None:
         super().__init__(plan)
@@ -240,7 +242,7 @@ class RebalanceProtocol(Protocol[Rebalance]):
 
     def on_sweep_commit(self, ctx: RebalanceContext, message: Message) -> None:
         """Send COMMIT behind all that was emitted."""
-        ctx.send_along(Address.of(message).instance, "commit")
+        ctx.send_along(Address.of(message).instance, "commit", self.commit_waits)
 
     def on_resume(self, ctx: RebalanceContext, message: Message) -> None:
         """Emit what has waited, and go on."""
@@ -265,7 +267,7 @@ class RebalanceProtocol(Protocol[Rebalance]):
 
     def on_persisted(self, ctx: RebalanceContext, message: Message) -> None:
         """Pass COMMIT on when the store has answered."""
-        ctx.send_along(Address.of(message).instance, "commit")
+        ctx.send_along(Address.of(message).instance, "commit", self.commit_waits)
         ctx.acknowledge("commit", Address.of(message).instance)
 
     def on_init(self, ctx: RebalanceContext, message: Message) -> None:

@@ -236,6 +236,18 @@ class FirstInput(DCR):
             ctx.acknowledge("prepare", instance)
 
 
+class EagerCommit(DCR):
+    """COMMIT follows PREPARE at the first answer."""
+
+    def on_ack(self, ctx: RebalanceContext, message: Message) -> None:
+        wave, _ = message.note  # type: ignore[misc]
+        if wave == "prepare" and not self.answered("prepare"):
+            self.after_prepare(ctx)
+            self.last_of("prepare", -1, ())
+        elif wave != "prepare":
+            super().on_ack(ctx, message)
+
+
 class NotSaved(CCR):
     """What was captured is not saved."""
 
@@ -299,6 +311,7 @@ MUTANTS: tuple[type[RebalanceProtocol], ...] = (
     NotPaused,
     OwnChannel,
     FirstInput,
+    EagerCommit,
     NotSaved,
     StateLost,
     BroadcastCommit,
@@ -329,18 +342,6 @@ class SequentialCapture(CCR):
             super().on_prepare(ctx, message)
 
 
-class EagerCommit(DCR):
-    """COMMIT follows PREPARE at the first answer: it is behind it on every channel all the same."""
-
-    def on_ack(self, ctx: RebalanceContext, message: Message) -> None:
-        wave, _ = message.note  # type: ignore[misc]
-        if wave == "prepare" and not self.answered("prepare"):
-            self.after_prepare(ctx)
-            self.last_of("prepare", -1, ())
-        elif wave != "prepare":
-            super().on_ack(ctx, message)
-
-
-@pytest.mark.parametrize("harmless", [SequentialCapture, EagerCommit])
+@pytest.mark.parametrize("harmless", [SequentialCapture])
 def test_what_changes_times_alone_is_not_blamed(harmless: type[RebalanceProtocol]) -> None:
     assert [seed for seed in range(40) if Rebalanced(seed, harmless, False).run()] == []

@@ -25,7 +25,8 @@ class CCR(RebalanceProtocol):
         ctx.acknowledge("prepare", Address.of(message).instance)
 
     def saved(self, ctx: RebalanceContext, instance: int) -> list[Parcel]:
-        """Return the state and what was captured."""
+        """Return the state and what was captured; timers make nothing from now on."""
+        ctx.pause()
         return [ctx.snapshot(), ctx.capture()]
 
     def send_init(self, ctx: RebalanceContext, late: list[int]) -> None:

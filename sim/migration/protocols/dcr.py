@@ -14,6 +14,8 @@ class DCR(RebalanceProtocol):
     tuple is processed once, and all old outputs come before new ones.
     """
 
+    commit_waits = False  # tasks are paused, and nothing is in their queues
+
     def __init__(self, plan: Rebalance) -> None:
         super().__init__(plan)
         self.states: dict[int, Parcel] = {}  # snapshots of the instances here
@@ -28,12 +30,16 @@ class DCR(RebalanceProtocol):
         ctx.send_along(Address.of(message).instance, "prepare")
 
     def on_prepare(self, ctx: RebalanceContext, message: Message) -> None:
-        """Take a snapshot once PREPARE has come from all upstream: what was before it is processed."""
+        """Take a snapshot once PREPARE has come from all upstream: what was before it is processed.
+
+        The task then pauses: what its timers made would not be in the snapshots.
+        """
         if self.from_all(message):
             instance = Address.of(message).instance
             self.states[instance] = ctx.snapshot()
             ctx.send_along(instance, "prepare")
             ctx.acknowledge("prepare", instance)
+            ctx.pause()
 
     def saved(self, ctx: RebalanceContext, instance: int) -> list[Parcel]:
         """Return the snapshot."""
