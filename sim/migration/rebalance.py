@@ -53,7 +53,8 @@ class Rebalance(Plan):
     command_ns: int  # between the last answer to COMMIT and the kill
     resend_ns: int  # between two INITs
     gate_ns: int  # between two looks of a started task whether all tasks that it sends to are there
-    timeout_ns: int | None  # until a run that has not killed anything is called off; None: never
+    timeout_ns: int | None
+    """Time until a run that has not killed anything is called off, and until the store is asked again. None: never."""
 
     @property
     def tasks(self) -> tuple[int, ...]:
@@ -158,7 +159,8 @@ class RebalanceProtocol(Protocol[Rebalance]):
         super().__init__(plan)
         self.round = 0  # of INITs; at the coordinator
         self.killed = False
-        self.ready: set[int] = set()  # instances that are initialised here
+        self.asked: set[int] = set()  # instances here for which the store was asked
+        self.ready: set[int] = set()  # and those that are initialised
 
     def start(self, ctx: RebalanceContext) -> None:
         """Pause the sources."""
@@ -275,9 +277,21 @@ class RebalanceProtocol(Protocol[Rebalance]):
         to = Address.of(message)
         if to.instance in self.ready:
             self.initialised(ctx, to)
-        else:
-            # Asked for again with each INIT: the store may not have answered.
-            ctx.fetch(to.instance, "fetched", to)
+        elif to.instance not in self.asked:
+            self.ask_store(ctx, to)
+
+    def ask_store(self, ctx: RebalanceContext, to: Address) -> None:
+        """Fetch what is saved; again only after the time-out: each request holds the link of the store."""
+        self.asked.add(to.instance)
+        ctx.fetch(to.instance, "fetched", to)
+        if self.plan.timeout_ns is not None:
+            ctx.timer(self.plan.timeout_ns, "unanswered", to)
+
+    def on_unanswered(self, ctx: RebalanceContext, message: Message) -> None:
+        """Ask the store again if it has not answered."""
+        to = Address.of(message)
+        if to.instance not in self.ready:
+            self.ask_store(ctx, to)
 
     def on_fetched(self, ctx: RebalanceContext, message: Message) -> None:
         """Go on: first with the state, then with what was captured, then with what has come since the start."""
