@@ -1,9 +1,9 @@
 """Whole dataflows that are killed and come back on other hosts: plan, verbs, and the effect of a crash.
 
-An *instance* is what a task of an operator has: its partitions. It is named by the first of them, since its task gets
-another number by the restart. A message for an instance goes to the task that has the partition when it is sent, as a
-worker of Storm finds it in the routes of the topology: one that is killed and not started yet loses it. Sources are
-instances that stay where they are.
+A *subtask* is a place in the parallelism of an operator: the partitions that one task has. It is named by the first of
+them, since a restart gives it a task with another number. A message for a subtask goes to the task that has the
+partition when it is sent, as a worker of Storm finds it in the routes of the topology: one that is killed and not
+started yet loses it. Sources are subtasks that stay where they are.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ class Phase(Enum):
     """Facts of a rebalance, in their order."""
 
     KILLED = "killed"  # from here on it cannot be called off
-    RESUMED = "resumed"  # all instances are initialised, and the sources go on
+    RESUMED = "resumed"  # all subtasks are initialised, and the sources go on
 
 
 @dataclass(frozen=True)
 class Rebalance(Plan):
-    """Instances that are killed, and where they go."""
+    """Subtasks that are killed, and where they go."""
 
     operators: int
-    tasks_at_begin: tuple[int, ...]  # of sources and instances
-    sources: tuple[int, ...]  # instances that stay
-    hosts: Mapping[int, int]  # instance that is killed -> host
+    tasks_at_begin: tuple[int, ...]  # of sources and subtasks
+    sources: tuple[int, ...]  # subtasks that stay
+    hosts: Mapping[int, int]  # subtask that is killed -> host
     partitions: Mapping[int, tuple[int, ...]]  # of these
-    above: Mapping[int, int]  # instance -> how many send to it
-    below: Mapping[int, tuple[int, ...]]  # operator -> instances that it sends to
-    start_ns: Mapping[int, int]  # instance -> time from the kill until its successor is there
+    above: Mapping[int, int]  # subtask -> how many send to it
+    below: Mapping[int, tuple[int, ...]]  # operator -> subtasks that it sends to
+    start_ns: Mapping[int, int]  # subtask -> time from the kill until its successor is there
     command_ns: int  # between the last answer to COMMIT and the kill
     resend_ns: int  # between two INITs
     gate_ns: int  # between two looks of a started task whether all tasks that it sends to are there
@@ -76,7 +76,7 @@ class RebalanceRun(ProtocolRun[Rebalance]):
     """One execution of a protocol for whole dataflows."""
 
     captured: dict[int, int] = field(default_factory=dict)  # task -> parcel with what it has captured
-    initialised: set[int] = field(default_factory=set)  # instances that have gone on
+    initialised: set[int] = field(default_factory=set)  # subtasks that have gone on
     crashed: bool = False  # a host died; what it lost may have to be sent again
     reason: str = "a host died before tasks were killed"  # for which it is called off
 
@@ -84,9 +84,9 @@ class RebalanceRun(ProtocolRun[Rebalance]):
 class Address(NamedTuple):
     """The note of a message of a wave."""
 
-    instance: int  # that is meant: its task may have others, too
+    subtask: int  # that is meant: its task may have others, too
     wave: int = 0
-    origin: int = -1  # instance that sends it; -1: the coordinator
+    origin: int = -1  # subtask that sends it; -1: the coordinator
 
     @classmethod
     def of(cls, message: Message) -> Address:
@@ -105,18 +105,18 @@ class RebalanceContext(Context):
 
     _run: RebalanceRun
 
-    def send_to(self, instance: int, kind: str, turn: bool = False, wave: int = 0, origin: int = -1) -> None:
-        """Send a message to the task that the instance has now; its note is an `Address`."""
-        self.send(self._cluster.partition_task[instance], kind, turn, Address(instance, wave, origin))
+    def send_to(self, subtask: int, kind: str, turn: bool = False, wave: int = 0, origin: int = -1) -> None:
+        """Send a message to the task that the subtask has now; its note is an `Address`."""
+        self.send(self._cluster.partition_task[subtask], kind, turn, Address(subtask, wave, origin))
 
     def send_along(self, origin: int, kind: str, turn: bool = True, wave: int = 0) -> None:
-        """Send a message from an instance here to all downstream; with `turn` it comes behind all tuples before it."""
-        for instance in self._run.plan.below[self._cluster.task_operator[self.me]]:
-            self.send_to(instance, kind, turn, wave, origin)
+        """Send a message from a subtask here to all downstream; with `turn` it comes behind all tuples before it."""
+        for subtask in self._run.plan.below[self._cluster.task_operator[self.me]]:
+            self.send_to(subtask, kind, turn, wave, origin)
 
-    def acknowledge(self, wave: str, instance: int) -> None:
-        """Tell the coordinator that an instance is done with a wave."""
-        self.tell("ack", note=(wave, instance))
+    def acknowledge(self, wave: str, subtask: int) -> None:
+        """Tell the coordinator that a subtask is done with a wave."""
+        self.tell("ack", note=(wave, subtask))
 
     def capture(self) -> Parcel:
         """Return the tuples that rules hold, and hold them no longer; should the run be called off they go on here."""
@@ -125,22 +125,22 @@ class RebalanceContext(Context):
         return parcel
 
     def restart_all(self, gated: bool = True) -> None:
-        """Kill every instance but the sources, and start it where the plan says.
+        """Kill every subtask but the sources, and start it where the plan says.
 
         If `gated`, it does nothing before all that it sends to are there.
         """
         run, plan, at = self._run, self._run.plan, self._cluster.partition_task
-        for instance, host in plan.hosts.items():
-            restart = restart_of(run, at[instance], host, plan.start_ns[instance])
+        for subtask, host in plan.hosts.items():
+            restart = restart_of(run, at[subtask], host, plan.start_ns[subtask])
             self._runtime.restarts.restart(restart if gated else replace(restart, gate_ns=None))
 
     def go_on(self, to: Address, parcels: Sequence[Parcel]) -> None:
-        """Give the instance its state and what was captured; then `on_initialised`."""
-        self.put(parcels, "initialised", to, self._run.plan.partitions[to.instance], resend=self._run.crashed)
+        """Give the subtask its state and what was captured; then `on_initialised`."""
+        self.put(parcels, "initialised", to, self._run.plan.partitions[to.subtask], resend=self._run.crashed)
 
-    def note_initialised(self, instance: int) -> None:
-        """Note that an instance goes on; should it be lost from now on it is recovered as any other."""
-        self._run.initialised.add(instance)
+    def note_initialised(self, subtask: int) -> None:
+        """Note that a subtask goes on; should it be lost from now on it is recovered as any other."""
+        self._run.initialised.add(subtask)
 
     def call_off(self, why: str) -> None:
         """End the run, which has killed nothing yet."""
@@ -159,7 +159,7 @@ class RebalanceProtocol(Protocol[Rebalance]):
         super().__init__(plan)
         self.round = 0  # of INITs; at the coordinator
         self.killed = False
-        self.asked: set[int] = set()  # instances here for which the store was asked
+        self.asked: set[int] = set()  # subtasks here for which the store was asked
         self.ready: set[int] = set()  # and those that are initialised
 
     def start(self, ctx: RebalanceContext) -> None:
@@ -170,20 +170,20 @@ class RebalanceProtocol(Protocol[Rebalance]):
             ctx.send_to(source, "pause")
 
     def from_all(self, message: Message) -> bool:
-        """Note a message of a wave; return True once, when it has come from all tasks that send to the instance."""
+        """Note a message of a wave; return True once, when it has come from all tasks that send to the subtask."""
         to = Address.of(message)
-        heard = self._answers.setdefault((message.kind, to.instance, to.wave), set())
+        heard = self._answers.setdefault((message.kind, to.subtask, to.wave), set())
         before = len(heard)
         heard.add(to.origin)
-        return before < len(heard) == self.plan.above[to.instance]
+        return before < len(heard) == self.plan.above[to.subtask]
 
     # at the coordinator: each wave begins when all have acknowledged the one before
 
     def on_ack(self, ctx: RebalanceContext, message: Message) -> None:
         """Count an answer; the last one of a wave begins the next."""
         assert isinstance(message.note, tuple)
-        wave, instance = message.note
-        if self.last_of(wave, instance, self.plan.sources if wave in ("pause", "resume") else self.plan.hosts):
+        wave, subtask = message.note
+        if self.last_of(wave, subtask, self.plan.sources if wave in ("pause", "resume") else self.plan.hosts):
             getattr(self, f"after_{wave}")(ctx)
 
     def after_pause(self, ctx: RebalanceContext) -> None:
@@ -200,7 +200,7 @@ class RebalanceProtocol(Protocol[Rebalance]):
         ctx.timer(self.plan.command_ns, "commanded")
 
     def on_commanded(self, ctx: RebalanceContext, message: Message) -> None:
-        """Kill and start all instances, then send INIT."""
+        """Kill and start all subtasks, then send INIT."""
         self.killed = True
         ctx.done(Phase.KILLED)
         ctx.restart_all()
@@ -223,7 +223,7 @@ class RebalanceProtocol(Protocol[Rebalance]):
         ctx.timer(self.plan.resend_ns, "again")
 
     def send_init(self, ctx: RebalanceContext, late: list[int]) -> None:
-        """Send INIT to these instances."""
+        """Send INIT to these subtasks."""
         raise NotImplementedError
 
     def after_init(self, ctx: RebalanceContext) -> None:
@@ -240,57 +240,57 @@ class RebalanceProtocol(Protocol[Rebalance]):
     def on_pause(self, ctx: RebalanceContext, message: Message) -> None:
         """Emit nothing any more."""
         ctx.pause()
-        ctx.acknowledge("pause", Address.of(message).instance)
+        ctx.acknowledge("pause", Address.of(message).subtask)
 
     def on_sweep_commit(self, ctx: RebalanceContext, message: Message) -> None:
         """Send COMMIT behind all that was emitted."""
-        ctx.send_along(Address.of(message).instance, "commit", self.commit_waits)
+        ctx.send_along(Address.of(message).subtask, "commit", self.commit_waits)
 
     def on_resume(self, ctx: RebalanceContext, message: Message) -> None:
         """Emit what has waited, and go on."""
         ctx.resume()
-        ctx.acknowledge("resume", Address.of(message).instance)
+        ctx.acknowledge("resume", Address.of(message).subtask)
 
-    # at an instance
+    # at a subtask
 
     def on_prepare(self, ctx: RebalanceContext, message: Message) -> None:
         """Make ready to be saved."""
         raise NotImplementedError
 
     def on_commit(self, ctx: RebalanceContext, message: Message) -> None:
-        """Save the instance once COMMIT has come from all upstream: nothing is behind it."""
+        """Save the subtask once COMMIT has come from all upstream: nothing is behind it."""
         if self.from_all(message):
-            instance = Address.of(message).instance
-            ctx.persist(instance, self.saved(ctx, instance), "persisted", Address(instance))
+            subtask = Address.of(message).subtask
+            ctx.persist(subtask, self.saved(ctx, subtask), "persisted", Address(subtask))
 
-    def saved(self, ctx: RebalanceContext, instance: int) -> list[Parcel]:
-        """Return what is saved of an instance."""
+    def saved(self, ctx: RebalanceContext, subtask: int) -> list[Parcel]:
+        """Return what is saved of a subtask."""
         raise NotImplementedError
 
     def on_persisted(self, ctx: RebalanceContext, message: Message) -> None:
         """Pass COMMIT on when the store has answered."""
-        ctx.send_along(Address.of(message).instance, "commit", self.commit_waits)
-        ctx.acknowledge("commit", Address.of(message).instance)
+        ctx.send_along(Address.of(message).subtask, "commit", self.commit_waits)
+        ctx.acknowledge("commit", Address.of(message).subtask)
 
     def on_init(self, ctx: RebalanceContext, message: Message) -> None:
         """Restore the state; if that is done, only answer."""
         to = Address.of(message)
-        if to.instance in self.ready:
+        if to.subtask in self.ready:
             self.initialised(ctx, to)
-        elif to.instance not in self.asked:
+        elif to.subtask not in self.asked:
             self.ask_store(ctx, to)
 
     def ask_store(self, ctx: RebalanceContext, to: Address) -> None:
         """Fetch what is saved; again only after the time-out: each request holds the link of the store."""
-        self.asked.add(to.instance)
-        ctx.fetch(to.instance, "fetched", to)
+        self.asked.add(to.subtask)
+        ctx.fetch(to.subtask, "fetched", to)
         if self.plan.timeout_ns is not None:
             ctx.timer(self.plan.timeout_ns, "unanswered", to)
 
     def on_unanswered(self, ctx: RebalanceContext, message: Message) -> None:
         """Ask the store again if it has not answered."""
         to = Address.of(message)
-        if to.instance not in self.ready:
+        if to.subtask not in self.ready:
             self.ask_store(ctx, to)
 
     def on_fetched(self, ctx: RebalanceContext, message: Message) -> None:
@@ -300,13 +300,13 @@ class RebalanceProtocol(Protocol[Rebalance]):
     def on_initialised(self, ctx: RebalanceContext, message: Message) -> None:
         """Answer the INIT."""
         to = Address.of(message)
-        self.ready.add(to.instance)
-        ctx.note_initialised(to.instance)
+        self.ready.add(to.subtask)
+        ctx.note_initialised(to.subtask)
         self.initialised(ctx, to)
 
     def initialised(self, ctx: RebalanceContext, to: Address) -> None:
-        """Say that the instance is initialised."""
-        ctx.acknowledge("init", to.instance)
+        """Say that the subtask is initialised."""
+        ctx.acknowledge("init", to.subtask)
 
 
 RebalanceProtocol.context = RebalanceContext
@@ -316,7 +316,7 @@ RebalanceProtocol.context = RebalanceContext
 class RebalanceRequest(Request):
     """Somebody wants the dataflow to be elsewhere."""
 
-    hosts: Mapping[int, int]  # by partition: each instance goes to the host of its first
+    hosts: Mapping[int, int]  # by partition: each subtask goes to the host of its first
     start_ns: Mapping[int, int]  # by partition
     command_ns: int
     resend_ns: int
@@ -349,7 +349,7 @@ class Rebalances(PlanKind[RebalanceRequest]):
         gate_ns: int = 1_000_000_000,
         timeout_ns: int | None = 60_000_000_000,
     ) -> None:
-        """Restart all instances, each on a host by its first partition, as soon as earlier runs are over."""
+        """Restart all subtasks, each on a host by its first partition, as soon as earlier runs are over."""
         territory, now = _whole(len(self.state.plan.operators)), self.state.clock.now_ns()
         times = command_ns, resend_ns, gate_ns, timeout_ns
         self.coordinator.request(
@@ -361,19 +361,19 @@ class Rebalances(PlanKind[RebalanceRequest]):
         return not all(map(self.state.view.partition_live, self.cluster.down_owners))
 
     def begin(self, request: RebalanceRequest) -> RebalanceRun:
-        """Return the run, over all instances that there are, as far as control knows."""
+        """Return the run, over all subtasks that there are, as far as control knows."""
         cluster, plan = self.cluster, self.state.plan
-        instances = self._instances()
-        operator_of = {one: cluster.partition_operator[one] for one in instances}
+        subtasks = self._subtasks()
+        operator_of = {one: cluster.partition_operator[one] for one in subtasks}
         sources = tuple(one for one, its in operator_of.items() if plan.operators[its].is_source)
-        killed = [one for one in instances if one not in sources]
+        killed = [one for one in subtasks if one not in sources]
         flow = plan.dataflow
         made = Rebalance(
             operators=len(plan.operators),
-            tasks_at_begin=tuple(cluster.partition_task[one] for one in instances),
+            tasks_at_begin=tuple(cluster.partition_task[one] for one in subtasks),
             sources=sources,
             hosts={one: request.hosts[one] for one in killed},
-            partitions={one: instances[one] for one in killed},
+            partitions={one: subtasks[one] for one in killed},
             above={one: sum(flow.has_edge(up, operator_of[one]) for up in operator_of.values()) for one in killed},
             below={
                 operator: tuple(one for one in killed if flow.has_edge(operator, operator_of[one]))
@@ -389,8 +389,8 @@ class Rebalances(PlanKind[RebalanceRequest]):
         self.runs.append(run)
         return run
 
-    def _instances(self) -> dict[int, tuple[int, ...]]:
-        """Return the partitions of each instance, by the first of them."""
+    def _subtasks(self) -> dict[int, tuple[int, ...]]:
+        """Return the partitions of each subtask, by the first of them."""
         found: dict[int, list[int]] = {}
         for partition, task in enumerate(self.cluster.partition_task):
             if not self.cluster.retired(partition):
@@ -405,14 +405,14 @@ class Rebalances(PlanKind[RebalanceRequest]):
         run.crashed = True
 
     def takes_back(self, run: RebalanceRun, partitions: Collection[int]) -> set[int]:
-        """Start instances again that were killed and not initialised yet: their states are in the state store."""
+        """Start subtasks again that were killed and not initialised yet: their states are in the state store."""
         restarts, at, taken = self.coordinator.runtime.restarts, self.cluster.partition_task, set[int]()
         if Phase.KILLED not in run.facts:
             return taken
-        for instance in sorted(run.plan.partitions.keys() - run.initialised):
-            # Partitions of an instance share their task until it is initialised: they are lost together.
-            lost = [one for one in run.plan.partitions[instance] if one in partitions]
-            restart = restart_of(run, at[instance], run.plan.hosts[instance], 0)
+        for subtask in sorted(run.plan.partitions.keys() - run.initialised):
+            # Partitions of a subtask share their task until it is initialised: they are lost together.
+            lost = [one for one in run.plan.partitions[subtask] if one in partitions]
+            restart = restart_of(run, at[subtask], run.plan.hosts[subtask], 0)
             if lost and restarts.start_elsewhere(restart, lost):
                 taken.update(lost)
         return taken

@@ -117,16 +117,16 @@ class Stopped(Subject):
 
 
 class Rebalanced(Subject):
-    """A whole dataflow that is killed and comes back; each instance goes to a host that the request draws."""
+    """A whole dataflow that is killed and comes back; each subtask goes to a host that the request draws."""
 
-    roles = ("instance", "source")
+    roles = ("subtask", "source")
     length = 6  # an INIT that is repeated goes to every task again
     _STANDS_FOR: Mapping[str, str] = {
-        "old owner": "instance",
-        "new owner": "instance",
+        "old owner": "subtask",
+        "new owner": "subtask",
         "upstream": "source",
-        "downstream": "instance",
-        "checkpoint host": "instance",
+        "downstream": "subtask",
+        "checkpoint host": "subtask",
     }
 
     def kind(self, lab: Any) -> Any:
@@ -143,7 +143,7 @@ class Rebalanced(Subject):
     def hosts(self, lab: Any, run: Any) -> dict[str, set[int]]:
         at, host_of = lab.cluster.partition_task, lab.cluster.task_host
         return {
-            "instance": {host_of[at[one]] for one in run.plan.hosts},
+            "subtask": {host_of[at[one]] for one in run.plan.hosts},
             "source": {host_of[at[one]] for one in run.plan.sources},
         }
 

@@ -215,25 +215,25 @@ class NotPaused(DCR):
     """Sources emit behind PREPARE and COMMIT."""
 
     def on_pause(self, ctx: RebalanceContext, message: Message) -> None:
-        ctx.acknowledge("pause", Address.of(message).instance)
+        ctx.acknowledge("pause", Address.of(message).subtask)
 
 
 class OwnChannel(DCR):
     """PREPARE overtakes the tuples."""
 
     def on_sweep_prepare(self, ctx: RebalanceContext, message: Message) -> None:
-        ctx.send_along(Address.of(message).instance, "prepare", turn=False)
+        ctx.send_along(Address.of(message).subtask, "prepare", turn=False)
 
 
 class FirstInput(DCR):
     """PREPARE is passed on at the first input of a join."""
 
     def on_prepare(self, ctx: RebalanceContext, message: Message) -> None:
-        instance = Address.of(message).instance
-        if instance not in self.states:
-            self.states[instance] = ctx.snapshot()
-            ctx.send_along(instance, "prepare")
-            ctx.acknowledge("prepare", instance)
+        subtask = Address.of(message).subtask
+        if subtask not in self.states:
+            self.states[subtask] = ctx.snapshot()
+            ctx.send_along(subtask, "prepare")
+            ctx.acknowledge("prepare", subtask)
 
 
 class EagerCommit(DCR):
@@ -251,7 +251,7 @@ class EagerCommit(DCR):
 class NotSaved(CCR):
     """What was captured is not saved."""
 
-    def saved(self, ctx: RebalanceContext, instance: int) -> list[Parcel]:
+    def saved(self, ctx: RebalanceContext, subtask: int) -> list[Parcel]:
         ctx.capture()
         return [ctx.snapshot()]
 
@@ -259,7 +259,7 @@ class NotSaved(CCR):
 class StateLost(CCR):
     """States are not saved."""
 
-    def saved(self, ctx: RebalanceContext, instance: int) -> list[Parcel]:
+    def saved(self, ctx: RebalanceContext, subtask: int) -> list[Parcel]:
         return [ctx.capture()]
 
 
@@ -267,14 +267,14 @@ class BroadcastCommit(CCR):
     """COMMIT is broadcast: it may come before tuples that are on their way."""
 
     def after_prepare(self, ctx: RebalanceContext) -> None:
-        for instance in self.plan.hosts:
-            ctx.send_to(instance, "commit", turn=True)
+        for subtask in self.plan.hosts:
+            ctx.send_to(subtask, "commit", turn=True)
 
     def from_all(self, message: Message) -> bool:
         return message.kind == "commit" or super().from_all(message)
 
     def on_persisted(self, ctx: RebalanceContext, message: Message) -> None:
-        ctx.acknowledge("commit", Address.of(message).instance)
+        ctx.acknowledge("commit", Address.of(message).subtask)
 
 
 class PutTwice(CCR):
@@ -299,9 +299,9 @@ class FirstCommit(CCR):
     """Tasks are killed at the first answer to COMMIT."""
 
     def on_ack(self, ctx: RebalanceContext, message: Message) -> None:
-        wave, instance = message.note  # type: ignore[misc]
+        wave, subtask = message.note  # type: ignore[misc]
         if wave == "commit" and not self.killed and not self.answered("commit"):
-            self.last_of(wave, instance, self.plan.hosts)
+            self.last_of(wave, subtask, self.plan.hosts)
             self.after_commit(ctx)
         elif wave != "commit":
             super().on_ack(ctx, message)
@@ -334,11 +334,11 @@ class SequentialCapture(CCR):
             ctx.send_to(source, "sweep_prepare")
 
     def on_sweep_prepare(self, ctx: RebalanceContext, message: Message) -> None:
-        ctx.send_along(Address.of(message).instance, "prepare")
+        ctx.send_along(Address.of(message).subtask, "prepare")
 
     def on_prepare(self, ctx: RebalanceContext, message: Message) -> None:
         if self.from_all(message):
-            ctx.send_along(Address.of(message).instance, "prepare")
+            ctx.send_along(Address.of(message).subtask, "prepare")
             super().on_prepare(ctx, message)
 
 

@@ -16,20 +16,20 @@ class CCR(RebalanceProtocol):
 
     def after_pause(self, ctx: RebalanceContext) -> None:
         """Broadcast PREPARE to the end of every queue."""
-        for instance in self.plan.hosts:
-            ctx.send_to(instance, "prepare", turn=True)
+        for subtask in self.plan.hosts:
+            ctx.send_to(subtask, "prepare", turn=True)
 
     def on_prepare(self, ctx: RebalanceContext, message: Message) -> None:
         """Capture from now on: tuples behind PREPARE are not processed."""
         ctx.hold()
-        ctx.acknowledge("prepare", Address.of(message).instance)
+        ctx.acknowledge("prepare", Address.of(message).subtask)
 
-    def saved(self, ctx: RebalanceContext, instance: int) -> list[Parcel]:
+    def saved(self, ctx: RebalanceContext, subtask: int) -> list[Parcel]:
         """Return the state and what was captured; timers make nothing from now on."""
         ctx.pause()
         return [ctx.snapshot(), ctx.capture()]
 
     def send_init(self, ctx: RebalanceContext, late: list[int]) -> None:
         """Broadcast INIT to those that have not answered."""
-        for instance in late:
-            ctx.send_to(instance, "init", turn=True, wave=self.round)
+        for subtask in late:
+            ctx.send_to(subtask, "init", turn=True, wave=self.round)

@@ -18,7 +18,7 @@ class DCR(RebalanceProtocol):
 
     def __init__(self, plan: Rebalance) -> None:
         super().__init__(plan)
-        self.states: dict[int, Parcel] = {}  # snapshots of the instances here
+        self.states: dict[int, Parcel] = {}  # snapshots of the subtasks here
 
     def after_pause(self, ctx: RebalanceContext) -> None:
         """Send PREPARE along the dataflow, behind all data."""
@@ -27,7 +27,7 @@ class DCR(RebalanceProtocol):
 
     def on_sweep_prepare(self, ctx: RebalanceContext, message: Message) -> None:
         """Send PREPARE behind all that was emitted."""
-        ctx.send_along(Address.of(message).instance, "prepare")
+        ctx.send_along(Address.of(message).subtask, "prepare")
 
     def on_prepare(self, ctx: RebalanceContext, message: Message) -> None:
         """Take a snapshot once PREPARE has come from all upstream: what was before it is processed.
@@ -35,15 +35,15 @@ class DCR(RebalanceProtocol):
         The task then pauses: what its timers made would not be in the snapshots.
         """
         if self.from_all(message):
-            instance = Address.of(message).instance
-            self.states[instance] = ctx.snapshot()
-            ctx.send_along(instance, "prepare")
-            ctx.acknowledge("prepare", instance)
+            subtask = Address.of(message).subtask
+            self.states[subtask] = ctx.snapshot()
+            ctx.send_along(subtask, "prepare")
+            ctx.acknowledge("prepare", subtask)
             ctx.pause()
 
-    def saved(self, ctx: RebalanceContext, instance: int) -> list[Parcel]:
+    def saved(self, ctx: RebalanceContext, subtask: int) -> list[Parcel]:
         """Return the snapshot."""
-        return [self.states[instance]]
+        return [self.states[subtask]]
 
     def send_init(self, ctx: RebalanceContext, late: list[int]) -> None:
         """Send INIT along the dataflow; those that are initialised pass it on."""
@@ -53,7 +53,7 @@ class DCR(RebalanceProtocol):
     def on_sweep_init(self, ctx: RebalanceContext, message: Message) -> None:
         """Begin the wave."""
         to = Address.of(message)
-        ctx.send_along(to.instance, "init", wave=to.wave)
+        ctx.send_along(to.subtask, "init", wave=to.wave)
 
     def on_init(self, ctx: RebalanceContext, message: Message) -> None:
         """Restore the state once this INIT has come from all upstream."""
@@ -63,4 +63,4 @@ class DCR(RebalanceProtocol):
     def initialised(self, ctx: RebalanceContext, to: Address) -> None:
         """Pass INIT on."""
         super().initialised(ctx, to)
-        ctx.send_along(to.instance, "init", wave=to.wave)
+        ctx.send_along(to.subtask, "init", wave=to.wave)
