@@ -20,6 +20,8 @@ _30, _27, _31, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 _ODD, _PAIRS, _NIBBLES = (np.uint64(x) for x in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F))
 _BYTES = np.uint64(0x0101010101010101)
 _U1, _U2, _U4, _U6, _U56, _U63 = (np.uint64(x) for x in (1, 2, 4, 6, 56, 63))
+_UNIT = 2.0**-53
+_BELOW_ONE = 1 - _UNIT  # the largest of the hashes would round to 1
 
 
 @allocating
@@ -30,7 +32,7 @@ def uniform(state: Any) -> Any:
     x = (x ^ (x >> _30)) * _FIRST
     x = (x ^ (x >> _27)) * _SECOND
     x = x ^ (x >> _31)
-    return (np.float64(x >> _11) + 0.5) * 1.1102230246251565e-16
+    return min((np.float64(x >> _11) + 0.5) * _UNIT, _BELOW_ONE)
 
 
 @allocating
