@@ -1,4 +1,8 @@
-"""Tables that a fleet run emits about hosts, instances and queries: rows with units, no statistic."""
+"""Tables that a fleet run emits about hosts, instances and queries: rows with units, no statistic.
+
+`TABLES` has the columns of each table, in the order of the values of a row. Instants are whole nanoseconds from the
+begin of the run. An interval of time is [from, to): it ends at the end of the run where nothing else ends it.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,12 @@ Row = tuple[Any, ...]
 
 
 def _at(name: str, meaning: str) -> Column:
+    """Return the column of an instant [ns]."""
     return Column(name, "int64", "ns", meaning)
 
 
 def _name(name: str, meaning: str) -> Column:
+    """Return a column of names as the file has them."""
     return Column(name, "str", "", meaning)
 
 
@@ -83,7 +89,11 @@ TABLES: dict[str, tuple[Column, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class FleetRecords:
-    """The rows of one replication by table, in order of time; names as in the file, instants in ns."""
+    """The rows of one replication by table, in order of time; names as in the file, instants in ns.
+
+    `replication`: its number, from 0. `end_ns`: when the run ended. `method`: "events" or "merged", how the rows came
+    about; they do not depend on it. `rows`: table of `TABLES` -> rows, each a tuple in the order of its columns.
+    """
 
     replication: int
     end_ns: int

@@ -29,6 +29,8 @@ def cycles(graph: nx.DiGraph[N]) -> list[list[N]]:
 
     >>> cycles(nx.DiGraph([("a", "b"), ("b", "c"), ("c", "b"), ("d", "d")]))
     [['b', 'c', 'b'], ['d', 'd']]
+
+    The graph has none if and only if the result is empty. Each cycle is one of the shortest through its first node.
     """
     place = {node: index for index, node in enumerate(graph)}
     found = []
@@ -59,8 +61,9 @@ NO_PREDICATE = ("source", "destination")  # what stands there is the name of a s
 class Operator:
     """One operator of a query; `inputs` are names of operators of the same query.
 
-    predicate: what it does with tuples; of a source and a destination the stream. cost_s: CPU time of a tuple [s];
-    selectivity: tuples out for each that comes in, on all inputs together; tuple_bytes: size of one that goes out.
+    `kind`: a key of INPUTS. `predicate`: what it does with tuples; of a source and a destination the stream.
+    `window_s`: length of its window [s], for the kinds of WINDOWED. `cost_s`: CPU time of a tuple [s]. `selectivity`:
+    tuples out for each that comes in, on all inputs together. `tuple_bytes`: size of one that goes out [B].
     """
 
     kind: Kind
@@ -74,7 +77,9 @@ class Operator:
 
 @dataclass(frozen=True)
 class Query:
-    """A query: its operators by name, and what it counts in means.
+    """A query: its operators by name, and its weight in means over queries.
+
+    The operators form a graph without cycles, in which each path leads from a source to a destination.
 
     Raises InputError with every fault: unknown types and inputs, wrong numbers of inputs, cycles, operators whose
     tuples nobody takes, numbers out of range.
@@ -101,6 +106,7 @@ class Query:
         return [name for level in levels for name in sorted(level, key=place.__getitem__)]
 
     def _faults(self) -> Iterator[InputFault]:
+        """Yield the faults of the operators one by one, then those of the graph."""
         path = path_text(("queries", self.name))
         if not (0 < self.weight < math.inf):
             yield InputFault(f"{path}.weight", self.weight, "must be positive and finite")
@@ -120,6 +126,7 @@ class Query:
         yield from self._cycles(path)
 
     def _input_faults(self, where: str, operator: Operator) -> Iterator[InputFault]:
+        """Yield a wrong number of inputs, and inputs that do not exist or send nothing."""
         needed = INPUTS.get(operator.kind)
         if needed is not None and len(operator.inputs) != needed:
             rule = f"of a {operator.kind} must be {needed}"
@@ -133,11 +140,13 @@ class Query:
                 yield InputFault(f"{where}.inputs[{index}]", one, "is a destination, which sends nothing on")
 
     def _cycles(self, path: str) -> Iterator[InputFault]:
+        """Yield one fault for each set of operators that feed each other."""
         for cycle in cycles(self.graph()):
             yield InputFault(f"{path}.operators", " -> ".join(cycle), "must not feed each other in a circle")
 
 
 def _own_faults(where: str, operator: Operator) -> Iterator[InputFault]:
+    """Yield the faults of an operator by itself: kind, stream, window and numbers."""
     if operator.kind not in KINDS:
         yield InputFault(
             f"{where}.kind", operator.kind, "must be one of " + ", ".join(KINDS), nearest_if_shown(operator.kind, KINDS)

@@ -1,4 +1,8 @@
-"""From the description of a file to queries, with the numbers of their kinds where operators say nothing."""
+"""From the description of a file to queries, with the numbers of their kinds where operators say nothing.
+
+`models.queries.description` is the file as it is written; `models.queries.operators` is what it means. The text of a
+query is compiled by a function that the caller passes, since the compiler is in `scenarios.queries`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,10 @@ Compile = Callable[[str, str], Mapping[str, OperatorEntry]]  # (path, text of a 
 
 
 def queries_from(query_set: QuerySet, compiled: Compile) -> tuple[Query, ...]:
-    """Return the queries of a file in its order; `compiled` makes operators of the text of a query.
+    """Return the queries of a file in its order.
+
+    `compiled`: (path, text of a query) -> its operators by name; it raises InputError with faults below that path. It
+    is called for queries that have a `text` in place of operators.
 
     Raises InputError with the faults of all queries.
     """
@@ -35,6 +42,7 @@ def queries_from(query_set: QuerySet, compiled: Compile) -> tuple[Query, ...]:
 
 
 def _entry_faults(path: str, entry: QueryEntry) -> Iterator[InputFault]:
+    """Yield a query that has both operators and a text, or neither."""
     if entry.operators and entry.text:
         yield InputFault(f"{path}.text", entry.text, "must not be given beside operators")
     if not entry.operators and not entry.text:
@@ -42,6 +50,7 @@ def _entry_faults(path: str, entry: QueryEntry) -> Iterator[InputFault]:
 
 
 def _stream_faults(path: str, entries: Mapping[str, OperatorEntry], query_set: QuerySet) -> Iterator[InputFault]:
+    """Yield unknown streams, and streams and predicates of operators that have none."""
     for name, entry in entries.items():
         where = f"{path}.operators.{name}"
         if entry.kind == "source" and entry.stream and entry.stream not in query_set.streams:
@@ -55,6 +64,7 @@ def _stream_faults(path: str, entries: Mapping[str, OperatorEntry], query_set: Q
 
 
 def _operator(entry: OperatorEntry, query_set: QuerySet) -> Operator:
+    """Return an operator with the defaults of its kind, and of its stream, for all that the file leaves out."""
     own = query_set.kinds.get(entry.kind, KindDefaults())
     size = own.tuple_bytes if entry.tuple_bytes is None else entry.tuple_bytes
     # An operator's own size first, then that of its stream, then that of its kind.
