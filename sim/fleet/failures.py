@@ -1,4 +1,8 @@
-"""Failures and repairs of hosts and of groups of hosts, as SimPy processes."""
+"""Failures and repairs of hosts and of groups of hosts, as SimPy processes.
+
+`sim.fleet.outages` computes the same down times without a clock; a test compares the two. A host may be down for
+several reasons at once, its own and those of its groups: `Service` counts them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,11 @@ from sim.fleet.service import RenewalTimes, Service
 
 
 class HostFailures:
-    """The processes that take hosts down, and the crews that repair them."""
+    """The processes that take hosts down, and the crews that repair them.
+
+    One process for each element: recorded downtimes, days, repairs by few crews, or an alternating renewal process.
+    With few crews a repair begins when a crew is free, first failed first.
+    """
 
     def __init__(self, clock: Clock, system: System, service: Service, replication: int) -> None:
         self.clock, self.system, self.service, self.replication = clock, system, service, replication
@@ -68,6 +76,7 @@ class HostFailures:
             number += 1
 
     def _all_down(self, hosts: tuple[int, ...]) -> None:
+        """Take all hosts of a group down at this instant."""
         for host in hosts:
             self.service.down(host)
 
