@@ -1,4 +1,8 @@
-"""pydantic's errors in this project's words: paths as in the file, one fault for each key, with a hint."""
+"""pydantic's errors in this project's words: paths as in the file, one fault for each key, with a hint.
+
+`faults_of` turns the errors of a validation into faults. The functions about names are used by other rules, too: each
+message that refuses a name suggests the nearest one that exists.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +46,20 @@ def path_text(steps: Iterable[Step]) -> str:
 
 
 def _key_text(key: str) -> str:
+    """Return a key as paths show it: in quotes unless it is plain ASCII, and not longer than 80 characters."""
     shown = key if len(key) <= 80 else key[:77] + "..."
     plain = shown and all(c.isascii() and (c.isalnum() or c in "_-") for c in shown)
     return shown if plain else '"' + (shown if shown.isprintable() else repr(shown)[1:-1]) + '"'
 
 
 def nearest(key: str, known: Iterable[str]) -> str:
-    """Return a hint that names the known key nearest to `key`, or the few that exist; "" when there is none."""
+    """Return a hint that names the known key nearest to `key`, or the few that exist; "" when there is none.
+
+    Up to 12 known names are listed if none is near. Of many names only the 200 most alike are compared.
+
+    >>> nearest("paralelism", ["parallelism", "kind"]), nearest("x", ["a", "b"])
+    ('did you mean parallelism?', 'known here: a, b')
+    """
     names = list(known)
     close = similar(key, names)
     if not close and 0 < len(names) <= 12:
@@ -66,6 +77,8 @@ def nearest_if_shown(key: str, known: Collection[str], besides: str | None = Non
     """Return the hint of `nearest` among others than `besides`, for faults that may be thousands.
 
     `known` must not change.
+
+    The search is made only for faults that are shown (`errors.MOST_SHOWN`), when the error becomes text.
     """
     return LazyHint(lambda: nearest(key, (name for name in known if name != besides)))
 
@@ -90,6 +103,10 @@ def faults_of(errors: Sequence[ErrorDetails], raw: object, root: type[BaseModel]
     """Return one fault for each key that pydantic complains about, in the order of its errors.
 
     `raw` is what was validated; `root` its model, for the names of the keys that were possible.
+
+    For a union pydantic complains about every alternative. Of the complaints about one key, the first is kept that
+    belongs to the alternative that was written: those about tables for a table, those about plain values for a plain
+    value.
     """
     # pydantic reports an error for each branch of a union: they belong to one key, and one of them is what was meant.
     by_path: dict[tuple[Step, ...], list[ErrorDetails]] = {}
@@ -123,12 +140,14 @@ def _file_path(error: ErrorDetails, raw: object) -> Iterator[Step]:
 
 
 def _is_tag(here: object, step: Step, after_rate: bool) -> bool:
+    """Return True if a step of pydantic's path names an alternative of a union, and is no key of the file."""
     if after_rate and step in _RATE_TAGS:
         return True
     return isinstance(here, Mapping) and any(here.get(key) == step for key in _TAG_KEYS)
 
 
 def _value_at(raw: object, path: Iterable[Step]) -> object:
+    """Return the value at a path of the raw tables; NO_VALUE if there is none."""
     here: Any = raw
     for step in path:
         try:
@@ -156,6 +175,11 @@ def _fault(
     found: list[ErrorDetails],
     root: type[BaseModel],
 ) -> InputFault:
+    """Return the fault that the user sees for one error.
+
+    `path`, `value`: the place in the file and its value. `found`: all errors of that place. `root`: the model of the
+    file.
+    """
     kind = error["type"]
     context = error.get("ctx", {})
     where = path_text(path) or "scenario"
@@ -178,6 +202,7 @@ def _fault(
 
 
 def _tag_fault(where: str, value: object, context: Mapping[str, Any]) -> InputFault:
+    """Return the fault of a table whose tag (`kind`, `distribution`, `model`) is missing or unknown."""
     key = str(context.get("discriminator", "'kind'")).strip("'")
     if not isinstance(value, Mapping):
         return InputFault(where, value, f"must be a table with the key {key}")
@@ -191,6 +216,7 @@ def _tag_fault(where: str, value: object, context: Mapping[str, Any]) -> InputFa
 
 
 def _either(choices: Sequence[str]) -> str:
+    """Return alternatives in words: "a, b or c"."""
     quoted = list(choices)
     return quoted[0] if len(quoted) == 1 else ", ".join(quoted[:-1]) + " or " + quoted[-1]
 
@@ -254,9 +280,11 @@ def known_keys(root: type[BaseModel], loc: Sequence[Step]) -> list[str]:
 
 
 def _known_key_hint(root: type[BaseModel], path: tuple[Step, ...], loc: Sequence[Step]) -> LazyHint:
+    """Return the hint for an unknown key: the nearest that its table may have."""
     return LazyHint(lambda: nearest(str(path[-1]), known_keys(root, loc)))
 
 
 def _example_of(root: type[BaseModel], path: tuple[Step, ...]) -> str:
+    """Return the hint for a missing quantity: how it is written."""
     example = example_at(root, path)
     return f'write it as in {path[-1]} = "{example}"' if example else ""

@@ -11,7 +11,12 @@ from models.topology import layout
 
 @dataclass(frozen=True)
 class PlannedReplica:
-    """The replica of one key group, or of one task where the operator is not keyed."""
+    """The replica of one key group, or of one task where the operator is not keyed.
+
+    `name`: entry of `fault_tolerance.replicas` that it is from. `group`: number of the key group or task. `host`: where
+    the replica is; `primary`: host of what it replicates. `spares`: hosts for a new replica, in order. `renew`: whether
+    there is a new one after a take-over or a loss.
+    """
 
     name: str  # of the entry that it is from
     operator: str
@@ -23,7 +28,10 @@ class PlannedReplica:
 
 
 def groups_of(scenario: ScenarioDescription, replica: ActiveReplica) -> tuple[int, ...]:
-    """Return the key groups, or tasks, that an entry is about, rising; those that do not exist are left out."""
+    """Return the key groups, or tasks, that an entry is about, rising; those that do not exist are left out.
+
+    An entry names key groups, or tasks and thereby all key groups of these, or neither and thereby all of the operator.
+    """
     operator = scenario.operators[replica.operator]
     if replica.key_groups is not None:
         return tuple(sorted({group for group in replica.key_groups if 0 <= group < operator.groups}))

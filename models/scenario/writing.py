@@ -28,6 +28,7 @@ def raw_of(scenario: Scenario) -> dict[str, Any]:
 
 
 def _table(model: BaseModel, keep: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the keys of one description that differ from their defaults; those in `keep` in any case."""
     tag = tag_of_model(type(model))
     always = {*keep, tag[0]} if tag else set(keep)
     table = {}
@@ -44,6 +45,7 @@ def _table(model: BaseModel, keep: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 def _plain(value: Any, dimension: str | None) -> Any:
+    """Return a value as a file has it; `dimension` is that of its numbers."""
     if isinstance(value, ConstantRate):
         return units.show(value.constant_per_s, "1/s")
     if isinstance(value, PlanFile) and value.plan.endswith(".json"):

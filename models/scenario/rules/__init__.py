@@ -1,4 +1,8 @@
-"""Rules over a whole scenario: references that must exist, things that must fit, what deserves a warning."""
+"""Rules over a whole scenario: references that must exist, things that must fit, what deserves a warning.
+
+Each module has a function `faults(scenario, broken)` for one part of the file. They assume correct shapes: types,
+ranges and units are checked by the descriptions. Rules only yield; nothing here raises for what a user wrote.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _LOOKS = 2  # at the load, at least, for a correlation
 
 
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
-    """Yield the faults of detector, guarantee and copies."""
+    """Yield the faults of detector, guarantee, method and copies; `broken` as in `models.scenario.rules.faults`."""
     if "detector" not in broken:
         yield from _of_detector(scenario)
     if "fault_tolerance" in broken:
@@ -66,6 +66,7 @@ def _of_maintenance(scenario: Scenario, broken: Collection[str]) -> Iterator[Inp
 
 
 def _shown(time_s: float) -> str:
+    """Return a time with its unit."""
     return units.show(time_s, "s")
 
 

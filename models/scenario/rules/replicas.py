@@ -29,6 +29,7 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
 
 
 def _at(name: str, *steps: Step) -> tuple[Step, ...]:
+    """Return the path of a key of one entry of the replicas."""
     return ("fault_tolerance", "replicas", name, *steps)
 
 
