@@ -34,8 +34,8 @@ MOST_HOSTS = 10_000_000  # numbers of hosts are below it: something is kept for 
 class MigrationSteps:
     """Moves to be arranged, checked on construction; arrays are read-only.
 
-    moves (E, 2) pairs [source host, target host]; size_bytes (E,) or None; link_bytes_per_s (H,) of each host, or None:
-    both or neither; duplex: whether a host may send and receive at once. Raises InputError with every fault found.
+    `moves` (E, 2): pairs [source host, target host]. `size_bytes` (E,) and `link_bytes_per_s` (H,) of each host: both,
+    or None for both. `duplex`: whether a host may send and receive at once. Raises InputError with every fault found.
     """
 
     moves: IntArray
@@ -67,6 +67,7 @@ class MigrationSteps:
             object.__setattr__(self, name, value)
 
     def _checked_sizes(self, check: CheckedArrays, moves: IntArray | None) -> dict[str, Any]:
+        """Return sizes and links as arrays; nothing without them."""
         if self.size_bytes is None or self.link_bytes_per_s is None:
             return {}
         sizes = check.floats("size_bytes", self.size_bytes, (None if moves is None else len(moves),), low=0.0)
@@ -82,6 +83,7 @@ class MigrationSteps:
         return {"size_bytes": sizes, "link_bytes_per_s": links}
 
     def _check_durations(self, check: CheckedArrays, sizes: FloatArray, links: FloatArray, moves: IntArray) -> None:
+        """Add a fault if a move takes so long that sums of times would overflow."""
         with np.errstate(over="ignore"):
             # The slower end decides: a transfer is no faster than either link.
             takes = sizes / links[moves].min(axis=1)

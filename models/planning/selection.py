@@ -33,7 +33,7 @@ ROUNDING = 2.0**-51  # a decimal number is off by 2^-53 of itself, so a sum of w
 
 
 def limit_of(capacity: float) -> float:
-    """Return the largest sum of weights that counts as within the capacity."""
+    """Return the largest sum of weights that counts as within the capacity: capacity (1 + 2^-51)."""
     return capacity * (1 + ROUNDING)
 
 
@@ -44,6 +44,7 @@ def fits(weights: FloatArray, limit: float) -> bool:
 
 
 def _checked_capacity(check: CheckedArrays, capacity: Any) -> float | None:
+    """Return the capacity as a float; None with a fault."""
     if isinstance(capacity, bool) or not isinstance(capacity, (int, float, np.number, np.ndarray)):
         check.add("capacity", capacity, "must be a number")
         return None
@@ -55,8 +56,14 @@ def _checked_capacity(check: CheckedArrays, capacity: Any) -> float | None:
 class OperatorSelection:
     """One selection of operators, checked on construction; arrays are read-only.
 
-    value and weight (n,), or (n, L) for the levels 1 .. L in all, not negative; capacity; max_level (n,) is the highest
-    level of each operator, or None for L. Raises InputError with every fault found.
+    `value`, `weight` (n,), or (n, L) for the levels 1 .. L, each in all and not for the step from the level before; not
+    negative. `capacity`: at least 0. `max_level` (n,): highest level of each operator, None for L. Raises InputError
+    with every fault found.
+
+    >>> problem = OperatorSelection(value=[3, 4], weight=[2, 3], capacity=4)
+    >>> level = np.array([0, 1])
+    >>> problem.objective(level), problem.used(level), problem.fits(np.array([1, 1]))
+    (4.0, 3.0, False)
     """
 
     value: FloatArray
@@ -132,6 +139,7 @@ class OperatorSelection:
 
 
 def _with_nothing(given: FloatArray) -> FloatArray:
+    """Return the columns of levels 0 .. L, (n, L + 1), with zeros for level 0."""
     columns = given[:, None] if given.ndim == 1 else given
     # Level 0 is a column of its own, so that a level indexes directly.
     return frozen(np.concatenate([np.zeros((len(columns), 1)), columns], axis=1))
@@ -157,9 +165,14 @@ class SelectionPlan(Solution):
 class QuerySelection:
     """One selection of queries, checked on construction; arrays are read-only.
 
-    value (m,) of each query; weight (n,) of each operator; uses (E, 2) pairs [query, operator]; capacity;
-    operator_value (n,): what a replica is worth on its own, for what the queries leave of the capacity, or None.
-    A pair that is given twice counts once. Raises InputError with every fault found.
+    `value` (m,): of each query if all its operators have a replica. `weight` (n,): of a replica of each operator.
+    `uses` (E, 2): pairs [query, operator]; a pair that is given twice counts once. `capacity`: at least 0.
+    `operator_value` (n,): what a replica is worth on its own, for what the queries leave of the capacity, or None.
+    Raises InputError with every fault found.
+
+    >>> problem = QuerySelection(value=[5, 4], weight=[1, 1, 1], uses=[[0, 0], [0, 1], [1, 1]], capacity=2)
+    >>> problem.union(np.array([False, True])).tolist(), problem.whole(np.array([True, True, False])).tolist()
+    ([False, True, False], [True, True])
     """
 
     value: FloatArray

@@ -345,8 +345,9 @@ def design_points(scenario: Scenario) -> Iterator[DesignPoint]:
     """Yield all combinations, numbered from 0; the last path of the file varies fastest.
 
     >>> from holdfast import read_scenario
-    >>> swept = scenario_with(
-    ...     read_scenario("examples/two-hosts.toml").scenario, {"sweep": {"duration": ["40 s", "50 s"], "seed": [1, 2]}})
+    >>> scenario = read_scenario("examples/two-hosts.toml").scenario
+    >>> sweep = {"duration": ["40 s", "50 s"], "seed": [1, 2]}
+    >>> swept = scenario_with(scenario, {"sweep": sweep})
     >>> [tuple(point.settings.values()) for point in design_points(swept)]
     [('40 s', 1), ('40 s', 2), ('50 s', 1), ('50 s', 2)]
     """

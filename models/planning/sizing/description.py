@@ -205,11 +205,16 @@ class Sizing(Description):
 
 
 def _values(given: int | tuple[int, ...]) -> tuple[int, ...]:
+    """Return one or several values as a rising tuple without repetitions."""
     return tuple(sorted(set(given))) if isinstance(given, tuple) else (given,)
 
 
 def sizing_from(raw: object, *, from_file: bool = True) -> Sizing:
-    """Return the description that the tables hold; raises InputError with all faults of shape, or all of sense."""
+    """Return the description that the tables hold.
+
+    `raw`: the tables as a TOML reader gives them. `from_file`: quantities need units, and keys are those of a file.
+    Raises InputError with all faults of shape, or, if there are none, with all contradictions between keys.
+    """
     if not isinstance(raw, Mapping):
         raise InputError.at("file", raw, "must be a table")
     try:
@@ -222,7 +227,10 @@ def sizing_from(raw: object, *, from_file: bool = True) -> Sizing:
 
 
 def faults(description: Sizing) -> Iterator[InputFault]:
-    """Yield the keys that do not fit each other."""
+    """Yield the keys that do not fit each other.
+
+    Each fault has the path of the key to change; a log or file that a key names is not opened.
+    """
     work, said, hosts, points = description.work, description.failures, description.hosts, description.checkpoints
     flow = (work.rate_per_s, work.service_s)
     if work.load is None and None in flow:
