@@ -1,6 +1,8 @@
 """Schema of an availability file: queries, operators, the hosts of their instances, and how hosts fail.
 
 Shapes are checked when the value is made; `faults` checks how names refer to each other and which keys fit together.
+
+Only shapes and names are known here; `models.reliability.problem` turns a description into numbers.
 """
 
 from __future__ import annotations
@@ -163,7 +165,16 @@ class Availability(Description):
 
 
 def availability_from(raw: object, *, from_file: bool = True) -> Availability:
-    """Return the description that the tables hold; raises InputError with all faults of shape, or all of references."""
+    """Return the description that the tables hold.
+
+    `raw`: the tables as a TOML reader gives them. `from_file`: keys have the names and units of a file; otherwise also
+    those of the code. Raises InputError with all faults of shape, or, if there are none, with all faults of references.
+
+    >>> tables = {"hosts": ["a", "b"], "operators": {"o": ["a", "b"]}, "queries": {"q": ["o"]}, "p": 0.1}
+    >>> found = availability_from(tables)
+    >>> found.host_names, found.operators_of("q")
+    (('a', 'b'), ('o',))
+    """
     if not isinstance(raw, Mapping):
         raise InputError.at("file", raw, "must be a table")
     try:
@@ -194,6 +205,7 @@ def warnings(description: Availability) -> Iterator[str]:
 
 
 def _context(from_file: bool) -> dict[str, Any]:
+    """Return the context of a validation: in a file quantities need units."""
     return dict(FROM_FILE) if from_file else {}
 
 
@@ -244,6 +256,7 @@ def named_faults(
 
 
 def _chance_faults(description: Availability) -> Iterator[InputFault]:
+    """Yield hosts whose chance is given twice or not at all."""
     if description.p is not None and description.times is not None:
         yield InputFault("p", description.p, "must not be given beside times", "leave out one of them")
     own = description.own
@@ -259,6 +272,7 @@ def _chance_faults(description: Availability) -> Iterator[InputFault]:
 
 
 def _model_faults(description: Availability) -> Iterator[InputFault]:
+    """Yield combinations of times, crews, upgrades, standbys and domains that no exact method covers."""
     times = description.times
     if times is not None and (times.mttf_s is None) == (times.log is None):
         yield InputFault("times", NO_VALUE, "must have either mttf or log")

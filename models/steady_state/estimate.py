@@ -39,6 +39,8 @@ def watermarks(scenario: Scenario) -> float:
 
     A source task sends one over each of its channels at each multiple of `watermark`, whether or not there are tuples,
     and a task sends on what it hears each time the least of it rises: as often as the slowest of its inputs speaks.
+
+    `scenario`: valid; rates of tuples do not matter.
     """
     timed = _timed(scenario)
     spoken: dict[str, float] = {}  # by a task of the operator, per second
@@ -68,7 +70,10 @@ _BUSY = 1 - 1e-9
 
 @dataclass(frozen=True)
 class _Passed:
-    """Of each operator, relative to what would come without any overload: what comes, and what is served."""
+    """Shares by operator, relative to what would come without any overload.
+
+    `comes`: share of its input that reaches an operator. `served`: share that it serves.
+    """
 
     comes: Mapping[str, float]
     served: Mapping[str, float]
@@ -78,7 +83,10 @@ class _Passed:
 
 
 def backlog(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, float]:
-    """Return the tuples that wait at each operator at the end, at sources to be emitted; of one replication."""
+    """Return the tuples that wait at each operator at the end, at sources to be emitted; of one replication.
+
+    `inputs`: recorded rates and measured shares, if there are any. Expected values, with every rate at its mean.
+    """
     load = expected_load(scenario, inputs)
     passed = _passed(scenario, load, inputs)
     found = {}
@@ -96,7 +104,7 @@ def backlog(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, fl
 
 
 def served_shares(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, float]:
-    """Return of each operator the share that it serves of what would come without any overload."""
+    """Return operator -> share that it serves of the tuples that would come without any overload, 0 to 1."""
     return dict(_passed(scenario, expected_load(scenario, inputs), inputs).served)
 
 
@@ -218,7 +226,11 @@ PLAIN_BYTES_PER_LOGGED_STEP = 300.0  # more; no id is forgotten
 
 @dataclass(frozen=True)
 class Estimate:
-    """Size of all replications together; expected values, not bounds."""
+    """Size of all replications together; expected values, not bounds.
+
+    `check_limits` compares `steps`, `memory_bytes` and `time_s`, which is that of one process, with the limits of the
+    scenario.
+    """
 
     tuples: float  # arriving at sources
     steps: float  # tuples times the operators they reach, twice where these have a replica
@@ -235,7 +247,11 @@ def estimate(
     shares: Mapping[str, float] | None = None,
     engine: Engine = "auto",
 ) -> Estimate:
-    """Return the estimated size of a run of a valid scenario, with recorded rates by source and shares by stream.
+    """Return the estimated size of a run of a valid scenario.
+
+    `rate_series`: recorded rate by source. `shares`: share by stream of a profile. `engine`: the plain one takes far
+    more time and memory for a tuple. The constants of the model are measured; runs within a kernel differ by a factor
+    of two.
 
     >>> from holdfast import estimate, read_scenario
     >>> size = estimate(read_scenario("examples/two-hosts.toml").scenario)
@@ -322,6 +338,7 @@ def _control_bytes(scenario: Scenario, steps: float, doubled: float, events: flo
 
 
 def _detail(scenario: Scenario, steps: float, control_bytes: float) -> Detail:
+    """Return the detail that the scenario asks for, or that rows of tuples fit into memory for."""
     fit = steps * BYTES_PER_STEP + control_bytes <= scenario.limits.memory_bytes
     return scenario.recording.chosen(steps, fit)
 

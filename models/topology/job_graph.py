@@ -31,6 +31,8 @@ def graph_of(scenario: ScenarioDescription, of: str = "operators", inputs: RunIn
     """Return a graph of a valid scenario: of its "operators", its "tasks" or its "placement".
 
     Raises InputError for another name, and for a graph of more than a million edges.
+
+    `inputs`: recorded rates and measured shares. The graph is the caller's own, and its name is that of the scenario.
     """
     refuse_kind(of)
     graph = GRAPHS[of](scenario, inputs)
@@ -161,6 +163,7 @@ GRAPHS: Mapping[str, Callable[[ScenarioDescription, RunInputs | None], Graph]] =
 
 
 def _known(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that are known."""
     return {key: value for key, value in described.items() if value is not None}
 
 
@@ -178,6 +181,7 @@ def _generations(scenario: ScenarioDescription) -> dict[str, int]:
 
 
 def _refuse_edges(scenario: ScenarioDescription) -> None:
+    """Raise InputError for a graph of tasks with more than a million edges."""
     edges = sum(
         operator.parallelism * (1 if partitioning == "forward" else scenario.operators[upstream].parallelism)
         for operator in scenario.operators.values()

@@ -27,7 +27,7 @@ def host_name(group: str, index: int) -> str:
 
 
 def hosts(scenario: ScenarioDescription) -> dict[str, HostGroup]:
-    """Return every host by name with its group's description, in file order."""
+    """Return every host by name with its group's description, in file order; spare hosts included."""
     return {host_name(name, index): group for name, group in scenario.hosts.items() for index in range(group.count)}
 
 
@@ -117,6 +117,7 @@ class _Operators:
 
 @lru_cache(maxsize=4)  # flows, loads and the estimate of a scenario ask for it again and again
 def _dataflow(operators: _Operators) -> nx.DiGraph[str]:
+    """Return the graph of the operators, made once for each set of them."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     # Names that do not exist are left out: rules ask for the graph before references are known to be right.
     graph.add_nodes_from(operators.named)
@@ -128,6 +129,7 @@ def _dataflow(operators: _Operators) -> nx.DiGraph[str]:
 
 @lru_cache(maxsize=4)
 def _topological(operators: _Operators) -> tuple[str, ...] | None:
+    """Return the operators in order; None if there is a cycle."""
     place = {name: index for index, name in enumerate(operators.named)}
     try:
         generations = list(nx.topological_generations(_dataflow(operators)))
@@ -155,7 +157,10 @@ def output_bytes(scenario: ScenarioDescription) -> dict[str, float]:
 
 
 def keys_seen(scenario: ScenarioDescription, name: str) -> float:
-    """Return how many keys can reach an operator: those of the largest law, since all laws number keys alike."""
+    """Return how many keys can reach an operator: those of the largest law, since all laws number keys alike.
+
+    An upper bound of the different keys that arrive: an operator that gives its outputs new keys hides those upstream.
+    """
     operators = scenario.operators
 
     def own_keys(other: str) -> bool:
