@@ -17,7 +17,10 @@ def scenario_schema() -> dict[str, Any]:
 
 
 def schema_of(root: type[BaseModel]) -> dict[str, Any]:
-    """Return the JSON schema of the tables of a file that `root` describes."""
+    """Return the JSON schema (draft 2020-12) of the tables of a file that `root` describes.
+
+    Keys are those of a file. Defaults of quantities are text with units, as somebody would write them.
+    """
     schema = root.model_json_schema(by_alias=True)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     for model in descriptions(root):

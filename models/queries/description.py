@@ -237,7 +237,11 @@ class QuerySet(Description):
 
 
 def query_set_from(raw: object) -> QuerySet:
-    """Return the description that the tables of a file hold; raises InputError with all its faults."""
+    """Return the description that the tables of a file hold.
+
+    Raises InputError with all faults of shape, or, if there are none, with all keys that exclude each other. Operators
+    and texts of queries are checked later (`models.queries.reading`).
+    """
     if not isinstance(raw, Mapping):
         raise InputError.at("file", raw, "must be a table")
     try:
@@ -253,6 +257,7 @@ def _context() -> dict[str, Any]:
 
 
 def _faults(found: QuerySet) -> Iterator[InputFault]:
+    """Yield missing queries, keys beside templates, and unknown kinds."""
     if found.templates is None and not found.queries:
         yield InputFault("queries", NO_VALUE, "must have a query at least", "or [templates] to draw some")
     if found.templates is not None:
@@ -266,6 +271,7 @@ def _faults(found: QuerySet) -> Iterator[InputFault]:
 
 
 def _template_faults(made: Templates) -> Iterator[InputFault]:
+    """Yield ranges of templates that do not rise, and weights and rates that are all zero."""
     pairs = {"rate_per_s": made.rate_per_s, "spread": made.spread}
     pairs |= {f"selectivity.{kind}": getattr(made.selectivity, kind) for kind in KINDS}
     for name, (low, high) in pairs.items():

@@ -38,7 +38,11 @@ def models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def entry_of(annotation: Any) -> Any:
-    """Return the type of the entries of a mapping or a list; None for anything else."""
+    """Return the type of the entries of a mapping or a list; None for anything else.
+
+    >>> entry_of(Mapping[str, int] | None), entry_of(tuple[float, ...]), entry_of(str)
+    (<class 'int'>, <class 'float'>, None)
+    """
     for option in options(annotation):
         origin, arguments = get_origin(option), get_args(option)
         if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
@@ -75,7 +79,8 @@ def tag_of_model(model: type[BaseModel]) -> tuple[str, str] | None:
 def _types_at(root: type[BaseModel], path: Sequence[str | int], labels: bool = False) -> tuple[Any, FieldInfo | None]:
     """Return the type at a path, and the field where the path ends at one.
 
-    With `labels` the path is pydantic's: steps that are no key narrow a union to the alternative they name.
+    `root`: description of the whole file. With `labels` the path is pydantic's: steps that are no key narrow a union to
+    the alternative they name.
     """
     here: Any = root
     field: FieldInfo | None = None
@@ -102,7 +107,14 @@ def _types_at(root: type[BaseModel], path: Sequence[str | int], labels: bool = F
 
 
 def children_at(root: type[BaseModel], path: Sequence[str | int], *, labels: bool = False) -> list[str]:
-    """Return the keys that the table at `path` may have; none for maps of free names and for plain values."""
+    """Return the keys that the table at `path` may have; none for maps of free names and for plain values.
+
+    `root`: description of the whole file, such as `Scenario`. Steps are keys, names and indices.
+
+    >>> from models.scenario.scenario import Scenario
+    >>> children_at(Scenario, ["network"]), children_at(Scenario, ["hosts"])
+    (['latency', 'sharing'], [])
+    """
     here, _ = _types_at(root, path, labels)
     return list(dict.fromkeys(key for model in models_in(here) for key in fields_of(model)))
 

@@ -281,11 +281,14 @@ class Elasticity:
     # -- words
 
     def _at(self, move: Proposal) -> str:
+        """Return the origin of a move with its utilisation, in words."""
         return f"{self._name(move.origin)} is at {_percent(move.origin_share)}"
 
     def _name(self, host: int) -> str:
+        """Return the name of a host."""
         return self.plan.host_names[host]
 
 
 def _percent(share: float) -> str:
+    """Return a utilisation in percent."""
     return display.share(share)

@@ -93,6 +93,7 @@ class SpareHosts:
         next(one for one in self._intervals if one[0] == host and one[2] == NEVER)[2] = now
 
     def _name(self, host: int) -> str:
+        """Return the name of a host."""
         return self.state.plan.host_names[host]
 
     def rows(self, end_ns: int) -> list[tuple[int, int, int]]:
