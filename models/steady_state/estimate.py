@@ -247,11 +247,10 @@ def estimate(
     shares: Mapping[str, float] | None = None,
     engine: Engine = "auto",
 ) -> Estimate:
-    """Return the estimated size of a run of a valid scenario.
+    """Return the estimated size of a run of a valid scenario, with recorded rates by source and shares by stream.
 
-    `rate_series`: recorded rate by source. `shares`: share by stream of a profile. `engine`: the plain one takes far
-    more time and memory for a tuple. The constants of the model are measured; runs within a kernel differ by a factor
-    of two.
+    `engine`: the plain one takes far more time and memory for a tuple. The constants of the model are measured; runs
+    within a kernel differ by a factor of two.
 
     >>> from holdfast import estimate, read_scenario
     >>> size = estimate(read_scenario("examples/two-hosts.toml").scenario)

@@ -35,10 +35,10 @@ class Advice:
 
 
 def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | None = None) -> list[Advice]:
-    """Return the warnings about a valid scenario.
+    """Return the warnings about a valid scenario; pass `load` if it was computed already.
 
-    `inputs`: rates, shares and checkpoint hosts of its files, where it names any. `load`: its expected load, if it was
-    computed already. All figures are expected values; no run is made.
+    `inputs`: rates, shares and checkpoint hosts of its files, where it names any. All figures are
+    expected values; no run is made.
 
     >>> from holdfast import read_scenario, scenario_with, warnings
     >>> scenario = read_scenario("examples/two-hosts.toml").scenario
