@@ -11,11 +11,6 @@ from models.scenario.file_keys import dimension_of, entry_of, fields_of, models_
 from models.scenario.scenario import Scenario
 
 
-def scenario_schema() -> dict[str, Any]:
-    """Return the JSON schema (draft 2020-12) of a scenario file's tables; defaults of quantities carry their units."""
-    return schema_of(Scenario)
-
-
 def schema_of(root: type[BaseModel]) -> dict[str, Any]:
     """Return the JSON schema (draft 2020-12) of the tables of a file that `root` describes.
 

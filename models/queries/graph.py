@@ -22,7 +22,6 @@ workshop 2013), section 2.4.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -208,37 +207,6 @@ class QueryGraph:
             )
             graph.add_edges_from((one, number) for one in node.inputs)
         return graph
-
-    def canonical(self) -> dict[str, tuple[str, ...]]:
-        """Return the graph without numbers: digest of each operator, down to its sources -> its queries, sorted.
-
-        Two graphs are equal when these are, however they came about.
-        """
-        digests: dict[int, str] = {}
-        # Digests of inputs are part of each digest: equal digests mean equal graphs down to the sources.
-        for number, node in self._nodes.items():  # inputs have come before
-            inputs = [digests[one] for one in node.inputs]
-            # Inputs of a join have no order: sorted, so that equal joins have equal digests.
-            own = sorted(inputs) if node.kind == "join" else inputs
-            user = next(iter(self._users[number])) if node.kind == "destination" else ""
-            name = self._destination(number, user) if user else ""
-            words = (
-                node.kind,
-                node.predicate,
-                node.window_s,
-                node.cost_s,
-                node.selectivity,
-                node.tuple_bytes,
-                own,
-                user,
-                name,
-            )
-            digests[number] = hashlib.blake2b(repr(words).encode(), digest_size=16).hexdigest()
-        return {digest: tuple(sorted(self._users[number])) for number, digest in digests.items()}
-
-    def _destination(self, number: int, user: str) -> str:
-        """Return the name that a query has for its destination."""
-        return next(name for name, one in self._members[user].items() if one == number)
 
 
 def _node(operator: Operator, found: Mapping[str, int]) -> Node:

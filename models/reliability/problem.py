@@ -67,13 +67,9 @@ def graph_of(description: Availability) -> nx.DiGraph[str]:
 
     Hosts have `p`, `mttf_s` and `mttr_s` where they have their own, domains `p`.
     """
-    import networkx as nx  # noqa: PLC0415 - the figures do without it
-
-    graph = queries_of(description).graph(domains_of(description))
     names = {"host": description.host_names, "domain": (*description.domains,)}
     names |= {"operator": (*description.operators,), "query": (*description.queries,)}
-    label = {node: f"{own['kind']} {names[own['kind']][own['index']]}" for node, own in graph.nodes(data=True)}
-    named: nx.DiGraph[str] = nx.relabel_nodes(graph, label)
+    named = queries_of(description).graph(domains_of(description), lambda kind, index: f"{kind} {names[kind][index]}")
     for host, said in description.own.items():
         own = {"p": said.p, "mttf_s": said.mttf_s, "mttr_s": said.mttr_s}
         named.nodes[f"host {host}"].update((key, value) for key, value in own.items() if value is not None)

@@ -12,7 +12,7 @@ other; hosts that share a shock do not. Source of the model: Adaptive selective 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -73,27 +73,30 @@ class Queries:
         weights = np.array(self.weights)
         return frozen(weights / weights.sum())
 
-    def graph(self, groups: Sequence[Sequence[int]] = ()) -> nx.DiGraph[str]:
+    def graph(
+        self, groups: Sequence[Sequence[int]] = (), label: Callable[[str, int], str] = "{} {}".format
+    ) -> nx.DiGraph[str]:
         """Return a graph for drawing and analysis, with edges from each element to those that it takes down.
 
         Nodes are "host 0", "operator 0", "query 0", and "domain 0" for each of the groups of hosts, with `kind` and
-        `index`; queries have a `weight`. The edge of a host to an operator says which `instance` it has, 0 the primary.
+        `index`, or what `label` makes of these two; queries have a `weight`. The edge of a host to an operator says
+        which `instance` it has, 0 the primary.
         """
         import networkx as nx  # noqa: PLC0415 - the figures do without it
 
         graph: nx.DiGraph[str] = nx.DiGraph()
         kinds = {"domain": len(groups), "host": self.n_hosts, "operator": len(self.instances), "query": self.n_queries}
         for kind, count in kinds.items():
-            graph.add_nodes_from((f"{kind} {index}", {"kind": kind, "index": index}) for index in range(count))
+            graph.add_nodes_from((label(kind, index), {"kind": kind, "index": index}) for index in range(count))
         for query, weight in enumerate(self.weights):
-            graph.nodes[f"query {query}"]["weight"] = weight
+            graph.nodes[label("query", query)]["weight"] = weight
         for domain, hosts in enumerate(groups):
-            graph.add_edges_from((f"domain {domain}", f"host {host}") for host in hosts)
+            graph.add_edges_from((label("domain", domain), label("host", host)) for host in hosts)
         for operator, hosts in enumerate(self.instances):
             for instance, host in enumerate(hosts):
-                graph.add_edge(f"host {host}", f"operator {operator}", instance=instance)
+                graph.add_edge(label("host", host), label("operator", operator), instance=instance)
         for query, operators in enumerate(self.operators):
-            graph.add_edges_from((f"operator {operator}", f"query {query}") for operator in operators)
+            graph.add_edges_from((label("operator", operator), label("query", query)) for operator in operators)
         return graph
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from holdfast import cli
 from models.scenario.events import PROTOCOLS
-from models.schema import scenario_schema
+from models.scenario.scenario import Scenario
+from models.schema import schema_of
 from models.validation_messages import path_text
 from scenarios.files.scenario import names, path_of, tables_of
 
@@ -49,7 +50,7 @@ def enumerations(node: Any, table: Mapping[str, Any], schema: Mapping[str, Any])
 
 
 def every_value() -> list[tuple[str, str]]:
-    schema, found = scenario_schema(), []
+    schema, found = schema_of(Scenario), []
     for base in BASES:
         for path, value in enumerations(schema, tables_of(path_of(base)), schema):
             found.append((base, f"{path_text(path)}={json.dumps(value)}"))

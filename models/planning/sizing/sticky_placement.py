@@ -482,8 +482,7 @@ def _sparse_law(home: int, n: int, starts: IntArray, ends: IntArray, rates: Floa
     `starts`, `ends`, `rates`: of each transition [1/s]; those of equal ends add up. Solves pi Q = 0 with sum 1, Q the
     generator of the chain, by a sparse LU decomposition (SuperLU).
     """
-    from scipy.sparse import coo_array  # noqa: PLC0415 - slow to load
-    from scipy.sparse.linalg import splu  # noqa: PLC0415
+    from scipy.sparse import coo_array, linalg  # noqa: PLC0415 - slow to load, and only plans with units need it
 
     # A rate from a state to itself does nothing, and would only spoil the diagonal.
     kept = (starts != ends) & (rates > 0)
@@ -497,7 +496,7 @@ def _sparse_law(home: int, n: int, starts: IntArray, ends: IntArray, rates: Floa
     # One state is fixed at 1: the equations of a chain are dependent, so one of them has to go.
     rest = np.delete(every, home)
     found[home] = 1.0
-    found[rest] = splu(flows[rest][:, rest].tocsc()).solve(-flows[rest][:, [home]].toarray()[:, 0])
+    found[rest] = linalg.splu(flows[rest][:, rest].tocsc()).solve(-flows[rest][:, [home]].toarray()[:, 0])
     # The sparse solution may be a hair below 0.
     found = np.maximum(found, 0.0)
     result: FloatArray = found / found.sum()

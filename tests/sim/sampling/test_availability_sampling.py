@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_availability import broken_by_hand, random_queries, runs, small_queries
+from scipy.special import betaincinv
 
 from models.errors import InputError
 from models.reliability.cuts import query_cuts
 from models.reliability.exact import mean_broken, some_broken, unavailability
 from models.reliability.law import broken_law
 from models.reliability.queries import Failures, Queries, equal_hosts
-from models.reliability.times import at_most, clopper_pearson, effective, wilson
+from models.reliability.times import Interval, at_most, effective, wilson
 from sim.sampling.importance_sampling import exactly_down, log_weights, stratified, tilted_chances, weighted
 from sim.sampling.plain import BLOCK, arrays_of, in_parts, sampled
 from sim.sampling.states import add_bits, break_words, draw_words, ones, tell_numbers, uniform
@@ -199,6 +200,20 @@ def test_weights_have_the_mean_one() -> None:
         total += np.where(down, tilted, 1 - tilted).prod() * math.exp(base + change[down].sum())
     assert total == pytest.approx(1, rel=1e-14)
     assert tilted_chances(chances, None).sum() >= chances.sum()
+
+
+def clopper_pearson(events: int, runs: int, level: float = 0.95) -> Interval:
+    """Return the interval that covers with at least this probability, whatever the truth; `at_most` as in `wilson`.
+
+    Source: Clopper and Pearson, The use of confidence or fiducial limits (Biometrika 1934).
+    """
+    if events <= 0:
+        return 0.0, at_most(runs, level)
+    if events >= runs:
+        return 1 - at_most(runs, level), 1.0
+    tail = (1 - level) / 2
+    low = float(betaincinv(events, runs - events + 1, tail))
+    return low, float(betaincinv(events + 1, runs - events, 1 - tail))
 
 
 @pytest.mark.parametrize("share", [0.001, 0.03, 0.5])
