@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from models import display
-from models.errors import NO_VALUE, InputFault
+from models.errors import NO_VALUE, InputFault, raise_if_any
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -21,8 +22,8 @@ LARGEST = 1e100  # so that no sum of products overflows
 class CheckedArrays:
     """Checks values one after the other; `faults` holds what was wrong so far.
 
-    Each method returns the value as an array, or None and adds a fault. Call `errors.raise_if_any(checks.faults)`
-    before using any of them.
+    Each method returns the value as an array, or None and adds a fault. `store` raises all of them, or
+    sets the fields of a frozen value.
 
     >>> checks = CheckedArrays()
     >>> checks.floats("cost", [[1, 2], [3, 4]], (None, 2))
@@ -102,6 +103,15 @@ class CheckedArrays:
                 return None
         return frozen(array)
 
+    def store(self, target: object, fields: Mapping[str, Any]) -> None:
+        """Set the fields of a frozen value to what was checked; raise InputError with all faults if there are any.
+
+        No field is set before all are right: a value that is half checked cannot exist.
+        """
+        raise_if_any(self.faults)
+        for name, value in fields.items():
+            object.__setattr__(target, name, value)
+
     def _numbers(self, path: str, value: Any) -> npt.NDArray[Any] | None:
         """Return the value as an array of numbers; None with a fault for text, booleans and ragged rows."""
         if isinstance(value, (list, tuple)):
@@ -160,6 +170,14 @@ def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         array = array.copy(order="C")
         array.setflags(write=False)
     return array
+
+
+def freeze_fields(target: object, dtype: npt.DTypeLike, *names: str) -> None:
+    """Make fields of a frozen value read-only arrays of a type; those that are None stay."""
+    for name in names:
+        value = getattr(target, name)
+        if value is not None:
+            object.__setattr__(target, name, frozen(np.asarray(value, dtype=dtype)))
 
 
 def shown(shape: tuple[int | None, ...]) -> str:

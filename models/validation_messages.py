@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import difflib
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from models import display
-from models.errors import NO_VALUE, InputFault, LazyHint
+from models.errors import NO_VALUE, InputError, InputFault, LazyHint
 from models.scenario.file_keys import children_at, example_at
+from models.schema_types import FROM_FILE
 
 _SCALAR_BRANCH = {"literal_error", "int_type", "int_from_float", "string_type"}
 _TABLE_BRANCH = {"model_type", "model_attributes_type", "dict_type", "mapping_type"}
@@ -25,9 +27,11 @@ _TAG_KEYS = ("distribution", "model", "kind")
 _RATE_TAGS = {"constant", "steps", "ramp", "series", "profile"}
 _NAME_RULE = "a name starts with a letter and holds letters, digits and underscores, 64 at most"
 
+_STEP = re.compile(r"[.\[]")  # where a path goes on
 _MOST_COMPARED = 200  # names with which difflib compares one, at some 30 us each
 
 Step = str | int
+M = TypeVar("M", bound=BaseModel)
 
 
 def path_text(steps: Iterable[Step]) -> str:
@@ -119,6 +123,40 @@ def faults_of(errors: Sequence[ErrorDetails], raw: object, root: type[BaseModel]
         kept = _without_other_branches(found, value, path in parents)
         faults += [_fault(error, path, value, found, root) for error in kept[:1]]
     return faults
+
+
+def validated(
+    root: type[M],
+    raw: object,
+    *,
+    from_file: bool = True,
+    refined: Callable[[Sequence[InputFault]], Iterable[InputFault]] | None = None,
+) -> M:
+    """Return the description that the tables of a file hold.
+
+    `raw`: the tables as a TOML reader gives them. `from_file`: keys have the names of a file and quantities need units;
+    otherwise also the names of the code, with bare numbers. `refined`: what becomes of the faults; `of_meant_kind` if
+    None. Raises InputError with all faults of shape.
+    """
+    if not isinstance(raw, Mapping):
+        raise InputError.at("file", raw, "must be a table")
+    context: dict[str, Any] = dict(FROM_FILE) if from_file else {}
+    try:
+        return root.model_validate(raw, by_alias=True, by_name=not from_file, context=context)
+    except ValidationError as error:
+        found = faults_of(error.errors(include_url=False), raw, root)
+        raise InputError(*(refined or of_meant_kind)(found)) from None
+
+
+def of_meant_kind(found: Sequence[InputFault]) -> Iterator[InputFault]:
+    """Yield the faults without those that only say that a list, or a table, could have been the other of two kinds."""
+    # A path that goes on below a value shows that a table was meant, so "must be a list" there only misleads.
+    tables = {fault.path[: end.start()] for fault in found for end in _STEP.finditer(fault.path)}
+    for fault in found:
+        if fault.value == [] and fault.rule == "must be a number":
+            yield InputFault(fault.path, fault.value, "must have at least 1 entry")
+        elif not fault.rule.startswith("must be a ") or fault.path not in tables:
+            yield fault
 
 
 def _file_path(error: ErrorDetails, raw: object) -> Iterator[Step]:

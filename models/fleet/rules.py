@@ -8,18 +8,15 @@ each with the path in the file, so that one error reports all of them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-from pydantic import ValidationError
 
 from models import display
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.fleet.description import Fleet, Query
-from models.reliability.description import named_faults, of_meant_kind
+from models.reliability.description import named_faults
 from models.reliability.times import mostly_down
-from models.schema_types import FROM_FILE
-from models.validation_messages import faults_of, nearest_if_shown, path_text
+from models.validation_messages import nearest_if_shown, path_text, validated
 
 _MOST_EVENTS = 2e7
 
@@ -52,13 +49,7 @@ def shaped_from(raw: object, *, from_file: bool = True) -> Fleet:
     Raises InputError with all faults of shape: wrong types, unknown keys, missing units. Call `faults` on the result
     once the operators of its query set are known.
     """
-    if not isinstance(raw, Mapping):
-        raise InputError.at("file", raw, "must be a table")
-    context: dict[str, Any] = dict(FROM_FILE) if from_file else {}
-    try:
-        return Fleet.model_validate(raw, by_alias=True, by_name=not from_file, context=context)
-    except ValidationError as error:
-        raise InputError(*of_meant_kind(faults_of(error.errors(include_url=False), raw, Fleet))) from None
+    return validated(Fleet, raw, from_file=from_file)
 
 
 def faults(fleet: Fleet) -> Iterator[InputFault]:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from models import display
-from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray, frozen
+from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray, freeze_fields, frozen
 from models.errors import raise_if_any
 from models.planning.solution import Solution
 
@@ -75,11 +75,7 @@ class CheckpointAllocation:
         if cost is not None and 0 in cost.shape:
             check.add("cost", cost.shape, "must have at least one checkpoint and one node")
         shape = (None, None) if cost is None else cost.shape
-        checked = {"cost": cost, **self._checked_fields(check, *shape)}
-        # All faults at once, and no field is replaced before: a problem that is half checked cannot exist.
-        raise_if_any(check.faults)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        check.store(self, {"cost": cost, **self._checked_fields(check, *shape)})
 
     def _checked_fields(self, check: CheckedArrays, j: int | None, n: int | None) -> dict[str, Any]:
         """Return all fields but the cost by name, of sizes `j` and `n`, or of any where these are None."""
@@ -237,8 +233,7 @@ class CheckpointPlan(Solution):
     multipliers: FloatArray | None = None  # (J,), that prove the bound where prices do not
 
     def __post_init__(self) -> None:
-        if self.assignment is not None:
-            object.__setattr__(self, "assignment", frozen(np.asarray(self.assignment, dtype=np.int64)))
+        freeze_fields(self, np.int64, "assignment")
 
 
 def _labels(check: CheckedArrays, group: Any, j: int | None) -> tuple[str | int, ...] | None:

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from models import display
-from models.checked_arrays import LARGEST, CheckedArrays, FloatArray, IntArray, frozen
-from models.errors import raise_if_any
+from models.checked_arrays import LARGEST, CheckedArrays, FloatArray, IntArray, freeze_fields, frozen
 from models.planning.solution import Solution
 
 MOST_HOSTS = 10_000_000  # numbers of hosts are below it: something is kept for each
@@ -61,10 +60,7 @@ class MigrationSteps:
         if (self.size_bytes is None) != (self.link_bytes_per_s is None):
             missing = "size_bytes" if self.size_bytes is None else "link_bytes_per_s"
             check.add(missing, None, "is needed: sizes and links make times only together")
-        checked |= self._checked_sizes(check, moves)
-        raise_if_any(check.faults)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        check.store(self, checked | self._checked_sizes(check, moves))
 
     def _checked_sizes(self, check: CheckedArrays, moves: IntArray | None) -> dict[str, Any]:
         """Return sizes and links as arrays; nothing without them."""
@@ -144,7 +140,5 @@ class StepsPlan(Solution):
     reason: str = ""
 
     def __post_init__(self) -> None:
-        if self.step is not None:
-            object.__setattr__(self, "step", frozen(np.asarray(self.step, dtype=np.int64)))
-        if self.start_s is not None:
-            object.__setattr__(self, "start_s", frozen(np.asarray(self.start_s, dtype=np.float64)))
+        freeze_fields(self, np.int64, "step")
+        freeze_fields(self, np.float64, "start_s")

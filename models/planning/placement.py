@@ -26,8 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray, frozen
-from models.errors import raise_if_any
+from models.checked_arrays import CheckedArrays, FloatArray, IntArray, freeze_fields, frozen
 from models.planning.solution import Solution
 
 GOALS = ("colours", "hosts", "value")
@@ -113,9 +112,7 @@ class Placement:
         if self.value is not None:
             checked["value"] = check.floats("value", self.value, (n,), low=0.0)
         self._check_choices(check)
-        raise_if_any(check.faults)
-        for name, found in checked.items():
-            object.__setattr__(self, name, found)
+        check.store(self, checked)
 
     def _checked_network(self, check: CheckedArrays, n: int | None, hosts: int | None) -> dict[str, Any]:
         """Return demands and capacities of the network as arrays; both or neither."""
@@ -310,7 +307,4 @@ class PlacementPlan(Solution):
     infeasible_set: IntArray | None = None
 
     def __post_init__(self) -> None:
-        for name in ("host", "infeasible_set"):
-            found: BoolArray | IntArray | None = getattr(self, name)
-            if found is not None:
-                object.__setattr__(self, name, frozen(np.asarray(found, dtype=np.int64)))
+        freeze_fields(self, np.int64, "host", "infeasible_set")

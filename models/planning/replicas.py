@@ -108,9 +108,7 @@ class ReplicaProblem:
             checked["host_network"] = check.floats("host_network", self.host_network, (hosts,), low=0.0)
         checked |= self._checked_hosts(check, n, hosts)
         self._check_choices(check)
-        raise_if_any(check.faults)
-        for name, found in checked.items():
-            object.__setattr__(self, name, found)
+        check.store(self, checked)
         object.__setattr__(self, "running", tuple(tuple(map(int, hosts)) for hosts in self.running))
         # Only now: these checks ask questions that need valid arrays.
         raise_if_any(self._primary_faults())

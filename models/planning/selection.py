@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray, frozen
-from models.errors import raise_if_any
+from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray, freeze_fields, frozen
 from models.planning.solution import Solution
 
 ROUNDING = 2.0**-51  # a decimal number is off by 2^-53 of itself, so a sum of weights by as much, and the capacity
@@ -84,9 +83,7 @@ class OperatorSelection:
             shape = (None, None) if value is None else (value.shape[0], 1 if value.ndim == 1 else value.shape[1])
             limits = (None if shape[1] is None else shape[1] + 1,)
             checked["max_level"] = check.indices("max_level", self.max_level, (shape[0],), limits)
-        raise_if_any(check.faults)
-        for name, found in checked.items():
-            object.__setattr__(self, name, found)
+        check.store(self, checked)
 
     @property
     def n_operators(self) -> int:
@@ -157,8 +154,7 @@ class SelectionPlan(Solution):
     price: float | None = None
 
     def __post_init__(self) -> None:
-        if self.level is not None:
-            object.__setattr__(self, "level", frozen(np.asarray(self.level, dtype=np.int64)))
+        freeze_fields(self, np.int64, "level")
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,12 +189,10 @@ class QuerySelection:
         checked["capacity"] = _checked_capacity(check, self.capacity)
         if self.operator_value is not None:
             checked["operator_value"] = check.floats("operator_value", self.operator_value, (sizes[1],), low=0.0)
-        raise_if_any(check.faults)
-        if len(checked["uses"]):
+        if checked["uses"] is not None and len(checked["uses"]):
             # Sorted by query, as `starts` needs, and without repeated pairs.
             checked["uses"] = frozen(np.unique(checked["uses"], axis=0))
-        for name, found in checked.items():
-            object.__setattr__(self, name, found)
+        check.store(self, checked)
 
     @property
     def n_queries(self) -> int:
@@ -266,6 +260,4 @@ class QueryPlan(Solution):
     split: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        for name in ("queries", "operators"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, frozen(np.asarray(getattr(self, name), dtype=np.bool_)))
+        freeze_fields(self, np.bool_, "queries", "operators")

@@ -5,15 +5,13 @@ Shapes are checked when the value is made; `models.queries.reading` makes querie
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Iterator
+from typing import Annotated, Literal, get_args
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.reliability.description import of_meant_kind
+from models.errors import NO_VALUE, InputFault, raise_if_any
 from models.schema_types import (
-    FROM_FILE,
     Bytes,
     BytesPerSecond,
     Count,
@@ -25,7 +23,7 @@ from models.schema_types import (
     Seed,
     Share,
 )
-from models.validation_messages import faults_of, nearest_if_shown, path_text
+from models.validation_messages import nearest_if_shown, path_text, validated
 
 Kind = Literal["source", "projection", "filter", "aggregation", "sequence", "join", "destination"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -242,18 +240,9 @@ def query_set_from(raw: object) -> QuerySet:
     Raises InputError with all faults of shape, or, if there are none, with all keys that exclude each other. Operators
     and texts of queries are checked later (`models.queries.reading`).
     """
-    if not isinstance(raw, Mapping):
-        raise InputError.at("file", raw, "must be a table")
-    try:
-        found = QuerySet.model_validate(raw, by_alias=True, by_name=False, context=_context())
-    except ValidationError as error:
-        raise InputError(*of_meant_kind(faults_of(error.errors(include_url=False), raw, QuerySet))) from None
+    found = validated(QuerySet, raw)
     raise_if_any(_faults(found))
     return found
-
-
-def _context() -> dict[str, Any]:
-    return dict(FROM_FILE)
 
 
 def _faults(found: QuerySet) -> Iterator[InputFault]:

@@ -7,21 +7,19 @@ Only shapes and names are known here; `models.reliability.problem` turns a descr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.errors import NO_VALUE, InputFault, raise_if_any
 from models.reliability.times import mostly_down
-from models.schema_types import FROM_FILE, Count, Description, FilePath, PositiveSeconds, ReadOnlyMap, Seconds, Share
-from models.validation_messages import faults_of, nearest_if_shown, path_text
+from models.schema_types import Count, Description, FilePath, PositiveSeconds, ReadOnlyMap, Seconds, Share
+from models.validation_messages import nearest_if_shown, path_text, validated
 
 Label = Annotated[str, Field(min_length=1, max_length=64)]
 Labels = Annotated[tuple[Label, ...], Field(min_length=1)]
-_STEP = re.compile(r"[.\[]")  # where a path goes on
 Weight = Annotated[float, Field(gt=0, le=1e9, strict=True)]
 
 
@@ -175,25 +173,9 @@ def availability_from(raw: object, *, from_file: bool = True) -> Availability:
     >>> found.host_names, found.operators_of("q")
     (('a', 'b'), ('o',))
     """
-    if not isinstance(raw, Mapping):
-        raise InputError.at("file", raw, "must be a table")
-    try:
-        found = Availability.model_validate(raw, by_alias=True, by_name=not from_file, context=_context(from_file))
-    except ValidationError as error:
-        raise InputError(*of_meant_kind(faults_of(error.errors(include_url=False), raw, Availability))) from None
+    found = validated(Availability, raw, from_file=from_file)
     raise_if_any(faults(found))
     return found
-
-
-def of_meant_kind(found: Sequence[InputFault]) -> Iterator[InputFault]:
-    """Yield the faults without those that only say that a list, or a table, could have been the other of two kinds."""
-    # A path that goes on below a value shows that a table was meant, so "must be a list" there only misleads.
-    tables = {fault.path[: end.start()] for fault in found for end in _STEP.finditer(fault.path)}
-    for fault in found:
-        if fault.value == [] and fault.rule == "must be a number":
-            yield InputFault(fault.path, fault.value, "must have at least 1 entry")
-        elif not fault.rule.startswith("must be a ") or fault.path not in tables:
-            yield fault
 
 
 def warnings(description: Availability) -> Iterator[str]:
@@ -202,11 +184,6 @@ def warnings(description: Availability) -> Iterator[str]:
         yield from mostly_down("times.mttf", description.times.mttf_s, description.times.mttr_s)
     for name, host in description.own.items():
         yield from mostly_down(path_text(("hosts", name, "mttf")), host.mttf_s, host.mttr_s)
-
-
-def _context(from_file: bool) -> dict[str, Any]:
-    """Return the context of a validation: in a file quantities need units."""
-    return dict(FROM_FILE) if from_file else {}
 
 
 def faults(description: Availability) -> Iterator[InputFault]:

@@ -7,14 +7,13 @@ Shapes are checked when the value is made; `faults` checks which keys fit togeth
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.errors import NO_VALUE, InputFault, raise_if_any
 from models.schema_types import (
-    FROM_FILE,
     Count,
     Description,
     FilePath,
@@ -24,7 +23,7 @@ from models.schema_types import (
     Seconds,
     Share,
 )
-from models.validation_messages import faults_of
+from models.validation_messages import validated
 
 YEAR_S = 365.25 * 86_400
 DAY_S = 86_400.0
@@ -215,13 +214,7 @@ def sizing_from(raw: object, *, from_file: bool = True) -> Sizing:
     `raw`: the tables as a TOML reader gives them. `from_file`: quantities need units, and keys are those of a file.
     Raises InputError with all faults of shape, or, if there are none, with all contradictions between keys.
     """
-    if not isinstance(raw, Mapping):
-        raise InputError.at("file", raw, "must be a table")
-    try:
-        context = dict(FROM_FILE) if from_file else {}
-        found = Sizing.model_validate(raw, by_alias=True, by_name=not from_file, context=context)
-    except ValidationError as error:
-        raise InputError(*faults_of(error.errors(include_url=False), raw, Sizing)) from None
+    found = validated(Sizing, raw, from_file=from_file, refined=list)
     raise_if_any(faults(found))
     return found
 
