@@ -145,6 +145,11 @@ class Admitting:
         """Return the load of an instance [cores], `slot` 0 being the primary."""
         return float(self.placement.load[op]) * share * (self.placement.replica_load if slot else 1.0)
 
+    def _fits(self, load: float) -> np.ndarray:
+        """Return the hosts that so much more load [cores] does not fill above `high`, (n_hosts,) bool."""
+        found: np.ndarray = self.shares + load / self.capacity <= self.rules.high + _TIE
+        return found
+
     def _near(self) -> np.ndarray:
         """Return how many instances of the query each host has, (n_hosts,)."""
         found = np.zeros(len(self.capacity), dtype=int)
@@ -155,7 +160,7 @@ class Admitting:
     def _home(self, op: int) -> int:
         """Return the host with room that has most of the query; else a spare one; else the least loaded."""
         load = self._load(op, 1.0, 0)
-        fits = self.shares + load / self.capacity <= self.rules.high + _TIE
+        fits = self._fits(load)
         up = [host for host in range(len(self.capacity)) if self.hosts.is_up(host) or host in self.taken]
         near = self._near()
         room = [host for host in up if fits[host]]
@@ -233,13 +238,13 @@ class Admitting:
 
     def _spare_rooms(self, placed: tuple[int, ...], load: float) -> list[int]:
         """Return hosts that are not in use where a replica fits."""
-        fits = self.shares + load / self.capacity <= self.rules.high + _TIE
+        fits = self._fits(load)
         spare = [host for host, used in enumerate(self.placement.in_use) if not used and self.changes.service.up[host]]
         return [host for host in spare if fits[host] and host not in placed][:_TRIED]
 
     def _rooms(self, placed: tuple[int, ...], load: float) -> list[int]:
         """Return hosts where a replica fits: those with most of the query, and the least loaded ones."""
-        fits = self.shares + load / self.capacity <= self.rules.high + _TIE
+        fits = self._fits(load)
         near = self._near()
         hosts = [*self.hosts.by_share(self.shares), *self.taken]
         room = [host for host in dict.fromkeys(hosts) if fits[host] and host not in placed]

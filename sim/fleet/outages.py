@@ -14,9 +14,10 @@ import numpy as np
 
 from models.checked_arrays import IntArray
 from models.fleet.records import TABLES, FleetRecords, Row
-from models.fleet.system import Renewal, System
+from models.fleet.system import System
 from models.units import to_ns
-from sim.fleet.service import Coverage, RenewalTimes, late_ns
+from sim.fleet.placement import NOBODY
+from sim.fleet.service import Coverage, RenewalTimes, up_and_down_times_of
 
 Pair = tuple[int, int]
 
@@ -76,7 +77,7 @@ def host_downtimes(system: System, replication: int) -> list[IntArray]:
         return _downtimes(system, end_ns)
     seed, times = system.fleet.seed, system.fleet.times
     up_and_down_times = [
-        _up_and_down_times(law, seed, replication, "host", name)
+        up_and_down_times_of(law, seed, replication, "host", name)
         for law, name in zip(system.own, system.hosts, strict=True)
     ]
     if times.day_s is not None:
@@ -87,7 +88,7 @@ def host_downtimes(system: System, replication: int) -> list[IntArray]:
         own = [flat(_renewals(up, down, end_ns), end_ns) for up, down in up_and_down_times]
     parts = [[one] for one in own]
     for index, (group, law) in enumerate(zip(system.groups, system.shocks, strict=True)):
-        shock = flat(_renewals(*_up_and_down_times(law, seed, replication, "domain", index), end_ns), end_ns)
+        shock = flat(_renewals(*up_and_down_times_of(law, seed, replication, "domain", index), end_ns), end_ns)
         for host in group:
             parts[host].append(shock)
     return [union(one) for one in parts]
@@ -103,7 +104,7 @@ def late_timeline(system: System, replication: int, host: int, down: IntArray) -
     if standby is None:
         return np.zeros(0, dtype=np.int64)
     covered = Coverage(standby.coverage, system.fleet.seed, replication, system.hosts[host])
-    late = late_ns(standby.take_over_s)
+    late = to_ns(standby.take_over_s)
     pairs = zip(down[::2].tolist(), down[1::2].tolist(), strict=True)
     ends = [(a, min(b, a + late) if covered[k] else b) for k, (a, b) in enumerate(pairs)]
     return flat(ends, system.end_ns)
@@ -115,14 +116,6 @@ def _downtimes(system: System, end_ns: int) -> list[IntArray]:
     for host, down, up in system.downtimes or ():
         rows[host].append((down, up))
     return [flat(sorted(pairs), end_ns) for pairs in rows]
-
-
-def _up_and_down_times(
-    law: Renewal, seed: int, replication: int, *name: object
-) -> tuple[RenewalTimes | None, RenewalTimes | None]:
-    up = None if law.up is None else RenewalTimes(law.up, seed, replication, *name, "up")
-    down = None if law.down is None else RenewalTimes(law.down, seed, replication, *name, "down")
-    return up, down
 
 
 def _renewals(up: RenewalTimes | None, down: RenewalTimes | None, end_ns: int) -> Iterable[Pair]:
@@ -201,9 +194,6 @@ def _with_crews(
     for _, host in [*waiting, *ends]:
         found[host].append((failed_at[host], end_ns))
     return found
-
-
-NOBODY = -1
 
 
 def merged(system: System, replication: int) -> FleetRecords:

@@ -15,7 +15,7 @@ import numpy as np
 
 from models.distributions import TimeDistribution
 from models.fleet.records import TABLES, Row
-from models.fleet.system import System
+from models.fleet.system import Renewal, System
 from models.units import to_ns
 from sim.clock import END_OF_INSTANT, Clock
 from sim.draws import code_of, delays_ns, numbered, uniforms
@@ -60,9 +60,12 @@ class Coverage:
         return self._known[number]
 
 
-def late_ns(take_over_s: float) -> int:
-    """Return how long nobody serves after a failure that is detected [ns]."""
-    return to_ns(take_over_s)
+def up_and_down_times_of(
+    law: Renewal, seed: int, replication: int, *name: object
+) -> tuple[RenewalTimes | None, RenewalTimes | None]:
+    """Return the up and the down times of a named element; None where it has none of that kind."""
+    up = None if law.up is None else RenewalTimes(law.up, seed, replication, *name, "up")
+    return up, None if law.down is None else RenewalTimes(law.down, seed, replication, *name, "down")
 
 
 class Service:
@@ -279,4 +282,4 @@ def _take_over(system: System, replication: int) -> tuple[int, list[Coverage]] |
     if standby is None:
         return None
     seed = system.fleet.seed
-    return late_ns(standby.take_over_s), [Coverage(standby.coverage, seed, replication, name) for name in system.hosts]
+    return to_ns(standby.take_over_s), [Coverage(standby.coverage, seed, replication, name) for name in system.hosts]
