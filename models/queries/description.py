@@ -1,6 +1,6 @@
 """Schema of a file of queries: streams, queries or templates to draw them from, hosts, and the budget of replicas.
 
-Shapes are checked when the value is made; `models.queries.reading` makes queries of it.
+Shapes are checked when the value is made; `models.queries.operators` makes queries of it.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def query_set_from(raw: object) -> QuerySet:
     """Return the description that the tables of a file hold.
 
     Raises InputError with all faults of shape, or, if there are none, with all keys that exclude each other. Operators
-    and texts of queries are checked later (`models.queries.reading`).
+    and texts of queries are checked later (`models.queries.operators`).
     """
     found = validated(QuerySet, raw)
     raise_if_any(_faults(found))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.records.decisions import Action, Verdict
-from models.scenario.recording import Detail
+from models.scenario.events import Detail
 
 NEVER = -1  # an instant that did not come before the end of the run
 

@@ -20,11 +20,10 @@ import numpy as np
 from models import display, units
 from models.errors import InputFault, raise_if_any
 from models.records.tables import bucket_ns
-from models.scenario.active_replicas import replicated_groups
 from models.scenario.cluster import ExponentialFailures
+from models.scenario.events import Detail
 from models.scenario.inputs import Engine, RateSeries, RunInputs
 from models.scenario.job import WindowState
-from models.scenario.recording import Detail
 from models.scenario.rules.int64_limits import whole_time_faults
 from models.scenario.scenario import Scenario
 from models.steady_state.flow import Flow, copies, flows
@@ -318,7 +317,8 @@ def _steps(scenario: Scenario, rates: Mapping[str, Flow], shares: Mapping[str, f
 def _doubled(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
     """Return the steps of active replicas, assuming that the key groups of an operator are equally loaded."""
     over = scenario.duration_s * scenario.replications
-    shares = {name: count / scenario.operators[name].groups for name, count in replicated_groups(scenario).items()}
+    replicated = layout.replicated_groups(scenario).items()
+    shares = {name: count / scenario.operators[name].groups for name, count in replicated}
     return sum(rates[name].rate_in.mean_per_s * share for name, share in shares.items()) * over
 
 
@@ -374,7 +374,7 @@ def _waiting_bytes(scenario: Scenario, inputs: RunInputs) -> float:
 def _control_rows(scenario: Scenario) -> float:
     """Return the number of rows of control: checkpoints, samples of tasks, and partitions checked in failures."""
     tasks = sum(operator.parallelism for operator in scenario.operators.values())
-    second = sum(replicated_groups(scenario).values())
+    second = sum(layout.replicated_groups(scenario).values())
     rows = tasks * min(scenario.duration_s, MOST_SAMPLES)
     if scenario.fault_tolerance.method == "checkpoint":
         groups = sum(operator.groups for operator in scenario.operators.values()) + second

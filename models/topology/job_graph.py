@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import networkx as nx
 
 from models.errors import InputError
-from models.scenario.active_replicas import planned_replicas
 from models.scenario.description import ScenarioDescription
 from models.scenario.inputs import RunInputs
 from models.steady_state.flow import copies
@@ -147,7 +146,7 @@ def placement_graph(scenario: ScenarioDescription, inputs: RunInputs | None = No
         task = layout.task_name(name, index)
         graph.add_node(f"task:{task}", role="task", name=task, operator=name, kind=scenario.operators[name].kind)
         graph.add_edge(f"task:{task}", f"host:{placed[task]}", replica=False)
-    for one in planned_replicas(scenario):
+    for one in layout.planned_replicas(scenario):
         index = layout.task_of_group(one.group, scenario.operators[one.operator].parallelism)
         ends = f"task:{layout.task_name(one.operator, index)}", f"host:{one.host}"
         groups = graph.edges[ends]["key_groups"] if graph.has_edge(*ends) else 0

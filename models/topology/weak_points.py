@@ -14,7 +14,6 @@ from operator import or_
 
 import networkx as nx
 
-from models.scenario.active_replicas import planned_replicas
 from models.scenario.scenario import Scenario
 from models.topology import layout
 
@@ -200,7 +199,7 @@ def _hosts_of(scenario: Scenario) -> dict[str, list[list[str]]]:
         name: [[placed[layout.task_name(name, index)]] for index in range(operator.parallelism)]
         for name, operator in scenario.operators.items()
     }
-    for one in planned_replicas(scenario):
+    for one in layout.planned_replicas(scenario):
         hosts = found[one.operator][layout.task_of_group(one.group, scenario.operators[one.operator].parallelism)]
         if one.host not in hosts:
             hosts.append(one.host)

@@ -12,10 +12,9 @@ from typing import Any
 
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.scenario.fault_tolerance import PlanFile
-from models.scenario.reading import scenario_with_settings
+from models.scenario.reading import raw_of, scenario_with_settings
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileRate, SeriesRate
-from models.scenario.writing import raw_of
 from models.schema_types import FrozenMap
 from models.validation_messages import nearest, path_text
 from scenarios.files.write_once import write_text

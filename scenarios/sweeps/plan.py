@@ -18,9 +18,8 @@ from pathlib import Path
 
 from models.errors import NO_VALUE, InputError
 from models.records.profile import Profile
-from models.scenario.reading import DesignPoint, design_points, number_of_points, scenario_from
+from models.scenario.reading import DesignPoint, design_points, number_of_points, raw_of, scenario_from
 from models.scenario.scenario import Scenario
-from models.scenario.writing import raw_of
 from models.steady_state.estimate import estimate
 from scenarios.files.scenario import LoadedScenario, named_files
 from scenarios.queries.replica_plan import with_planned_replicas
