@@ -1,4 +1,7 @@
-"""Keys that a file may have at each path, and their types: taken from the descriptions, for hints and reference."""
+"""Keys that a file may have at each path, and their types, for hints and the reference; and the JSON schemas of files.
+
+All of it is taken from the descriptions: a key that a description gets is known here at once.
+"""
 
 from __future__ import annotations
 
@@ -130,3 +133,31 @@ def example_at(root: type[BaseModel], path: Sequence[str | int]) -> str:
     here, _ = _types_at(root, path)
     dimension = dimension_of(here)
     return units.example(dimension) if dimension else ""
+
+
+def schema_of(root: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema (draft 2020-12) of the tables of a file that `root` describes.
+
+    Keys are those of a file. Defaults of quantities are text with units, as somebody would write them.
+    """
+    schema = root.model_json_schema(by_alias=True)
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    for model in descriptions(root):
+        table = schema if model is root else schema["$defs"][model.__name__]
+        for key, field in fields_of(model).items():
+            dimension = dimension_of(field.annotation, field.metadata)
+            default = table["properties"][key].get("default")
+            if dimension is not None and isinstance(default, (int, float)):
+                table["properties"][key]["default"] = units.show(float(default), dimension)
+    return schema
+
+
+def descriptions(root: type[BaseModel]) -> list[type[BaseModel]]:
+    """Return every description that a root, such as `Scenario`, is made of; the root first."""
+    found: list[type[BaseModel]] = [root]
+    for model in found:
+        for field in fields_of(model).values():
+            entry = entry_of(field.annotation)
+            inner = models_in(field.annotation if entry is None else entry)
+            found += [one for one in inner if one not in found]
+    return found

@@ -11,8 +11,8 @@ import pytest
 
 from holdfast import cli
 from models.scenario.events import PROTOCOLS
+from models.scenario.file_keys import schema_of
 from models.scenario.scenario import Scenario
-from models.schema import schema_of
 from models.validation_messages import path_text
 from scenarios.files.scenario import names, path_of, tables_of
 

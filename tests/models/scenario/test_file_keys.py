@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from models.scenario.file_keys import descriptions, schema_of
 from models.scenario.scenario import Scenario
-from models.schema import descriptions, schema_of
 
 
 def test_defaults_of_quantities_carry_units() -> None:
@@ -15,7 +15,7 @@ def test_defaults_of_quantities_carry_units() -> None:
 
 def test_every_table_forbids_unknown_keys_and_every_description_is_there() -> None:
     schema = schema_of(Scenario)
-    assert {model.__name__ for model in descriptions()} == {Scenario.__name__, *schema["$defs"]}
+    assert {model.__name__ for model in descriptions(Scenario)} == {Scenario.__name__, *schema["$defs"]}
     assert all(table["additionalProperties"] is False for table in (schema, *schema["$defs"].values()))
 
 
