@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.correlation import FloatArray, pearson
+from models.checked_arrays import FloatArray
+from models.correlation import pearson
 from models.records.profile import Profile
 
 __all__ = ["between_streams", "between_totals", "pearson"]

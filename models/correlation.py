@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from models.checked_arrays import FloatArray
 from models.errors import InputError
 
-FloatArray = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
 
 _EXACT_FLOAT = 2**53  # whole numbers up to here are exact as float64

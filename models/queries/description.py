@@ -11,6 +11,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field
 
 from models.errors import NO_VALUE, InputFault, raise_if_any
+from models.reliability.description import Label, Weight
 from models.schema_types import (
     Bytes,
     BytesPerSecond,
@@ -27,9 +28,7 @@ from models.validation_messages import nearest_if_shown, path_text, validated
 
 Kind = Literal["source", "projection", "filter", "aggregation", "sequence", "join", "destination"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-Label = Annotated[str, Field(min_length=1, max_length=64)]
 Text = Annotated[str, Field(max_length=1000)]
-Weight = Annotated[float, Field(gt=0, le=1e9, strict=True)]
 Factor = Annotated[float, Field(ge=0, le=1e6, strict=True)]
 Cpus = Annotated[float, Field(gt=0, le=1e9, strict=True)]
 HostNumber = Annotated[int, Field(ge=0, strict=True)]

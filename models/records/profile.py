@@ -6,11 +6,10 @@ import datetime
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from models.checked_arrays import FloatArray, IntArray, freeze_fields
 from models.correlation import pearson
 from models.errors import InputError, InputFault, raise_if_any
 from models.scenario.job import HASHES, PLAIN, SALTED
@@ -18,9 +17,6 @@ from models.schema_types import FrozenMap
 
 ALL = "all"  # the first stream of every profile: every row that was kept
 TOTALS = ("rows_read", "rows_kept", "rows_dropped", "rows_quarantined")
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +73,8 @@ class Profile:
         faults = _scalar_faults(self)
         raise_if_any(faults)
         raise_if_any(_array_faults(self) + _total_faults(self))
-        object.__setattr__(self, "counts", _frozen(self.counts, np.int64))
-        object.__setattr__(self, "correlation", _frozen(self.correlation, np.float64))
+        freeze_fields(self, np.int64, "counts")
+        freeze_fields(self, np.float64, "correlation")
         for name in ("selectivity", "totals", "filters", "minutes_in_air", "versions"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else FrozenMap(value))
@@ -195,13 +191,6 @@ def _later(start: str, seconds: float) -> str:
 def _rows(counts: IntArray) -> IntArray:
     """Return the series as a matrix (streams * key_groups, bins), the order of `Profile.correlation`."""
     return counts.reshape(-1, counts.shape[2])
-
-
-def _frozen(array: Any, dtype: Any) -> npt.NDArray[Any]:
-    """Return a read-only copy of this type: the caller's array stays writable and cannot change the profile."""
-    copy = np.array(array, dtype=dtype, order="C")
-    copy.setflags(write=False)
-    return copy
 
 
 def _scalar_faults(profile: Profile) -> list[InputFault]:
