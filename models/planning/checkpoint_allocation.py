@@ -218,7 +218,7 @@ class CheckpointPlan(Solution):
 
     `method`: which solver made it. `violations` lists in words the constraints it breaks: a plan that breaks one is
     never called feasible. `prices` (N,) or `multipliers` (J,) certify the bound: `optimizer.verify` computes it from
-    them alone.
+    them and the problem.
 
     >>> from holdfast import CheckpointAllocation, plan_checkpoints
     >>> plan = plan_checkpoints(CheckpointAllocation(cost=[[1, 2], [1, 3]], load=[2, 2], capacity=[3, 3]))

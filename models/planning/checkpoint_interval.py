@@ -167,7 +167,7 @@ def exact(checkpoint_s: float, mtbf_s: float) -> float:
     is convex and rising: Newton's method from above cannot miss. Lambert's W itself loses half the digits where delta
     is much smaller than M.
 
-    Differs from Young's formula by about delta / 3 where delta is small.
+    It is about 2 delta / 3 below Young's formula where delta is much smaller than M.
 
     >>> round(exact(60, 86_400))
     3180
@@ -199,7 +199,7 @@ def _rest(t: float) -> float:
 def slowdown(useful_s: float, checkpoint_s: float, mtbf_s: float, restart_s: float = 0.0) -> float:
     """Return the mean time that a second of work takes, at least 1; infinite where float64 cannot hold it.
 
-    All times [s]; the formula is that at the head of the module (Daly, FGCS 2006, section 3).
+    All times [s]; the formula is that at the head of the module (Daly, FGCS 2006).
     """
     try:
         work = math.expm1((useful_s + checkpoint_s) / mtbf_s) * mtbf_s / useful_s

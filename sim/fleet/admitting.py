@@ -28,7 +28,7 @@ def importance(kind: str, placement: FleetPlacement, part: Part, largest: float,
 
     `kind`: "degree" is the share of present queries that need it, "utilisation" the rest of its load to the largest
     part's, "product" both multiplied, "random" the `draw` (0 to 1), anything else the value of the file. `largest`:
-    load of the largest part [cores]. All but the last are 0 to 1.
+    load of the largest part [cores]. All are 0 to 1.
 
     Source: Adaptive selective replication (VLDB PhD workshop 2013), "Importance".
     """

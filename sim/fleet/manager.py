@@ -7,8 +7,7 @@ It only asks (`sim.fleet.reconfiguration`); if a request is refused it tries the
 2. With no host above `high`, spare room is used: replicas of the most important operators within the budget, and
    hosts below `low` given back; which of the two comes first is `spare`.
 
-The method is that of Adaptive selective replication (VLDB PhD workshop 2013): thresholds on the utilisation, replicas
-by importance, and a bound on availability that no reconfiguration may break.
+Which operators get replicas first follows Adaptive selective replication (VLDB PhD workshop 2013), "Importance".
 """
 
 from __future__ import annotations

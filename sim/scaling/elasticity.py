@@ -146,7 +146,7 @@ class Elasticity:
         return since is None or self.state.clock.now_ns() >= since + to_ns(self.rules.rest_s)
 
     def _request(self, move: Proposal, cause: str, why: str) -> None:
-        """Write why, and request the move: by the configured protocol if it is assisted, else by `direct`."""
+        """Write why, and request the move: by the configured protocol, or `direct` if that needs a checkpoint."""
         now = self.state.clock.now_ns()
         name, target = self.cluster.partition_name(move.group), self._name(move.target)
         to = f"the least loaded host, at {_percent(move.target_share)}"
