@@ -23,7 +23,7 @@ from typing import Any, cast
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+from numba.extending import get_cython_function_address, intrinsic
 
 from models.distributions import Deterministic, Erlang, Exponential, Gamma, LogNormal, TimeDistribution, Uniform
 from models.scenario.job import Operator
@@ -283,7 +283,5 @@ def _law_fields(law: TimeDistribution | None) -> dict[str, float]:
 
 
 def _address(name: str) -> int:
-    """Return where a function of scipy.special is in this process."""
-    from numba.extending import get_cython_function_address  # noqa: PLC0415 - loads SciPy, which most runs need not
-
+    """Return where a function of scipy.special is in this process; loads SciPy, which most runs do not need."""
     return int(get_cython_function_address("scipy.special.cython_special", name))
