@@ -51,7 +51,17 @@ from optimizer.verify.checkpoint_bounds import (
     potential_bound,
     reduced_minima,
 )
-from optimizer.verify.claims import VALUE_TOLERANCE, Verdict, and_so, false_claims
+from optimizer.verify.claims import (
+    VALUE_TOLERANCE,
+    Evidence,
+    Outcome,
+    Recomputed,
+    Verdict,
+    proof_of,
+    slack,
+    unproven,
+    verdict_of,
+)
 from optimizer.verify.constraints import MOST_LISTED, Violation, constraint_violations, is_outside
 from optimizer.verify.infeasibility import why_infeasible
 
@@ -64,13 +74,18 @@ _LARGEST_PRICED = 1e290  # so that no sum of prices times loads overflows
 class Proof:
     """A value that no assignment that keeps the constraints is below, what proves it, and whether it is the bound.
 
-    `example` is an assignment that is below the bound, where trying all found one.
+    `how` is a clause with its verb. `example` is an assignment that is below the bound, where trying all found one.
     """
 
     value: float
     how: str
     enough: bool = False
     example: IntArray | None = None
+
+    @property
+    def evidence(self) -> Evidence:
+        """Return the value, and what proves it, as evidence on a bound."""
+        return Evidence(self.value, self.how)
 
 
 def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, tolerance: float) -> Proof | None:
@@ -92,7 +107,7 @@ def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, toleranc
     if problem.cost.size <= _TRIED_PAIRS:
         tried = better_assignment(problem, plan.bound - slack, prices=good_prices(problem, plan.bound))
         if tried.decided and tried.best is None:
-            return Proof(plan.bound, "all assignments that may cost less", enough=True)
+            return Proof(plan.bound, "all assignments that may cost less prove", enough=True)
         best = replace(best or Proof(-math.inf, ""), example=tried.best)
     return best
 
@@ -104,19 +119,19 @@ def _is_rounding(problem: CheckpointAllocation, proven: float, bound: float, min
 
 
 def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatArray) -> Iterator[Proof]:
-    yield Proof(math.fsum(minima.tolist()), "the cheapest allowed nodes")
+    yield Proof(math.fsum(minima.tolist()), "the cheapest allowed nodes prove")
     if problem.max_moves is not None:
-        yield Proof(move_bound(problem, np.zeros(problem.n_nodes)), "the moves that save most")
+        yield Proof(move_bound(problem, np.zeros(problem.n_nodes)), "the moves that save most prove")
     if problem.neighbours:
-        yield Proof(_different_nodes(problem, minima), "different nodes for copies")
+        yield Proof(_different_nodes(problem, minima), "different nodes for copies prove")
     packed = multiplier_bound(problem, plan.multipliers)
     if packed is not None:
-        yield Proof(packed, "the multipliers of the plan")
+        yield Proof(packed, "the multipliers of the plan prove")
     prices = plan.prices
     if prices is not None and prices.shape == (problem.n_nodes,) and _computable(problem, prices):
-        yield Proof(lagrangian_bound(problem, prices), "the dual prices of the plan")
+        yield Proof(lagrangian_bound(problem, prices), "the dual prices of the plan prove")
         if problem.max_moves is not None:
-            yield Proof(move_bound(problem, prices), "the dual prices of the plan, and the moves that save most")
+            yield Proof(move_bound(problem, prices), "the dual prices of the plan, and the moves that save most prove")
         yield from _counted(problem, prices)
 
 
@@ -131,7 +146,7 @@ def _counted(problem: CheckpointAllocation, prices: FloatArray) -> Iterator[Proo
     """Yield the bound of prices for numbers of checkpoints, where all weigh the same on a node."""
     if is_count_problem(problem):
         value, rounding = potential_bound(problem, counts(problem), prices * problem.weights[0])
-        yield Proof(value - rounding, "the dual prices of the plan")
+        yield Proof(value - rounding, "the dual prices of the plan prove")
 
 
 def _different_nodes(problem: CheckpointAllocation, minima: FloatArray) -> float:
@@ -190,51 +205,59 @@ def verify_checkpoints(
         found += constraint_violations(problem, plan.assignment)
         if plan.assignment.shape == (problem.n_checkpoints,) and not is_outside(problem, plan.assignment).any():
             objective = problem.objective(plan.assignment)
-    broken = bool(found)
-    found += [Violation("claim", text) for text in _false_claims(plan, objective, gap, broken=broken)]
-    found += _length_violations(problem, plan)
+    own = plan.assignment if objective is not None and not found else None
+    outcome = _outcome(problem, plan, own)
+    # Figures that the plan states wrongly, before what is better than it says.
+    wrong = _length_violations(problem, plan)
     if objective is not None and plan.assignment is not None and node_loads is not None:
-        found += _node_load_violations(problem.node_loads(plan.assignment), node_loads)
+        wrong += _node_load_violations(problem.node_loads(plan.assignment), node_loads)
+    known = Recomputed(
+        found,
+        objective,
+        -1,
+        outcome=replace(outcome, refuted=(*wrong, *outcome.refuted)),
+        answered=plan.assignment is not None,
+        before=_false_figures(plan, broken=bool(found)),
+        answer="an assignment",
+        passed="above the recomputed objective {}",
+    )
+    return verdict_of(plan, gap, known)
+
+
+def _outcome(problem: CheckpointAllocation, plan: CheckpointPlan, own: IntArray | None) -> Outcome:
+    """Return what became of bound or infeasibility; `own` is the plan's assignment if it keeps every constraint."""
+    without = plan.assignment is None
+    reason = why_no_assignment(problem) if plan.status is Status.INFEASIBLE and without else ""
     proof = proof_of_bound(problem, plan, VALUE_TOLERANCE)
     proven = proof is not None and proof.enough
-    reason = why_no_assignment(problem) if plan.status is Status.INFEASIBLE and plan.assignment is None else ""
-    own = plan.assignment if objective is not None and not broken else None
     # Only what is not proven may be refuted, so cheap assignments are made for those claims alone.
     claims = (plan.status is Status.INFEASIBLE and not reason) or (plan.bound is not None and not proven)
     tried = None if proof is None else proof.example
     if plan.bound is None and claims:
         tried = better_assignment(problem, math.inf).best
     example = _example(problem, own, tried) if claims else None
-    refuted = [] if example is None else _refuted(problem, plan, example)
-    checked = [] if plan.assignment is None else _checked(plan, gap, proof.how if proof and proven else "")
-    return Verdict(
-        objective,
-        tuple(found + refuted),
-        tuple(checked) if not reason else (f"the infeasibility: {reason}",),
-        () if refuted or reason else tuple(_not_checked(plan, proof, proven=proven)),
+    refuted = () if example is None else _refuted(problem, plan, example)
+    checked: tuple[str, ...] = (f"the infeasibility: {reason}",) if reason else ()
+    if not without and plan.bound is not None:
+        enough = proof_of(proof.evidence) if proof is not None and proven else "the bound against cheap assignments"
+        checked = (enough,)
+    return Outcome(
+        checked,
+        () if refuted or reason else _not_checked(plan, proof, proven=proven),
+        refuted,
         tuple(example.assignment.tolist()) if example is not None and refuted else None,
     )
 
 
-def _false_claims(plan: CheckpointPlan, objective: float | None, gap: float | None, *, broken: bool) -> list[str]:
-    """Return the claims of a plan that contradict its recomputed objective and gap, in words."""
-    before = []
+def _false_figures(plan: CheckpointPlan, *, broken: bool) -> list[str]:
+    """Return what is wrong with status, objective and bound by themselves, in words."""
+    found = []
     if plan.status is Status.INFEASIBLE and plan.assignment is not None and not broken:
-        before.append("says infeasible with an assignment that breaks nothing")
+        found.append("says infeasible with an assignment that breaks nothing")
     for name, value in (("objective", plan.objective), ("bound", plan.bound)):
         if value is not None and not math.isfinite(value):
-            before.append(f"{name} is {value}")
-    return false_claims(
-        plan,
-        objective,
-        gap,
-        sign=-1,
-        has_answer=plan.assignment is not None,
-        broken=broken,
-        answer="an assignment",
-        passed="above the recomputed objective {}",
-        before=before,
-    )
+            found.append(f"{name} is {value}")
+    return found
 
 
 def _length_violations(problem: CheckpointAllocation, plan: CheckpointPlan) -> list[Violation]:
@@ -285,29 +308,20 @@ def _example(problem: CheckpointAllocation, own: IntArray | None, all_tried: Int
     return best
 
 
-def _refuted(problem: CheckpointAllocation, plan: CheckpointPlan, example: _Example) -> list[Violation]:
+def _refuted(problem: CheckpointAllocation, plan: CheckpointPlan, example: _Example) -> tuple[Violation, ...]:
     found = []
     costs = f"an assignment that keeps every constraint costs {example.objective!r} ({example.how})"
     if plan.status is Status.INFEASIBLE and plan.assignment is None:
         found.append(f"says infeasible, but {costs}")
-    slack = VALUE_TOLERANCE * abs(example.objective)
-    if plan.bound is not None and math.isfinite(plan.bound) and plan.bound > example.objective + slack:
+    above = example.objective + slack(example.objective)
+    if plan.bound is not None and math.isfinite(plan.bound) and plan.bound > above:
         found.append(f"says bound {plan.bound!r}, but {costs}")
-    return [Violation("claim", text) for text in found]
+    return tuple(Violation("claim", text) for text in found)
 
 
-def _checked(plan: CheckpointPlan, gap: float | None, how: str) -> list[str]:
-    checked = ["every constraint", "the objective"]
-    checked += [] if gap is None else ["the gap"]
-    if how:
-        return [*checked, f"the bound, which {how} prove"]
-    return checked if plan.bound is None else [*checked, "the bound against cheap assignments"]
-
-
-def _not_checked(plan: CheckpointPlan, proof: Proof | None, *, proven: bool) -> list[str]:
+def _not_checked(plan: CheckpointPlan, proof: Proof | None, *, proven: bool) -> tuple[str, ...]:
     if plan.assignment is None and plan.status is Status.INFEASIBLE:
-        return ["the infeasibility, which takes a solver"]
+        return ("the infeasibility, which takes a solver",)
     if plan.bound is None or proven:
-        return []
-    less = "" if proof is None or not proof.how else f": {proof.how} prove {display.number(proof.value, 12)}"
-    return [f"the bound{and_so(plan)}, which takes a solver{less}"]
+        return ()
+    return (unproven(plan, Evidence() if proof is None else proof.evidence),)

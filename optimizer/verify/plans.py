@@ -91,15 +91,15 @@ def _evidence_of_steps(problem: MigrationSteps, bound: float | None, weights: Fl
     """Return what the busiest hosts need; where the bound is more, a better plan, or a proof that there is none."""
     busy = busiest(problem.ends, weights)[0]
     if problem.durations_s is None:
-        known = Evidence(float(math.ceil(busy)), "the busiest hosts")
+        known = Evidence(float(math.ceil(busy)), "the busiest hosts prove")
         return known if bound is None else _with_fewer_steps(problem, bound, known)
-    known = Evidence(busy, "the busiest hosts")
+    known = Evidence(busy, "the busiest hosts prove")
     if bound is None or bound <= busy + slack(busy):
         return known
     few = problem.n_moves <= MOST_ORDERED
     start, end = (first_of_all_orders if few else first_of_some_orders)(problem.ends, weights)
     better = Better(end, as_answer(start))
-    return Evidence(end, "all orders of the moves", better) if few else Evidence(busy, known.how, better)
+    return Evidence(end, "all orders of the moves prove", better) if few else Evidence(busy, known.how, better)
 
 
 def _with_fewer_steps(problem: MigrationSteps, bound: float, known: Evidence) -> Evidence:
@@ -113,7 +113,7 @@ def _with_fewer_steps(problem: MigrationSteps, bound: float, known: Evidence) ->
     tried = colouring(problem.ends, math.ceil(bound - slack(bound)) - 1)
     if tried.best is not None:
         return replace(known, better=Better(float(tried.best.max() + 1), as_answer(tried.best)))
-    return Evidence(bound, "all ways with fewer steps") if tried.decided else known
+    return Evidence(bound, "all ways with fewer steps prove") if tried.decided else known
 
 
 def _interval(problem: CheckpointInterval, plan: IntervalPlan) -> Recomputed:
@@ -159,7 +159,7 @@ def _evidence_of_interval(problem: CheckpointInterval, least_s: float, most_s: f
     if useful > 0:
         objective = slowdown(useful, problem.checkpoint_s, problem.mtbf_s, problem.restart_s)
         better = Better(objective, (useful + problem.checkpoint_s,))
-    return Evidence(slowdown_bound(problem, least_s, most_s), "tangents of the slowdown", better)
+    return Evidence(slowdown_bound(problem, least_s, most_s), "tangents of the slowdown prove", better)
 
 
 def _beside(problem: CheckpointInterval, plan: IntervalPlan) -> list[Violation]:

@@ -58,12 +58,12 @@ def evidence_of_levels(problem: OperatorSelection, bound: float | None, price: f
     """Return what is known about the bound: from the price, from a good selection, from all that could be better."""
     known = Evidence()
     if price is not None:
-        known = Evidence(lagrangian_bound(problem, price), "the price of capacity")
+        known = Evidence(lagrangian_bound(problem, price), "the price of capacity prove")
     if bound is None or _is_enough(bound, known):
         return known
     # The plan has no price, or a poor one: the best price is quick to find without a solver.
     own = price_of_capacity(problem)
-    priced = Evidence(lagrangian_bound(problem, own), "the price of capacity")
+    priced = Evidence(lagrangian_bound(problem, own), "the price of capacity prove")
     known = priced if known.bound is None or (priced.bound or 0.0) < known.bound else known
     filled = filled_levels(problem, own)
     if _is_enough(bound, known) or problem.objective(filled) > bound + slack(bound):
@@ -71,7 +71,7 @@ def evidence_of_levels(problem: OperatorSelection, bound: float | None, price: f
     tried = better_by_core(problem, bound + slack(bound), own)
     if not tried.decided and problem.level_values.size <= _TRIED:
         tried = better_levels(problem, bound + slack(bound))
-    return _tried(problem, bound, tried, known, "all levels that may be worth more")
+    return _tried(problem, bound, tried, known, "all levels that may be worth more prove")
 
 
 def _is_enough(bound: float, known: Evidence) -> bool:
@@ -175,7 +175,7 @@ def _evidence_of_queries(problem: QuerySelection, plan: QueryPlan) -> Evidence:
     """Return what is known about the bound: from the shares of the plan, and from all that could be better."""
     known, bound = Evidence(), plan.bound
     if plan.split is not None and len(plan.split) == len(problem.uses):
-        known = Evidence(split_bound(problem, plan), "the shares of queries and the price of capacity")
+        known = Evidence(split_bound(problem, plan), "the shares of queries and the price of capacity prove")
     if bound is None or _is_enough(bound, known):
         return known
     filled = filled_queries(problem)
@@ -184,7 +184,7 @@ def _evidence_of_queries(problem: QuerySelection, plan: QueryPlan) -> Evidence:
     tried = Tried(None, False)
     if problem.n_queries <= _TRIED:
         tried = better_queries(problem, bound + slack(bound), split=plan.split)
-    return _tried(problem, bound, tried, known, "all sets that may be worth more")
+    return _tried(problem, bound, tried, known, "all sets that may be worth more prove")
 
 
 def filled_queries(problem: QuerySelection) -> BoolArray:
