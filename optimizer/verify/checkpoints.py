@@ -65,6 +65,8 @@ from optimizer.verify.claims import (
 from optimizer.verify.constraints import MOST_LISTED, Violation, constraint_violations, is_outside
 from optimizer.verify.infeasibility import why_infeasible
 
+BY_RULE = ("baseline", "even", "sensitive-first")  # methods that search nothing: no multipliers prove their bounds
+METHODS = (*BY_RULE, "exact", "expected-usable")
 _TRIED_PAIRS = 2_000
 _ROUNDING = 1e-9  # of what the cheapest nodes cost
 _LARGEST_PRICED = 1e290  # so that no sum of prices times loads overflows
@@ -208,7 +210,7 @@ def verify_checkpoints(
     own = plan.assignment if objective is not None and not found else None
     outcome = _outcome(problem, plan, own)
     # Figures that the plan states wrongly, before what is better than it says.
-    wrong = _length_violations(problem, plan)
+    wrong = _false_method(problem, plan) + _length_violations(problem, plan)
     if objective is not None and plan.assignment is not None and node_loads is not None:
         wrong += _node_load_violations(problem.node_loads(plan.assignment), node_loads)
     known = Recomputed(
@@ -258,6 +260,26 @@ def _false_figures(plan: CheckpointPlan, *, broken: bool) -> list[str]:
         if value is not None and not math.isfinite(value):
             found.append(f"{name} is {value}")
     return found
+
+
+def _false_method(problem: CheckpointAllocation, plan: CheckpointPlan) -> list[Violation]:
+    """Return violations of a method that does not exist, or that cannot prove what the plan claims; "" names none.
+
+    A method that searches nothing has the Lagrangian bound of a few prices, which the plan does not carry. Without
+    capacities that is the sum of the cheapest nodes.
+    """
+    found = []
+    if plan.method and plan.method not in METHODS:
+        found.append(f"says method {plan.method!r}, which is none of {', '.join(METHODS)}")
+    if plan.method in BY_RULE:
+        names = [name for name in ("prices", "multipliers") if getattr(plan, name) is not None]
+        found += [f"says method {plan.method!r}, which has no {name}" for name in names]
+        if plan.bound is not None and problem.capacity is None and fits_somewhere(problem):
+            minima, _ = reduced_minima(problem, np.zeros(problem.n_nodes))
+            most = math.fsum(minima.tolist())
+            if plan.bound > most + VALUE_TOLERANCE * math.fsum(np.abs(minima).tolist()):
+                found.append(f"says method {plan.method!r}, which proves {most!r} here, and bound {plan.bound!r}")
+    return [Violation("claim", text) for text in found]
 
 
 def _length_violations(problem: CheckpointAllocation, plan: CheckpointPlan) -> list[Violation]:

@@ -211,7 +211,8 @@ def _refuted(plan: Solution, known: Recomputed) -> list[str]:
 def false_claims(plan: Solution, gap: float | None, known: Recomputed) -> list[str]:
     """Return the false claims of a plan, in words: status, `before`, objective, bound, `after`, optimality, gap.
 
-    A gap of None claims nothing. The bound is not compared with an objective of an answer that breaks a constraint.
+    A gap of None claims nothing. The bound is not compared with an objective of an answer that breaks a constraint. A
+    plan may claim less than it proves: "feasible" is true of an optimal answer as well, and so is a weaker bound.
     """
     found = []
     if plan.status in (Status.OPTIMAL, Status.FEASIBLE):

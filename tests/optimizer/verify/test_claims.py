@@ -48,6 +48,11 @@ def test_optimal_is_a_claim_about_the_gap():
     assert claims(10.0, status=Status.OPTIMAL, bound=9.0)[0].startswith("says optimal with gap 0.111")
 
 
+def test_feasible_is_true_of_an_optimal_answer_as_well():
+    """A weaker claim is not a false one: who reads the plan may still see from its gap that nothing is better."""
+    assert claims(10.0, status=Status.FEASIBLE, bound=10.0, gap=0.0) == []
+
+
 def test_a_gap_must_be_that_of_objective_and_bound():
     assert claims(10.0, bound=8.0, gap=0.1) == ["says gap 0.1, of its objective and bound it is 0.25"]
     assert claims(10.0, gap=0.1) == ["says gap 0.1 without an objective or a bound"]
