@@ -127,14 +127,20 @@ def _least_load(bounds: Bounds, target: float, deadline: float) -> tuple[float, 
         row = len(upper)
         mine = [(t, number[cover]) for t, cover in zip(one.times, one.covers, strict=True) if cover in number]
         for t, k in mine:
-            rows, columns, values = [*rows, row], [*columns, n + k], [*values, -t]
+            rows.append(row)
+            columns.append(n + k)
+            values.append(-t)
         upper.append(allowed - fixed - math.fsum(t for t, _ in mine))
     for k, cover in enumerate(bounds.covers):
         for o in sorted(cover):
-            rows, columns, values = [*rows, len(upper), len(upper)], [*columns, n + k, o], [*values, 1.0, -1.0]
+            rows += [len(upper)] * 2
+            columns += [n + k, o]
+            values += [1.0, -1.0]
             upper.append(0.0)
     if problem.max_replicas is not None:
-        rows, columns, values = [*rows, *[len(upper)] * n], [*columns, *range(n)], [*values, *[1.0] * n]
+        rows += [len(upper)] * n
+        columns += range(n)
+        values += [1.0] * n
         upper.append(float(problem.max_replicas))
     matrix = sparse_matrix(values, rows, columns, (len(upper), n + m))
     found = mixed_integer_program(

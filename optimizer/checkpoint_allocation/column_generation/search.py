@@ -125,23 +125,6 @@ class ColumnGeneration:
         return ColumnGenerationResult(state.best, self.multipliers, self.bound, _open_pairs(state), state.work.struck)
 
 
-def generate_columns(
-    problem: CheckpointAllocation,
-    prices: FloatArray,
-    start: IntArray | None,
-    budget: Budget,
-    parameters: Parameters = DEFAULT,
-) -> ColumnGenerationResult:
-    """Return the bound of column generation, and the best allocation from it, without any program on all nodes.
-
-    `prices` (N,) give the first multipliers, `start` (J,) is a feasible allocation or None. Capacities alone may couple
-    the checkpoints.
-    """
-    search = ColumnGeneration(problem, prices, start, budget, parameters)
-    search.improve(1.0)
-    return search.found()
-
-
 def _multipliers(
     problem: CheckpointAllocation, numbers: WholeNumbers, prices: FloatArray, budget: Budget, parameters: Parameters
 ) -> FloatArray:

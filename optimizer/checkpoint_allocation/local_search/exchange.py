@@ -22,7 +22,7 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.budget import Budget
-from optimizer.checkpoint_allocation.candidates import Candidates
+from optimizer.checkpoint_allocation.candidates import Candidates, with_nodes
 from optimizer.checkpoint_allocation.mixed_integer import at_most, rules_of_pairs
 from optimizer.checkpoint_allocation.params import DEFAULT, LocalSearchParameters
 from optimizer.common.solvers import mixed_integer_program
@@ -56,32 +56,27 @@ class Exchange:
         return here
 
     def start_from(self, assignment: IntArray) -> None:
-        """Take a given assignment; a node that is no candidate replaces the dearest one."""
-        match = self.found.nodes == assignment[:, None]
-        # A start may use nodes that the prices ranked low: they replace the dearest candidate, so K stays the same.
-        missing = np.flatnonzero(~match.any(axis=1))
-        if len(missing):
-            self._replace(missing, assignment[missing])
-            match[missing] = self.found.nodes[missing] == assignment[missing, None]
+        """Take a given assignment (J,); a node that is no candidate replaces the dearest one."""
+        found = with_nodes(self.problem, self.found, self.prices, assignment)
+        lost = np.flatnonzero(found.nodes[self.rows, self.at] != self.assignment)
+        if found is not self.found:
+            self.found = found
+            self.at_prices(self.prices)
         # A candidate with infinite cost is a forbidden pair: the checkpoint must not be there.
-        finite = match & np.isfinite(self.found.cost)
+        finite = (found.nodes == assignment[:, None]) & np.isfinite(found.cost)
         known = finite.any(axis=1)
         self.at[known] = finite[known].argmax(axis=1)
-        if len(missing):  # of equal candidates the one replaced may be where a checkpoint was
-            lost = missing[~np.isfinite(self.found.cost[missing, self.at[missing]])]
-            self.at[lost] = self.priced[lost].argmin(axis=1)
+        # One whose candidate was replaced, by a node that it may not have, goes where it is cheapest.
+        lost = lost[~known[lost]]
+        self.at[lost] = self.priced[lost].argmin(axis=1)
         self._count()
 
-    def _replace(self, rows: IntArray, nodes: IntArray) -> None:
-        """Put nodes in place of the dearest candidates of some checkpoints; infinite cost where they do not fit."""
-        # The arrays are changed in place: all states of these candidates see the new pair.
-        out = self.priced[rows].argmax(axis=1)
-        fits = self.problem.allowed[rows, nodes] & (self.problem.weights[rows, nodes] <= self.problem.upper[nodes])
-        cost = np.where(fits, self.problem.cost[rows, nodes], np.inf)
-        self.found.nodes[rows, out], self.found.cost[rows, out] = nodes, cost
-        self.found.load[rows, out] = self.problem.weights[rows, nodes]
-        self.priced[rows, out] = cost + self.prices[nodes] * self.found.load[rows, out]
-        self.least[rows] = np.minimum(self.least[rows], self.priced[rows, out])
+    def look_at(self, found: Candidates) -> None:
+        """Look at other candidates, and stay: where a checkpoint is becomes a candidate if it is none."""
+        here = self.assignment
+        self.found = found
+        self.at_prices(self.prices)
+        self.start_from(here)
 
     def _count(self) -> None:
         here = self.assignment

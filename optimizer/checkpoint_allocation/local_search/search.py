@@ -9,6 +9,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.params import DEFAULT, LocalSearchParameters
 from optimizer.verify.checkpoint_bounds import fitting
 
@@ -25,8 +26,10 @@ class Search:
         start: IntArray,
         prices: FloatArray,
         parameters: LocalSearchParameters = DEFAULT.local_search,
+        budget: Budget | None = None,
     ) -> None:
         self.problem, self.parameters = problem, parameters
+        self.budget = Budget() if budget is None else budget
         self.prices = prices
         self.fits = fitting(problem)
         self.node = start.copy()
@@ -136,6 +139,8 @@ class Search:
         # A large problem gets one pass: a pass looks at every pair.
         for _ in range(self.parameters.plain_passes if p.cost.size <= self.parameters.plain_quick else 1):
             changed = False
+            if self.budget.late:
+                return
             for j in range(p.n_checkpoints):
                 one = np.array([j])
                 # A saving must not break a minimum that was just filled.
