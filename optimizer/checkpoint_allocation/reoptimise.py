@@ -41,7 +41,7 @@ from optimizer.checkpoint_allocation.linear_core import relaxed
 from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, apply_chains, forced_moves
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange, pack_all
 from optimizer.checkpoint_allocation.params import DEFAULT, Parameters, ReoptimiseParameters
-from optimizer.common.solvers import linear_program
+from optimizer.common.solvers import linear_program, sparse_matrix
 from optimizer.verify.checkpoint_bounds import fits_somewhere, lagrangian_bound, move_bound
 
 _LIGHT = 1e-9  # share of the largest load: what brings less says nothing of prices
@@ -265,8 +265,6 @@ def _rows(moves: Moves, at: IntArray, once: IntArray) -> Any:
 
     Columns: the moves, load too much, room left over, staying.
     """
-    from scipy import sparse  # noqa: PLC0415
-
     n, count = len(moves.room), len(at)
     node, source, column, hosts = moves.node[at], moves.source[at], np.arange(count), np.arange(n)
     line = np.full(len(moves.must), -1)
@@ -282,7 +280,7 @@ def _rows(moves: Moves, at: IntArray, once: IntArray) -> Any:
         (np.ones(len(stays)), n + stays, count + 2 * n + np.arange(len(stays))),
     )
     entries, lines, columns = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return sparse.csr_array((entries, (lines, columns)), shape=(n + len(once), count + 2 * n + len(stays)))
+    return sparse_matrix(entries, lines, columns, (n + len(once), count + 2 * n + len(stays)))
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import networkx as nx
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
@@ -187,8 +188,6 @@ def cliques(problem: CheckpointAllocation) -> list[IntArray]:
     """Return the connected components of the anti-affinity pairs, each as its sorted checkpoints."""
     if not problem.neighbours:
         return []
-    import networkx as nx  # noqa: PLC0415 - only needed for copies
-
     parts = nx.connected_components(nx.from_edgelist(problem.anti_affinity.tolist()))
     return [np.array(one, dtype=np.int64) for one in sorted(map(sorted, parts))]
 
