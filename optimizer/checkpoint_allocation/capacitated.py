@@ -92,7 +92,9 @@ def solve_capacitated(
 ) -> Outcome | None:
     """Return the best answer with a proven bound; None when no step finds a feasible one.
 
-    `start` (J,) is a feasible assignment or None. Status `infeasible` only with a proof by a program.
+    `start` (J,) is a feasible assignment or None. The problem must have capacities, and neither anti-affinity pairs nor
+    a limit on moves. The note names all methods that had a part in the answer. Status `infeasible` only with a proof by
+    a program.
     """
     size, own = problem.cost.size, parameters.capacitated
     small, large = size <= parameters.sizes.program, size > parameters.sizes.columns

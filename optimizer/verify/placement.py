@@ -49,7 +49,11 @@ def verify_placement(problem: Placement, plan: PlacementPlan, *, gap: float | No
 
 
 def broken_rules(problem: Placement, host: IntArray, plan: PlacementPlan | None = None) -> Iterator[Violation]:
-    """Yield every rule that hosts (n,) break."""
+    """Generate every rule that hosts (n,) break, -1 for an instance without a host.
+
+    A wrong shape, or hosts that do not exist, hide all other rules. With a plan that says infeasible or unknown,
+    instances without a host break nothing. Each rule lists at most MOST_LISTED.
+    """
     if host.shape != (problem.n_instances,):
         yield Violation("shape", f"must have a host for each of {problem.n_instances} instances, has {host.shape}")
         return
@@ -256,7 +260,11 @@ def _fewer_hosts(problem: Placement, plan: PlacementPlan, examples: list[IntArra
 
 
 def counted_bound(problem: Placement) -> float:
-    """Return the bound of the goal that counting proves."""
+    """Return the bound that counting proves, in the unit of the goal: colours, hosts, or value.
+
+    A lower bound for colours and hosts (`placement_bounds`), an upper bound for value: one knapsack of all hosts, whose
+    items may be divided (Dantzig 1957), for each resource.
+    """
     if problem.goal == "value":
         return _value_bound(problem)
     bound: Bound = colour_bound(problem) if problem.goal == "colours" else host_bound(problem, problem.max_colours)

@@ -41,7 +41,11 @@ Problem = OperatorSelection | QuerySelection | MigrationSteps | Placement | Chec
 
 
 def verify_plan(problem: Problem, plan: Solution, *, gap: float | None = None) -> Verdict:
-    """Return the verdict on a plan of the problem's kind; `gap` is what a file claims beside objective and bound."""
+    """Return the verdict on a plan of the problem's kind; `gap` is what a file claims beside objective and bound.
+
+    The type of the problem decides which verifier is asked, and the plan must be of the same kind. Plans of checkpoints
+    and of replicas have entry points of their own (`verify_checkpoints`, `verify_replicas`).
+    """
     if isinstance(problem, OperatorSelection):
         assert isinstance(plan, SelectionPlan)
         return verdict_of(plan, gap, recomputed_selection(problem, plan))
@@ -184,10 +188,12 @@ def _said(name: str, said: float | None, value: float, size: float = 0.0) -> lis
 
 
 def slowdown_bound(problem: CheckpointInterval, least_s: float, most_s: float) -> float:
-    """Return a lower bound of the slowdown between two limits of useful time: the best of some tangents.
+    """Return a lower bound of the slowdown between two limits of useful time [s]: the best of some tangents.
 
-    e^x >= e^y (1 + x - y), so slowdown(tau) >= e^(R/M) (e^y + B(y) / tau), B(y) = M (e^y (1 - y + delta / M) - 1): the
-    right side is least at the upper limit where B > 0, else at the lower.
+    The slowdown is that of Daly (2006), e^(R/M) (e^((tau + delta) / M) - 1) M / tau, for useful time tau, checkpoint
+    delta, restart R and mean time between failures M. The exponential is above its tangents, e^x >= e^y (1 + x - y), so
+    slowdown(tau) >= e^(R/M) (e^y + B(y) / tau) with B(y) = M (e^y (1 - y + delta / M) - 1). The right side is least at
+    the upper limit where B > 0, else at the lower.
     """
     mean = problem.mtbf_s
     best = 1.0
@@ -209,7 +215,11 @@ def slowdown_bound(problem: CheckpointInterval, least_s: float, most_s: float) -
 
 
 def reason_of_bound(problem: MigrationSteps, bound: float, nodes: tuple[int, ...] | None = None) -> str:
-    """Return in words what proves the bound; `nodes`: the busiest ends, where they are known already."""
+    """Return in words what proves the bound of a migration: the hosts whose moves take so many steps, or so long.
+
+    `nodes` are the busiest ends, if they are known already. Where transfers are duplex, an end is a host that sends
+    (numbers from 0) or one that receives (numbers from the highest host number + 1).
+    """
     durations = problem.durations_s
     if nodes is None:
         _, nodes = busiest(problem.ends, np.ones(problem.n_moves) if durations is None else durations)

@@ -33,7 +33,11 @@ _CERTIFIED = 1e-9  # relative: what multipliers of a solver in floating point ma
 
 
 def verify_replicas(problem: ReplicaProblem, plan: ReplicaPlan, *, gap: float | None = None) -> Verdict:
-    """Return the verdict on a plan; `gap` is what a file claims beside objective and bound."""
+    """Return the verdict on a plan; `gap` is what a file claims beside objective and bound.
+
+    The bound is proven by all plans of a small problem (`exact_front`), by the plan's certificate, or by all sets of
+    hosts that replicas can cover, in this order. Hosts fail independently, as in `models.reliability`.
+    """
     if plan.instances is None:
         return verdict_of(plan, gap, Recomputed([], None, -1, outcome=_without_an_answer(problem, plan), judged=False))
     found = [Violation("instances", text) for text in problem.violations(plan.instances)[:MOST_LISTED]]
@@ -125,7 +129,10 @@ def _is_covered(problem: ReplicaProblem, budget: float, least: float) -> bool:
 
 
 def least_of_subsets(bounds: Bounds, budget: float) -> float:
-    """Return the least bound of the objective over all sets of operators with replicas that fit the budget."""
+    """Return the least bound of the objective over all sets of operators with replicas that fit the budget.
+
+    All 2^n sets of the n operators are looked at, so callers limit n. Rounding only makes the bound lower.
+    """
     problem = bounds.problem
     n = problem.n_operators
     subsets = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1

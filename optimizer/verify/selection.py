@@ -32,7 +32,10 @@ _SINGLE = "the bound of single operators, which takes a solver"
 
 
 def recomputed_selection(problem: OperatorSelection, plan: SelectionPlan) -> Recomputed:
-    """Return what is wrong with a selection of operators, its value, and the evidence on its bound."""
+    """Return what is wrong with a selection of operators, its value, and the evidence on its bound.
+
+    Weights are added exactly (`math.fsum`), and compared with the capacity as the problem does (`fits`).
+    """
     evidence = evidence_of_levels(problem, plan.bound, plan.price)
     level = plan.level
     if level is None:
@@ -79,7 +82,12 @@ def _price(said: float, bound: float, own: float, best: float) -> list[Violation
 
 
 def evidence_of_levels(problem: OperatorSelection, bound: float | None, price: float | None) -> Evidence:
-    """Return what is known about the bound: from the price, from a good selection, from all that could be better."""
+    """Return what is known about an upper bound of levels: a proof, or a better selection that refutes it.
+
+    In turn: the Lagrangian bound of the plan's price; that of the best price; a greedy selection; a dynamic program
+    over the core (`knapsack_core`); for small problems all levels. Later ones run only where earlier ones do not
+    decide.
+    """
     known = Evidence()
     if price is not None:
         known = Evidence(lagrangian_bound(problem, price), "the price of capacity proves")
@@ -216,7 +224,11 @@ def _evidence_of_queries(problem: QuerySelection, plan: QueryPlan) -> Evidence:
 
 
 def filled_queries(problem: QuerySelection) -> BoolArray:
-    """Return queries (m,) that fit together: one by one that of most value for the weight that it adds."""
+    """Return queries (m,) that fit together: one by one that of most value for the weight that it adds.
+
+    The greedy rule for a set-union knapsack (Goldschmidt, Nehme and Yu 1994); queries that come with what others need
+    are chosen as well.
+    """
     chosen, taken = np.zeros(problem.n_queries, dtype=np.bool_), np.zeros(problem.n_operators, dtype=np.bool_)
     waiting = np.ones(problem.n_queries, dtype=np.bool_)
     who, what = problem.uses[:, 0], problem.uses[:, 1]
@@ -237,10 +249,11 @@ def filled_queries(problem: QuerySelection) -> BoolArray:
 
 
 def split_bound(problem: QuerySelection, plan: QueryPlan) -> float:
-    """Return the bound that the shares of a plan prove, rounded up: for each query what is not shared, and a price.
+    """Return the upper bound that the shares (E,) of a plan prove with a price of capacity, rounded up.
 
-    The price is the highest of what an operator carries for its weight; one without weight must carry nothing, or what
-    it carries is paid as well.
+    Weak duality of the linear program of `optimizer.selection.queries`: shares are multipliers of z <= y, so any of
+    them give a bound. The price is the highest of what an operator carries for its weight; one without weight must
+    carry nothing, or what it carries is paid as well.
     """
     shared = _Shared.of(problem, plan)
     return shared.bound(shared.price)

@@ -46,8 +46,12 @@ class _Ends:
 class EjectionChains:
     """The pairs of a state along which chains may go: those within `margin` of the least, and none that is taken.
 
-    `toll` is added to the cost of every move away from the running plan. Arrays of pairs, (P,), are sorted by target
-    node and read again by `follow` whenever a checkpoint has moved.
+    `toll` [cost] is added to every move away from the running plan. Arrays of pairs, (P,), are sorted by target node
+    and read again by `follow` whenever a checkpoint has moved. Source: Glover (1996), "Ejection chains, reference
+    structures and alternating path methods for traveling salesman problems".
+
+    Invariant: between calls the arrays belong to the present assignment of the state. Who changes it by other means
+    (`place`, `start_from`) must call `follow`.
     """
 
     def __init__(self, state: Exchange, most_pairs: int, toll: float) -> None:
@@ -100,12 +104,19 @@ class EjectionChains:
         self.paid = state.prices[self.target] * self.load
 
     def leave(self, node: int) -> bool:
-        """Return whether a chain from an overloaded node, the cheapest for the load it takes away, was made."""
+        """Return whether a chain from an overloaded node, the cheapest for the load it takes away, was made.
+
+        It may cost more than it saves: the node has to lose load.
+        """
         first = np.flatnonzero(self.source == node)
         return self._made(first, -self.state.prices[node] * self.own, node, np.inf)
 
     def improve(self, row: int) -> bool:
-        """Return whether a chain that begins with a checkpoint, and may close at its node, saves cost and was made."""
+        """Return whether a chain that begins with a checkpoint, and may close at its node, saves cost and was made.
+
+        `row` is the checkpoint. Closing at its own node makes a cycle: a rotation of checkpoints over several full
+        nodes.
+        """
         state, first = self.state, np.flatnonzero(self.rows == row)
         return self._made(first, np.zeros(len(self.rows)), int(state.found.nodes[row, state.at[row]]), 0.0)
 
