@@ -75,7 +75,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of bound and infeasibility: claims that are proven, left open, refuted, or assumed.
+    """Claims on bound and infeasibility that are proven, left open, refuted, or assumed.
 
     `example` is the answer that refutes one, as numbers.
     """

@@ -23,6 +23,7 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
+import networkx as nx
 import numpy as np
 
 from models import display
@@ -199,8 +200,6 @@ def violating_rows(may: BoolArray) -> list[int]:
     rows = _few_choices(may)
     if not rows:
         return []
-    import networkx as nx  # noqa: PLC0415 - only where there is a question
-
     graph: nx.DiGraph[int | str] = nx.DiGraph()
     graph.add_edges_from((-1 - row, choice) for row in rows for choice in np.flatnonzero(may[row]).tolist())
     graph.add_edges_from((choice, _FREE) for choice in np.flatnonzero(may[rows].any(axis=0)).tolist())

@@ -261,7 +261,7 @@ def split_bound(problem: QuerySelection, plan: QueryPlan) -> float:
 
 @dataclass(frozen=True)
 class _Shared:
-    """What the shares of a plan leave of the value of queries, and what each operator carries, beside its weight."""
+    """Shares of a plan, added up: the value left of the queries, and for each operator (value carried, weight)."""
 
     left: Fraction
     carried: list[tuple[Fraction, Fraction]]
