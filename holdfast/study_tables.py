@@ -56,7 +56,7 @@ def designs_tables(study: Study) -> list[Table]:
         ("cost", findings.COST, _money),
     ]
     if any(one.summary.recoveries for design in study.designs for one in design.runs):
-        worth.insert(2, ("recovery, max", findings.RECOVERY, _seconds))
+        worth.insert(2, ("recovery max", findings.RECOVERY, _seconds))
     runs = sorted({len(design.runs) for design in study.designs})
     many = f"means of {' to '.join(map(str, runs))} run{'s' if runs != [1] else ''}"
     shown = f"{many} with 95 % intervals" if runs[-1] > 1 else many

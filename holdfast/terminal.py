@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from models.table import Table
 
 _WIDTH = 80
+_LEAST = 8  # width of a column of texts
 _PLACES = ("--out", "--report", "--page", "--tables", "--workers")  # where it is written, and who does it
 # Control characters and marks that turn the direction of writing make a line show what it does not say.
 _CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
@@ -104,19 +105,52 @@ def printed(given: Table) -> Any:
 
     title = clean(given.title)
     said = Text(title, no_wrap=len(title) <= _WIDTH, overflow="ignore")  # else as wide as the table
-    made = RichTable(title=said, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for column in given.columns:
+    made = RichTable(
+        title=said,
+        title_justify="left",
+        title_style="bold",
+        caption=Text(clean(given.note)) if given.note else None,
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    cells = given.cells
+    heads, whole = _layout(given, cells)
+    for column, head, unbroken in zip(given.columns, heads, whole, strict=True):
         made.add_column(
-            Text(column.head),
+            Text(head),
             justify="right" if column.number else "left",
             overflow="fold",
-            no_wrap=column.whole,
+            no_wrap=unbroken,
             min_width=max(map(len, column.head.split()), default=1),  # a word of a head is never broken
         )
-    for row in given.cells:
+    for row in cells:
         # `Text` and not `str`: rich would read brackets in a name as markup.
         made.add_row(*(Text(clean(cell)) for cell in row))
     return made
+
+
+def _layout(given: Table, cells: Sequence[Sequence[str]]) -> tuple[list[str], list[bool]]:
+    """Return the head of each column, in several lines where a terminal has too little room, and who is never folded.
+
+    rich takes room from the widest columns, also from those that have none to give, and then cuts the last one. So in a
+    table that is too wide numbers keep their width, and only texts are folded, as far as there is room for them.
+    """
+    heads = [column.head for column in given.columns]
+    widest = [max((len(row[k]) for row in cells), default=0) for k in range(len(heads))]
+    room = _columns() - 3 * len(heads)
+    if sum(max(len(head), width) for head, width in zip(heads, widest, strict=True)) <= room:
+        return heads, [column.whole for column in given.columns]
+    folded = [
+        "\n".join(textwrap.wrap(head, max(width, *map(len, head.split()), 1))) if column.number else head
+        for column, head, width in zip(given.columns, heads, widest, strict=True)
+    ]
+    least = [
+        max(width, *map(len, head.split()), 1) if column.number or column.whole else _LEAST
+        for column, head, width in zip(given.columns, folded, widest, strict=True)
+    ]
+    fits = sum(least) <= room
+    return folded, [column.whole or (column.number and fits) for column in given.columns]
 
 
 def show(*parts: Table | str) -> None:

@@ -109,8 +109,8 @@ def decisions_table(summary: FleetSummary) -> Table:
     """Return how many decisions there were of each action, by verdict."""
     count = {(one.action, one.verdict): one.count for one in summary.decisions}
     columns = (
-        Column("action", number=False, brief="action"),
-        *(Column(verdict, display.count, brief=verdict) for verdict in _VERDICTS),
+        Column("action", number=False),
+        *(Column(verdict, display.count) for verdict in _VERDICTS),
     )
     actions = dict.fromkeys(action for action, _ in count)
     rows = tuple((action, *(count.get((action, verdict), 0) for verdict in _VERDICTS)) for action in actions)

@@ -227,7 +227,8 @@ def _recovery_caption(shown: Sequence[tuple[int, Design]], totals: Sequence[floa
     unfinished = [(k, one.unfinished_recoveries) for k, one in shown if one.unfinished_recoveries]
     sums = {words: sum(_phase(one, phase) for _, one in shown) for phase, words in PHASES.items()}
     most = max(sums, key=lambda words: sums[words])
-    said = f"Of the time shown {text.share(sums[most] / sum(totals))} goes into {most}." if sum(totals) > 0 else ""
+    share = text.share(sums[most] / sum(totals)) if sum(totals) > 0 else ""
+    said = f'Of the time shown {share} goes into the phase "{most}".' if share else ""
     if unfinished:
         counts = ", ".join(f"{count} of design {k}" for k, count in unfinished[:_MOST_NAMED])
         counts += ", ..." if len(unfinished) > _MOST_NAMED else ""

@@ -21,7 +21,7 @@ from analysis.report import text
 from analysis.report.placement import BeforeAfter
 from models.table import Table
 
-PHASES = {"detect": "detection", "restore": "restoring", "replay": "replay", "catch_up": "catching up"}
+PHASES = {"detect": "detect", "restore": "restore", "replay": "replay", "catch_up": "catch up"}
 Spec = dict[str, Any]
 
 

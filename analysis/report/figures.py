@@ -198,7 +198,7 @@ def _phases_caption(known: Sequence[Recovery]) -> str:
     if total <= 0:
         return ""
     most = max(sums, key=lambda said: sums[said])
-    return f"Of the time shown {text.share(sums[most] / total)} goes into {most}."
+    return f'Of the time shown {text.share(sums[most] / total)} goes into the phase "{most}".'
 
 
 def _percent(value: float | None) -> float | None:

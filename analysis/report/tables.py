@@ -11,10 +11,10 @@ from models import display
 from models.table import Table, columns_of
 
 MEANING = {
-    "detection": "from the failure until the detector suspects the host",
-    "restoring": "until the state of the last key group is installed at its new task",
+    "detect": "from the failure until the detector suspects the host",
+    "restore": "until the state of the last key group is installed at its new task",
     "replay": "until the last replayed tuple is processed or recognised as a duplicate",
-    "catching up": "until every task, from those that took over down to the sinks, has caught up in turn",
+    "catch up": "until every task, from those that took over down to the sinks, has caught up in turn",
 }
 MIGRATING = {
     "pause": "for how long the key group was not processed, or not answered for: the latency of the protocol",
@@ -26,10 +26,10 @@ KINDS = {
     "direct": "it did not, so that the state had to come from the host that had the key group",
 }
 _TIMES = {
-    "latency_mean_s": "latency, mean",
-    "latency_p99_s": "latency, p99",
+    "latency_mean_s": "latency mean",
+    "latency_p99_s": "latency p99",
     "pause_s": "pause of a move",
-    "recovery_s": "recovery, mean",
+    "recovery_s": "recovery mean",
 }
 _EFFORTS = {
     "moves": "moves",
@@ -132,7 +132,7 @@ def rate_of_bytes(value: float | None) -> str:
 def allocation(rows: Sequence[AllocationRow]) -> Table:
     """Return what each method of checkpoint allocation reached; the one in use is marked."""
     shares = ("usable", "assisted", "highest node load [cores]")
-    heads = ("method", "status", "objective", "bound", "gap", *shares, "recovery, max", "p99 latency")
+    heads = ("method", "status", "objective", "bound", "gap", *shares, "recovery max", "latency p99")
     cells = [
         (
             text.plain(row.method) + (" (used)" if row.used else ""),

@@ -145,10 +145,10 @@ def test_phases_of_recoveries_are_stacked_design_by_design() -> None:
     figure = recoveries(given)
     assert figure is not None
     assert figure.layout["barmode"] == "stack"
-    assert [one["name"] for one in figure.data] == ["detection", "restoring", "replay", "catching up"]
+    assert [one["name"] for one in figure.data] == ["detect", "restore", "replay", "catch up"]
     assert [one["x"] for one in figure.data] == [[2.0, 1.0], [0.5, 0.5], [0.25, 0.25], [1.25, 0.25]]
     assert [(row[0], row[-1]) for row in figure.rows] == [("0", "4\u00a0s"), ("2", "2\u00a0s")]
-    assert "Of the time shown 50\u00a0% goes into detection." in figure.caption
+    assert 'Of the time shown 50\u00a0% goes into the phase "detect".' in figure.caption
 
 
 def test_there_is_no_figure_of_recoveries_without_any() -> None:
@@ -173,7 +173,7 @@ def test_one_design_is_no_comparison_and_forty_are_the_most() -> None:
 
 def test_measures_that_no_design_has_are_no_column() -> None:
     made = table([design("a", 1.0), Design("b", "", "", 2, failed=1)])
-    assert made.heads == ("design", "runs", "failed", "latency, p99")
+    assert made.heads == ("design", "runs", "failed", "latency p99")
     assert made.rows == (("0 a", "3", "0", "1\u00a0s"), ("1 b", "2", "1", "–"))
 
 
@@ -189,7 +189,7 @@ def test_what_designs_send_and_cost_is_a_table_of_its_own() -> None:
 def test_the_difference_to_the_first_design_stands_below_each_mean() -> None:
     changes = {UP: Change(Interval(-0.5, -0.6, -0.4), "-25.0 ± 5.0\u00a0%", "lower")}
     made = table([design("a", 2.0), replace(design("b", 1.5), changes=changes), design("c", 2.0)])
-    assert made.heads == ("design", "latency, p99")
+    assert made.heads == ("design", "latency p99")
     assert [row[1] for row in made.rows] == ["2\u00a0s", "1.5\u00a0s\n-25.0 ± 5.0\u00a0% lower", "2\u00a0s"]
 
 

@@ -179,7 +179,7 @@ def verdicts_of_the_terminal(result: SweepResult, metric: str) -> list[str]:
 @pytest.mark.parametrize(
     ("metric", "figure", "head"),
     [
-        ("latency_s.p99", "designs-latency", "latency, p99"),
+        ("latency_s.p99", "designs-latency", "latency p99"),
         ("migrations.pause_s.mean", "designs-pause", "pause of a move"),
     ],
 )
