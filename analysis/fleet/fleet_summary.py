@@ -1,7 +1,6 @@
 """The summary of a run of hosts and queries as values, with order and names of the document that `--json` prints.
 
-Shares are of the time; intervals are (low, high) with 95 %. None stands for an unknown value. The tables at the end are
-shown whole on pages, and in their brief form on the terminal.
+Shares are of the time; intervals are (low, high) with 95 %. None stands for an unknown value.
 """
 
 from __future__ import annotations
@@ -9,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis.statistics import Mean
-from models import display
-from models.table import Column, Table
 
 
 @dataclass(frozen=True)
@@ -100,18 +97,3 @@ class FleetSummary:
     hosts_in_use: UseOfHosts
     decisions: tuple[DecisionCount, ...]
     refused_for: tuple[RefusalCount, ...]
-
-
-_VERDICTS = ("begun", "done", "refused", "aborted")
-
-
-def decisions_table(summary: FleetSummary) -> Table:
-    """Return how many decisions there were of each action, by verdict."""
-    count = {(one.action, one.verdict): one.count for one in summary.decisions}
-    columns = (
-        Column("action", number=False),
-        *(Column(verdict, display.count) for verdict in _VERDICTS),
-    )
-    actions = dict.fromkeys(action for action, _ in count)
-    rows = tuple((action, *(count.get((action, verdict), 0) for verdict in _VERDICTS)) for action in actions)
-    return Table("Decisions of all replications", columns, rows, "counts", brief_title="Decisions")

@@ -1,7 +1,7 @@
 """Figures and tables of `holdfast fleet`.
 
-Figures: unavailability of queries beside their objectives, broken queries, hosts, instances. Tables: queries, longest
-outages, decisions, refusals, overloads, cost of hosts.
+Figures: unavailability of queries beside their objectives, broken queries, hosts, instances. Tables: longest outages,
+decisions, refusals, overloads, cost of hosts.
 """
 
 from __future__ import annotations
@@ -244,33 +244,6 @@ def _when(at_ns: float) -> str:
 _MOST = 60
 
 
-def queries(summary: FleetSummary) -> Table:
-    """Return for each query its objective (SLO), its exact P(broken), and its outages."""
-    heads: tuple[str, ...] = ("query", "SLO", "P(broken), mean", "P(broken), worst", "broken, simulated")
-    heads += ("95 % interval", "down", "breaks", "longest", "of what is allowed")
-    rows, facets = [], []
-    for one in summary.queries:
-        used = one.budget_used
-        rows.append(
-            (
-                text.plain(one.query),
-                percent(one.slo),
-                _chance(one.exact),
-                _chance(one.exact_worst),
-                _chance(one.broken_share),
-                _interval(one.ci95 if one.breaks else None),  # of zeros alone there is none
-                display.duration(one.broken_s),
-                f"{one.breaks:,}",
-                display.duration(one.longest_s),
-                text.share(used),
-            )
-        )
-        facets.append("no SLO" if one.slo is None else "above it" if (used or 0) > 1 else "within it")
-    times = summary.replications
-    title = "Queries, worst first" + (f"; down, breaks and longest of all {times} replications" if times > 1 else "")
-    return cut_table("by-query", title, heads, rows, words=1, facet="time allowed", facets=facets)
-
-
 def outages(system: System, records: Sequence[FleetRecords]) -> Table | None:
     """Return the longest times in which queries were broken, and which of their hosts were down as they began."""
     found = [(end - begin, one, name, begin, end) for one in records for name, begin, end in one.rows["outages"]]
@@ -389,17 +362,8 @@ def cost(summary: FleetSummary) -> Table:
 # -- cells
 
 
-def percent(share: float | None) -> str:
-    """Return an availability in percent, with all the nines that were written."""
-    return display.share(share, 10)
-
-
 def _chance(value: float | None) -> str:
     return display.share(value)
-
-
-def _interval(ends: Sequence[float] | None) -> str:
-    return text.NONE if ends is None else display.between(max(0.0, ends[0]), ends[1], display.share)
 
 
 def _at(when_ns: int) -> str:

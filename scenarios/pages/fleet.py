@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from analysis.fleet.fleet_summary import QuerySummary, decisions_table
+from analysis.fleet.fleet_summary import QuerySummary
+from analysis.fleet.tables import decisions_table, queries_table
 from analysis.report import fleet_figures, text
 from analysis.report.figure import Section
 from analysis.report.page import Fact, Page
+from analysis.report.tables import cut
 from models import display
 from models.fleet.system import keeps
 from scenarios.fleet.runs import FleetResult
@@ -99,8 +101,8 @@ def _order(result: FleetResult) -> list[str]:
 def _slos(result: FleetResult) -> Section:
     drawn = fleet_figures.slo_figure(result.system, result.records[0], _order(result))
     words = (
-        "Exact P(broken) beside the simulated share of time; the last column is the time broken by the time that the "
-        "objective allows in as long a run."
+        "The simulated share of time broken beside the exact P(broken) of placements, mean and worst. The budget used "
+        "is the time broken by the time that the objective allows in as long a run."
     )
     return Section(
         "slo",
@@ -108,7 +110,7 @@ def _slos(result: FleetResult) -> Section:
         "SLOs",
         words,
         figures=() if drawn is None else (drawn,),
-        tables=(fleet_figures.queries(result.found),),
+        tables=(cut(queries_table(result.found)),),
     )
 
 
