@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from analysis.report.figure import Figure, Section, Spec, reading, share_ticks
 from analysis.report.page import Fact, Page
-from analysis.report.tables import text_table
-from analysis.report.text import NONE, plain, style
+from analysis.report.tables import cut, text_table
+from analysis.report.text import NONE, style
 from models import display
-from models.planning.sizing.problem import CurvePoint, EvaluatedPlan, SizingProblem, SystemPlan
+from models.planning.sizing.problem import CurvePoint, SizingProblem, SystemPlan
 from models.planning.solution import Status
 from models.reliability.times import downtime_s
 from models.table import Table
@@ -27,8 +26,8 @@ from scenarios.planning.sizing import (
     recovery_target,
     serving_text,
 )
+from scenarios.planning.sizing_tables import curve_table, plans_table
 
-_MOST_ROWS = 1000
 _INTERVALS = (
     "Time down is at the interval beside it: of the chosen plan the one to use, of others the best one found. The last "
     "column is a bound that is proven for every interval."
@@ -176,17 +175,9 @@ def _curves(found: SizingAnswer) -> tuple[Figure, ...]:
         "yaxis": {"title": {"text": f"cost [{cost_unit(found.problem)}]"}, "rangemode": "tozero"},
         "hovermode": "x unified",
     }  # fmt: skip
-    heads = (
-        "availability",
-        "allowed a month",
-        "cheapest plan",
-        "checkpoint every",
-        "down a month",
-        "cost",
-        "proven cost",
-    )
-    rows = tuple(_curve_row(found, point) for point in found.plan.curve)
-    return (Figure("cost", "Cost of an availability", _caption(found), data, layout, 400, heads, rows),)
+    table = curve_table(found)
+    caption = _caption(found)
+    return (Figure("cost", "Cost of an availability", caption, data, layout, 400, table.heads, table.cells),)
 
 
 def _number(found: SizingAnswer, point: CurvePoint) -> float:
@@ -200,54 +191,19 @@ def _caption(found: SizingAnswer) -> str:
     caption = f"Each point is a plan, {least}, at the checkpoint interval to use for that availability. "
     caption += "Between two points the line shows the cost of the stricter one."
     beyond = sum(point.cost is None for point in found.plan.curve)
+    if any(point.bound != point.cost for point in found.plan.curve if point.plan is not None):
+        caption += " LOW–HIGH: the plan costs HIGH, and no plan below LOW meets the availability."
     return (
         f"{caption} No plan within the limits surely meets the {beyond} strictest of the table." if beyond else caption
     )
 
 
-def _curve_row(found: SizingAnswer, point: CurvePoint) -> tuple[str, ...]:
-    at = point.at
-    return (
-        display.availability(point.allowed, 10),
-        display.duration(point.allowed_down_s),
-        NONE if point.plan is None else point.plan.text,
-        NONE if at is None else display.duration(at.interval_s),
-        NONE if at is None else down_text(at),
-        _cost(found, point.cost),
-        NONE if point.bound is None else f"≥ {_cost(found, point.bound)}",
-    )
-
-
 def _tables(found: SizingAnswer) -> tuple[Table, ...]:
     plan = found.plan
-    tables = [_table(found, "one-less", "One unit less", plan.next_cheaper)] if plan.next_cheaper else []
+    tables = [plans_table(found, "one-less", "One unit less", plan.next_cheaper)] if plan.next_cheaper else []
     if plan.possible is not None:
-        tables.append(_table(found, "possible", "The best that is possible", (plan.possible,)))
-    evaluated = _table(
-        found, "evaluated", "Every plan that was evaluated", plan.evaluated[::-1]
-    )  # the closest ones first
+        tables.append(plans_table(found, "possible", "The best that is possible", (plan.possible,)))
+    # The closest ones first.
+    evaluated = cut(plans_table(found, "evaluated", "Every plan that was evaluated", plan.evaluated[::-1]))
+    evaluated = replace(evaluated, note=f"{_INTERVALS} {evaluated.note}".strip())
     return (*tables, evaluated if plan.chosen is None else replace(evaluated, marked=0))
-
-
-def _table(found: SizingAnswer, name: str, title: str, evaluated: Sequence[EvaluatedPlan]) -> Table:
-    heads = ("plan", "verdict", "why", "cost", "checkpoint every", "down a month", "at any interval")
-    rows = tuple(
-        (
-            one.plan.text,
-            one.verdict.value,
-            plain(one.why),
-            _cost(found, one.cost),
-            NONE if one.at is None else display.duration(one.at.interval_s),
-            NONE if one.at is None else down_text(one.at),
-            display.at_least(one.least_down_s),
-        )
-        for one in evaluated[:_MOST_ROWS]
-    )
-    note = _INTERVALS if name == "evaluated" else ""
-    note += (
-        f" The first {display.count(_MOST_ROWS)} of {display.count(len(evaluated), 'row')}."
-        if len(evaluated) > _MOST_ROWS
-        else ""
-    )
-    return text_table(name, title, heads, rows, (False, False, False, True, True, True, True), note=note.strip(),
-                      prose=(2,), facet="verdict", facets=tuple(row[1] for row in rows))  # fmt: skip

@@ -11,6 +11,7 @@ from models.planning.replicas import ReplicaProblem
 from models.reliability.description import availability_from
 from scenarios.pages import availability, replicas
 from scenarios.queries.replicas import OPTIMISED, Options, best_plan, front_of, plans, worth_of
+from scenarios.queries.tables import operators_table
 from scenarios.reliability.availability import Answer, answer
 from scenarios.reliability.importance import importances
 from scenarios.reliability.tables import worst_first
@@ -109,8 +110,8 @@ def test_what_replicas_are_worth_is_what_breaks_without_them() -> None:
     for op, value in worths.items():
         without = tuple(hosts[:1] if k == op else hosts for k, hosts in enumerate(best.instances))
         assert value == pytest.approx(float(posed.broken(without)[0] @ posed.shares) - best.objective)  # type: ignore[operator]
-    table = replicas._operators(best, posed, ["o0", "o1", "o2", "o3"])
-    shown = [row[0] for row in table.rows if row[1] != "0"]
+    table = operators_table(best, posed, ["o0", "o1", "o2", "o3"])
+    shown = [row[0] for row, facet in zip(table.rows, table.facets, strict=True) if facet == "has replicas"]
     assert shown == [f"o{op}" for op in sorted(worths, key=lambda op: (-worths[op], op))]
 
 
