@@ -68,8 +68,7 @@ class Difference:
         relative = self.relative_to_first
         if relative.mean is None:
             return ""
-        half = (relative.ci95[1] - relative.ci95[0]) / 2 if relative.ci95 else 0.0
-        return display.plus_minus(relative.mean, half or None, display.share, signed=True)
+        return display.plus_minus(relative.mean, relative.half or None, display.share, signed=True)
 
     def significant_among(self, comparisons: int) -> bool:
         """Return whether the interval excludes zero also with Bonferroni's correction for so many comparisons."""
@@ -121,8 +120,8 @@ def _difference(metric: str, first: Replications, second: Replications, same_num
         # One pair has no variance, and so no interval.
         freedom = len(both) - 1 or None
     narrower = None
-    if paired and apart.ci95 and difference.ci95 and (width := difference.ci95[1] - difference.ci95[0]) > 0:
-        narrower = (apart.ci95[1] - apart.ci95[0]) / width
+    if paired and apart.half is not None and difference.half:
+        narrower = apart.half / difference.half
     first_mean, second_mean = mean_of(list(one.values())), mean_of(list(other.values()))
     counts = (len(one), len(other))
     return Difference(metric, first_mean, second_mean, difference, paired, counts, narrower, freedom)

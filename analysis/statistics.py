@@ -22,10 +22,19 @@ Times = Ints | Histogram  # durations [ns]: each of them, or how many are in eac
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean and the 95 % interval (low, high) around it; None where there is too little to tell."""
+    """A mean and the 95 % interval (low, high) around it; None where there is too little to tell.
 
-    mean: float | None
-    ci95: tuple[float, float] | None
+    >>> Mean(2.0, (1.5, 2.5)).half, Mean(2.0).half
+    (0.5, None)
+    """
+
+    mean: float | None = None
+    ci95: tuple[float, float] | None = None
+
+    @property
+    def half(self) -> float | None:
+        """Return half the width of the interval; None without one."""
+        return None if self.ci95 is None else (self.ci95[1] - self.ci95[0]) / 2
 
 
 def mean_of(values: Sequence[float]) -> Mean:
@@ -44,11 +53,11 @@ def ratio_mean(sums: Sequence[float], counts: Sequence[int]) -> Mean:
     # A replication without a value says nothing of the mean; as zero it would pull it down.
     pairs = [(value, count) for value, count in zip(sums, counts, strict=True) if count]
     if not pairs:
-        return Mean(None, None)
+        return Mean()
     total = sum(count for _, count in pairs)
     mean = sum(value for value, _ in pairs) / total
     if len(pairs) < 2:
-        return Mean(mean, None)
+        return Mean(mean)
     per_replication = total / len(pairs)
     # `fsum` is exact: the same bits in any order of replications.
     squares = math.fsum(((value - mean * count) / per_replication) ** 2 for value, count in pairs)

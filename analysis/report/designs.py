@@ -101,7 +101,7 @@ def _mark(number: int, one: Design, measure: str, base: float | None) -> _Mark:
     difference = change.difference
     # The bar is the interval of the difference around the mean of design 0: both must be over the same runs.
     at = base + change.difference.mean  # where runs failed, that of the runs that both designs have
-    low, high = (at if edge is None else base + edge for edge in (difference.low, difference.high))
+    low, high = (at if edge is None else base + edge for edge in (difference.ci95 or (None, None)))
     said += f", to design 0: {change.relative} {change.shown}"
     return _Mark(label, change.shown, at, max(0.0, low), high, said)  # an interval may reach below zero, a time not
 
@@ -165,7 +165,7 @@ def _verdicts(known: Sequence[tuple[int, Design]], measure: str, first: str = "d
     changes = [one.changes[measure] for k, one in known if k and measure in one.changes]
     if not changes:
         return lowest
-    if all(change.difference.low is None and change.shown != "equal" for change in changes):
+    if all(change.difference.ci95 is None and change.shown != "equal" for change in changes):
         return f"{lowest} There is no interval: that takes two runs or more of each design."
     return f"{lowest} Against {first}: {counted([change.shown for change in changes])}."
 

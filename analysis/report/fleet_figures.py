@@ -270,9 +270,7 @@ def outages(system: System, records: Sequence[FleetRecords]) -> Table | None:
 def _down(system: System, one: FleetRecords, query: str, at_ns: int) -> str:
     needed = {system.operators[op] for op in system.needs[system.queries.index(query)]}
     there = {
-        row[1]
-        for row in one.rows["instances"]
-        if needed & {row[0], row[0].rpartition("/")[0]} and row[4] <= at_ns <= row[5]
+        row[1] for row in one.rows["instances"] if one.split.get(row[0], row[0]) in needed and row[4] <= at_ns <= row[5]
     }
     names = dict.fromkeys(host for host, down, up in one.rows["host_downtimes"] if host in there and down <= at_ns < up)
     shown = [text.plain(name) for name in names]

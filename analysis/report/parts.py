@@ -11,20 +11,6 @@ from analysis.statistics import Mean
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A mean and its 95 % interval; None where nothing was seen, or where one value has no interval."""
-
-    mean: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-def interval(given: Mean) -> Interval:
-    """Return a mean with its interval, as pages have it."""
-    return Interval(given.mean, *(given.ci95 or (None, None)))
-
-
-@dataclass(frozen=True)
 class Curve:
     """A complementary distribution function: the `share` (n,) of tuples that took at least `at_s` (n,), both sorted.
 
@@ -45,7 +31,7 @@ class Change:
     unit if that mean is zero. `shown` is lower, higher, equal or unclear.
     """
 
-    difference: Interval
+    difference: Mean
     relative: str
     shown: str
 
@@ -62,15 +48,15 @@ class Design:
     allocation: str
     protocol: str
     runs: int
-    values: Mapping[str, Interval] = field(default_factory=dict)
+    values: Mapping[str, Mean] = field(default_factory=dict)
     failed: int = 0
     latency_ccdf: Curve | None = None
     unfinished_recoveries: int = 0
     changes: Mapping[str, Change] = field(default_factory=dict)
 
-    def of(self, measure: str) -> Interval:
+    def of(self, measure: str) -> Mean:
         """Return the value of a measure, empty where nothing was seen."""
-        return self.values.get(measure, Interval())
+        return self.values.get(measure, Mean())
 
 
 @dataclass(frozen=True)
@@ -167,13 +153,17 @@ class Chart:
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """A claim of a paper beside our value, and whether it holds; None where nobody tried."""
+    """A claim of a paper beside our value, and whether it holds; None where nobody tried.
+
+    The fields have order and names of an entry of the document that `holdfast reproduce --json` prints.
+    """
 
     study: str
     claim: str
     text: str
+    role: str
     paper: str
-    ours: str
+    ours: str | None
     tolerance: str
     holds: bool | None
     cause: str = ""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from analysis.report import text
 from analysis.report.content import AllocationRow, Decision, Reason
-from analysis.report.parts import Cost, Design, Interval
+from analysis.report.parts import Cost, Design
+from analysis.statistics import Mean
 from models import display
 from models.table import Table, columns_of
 
@@ -117,11 +118,11 @@ def costs(given: Cost) -> Table:
     return cut_table("costs", "What the hosts cost", heads, cells, words=1, marked=len(cells) - 1)
 
 
-def with_interval(value: Interval) -> str:
+def with_interval(value: Mean) -> str:
     """Return a time with half the width of its interval."""
-    if value.mean is None or value.low is None or value.high is None:
+    if value.mean is None or value.half is None:
         return text.seconds(value.mean)
-    return text.together(display.plus_minus(value.mean, (value.high - value.low) / 2, display.duration))
+    return text.together(display.plus_minus(value.mean, value.half, display.duration))
 
 
 def rate_of_bytes(value: float | None) -> str:

@@ -115,8 +115,7 @@ def kind_text(kind: str) -> str:
 
 def mean_with_interval(value: Mean) -> str:
     """Return a mean time with half the width of its interval."""
-    half = None if value.ci95 is None else (value.ci95[1] - value.ci95[0]) / 2
-    return display.plus_minus(value.mean, half, display.duration)
+    return display.plus_minus(value.mean, value.half, display.duration)
 
 
 def replicas_table(replicas: Sequence[Replica]) -> Table:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from models.records.tables import Column
@@ -83,9 +84,13 @@ TABLES: dict[str, tuple[Column, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class FleetRecords:
-    """The rows of one replication by table, in order of time; names as in the file, instants in ns."""
+    """The rows of one replication by table, in order of time; names as in the file, instants in ns.
+
+    `split` has the operator of each part that is a share of one; any other part has the name of its operator.
+    """
 
     replication: int
     end_ns: int
     method: str
     rows: dict[str, list[Row]]
+    split: Mapping[str, str] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from statistics import fmean
 import numpy as np
 
 from analysis.comparison import Difference, compare
-from analysis.report.parts import Change, Curve, Design, interval
+from analysis.report.parts import Change, Curve, Design
 from analysis.report.tables import with_interval
 from analysis.runs.metrics import Metrics, metrics_of
 from analysis.runs.run_summary import RunSummary
@@ -81,7 +81,7 @@ def difference(first: DesignRuns, second: DesignRuns, measure: str) -> Differenc
 def _changes(first: DesignRuns, second: DesignRuns) -> dict[str, Change]:
     """Return the differences of a design to the first one in the compared measures."""
     return {
-        name: Change(interval(one.difference), one.per_cent or with_interval(interval(one.difference)), one.shown)
+        name: Change(one.difference, one.per_cent or with_interval(one.difference), one.shown)
         for name, one in _differences(first, second, _COMPARED).items()
     }
 
@@ -111,7 +111,7 @@ def _design(given: DesignRuns, migrated: bool) -> Design:
     columns["overhead_bytes_per_s"] = [rate for rate, _ in traffic]
     columns["overhead_share"] = [share for _, share in traffic]
     known = {name: [value for value in column if value is not None] for name, column in columns.items()}
-    values = {name: interval(mean_of(column)) for name, column in known.items() if column}
+    values = {name: mean_of(column) for name, column in known.items() if column}
     latency_ccdf = _latency_ccdf(given)
     runs, unfinished = len(given.metrics), sum(int(one.get(_UNFINISHED) or 0) for one in given.metrics)
     return Design(given.label, given.allocation, given.protocol, runs, values, given.failed, latency_ccdf, unfinished)

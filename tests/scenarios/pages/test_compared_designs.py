@@ -16,7 +16,7 @@ from runs_inside import inside
 
 from analysis.report import content as values
 from analysis.report import lines_of_records, page, render_page
-from analysis.report.parts import Change, interval
+from analysis.report.parts import Change
 from analysis.runs.metrics import metrics_of
 from analysis.runs.migration_kinds import classified, grouped
 from holdfast.sweep_tables import sweep_tables
@@ -153,7 +153,7 @@ def test_designs_are_compared_run_by_run_where_the_random_numbers_are_the_same(s
     for number, one in enumerate(shown[1:], 1):
         (expected,) = differences(swept, number, ["latency_s.p99"])
         assert expected.paired
-        assert one.changes["latency_p99_s"] == Change(interval(expected.difference), expected.per_cent, expected.shown)
+        assert one.changes["latency_p99_s"] == Change(expected.difference, expected.per_cent, expected.shown)
 
 
 def verdicts_of_the_chart(html: str, figure: str, designs: int) -> list[str]:
