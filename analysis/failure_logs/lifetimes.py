@@ -287,18 +287,20 @@ def _distance(law: str, theta: Sequence[float], sample: _Sample) -> float:
 def _chance(
     law: str, theta: Sequence[float], durations: CensoredDurations, unit: float, distance: float, draws: int, seed: int
 ) -> tuple[float, int]:
-    """Return (p, draws made): how often data drawn by the law are as far from the law that is fitted to them.
+    """Return (p, draws compared): how often data drawn by the law are as far from the law that is fitted to them.
 
     With (k + 1) / (n + 1) p is never too small. Draws end early where the answer is clear either way (Besag and
-    Clifford 1991): that changes the digits of p, not whether it is above 5 %.
+    Clifford 1991): that changes the digits of p, not whether it is above 5 %. Draws in which no length was seen to its
+    end have no distance, and count neither as near nor as far: the log has such a length, else no law was fitted to it.
     """
     # A stream for each law: leaving one out does not change the draws of the others.
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LAWS.index(law),)))
-    exceed, greatest = 0, 0.0
-    for drawn in range(1, draws + 1):
+    exceed, greatest, compared = 0, 0.0, 0
+    for _ in range(draws):
         length, kind = _drawn(law, theta, durations, unit, rng)
         if not np.any(kind == SEEN):
             continue
+        compared += 1
         sample = _sample(length, kind)
         # Fitted again to the drawn data: distances to given parameters would be too large, and p too great.
         again, _ = _greatest(law, sample, theta)
@@ -307,10 +309,10 @@ def _chance(
         greatest = max(greatest, other)
         # Sequential p (Besag and Clifford): ten draws beyond give a relative error of about a third.
         if exceed >= _FEW_EXCEED:
-            return exceed / drawn, drawn
-        if drawn == _EARLY and not exceed and distance > _FAR * greatest:
-            return 1 / (drawn + 1), drawn
-    return (exceed + 1) / (draws + 1), draws
+            return exceed / compared, compared
+        if compared == _EARLY and not exceed and distance > _FAR * greatest:
+            break
+    return (exceed + 1) / (compared + 1), compared
 
 
 def _drawn(

@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 _MOST_EXAMPLES = 20
 # Stands for "no end" in columns, where the greatest of some ends is then "no end" as well.
 _FAR = 2**63 - 1
+_AS_WRITTEN = {
+    "escape": '"',
+    "emptyValue": "",
+    "ignoreLeadingWhiteSpace": "false",
+    "ignoreTrailingWhiteSpace": "false",
+}  # of a CSV file: blanks stay, and nothing stands for an empty field
 _WANTED = ("host", "down", "up", "cause", "unwanted", "first", "last", "system", "nodes", "why", "raw", "file")
 
 
@@ -101,12 +107,17 @@ def _text(frame: DataFrame, name: str) -> Column:
 
 
 def _raw(frame: DataFrame) -> Column:
-    """Return the line of a malformed record, else its fields joined by commas."""
+    """Return the record as the plain reader has it: the line of a CSV file, and joined fields of a Parquet row.
+
+    Spark keeps the line of a malformed record only. Any other is written again: what differs are needless quotes.
+    """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     names = [name for name in frame.columns if name not in (rows.CORRUPT, rows.FILE)]
-    whole = F.concat_ws(",", *[_text(frame, name) for name in names])
-    return F.coalesce(F.col(rows.CORRUPT), whole) if rows.CORRUPT in frame.columns else whole
+    if rows.CORRUPT not in frame.columns:
+        return F.concat_ws(",", *[_text(frame, name) for name in names])
+    whole = F.to_csv(F.struct(*[F.col(rows.quoted(name)) for name in names]), _AS_WRITTEN)
+    return F.coalesce(F.col(rows.CORRUPT), whole)
 
 
 def _malformed(frame: DataFrame) -> Column:

@@ -134,11 +134,10 @@ def test_designs_of_summaries_have_the_means_of_their_runs(moved: RunResult) -> 
     for name, path in (("latency_p99_s", "latency_s.p99"), ("pause_s", "migrations.pause_s.mean")):
         both = [metrics_of(summary)[path] for summary in (one, other)]
         assert made.of(name).mean == pytest.approx(fmean(value for value in both if value is not None))
-    low, mean, high = made.of("latency_p99_s").low, made.of("latency_p99_s").mean, made.of("latency_p99_s").high
-    assert low is not None
-    assert mean is not None
-    assert high is not None
-    assert low < mean < high
+    latency = made.of("latency_p99_s")
+    assert latency.ci95 is not None
+    assert latency.mean is not None
+    assert latency.ci95[0] < latency.mean < latency.ci95[1]
     sent = [
         sum(counted.bytes for kind, counted in summary.messages.items() if kind in OVERHEAD) for summary in (one, other)
     ]
