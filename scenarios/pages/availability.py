@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from analysis.report import text
@@ -30,6 +31,7 @@ from scenarios.reliability.tables import (
 )
 
 _MOST_DRAWN, _MOST_FOUND = 30, 1000
+_MARGIN = 0.12  # decades
 _ASSUMPTIONS = (
     "A query runs when each of its operators has an instance on a host that is up; it is broken else.",
     "Hosts fail independently of each other but for what the file says they share.",
@@ -98,8 +100,15 @@ def _drawing(found: Answer) -> list[Drawing]:
         ends.append(1 - found.target)
         data.append(_target(1 - found.target, len(order)))
     least, most = min(ends), max(ends)
+    # A lower end of zero has no place on the axis, and plotly would stretch it by decades: such a line leaves the plot.
+    extent = [math.log10(least) - _MARGIN, math.log10(most) + _MARGIN]
     layout: Spec = {
-        "xaxis": {"title": {"text": "share of time broken (log scale)"}, "type": "log", **share_ticks(least, most)},
+        "xaxis": {
+            "title": {"text": "share of time broken (log scale)"},
+            "type": "log",
+            "range": extent,
+            **share_ticks(least, most),
+        },
         "yaxis": {"tickvals": list(range(len(order))), "ticktext": shown, "range": [len(order) - 0.4, -0.6]},
         "hovermode": "closest",
         "showlegend": True,

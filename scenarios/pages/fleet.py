@@ -106,7 +106,7 @@ def _slos(result: FleetResult) -> Section:
     )
     return Section(
         "slo",
-        "Objective and had",
+        "Availability objectives",
         "SLOs",
         words,
         figures=() if drawn is None else (drawn,),
