@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from analysis.report import text
 from analysis.report.figure import PHASES, Figure, Spec, is_wide, log_ticks, rate_unit, time_unit
 from analysis.report.parts import Design
+from analysis.report.tables import rate_of_bytes
 from analysis.report.text import style
 
 _MOST, _MOST_BEHIND = 40, 150
@@ -305,8 +306,9 @@ def _spots(
     marker: Spec = {"size": [24 if len(own) == 1 else 34 for own in spots], "symbol": "circle", "opacity": 1}
     marker |= {"color": colours} if good else {"color": "var:--card", "line": {"color": colours, "width": 2}}
     said_of = {
-        k: f"{_name(k, designs[k])}: {_bytes(designs[k].of(right).mean)}, {text.seconds(designs[k].of(above).mean)}"
-        for k in chosen
+        k: f"{_name(k, one)}: {rate_of_bytes(one.of(right).mean)}, {text.seconds(one.of(above).mean)}"
+        for k, one in enumerate(designs)
+        if k in chosen
     }
     return {
         "type": "scatter",
@@ -338,11 +340,6 @@ def _front_caption(best: Sequence[int], designs: Sequence[Design], known: int, a
         f"Of {known} designs, {said}{more} {whose} both less overhead and a shorter {axis}. By the means; numbers are "
         "those of the table, and axes need not begin at 0."
     )
-
-
-def _bytes(value: float | None) -> str:
-    unit, size = rate_unit([value])
-    return f"{text.number((value or 0.0) / size)}\u00a0{unit}"
 
 
 def _short(value: float) -> float:
