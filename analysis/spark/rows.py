@@ -8,16 +8,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from analysis.spark.schema import FRACTIONS, INTEGERS, SIMPLE_TYPES, Columns, parse_schema, struct
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
+
+from analysis.spark.schema import FRACTIONS, INTEGERS, SIMPLE_TYPES, Columns, parse_schema
 from analysis.spark.sources import FLIGHT_SCHEMA, JSON, Source, common_columns, structure
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
-
-Step = Callable[["DataFrame"], "DataFrame"]
+Step = Callable[[DataFrame], DataFrame]
 
 WHY, RAW, FILE = "_hf_why", "_hf_raw", "_hf_file"
 CORRUPT, LINE = "_hf_corrupt", "_hf_line"
@@ -41,8 +42,6 @@ def read_all(
     links: name in `folder` -> file. Without `given`, columns of flights have their types and those that only
     Parquet files have keep their own, where simple; but the weight is a whole number.
     """
-    from pyspark.sql.types import LongType, StructField, StructType  # noqa: PLC0415
-
     sources = tuple(links.values())
     alike: dict[tuple[Any, ...], list[str]] = {}
     for link, source in links.items():
@@ -71,8 +70,6 @@ def read_all(
 
 def read_csv(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) -> DataFrame:
     """Return all fields of the files as text, and the line in `_hf_corrupt` where it has not all of them."""
-    from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415
-
     # Everything as text first: with types Spark would put null for a bad field, and its reason and text were lost.
     schema = StructType([StructField(name, StringType()) for name in (*columns, CORRUPT)])
     # No pruning of columns: Spark then would not parse, and so not check, the fields that nobody uses.
@@ -88,8 +85,6 @@ def read_json(spark: SparkSession, paths: Sequence[str], columns: Sequence[str])
 
     It is in `_hf_corrupt` as well where it is not one object, or has a value where an object should be.
     """
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-    from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415
 
     def fields(tree: Mapping[str, Any]) -> StructType:
         kinds = [(name, StringType() if inner is None else fields(inner)) for name, inner in tree.items()]
@@ -113,7 +108,6 @@ def read_json(spark: SparkSession, paths: Sequence[str], columns: Sequence[str])
 def read_parquet(spark: SparkSession, paths: Sequence[str], columns: Sequence[str], nanos: Sequence[str]
                  ) -> DataFrame:  # fmt: skip
     """Return the columns of the files; those of `nanos` are whole nanoseconds, made timestamps here."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def value(name: str) -> Column:
         if name not in nanos:
@@ -127,7 +121,6 @@ def read_parquet(spark: SparkSession, paths: Sequence[str], columns: Sequence[st
 
 def typed(schema: StructType) -> Step:
     """Return a step: exactly the columns of `schema` in its types, `_hf_why`, `_hf_raw` and `_hf_file`."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def step(frame: DataFrame) -> DataFrame:
         is_text = CORRUPT in frame.columns
@@ -159,8 +152,6 @@ def typed(schema: StructType) -> Step:
 
 def instant(schema: StructType, time: str, to: str) -> Step:
     """Return a step: column `to` = microseconds since 1970 of the time column; a row without one is bad."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     is_text = schema[time].dataType.simpleString() == "string"
     column = F.col(quoted(time))
     stamp = _timestamp_of_text(column) if is_text else column.cast("timestamp")
@@ -182,7 +173,6 @@ def weighed(weight: str | None, to: str) -> Step:
 
     A row without a weight, or with a negative or vast one, is bad; a row that stands for none is gone.
     """
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def step(frame: DataFrame) -> DataFrame:
         if weight is None:
@@ -203,8 +193,6 @@ def weighed(weight: str | None, to: str) -> Step:
 
 
 def _with_file(frame: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     return frame.withColumn(FILE, F.col("_metadata.file_name"))
 
 
@@ -214,8 +202,6 @@ def _article(kind: str) -> str:
 
 def _converted(column: Any, source: DataType, target: DataType) -> tuple[Column, Column]:
     """Return whether the source has a value, and that value in the target type: null where it does not fit."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     have, want = source.simpleString(), target.simpleString()
     present = column.isNotNull()
     if have == want:
@@ -232,8 +218,16 @@ def _converted(column: Any, source: DataType, target: DataType) -> tuple[Column,
 
 
 def _timestamp_of_text(column: Any) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     # Spark alone would read "12:30" as a time of today.
     text = F.trim(column)
     return F.when(text.rlike(_ISO), text).try_cast("timestamp")
+
+
+def struct(columns: Columns) -> StructType:
+    """Return the columns as Spark has them."""
+    kinds = {
+        "string": T.StringType, "boolean": T.BooleanType, "date": T.DateType, "timestamp": T.TimestampType,
+        "timestamp_ntz": T.TimestampNTZType, "float": T.FloatType, "double": T.DoubleType,
+        "tinyint": T.ByteType, "smallint": T.ShortType, "int": T.IntegerType, "bigint": T.LongType,
+    }  # fmt: skip
+    return T.StructType([T.StructField(name, kinds[kind]()) for name, kind in columns])

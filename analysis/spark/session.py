@@ -70,13 +70,20 @@ def spark_session(
             _stop(session, gateway)
 
 
-def _running_session() -> SparkSession | None:
-    """Return the session that this process runs already, or None; raises MissingTool without PySpark."""
+def require_pyspark() -> None:
+    """Raise MissingTool without PySpark, which is optional; call it before a module is imported that loads it."""
     try:
-        from pyspark import SparkContext  # noqa: PLC0415 - only where Spark is asked for
-        from pyspark.sql import SparkSession  # noqa: PLC0415
+        import pyspark  # noqa: F401, PLC0415
     except ImportError:
         raise MissingTool("This needs PySpark: run `pip install 'holdfast[spark]'`.") from None
+
+
+def _running_session() -> SparkSession | None:
+    """Return the session that this process runs already, or None; raises MissingTool without PySpark."""
+    require_pyspark()
+    from pyspark import SparkContext  # noqa: PLC0415 - only where Spark is asked for
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
     return SparkSession.builder.getOrCreate() if SparkContext._active_spark_context is not None else None
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from analysis.failure_logs.lifetimes import Fit, Spread, fits, mean_interval, rate_interval, spread_of
 from analysis.failure_logs.reader import read_plain
 from analysis.failure_logs.records import LANL, LogQuestion, Records, kind_of, log_of
+from analysis.spark.session import require_pyspark
 from analysis.spark.sources import TABLES, Source, open_sources
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.records.profile import instant_text
@@ -101,6 +102,7 @@ def read_failures(
         # Starting Spark takes seconds: the plain reader is faster below this size. Both give the same records.
         engine = "spark" if sum(source.path.stat().st_size for source in sources) > _SMALL_BYTES else "plain"
     if engine == "spark":
+        require_pyspark()
         from analysis.spark.failures import read_with_spark  # noqa: PLC0415 - Spark only where it is used
 
         records = read_with_spark(sources, kind, question, on_progress=on_progress)
