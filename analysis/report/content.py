@@ -25,7 +25,10 @@ from models.topology import layout
 
 @dataclass(frozen=True)
 class OperatorBox:
-    """One operator of the topology picture."""
+    """One operator of the topology picture.
+
+    `key_groups` is None for operators whose input is not partitioned by key.
+    """
 
     name: str
     kind: str
@@ -45,7 +48,10 @@ class Edge:
 
 @dataclass(frozen=True)
 class Topology:
-    """The dataflow, and which tasks start on which host."""
+    """The dataflow, and which tasks start on which host.
+
+    `placement` maps a host to the names of its tasks.
+    """
 
     operators: tuple[OperatorBox, ...]
     edges: tuple[Edge, ...]
@@ -96,7 +102,10 @@ class AllocationRow:
 
 @dataclass(frozen=True)
 class Reason:
-    """A choice, what was chosen, and why not something else."""
+    """A choice, what was chosen, and why not something else.
+
+    All three are shown as they are. In `why`, "; " separates alternatives, each of which gets a line of its own.
+    """
 
     what: str
     chosen: str
@@ -105,7 +114,10 @@ class Reason:
 
 @dataclass(frozen=True)
 class Latency:
-    """Latency per interval [s] by time of delivery [s] in one replication; NaN where nothing was."""
+    """Latency per interval [s] by time of delivery [s] in one replication; NaN where nothing was.
+
+    The arrays are (n,), one value for each interval; an interval begins at its `at_s` and lasts `interval_s`.
+    """
 
     at_s: np.ndarray
     p50_s: np.ndarray

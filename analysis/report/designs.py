@@ -52,6 +52,11 @@ def measured(designs: Sequence[Design], measure: str, *, name: str, title: str, 
 
     A bar is the interval of the difference, set at the mean of design 0, which is a line: a bar that does not reach the
     line belongs to a design that is lower or higher. Return None where fewer than two designs have a mean.
+
+    `measure` is a key of `Design.values`, in seconds. Design 0 has its mean alone; each other one stands at that mean
+    plus the difference to it, with the 95 % interval of the *difference* as its bar. So a bar that crosses the dotted
+    line of design 0 is a difference that may be chance. Bars of single means would not say that for runs with common
+    random numbers (Law, Simulation Modeling and Analysis, 5th ed., section 11.2).
     """
     known = [(k, one) for k, one in enumerate(designs) if one.of(measure).mean is not None]
     if len(known) < 2:
@@ -247,7 +252,11 @@ def front(designs: Sequence[Design], across: str, up: str) -> list[int]:
 
 
 def pareto(designs: Sequence[Design], up: str, *, name: str, title: str, axis: str) -> Figure | None:
-    """Return overhead against a time, the designs that no other is better than marked; None for fewer than two."""
+    """Return overhead against a time, the designs that no other is better than marked; None for fewer than two.
+
+    `up` is the measure of the vertical axis [s]; overhead [B/s] is on the horizontal one. Designs that no other beats
+    in both are filled and joined by steps.
+    """
     across = "overhead_bytes_per_s"
     known = [k for k, one in enumerate(designs) if one.of(across).mean is not None and one.of(up).mean is not None]
     if len(known) < 2:

@@ -56,7 +56,11 @@ def decisions(rows: Sequence[Decision]) -> Table:
 
 
 def designs(rows: Sequence[Design]) -> Table:
-    """Return the mean times of each design, each with its difference to the first one where there is one."""
+    """Return the mean times of each design, each with its difference to the first one where there is one.
+
+    `rows` are in the order of the sweep or study. Columns of measures that no design has are left out. With
+    differences, a cell has two lines: the mean, and the relative difference with its verdict.
+    """
     columns, compared = _known(rows, _TIMES), any(row.changes for row in rows)
     # Columns that would say the same in every row are left out.
     failed, several = any(row.failed for row in rows), len({row.runs for row in rows}) > 1
@@ -131,7 +135,11 @@ def rate_of_bytes(value: float | None) -> str:
 
 
 def allocation(rows: Sequence[AllocationRow]) -> Table:
-    """Return what each method of checkpoint allocation reached; the one in use is marked."""
+    """Return what each method of checkpoint allocation reached; the one in use is marked.
+
+    Shares are in [0, 1], times in s, loads in cores. A bound is a proven limit of the objective, and the gap their
+    distance relative to the bound.
+    """
     shares = ("usable", "assisted", "highest node load [cores]")
     heads = ("method", "status", "objective", "bound", "gap", *shares, "recovery max", "latency p99")
     cells = [
@@ -175,7 +183,10 @@ _SHOWN: dict[str, Callable[[float | None], str]] = {
 
 
 def cut(given: Table) -> Table:
-    """Return the table with as many rows as a page takes."""
+    """Return the table with as many rows as a page takes.
+
+    Tables that can be searched keep 1,000 rows, all others 60; the note of the table counts those that are left out.
+    """
     return given.cut(_MOST_FOUND if given.facet else _MOST)
 
 

@@ -24,7 +24,11 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 def plain(name: object) -> str:
-    """Return the text in one line, without control characters and marks that turn the direction of writing."""
+    """Return the text in one line, without control characters and marks that turn the direction of writing.
+
+    >>> plain("a\\nb\\u202ec")
+    'a bc'
+    """
     return "".join(_SHOWN_AS.get(unicodedata.category(char), char) for char in str(name))
 
 
@@ -45,7 +49,11 @@ def label(name: object, longest: int = 40) -> str:
 
 
 def clip(text: str, longest: int) -> str:
-    """Return the text, or its beginning and an ellipsis."""
+    """Return the text, or its beginning and an ellipsis.
+
+    >>> clip("a long name", 6)
+    'a lon…'
+    """
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
