@@ -104,7 +104,10 @@ def _sample(length: FloatArray, kind: IntArray) -> _Sample:
 
 
 def verdict(noun: str, laws: Sequence[Fit]) -> str:
-    """Return in words which of the laws are rejected, and which is best all the same."""
+    """Return in words which of the laws are rejected, and which is best all the same.
+
+    `laws` are by rising AIC, as `fits` returns them; `noun` begins the sentence, such as "Up times".
+    """
     if not laws:
         return f"{noun}: too few were seen to their end to fit a law."
     best = f"best by AIC is {laws[0].law}"
@@ -242,7 +245,11 @@ def _named(law: str, theta: Sequence[float], unit: float) -> dict[str, float]:
 
 
 def survival_of(fit: Fit, at_s: FloatArray) -> FloatArray:
-    """Return P(longer than each time) by a law that was fitted."""
+    """Return P(longer than each time) by a law that was fitted.
+
+    `at_s` is (n,) of times above zero [s]; returned are probabilities (n,). The parameters are those that
+    `Fit.parameters` names.
+    """
     named = fit.parameters
     first = named["median_s"] if fit.law == "lognormal" else named["scale_s"]
     second = named.get("sigma", named.get("shape", 1.0))
@@ -252,7 +259,11 @@ def survival_of(fit: Fit, at_s: FloatArray) -> FloatArray:
 
 
 def seen_survival(durations: CensoredDurations) -> tuple[FloatArray, FloatArray]:
-    """Return the times at which some length ended, and the share that is longer, by Kaplan and Meier."""
+    """Return the times at which some length ended, and the share that is longer, by Kaplan and Meier.
+
+    The product-limit estimate (Kaplan and Meier, 1958): S(t) = product over times t_i <= t of (1 - ended_i / at
+    risk_i). Both arrays are (n,).
+    """
     times, after, _, ended, _ = _steps(_sample(durations.length_s, durations.kind))
     return times[ended > 0], after[ended > 0]
 
@@ -376,7 +387,14 @@ class Spread:
 
 
 def rate_interval(events: int, exposure: float) -> tuple[float, float]:
-    """Return the 95 % interval of a rate after `events` in an exposure, of a Poisson process; exact (Garwood, 1936)."""
+    """Return the 95 % interval of a rate after `events` in an exposure, of a Poisson process; exact (Garwood, 1936).
+
+    `exposure` is in any unit of time, and the rates are per that unit. Without an event the lower end is 0.
+
+    >>> low, high = rate_interval(0, 1.0)
+    >>> low, round(high, 3)  # -ln(0.025), somewhat more than the rule of three
+    (0.0, 3.689)
+    """
     from scipy.special import gammaincinv  # noqa: PLC0415 - slow to load
 
     # Quantiles of gamma(n) and gamma(n + 1): the exact interval of a Poisson mean.
@@ -386,7 +404,11 @@ def rate_interval(events: int, exposure: float) -> tuple[float, float]:
 
 
 def mean_interval(values: FloatArray) -> tuple[float, float] | None:
-    """Return the 95 % interval of a mean, by its standard error; None for fewer than two values."""
+    """Return the 95 % interval of a mean, by its standard error; None for fewer than two values.
+
+    The normal approximation, mean ± 1.96 s / sqrt(n): for durations, which cannot be negative, the lower end is cut at
+    0.
+    """
     if values.size < 2:
         return None
     mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(values.size)
@@ -394,7 +416,11 @@ def mean_interval(values: FloatArray) -> tuple[float, float] | None:
 
 
 def spread_of(failures: IntArray, exposure: FloatArray) -> Spread:
-    """Test whether hosts have one rate, by Pearson's chi-square on failures against up times."""
+    """Test whether hosts have one rate, by Pearson's chi-square on failures against up times.
+
+    `failures` (n_hosts,) are counts, `exposure` (n_hosts,) the up times [s]. Under one rate the expected count of a
+    host is proportional to its up time; the statistic then has n_hosts - 1 degrees of freedom.
+    """
     from scipy.special import gammaincc  # noqa: PLC0415
 
     watched = exposure > 0

@@ -10,7 +10,11 @@ _VERDICTS = ("begun", "done", "refused", "aborted")
 
 
 def queries_table(summary: FleetSummary) -> Table:
-    """Return a row for each query, worst first: share of time broken, exact P(broken), outages, objective (SLO)."""
+    """Return a row for each query, worst first: share of time broken, exact P(broken), outages, objective (SLO).
+
+    `exact` is the unavailability of each placement in the long run, averaged over the time that it was there; `exact,
+    worst` is the greatest of them. The budget is the time for which the objective allows the query to be broken.
+    """
     bounded = any(one.slo is not None for one in summary.queries)
     columns = (
         Column("query", of="query", number=False),

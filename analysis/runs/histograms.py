@@ -42,7 +42,11 @@ def total_of(one: RunRecords, what: str, operator: int) -> tuple[int, int]:
 
 
 def exact_total(rows: _Table) -> int:
-    """Return the sum over all rows with columns sum_high and sum_low."""
+    """Return the sum over all rows with columns sum_high and sum_low.
+
+    >>> exact_total({"sum_high": np.array([1]), "sum_low": np.array([5])}) == 2**32 + 5
+    True
+    """
     high, low = (sum(int(part) for part in rows[name].tolist()) for name in ("sum_high", "sum_low"))
     # Sums are kept in two halves: int64 would overflow after some 10^9 tuples that wait seconds.
     return (high << 32) + low

@@ -24,7 +24,11 @@ _VERDICTS = {True: "met", False: "missed", None: "nothing seen"}
 
 
 def operators_table(operators: Mapping[str, OperatorSummary]) -> Table:
-    """Return a row for each operator: tuples, wait, time in the operator, queue, utilisation."""
+    """Return a row for each operator: tuples, wait, time in the operator, queue, utilisation.
+
+    Waits and sojourns are in s, the queue in tuples without those in service, and utilisation is a share of the
+    servers.
+    """
     columns = (
         Column("processed", display.count, "processed"),
         Column("wait mean", display.duration, "wait_s.mean"),
@@ -92,7 +96,10 @@ def migrations_table(migrations: Sequence[Migration]) -> Table:
 
 
 def groups_table(groups: Sequence[MigrationGroup]) -> Table:
-    """Return migrations by kind, protocol and cause."""
+    """Return migrations by kind, protocol and cause.
+
+    Means have 95 % intervals over replications; medians and maxima are over all moves of a row.
+    """
     columns = (
         Column("kind", kind_text, "kind", number=False),
         Column("protocol", of="protocol", number=False),
@@ -133,7 +140,11 @@ def replicas_table(replicas: Sequence[Replica]) -> Table:
 
 
 def checkpoints_of_operators(operators: Mapping[str, OperatorCheckpoints]) -> Table:
-    """Return counts of the checkpoints of each operator."""
+    """Return counts of the checkpoints of each operator.
+
+    A checkpoint is late if it completed after the next one was due, and skipped if the one before was still under way.
+    `longest without` is the longest time of one key group or task without a completed one.
+    """
     columns = (*_COUNTS, Column("longest without", display.duration, "longest_between_s"))
     rows = zip(operators, rows_of(operators.values(), columns), strict=True)
     named = (Column("operator", number=False), *columns)
@@ -175,7 +186,11 @@ def targets_table(targets: Mapping[str, Verdict]) -> Table:
 
 
 def target(name: str, value: float | None) -> str:
-    """Return a target, or the value that it is held against, in its unit."""
+    """Return a target, or the value that it is held against, in its unit.
+
+    >>> target("latency_p99_s", 0.25), target("utilisation", 0.8), target("lost", 3.0)
+    ('250 ms', '80 %', '3')
+    """
     if name.endswith("_s"):
         return display.duration(value)
     return display.share(value) if name == "utilisation" else display.count(value)

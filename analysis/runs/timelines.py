@@ -130,7 +130,10 @@ def throughput(one: RunRecords, interval_ns: int = NS_PER_S) -> Series:
 
 
 def queues(one: RunRecords) -> Series:
-    """Return waiting tuples at each sample, summed over the tasks of each operator."""
+    """Return waiting tuples at each sample, summed over the tasks of each operator.
+
+    The samples are instants at a fixed distance, not averages: short peaks between them are not seen.
+    """
     samples = one.tables["samples"]
     owner = np.asarray(one.task_operator, dtype=np.int64)[samples["task"]]
     at_ns, when = np.unique(samples["at_ns"], return_inverse=True)

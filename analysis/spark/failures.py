@@ -2,6 +2,9 @@
 
 Every step is a column expression, and what comes back to the driver are outages, not records. Outages that overlap
 become one by sorting each host's records by time: a new one begins where a record starts after all earlier ends.
+
+Both readers have to find the same in every log, down to the order of examples: a test compares them field by field. So
+every rule stands here as a column expression and there in Python, in the same order.
 """
 
 from __future__ import annotations
@@ -46,7 +49,11 @@ def read_with_spark(
     spark: SparkSession | None = None,
     on_progress: Callable[[str], None] = lambda text: None,
 ) -> Records:
-    """Return the records of the files; all have the format `kind`. Raises InputError, and MissingTool without Java."""
+    """Return the records of the files; all have the format `kind`. Raises InputError, and MissingTool without Java.
+
+    `spark` is a session that runs already and is left running; without one, a local session is started for the size of
+    the files. `on_progress` gets a line for each step. Parquet columns without a zone are times of `question.zone`.
+    """
     chosen = setup(text_bytes(sources), os.cpu_count() or 1)
     on_progress("starting Spark")
     with (
@@ -173,7 +180,11 @@ def _table_us(frame: DataFrame, name: str) -> Column:
 
 
 def _judged(kind: str, question: LogQuestion) -> rows.Step:
-    """Return a step: why each record is bad, whether it is wanted, and an end for those that have none."""
+    """Return a step: why each record is bad, whether it is wanted, and an end for those that have none.
+
+    The first reason that holds is given, in the order of `analysis.failure_logs.records`. Records of other systems are
+    unwanted whatever else is wrong with them; those of other causes only if they are good.
+    """
 
     def step(frame: DataFrame) -> DataFrame:
         down, up = F.col("down"), F.col("up")
@@ -225,7 +236,11 @@ def _outages(frame: DataFrame) -> DataFrame:
 
 
 def _collected(marked: DataFrame, kind: str, names: Mapping[str, str]) -> Records:
-    """Return the records: counts, examples and outages, by four queries of the marked rows."""
+    """Return the records: counts, examples and outages, by four queries of the marked rows.
+
+    Examples are the first 20 by file, reason and text. For LANL's format, the production time of each host comes from
+    all of its records, also from those of causes that nobody asked for.
+    """
     counts = marked.groupBy("why", "unwanted", "cause").agg(F.count(F.lit(1)).alias("n")).collect()
     bad = marked.where(F.col("why").isNotNull()).select("file", "why", "raw")
     examples = bad.orderBy("file", "why", "raw").limit(_MOST_EXAMPLES).collect()

@@ -229,7 +229,11 @@ def _profile(
 
 
 def _series(question: Question, counted: pa.Table) -> tuple[int, np.ndarray]:
-    """Return the number of the first bin since 1970, and the counts (streams, key groups, bins)."""
+    """Return the number of the first bin since 1970, and the counts (streams, key groups, bins).
+
+    Bin k begins at (first + k) bins after 1970-01-01T00:00Z. Raises InputError where a wrong date would make an array
+    of too many cells.
+    """
     kept = counted.filter(counted[STATUS].to_numpy() == KEPT)
     group, bin_ = kept[GROUP].to_numpy(), kept[BIN].to_numpy()
     columns = [kept[name].to_numpy() for name in stream_columns(question)]

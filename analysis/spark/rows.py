@@ -30,7 +30,11 @@ _CSV = {"escape": '"', "header": "true"}  # a quote in a quoted field is doubled
 
 
 def quoted(name: str) -> str:
-    """Return the column's name for Spark, whatever characters it has."""
+    """Return the column's name for Spark, whatever characters it has.
+
+    >>> quoted("tail`number")
+    '`tail``number`'
+    """
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -120,7 +124,11 @@ def read_parquet(spark: SparkSession, paths: Sequence[str], columns: Sequence[st
 
 
 def typed(schema: StructType) -> Step:
-    """Return a step: exactly the columns of `schema` in its types, `_hf_why`, `_hf_raw` and `_hf_file`."""
+    """Return a step: exactly the columns of `schema` in its types, `_hf_why`, `_hf_raw` and `_hf_file`.
+
+    `schema` gives the columns and their order. A value that does not fit its type makes the whole row bad, with the
+    first such column as the reason; the row keeps its text in `_hf_raw`. A missing value is null, and no fault.
+    """
 
     def step(frame: DataFrame) -> DataFrame:
         is_text = CORRUPT in frame.columns

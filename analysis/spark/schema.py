@@ -60,7 +60,10 @@ def parse_schema(text: str) -> Columns:
 
 
 def type_faults(kinds: Mapping[str, str], options: Mapping[str, str]) -> list[InputFault]:
-    """Return faults of the columns of `asked`, by option; `kinds` has the simple type of each column, by name."""
+    """Return faults of the columns of `asked`, by option; `kinds` has the simple type of each column, by name.
+
+    `options` maps an option (key, time, weight) to the column that it names.
+    """
     faults = []
     for option, name in options.items():
         kind, (fit, rule) = kinds.get(name), _FITTING[option]

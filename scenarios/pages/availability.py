@@ -1,4 +1,9 @@
-"""The page of `holdfast availability`: how often each query is broken, in each setting, and what hosts are worth."""
+"""The page of `holdfast availability`: how often each query is broken, in each setting, and what hosts are worth.
+
+All figures are unavailabilities, the share of time in which a query is broken, on log scales: availabilities such as
+99.99 % and 99.999 % would lie on each other. Tables are those of `scenarios.reliability.tables`, which the terminal
+draws as well.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +45,11 @@ _ASSUMPTIONS = (
 
 
 def availability_page(found: Answer, importance: Sequence[Importance] = (), *, command: str = "") -> Page:
-    """Return the page; figures of queries are those of the last settings."""
+    """Return the page; figures of queries are those of the last settings.
+
+    The headline, the order of queries and the importance are those of the last setting; the verdict on a target is
+    about all of them. `importance` is empty where nobody asked for it.
+    """
     description, last = found.description, found.lines[-1]
     sections = [_queries(found), _settings(found), _alone(found), *_importance(importance)]
     return Page(
@@ -88,7 +97,11 @@ def _queries(found: Answer) -> Section:
 
 
 def _drawing(found: Answer) -> list[Drawing]:
-    """Return a mark for each query and setting at its unavailability, with what is known of it as a line."""
+    """Return a mark for each query and setting at its unavailability, with what is known of it as a line.
+
+    At most 30 queries and five settings. A query that is never broken in a setting has no mark there, since zero has no
+    place on a log scale; the caption counts them.
+    """
     order, names = worst_first(found)[:_MOST_DRAWN], list(found.description.queries)
     lines = found.lines[-MOST_SETTINGS:]
     ends = [end for line in lines for k in order for end in (line.queries[k].low, line.queries[k].high) if end > 0]
@@ -197,6 +210,9 @@ def _importance(found: Sequence[Importance]) -> list[Section]:
 
 
 def chance(figure: Figure) -> str:
-    """Return a share of the time; `≤` where only the upper end is known."""
+    """Return a share of the time; `≤` where only the upper end is known.
+
+    Unlike in tables, an upper end alone stands where only bounds are known: a fact has little room.
+    """
     value = None if figure.estimate == 0 else figure.value
     return display.at_most(figure.high, display.share) if value is None else display.share(value)

@@ -31,7 +31,11 @@ _SHOWN = {  # claim -> column, and decimals of its figure
 
 
 def claims_page(rows: Sequence[ClaimRow], replication: Results | None, command: str) -> Page:
-    """Return the page of these claims, and of the workloads of selective replication where they were tried."""
+    """Return the page of these claims, and of the workloads of selective replication where they were tried.
+
+    `replication` has the workloads of the study of selective replication, where that was tried; without it there are no
+    curves and no table of assumptions.
+    """
     tried = [row for row in rows if row.holds is not None]
     held = sum(bool(row.holds) for row in tried)
     return Page(

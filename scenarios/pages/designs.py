@@ -1,4 +1,8 @@
-"""Designs of a study or a sweep as a report compares them: one interval for each measure, over the runs of each."""
+"""Designs of a study or a sweep as a report compares them: one interval for each measure, over the runs of each.
+
+Intervals are Student's t over runs (`analysis.statistics.mean_of`); differences are paired run by run where two designs
+had the same random numbers (common random numbers; Law, *Simulation Modeling and Analysis*, 5th ed., section 11.2).
+"""
 
 from __future__ import annotations
 
@@ -64,7 +68,11 @@ def design_runs(
 
 
 def designs(given: Sequence[DesignRuns]) -> tuple[Design, ...]:
-    """Return each design with means and 95 % intervals over its runs; moves only where there are any."""
+    """Return each design with means and 95 % intervals over its runs; moves only where there are any.
+
+    `values` of a design are in SI units by measure, such as `latency_p99_s` and `overhead_bytes_per_s`. The first
+    design is the baseline, and has no `changes`.
+    """
     migrated = any(one.get("migrations.count") for design in given for one in design.metrics)
     made = [_design(design, migrated) for design in given]
     return tuple(
@@ -74,7 +82,10 @@ def designs(given: Sequence[DesignRuns]) -> tuple[Design, ...]:
 
 
 def difference(first: DesignRuns, second: DesignRuns, measure: str) -> Difference | None:
-    """Return the difference in a measure, run by run where both had the same random numbers; None without runs."""
+    """Return the difference in a measure, run by run where both had the same random numbers; None without runs.
+
+    `measure` is a key of `Design.values`.
+    """
     return next(iter(_differences(first, second, [measure]).values()), None)
 
 

@@ -1,4 +1,9 @@
-"""The page of a failure log: how long hosts stay up and are repaired, beside the laws fitted to it."""
+"""The page of a failure log: how long hosts stay up and are repaired, beside the laws fitted to it.
+
+The curves of up and repair times are Kaplan-Meier estimates (Kaplan and Meier, *Nonparametric Estimation from
+Incomplete Observations*, Journal of the American Statistical Association 1958), which count lengths that were cut by
+the window as longer than what was seen.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +38,11 @@ _ASSUMPTIONS = (
 
 
 def failures_page(found: FailureAnswer, *, command: str = "") -> Page:
-    """Return the page of a failure log."""
+    """Return the page of a failure log.
+
+    Laws stand by rising AIC, the best one marked. `p` is that of the bootstrap of `analysis.failure_logs.lifetimes`.
+    Sections without a fitted law have no figure.
+    """
     said = document(found, hosts=False)
     records, bad = said["records"], sum(said["records"]["bad"].values())
     up, repair = found.log.up_times(), found.log.repair_times()
@@ -75,7 +84,11 @@ def failures_page(found: FailureAnswer, *, command: str = "") -> Page:
 
 
 def hosts_differ(found: FailureAnswer) -> str:
-    """Return the sentence for hosts that do not fail alike; empty where nothing says so."""
+    """Return the sentence for hosts that do not fail alike; empty where nothing says so.
+
+    The test is Pearson's chi-square of failures against up times. Below p = 1 % the page says that one MTTF for all
+    hosts is a mean of unequal ones.
+    """
     spread = found.spread
     if spread.p is None or spread.p >= DOUBTFUL:
         return ""

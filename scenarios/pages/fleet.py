@@ -1,4 +1,8 @@
-"""The page of a run of `holdfast fleet`: objectives met, queries broken, hosts and decisions over time, and cost."""
+"""The page of a run of `holdfast fleet`: objectives met, queries broken, hosts and decisions over time, and cost.
+
+Two kinds of figures stand beside each other: simulated shares of time, which have luck in them, and exact
+unavailabilities of placements, which have not (`models.fleet.system.ExactUnavailability`).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,11 @@ _ASSUMPTIONS = (
 
 
 def fleet_page(result: FleetResult, *, command: str = "") -> Page:
-    """Return the page; figures over time are those of the first replication."""
+    """Return the page; figures over time are those of the first replication.
+
+    Tables count all replications. Sections about decisions and cost are there only where a manager acts, or hosts have
+    a price.
+    """
     system, summary, fleet = result.system, result.found, result.system.fleet
     sections = (_slos(result), _queries(result), _hosts(result), _decisions(result), _cost(result))
     managed = fleet.manager is not None

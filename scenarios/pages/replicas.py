@@ -1,4 +1,8 @@
-"""The page of `holdfast plan replicas`: which operators get replicas, where, and what that buys."""
+"""The page of `holdfast plan replicas`: which operators get replicas, where, and what that buys.
+
+Unavailability is exact for each plan; bounds hold for every plan of the budget. The tables of plans, of operators and
+of the front are those of `scenarios.queries.tables`, which the terminal draws as well.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +52,12 @@ def plans_page(
     title: str = "",
     command: str = "",
 ) -> Page:
-    """Return the page of plans by their importance, and in full of the best of them."""
+    """Return the page of plans by their importance, and in full of the best of them.
+
+    `found` maps the name of a plan (an importance, or `optimised`) to it, `names` and `queries` are those of operators
+    and queries by their number. Only the best plan is shown with its hosts. A page without any plan has the status in
+    its headline.
+    """
     chances, name = chances_of(problem), best_of(found)
     best = found[name]
     sections = [_compared(found, problem, chances)]
@@ -81,7 +90,11 @@ def front_page(
     title: str = "",
     command: str = "",
 ) -> Page:
-    """Return the page of a front: what each budget buys, and what no plan of it can be below."""
+    """Return the page of a front: what each budget buys, and what no plan of it can be below.
+
+    Points are sorted by cost, and none is dominated. The area between both lines is what neither the search nor the
+    proof could decide.
+    """
     chances = chances_of(problem)
     first, last = found[0].plan, found[-1].plan
     return Page(

@@ -1,4 +1,8 @@
-"""The page of a sizing: the plan, what every availability costs, and why no cheaper plan does."""
+"""The page of a sizing: the plan, what every availability costs, and why no cheaper plan does.
+
+Tables of plans and of the curve are those of `scenarios.planning.sizing_tables`, which the terminal draws as well. Time
+down is always said per month of 30.44 days.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +54,11 @@ _UNITS = "Units stay where recoveries put them: figures marked ≤ are upper bou
 
 
 def sizing_page(found: SizingAnswer, *, command: str = "") -> Page:
-    """Return the page of a sizing."""
+    """Return the page of a sizing.
+
+    Without a chosen plan the page says why: infeasible (all plans fail) or unknown (some are not decided), with the
+    best plan that is possible. Sections that have nothing to show are left out.
+    """
     problem = found.problem
     units = () if problem.description.units is None else (_UNITS,)
     sections = [
@@ -116,7 +124,10 @@ def _together(plan: SystemPlan) -> str:
 
 
 def _plan(found: SizingAnswer) -> tuple[Table, ...]:
-    """Return where the time down comes from, and how long recoveries take."""
+    """Return where the time down comes from, and how long recoveries take.
+
+    The causes of time down are disjoint, so their shares sum to the unavailability, the marked last row.
+    """
     plan, at, problem = found.plan, found.plan.figures, found.problem
     if plan.chosen is None or at is None:
         return ()
@@ -145,7 +156,11 @@ def _cost(found: SizingAnswer, cost: float | None) -> str:
 
 
 def _curves(found: SizingAnswer) -> tuple[Figure, ...]:
-    """Return the cost of an availability, as steps that are never below what it costs."""
+    """Return the cost of an availability, as steps that are never below what it costs.
+
+    The axis is the share of time that may be down, from lax to strict. Costs are in the unit of the answer: USD an
+    hour, or hosts where these have no price.
+    """
     points = [point for point in found.plan.curve if point.cost is not None]
     if not points:
         return ()

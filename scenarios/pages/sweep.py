@@ -52,7 +52,10 @@ def write_page(result: SweepResult, *, command: str) -> Path:
 
 
 def runs_of_designs(result: SweepResult) -> list[DesignRuns]:
-    """Return the runs of each design, by number."""
+    """Return the runs of each design, by number.
+
+    Failed runs have no metrics, and are counted in `failed`.
+    """
     return [_runs(result, number) for number in range(len(result.plan.points))]
 
 

@@ -240,6 +240,9 @@ def worth_of(plan: ReplicaPlan, problem: ReplicaProblem) -> dict[int, float]:
     """Return how much the mean share of broken queries rises if an operator alone gives up its replicas; exact.
 
     Of large plans nothing: each operator costs a look at all queries.
+
+    Returned are shares of the mean query, weighted, in the first setting, by number of operator. Operators without
+    replicas have no entry.
     """
     assert plan.instances is not None
     assert plan.broken is not None

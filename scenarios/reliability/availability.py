@@ -88,7 +88,10 @@ _LUMPED = "chain"
 
 @dataclass(frozen=True)
 class Figure:
-    """A probability between `low` and `high`, equal where it is exact; of a sampled one the estimate and interval."""
+    """A probability between `low` and `high`, equal where it is exact; of a sampled one the estimate and interval.
+
+    `method` names how it was found: an exact method, `bounds`, or a way of sampling.
+    """
 
     low: float
     high: float
@@ -137,7 +140,10 @@ class Answer:
 
     @property
     def missed(self) -> tuple[str, ...]:
-        """The queries of which some setting does not show that they have the target."""
+        """The queries of which some setting does not show that they have the target.
+
+        A query whose bounds leave the target open counts as missed.
+        """
         if self.target is None:
             return ()
         # 1 - 0.999 is not exactly 0.001: a system that just meets its target must not miss it by rounding.

@@ -48,7 +48,11 @@ class FailureAnswer:
 
     @property
     def mttf_interval_s(self) -> tuple[float, float | None]:
-        """Its 95 % interval if failures are a Poisson process; without an upper end where nothing failed."""
+        """Its 95 % interval if failures are a Poisson process; without an upper end where nothing failed.
+
+        The exact interval of Garwood (*Fiducial Limits for the Poisson Distribution*, Biometrika 1936) for the rate,
+        turned around.
+        """
         low, high = rate_interval(self.log.failures, float(self.log.up_s_of.sum()))
         return 1 / high, 1 / low if low else None
 
@@ -61,7 +65,10 @@ class FailureAnswer:
 
     @property
     def unavailability(self) -> float:
-        """Share of the time in which a host was watched that it was down."""
+        """Share of the time in which a host was watched that it was down.
+
+        It is the pooled share over all hosts, so hosts that were watched longer weigh more.
+        """
         down = float(self.log.down_s_of.sum())
         return down / (down + float(self.log.up_s_of.sum()))
 
