@@ -38,7 +38,11 @@ class Mean:
 
 
 def mean_of(values: Sequence[float]) -> Mean:
-    """Return the mean of one value per replication, with the Student t interval; no interval for fewer than two."""
+    """Return the mean of one value per replication, with the Student t interval; no interval for fewer than two.
+
+    >>> mean_of([1.0, 2.0, 3.0]).mean, mean_of([1.0]).ci95
+    (2.0, None)
+    """
     return ratio_mean(values, [1] * len(values))
 
 
@@ -69,6 +73,9 @@ def student_t95(degrees: float, intervals: int = 1) -> float:
     """Return half the width, in standard errors, of a two-sided 95 % interval of Student's t.
 
     With several `intervals` the level is Bonferroni's: all of them together hold the truth in 95 % of all cases.
+
+    >>> round(student_t95(9), 3), round(student_t95(9, intervals=3), 3)
+    (2.262, 2.933)
     """
     from scipy.special import stdtrit  # noqa: PLC0415  scipy is slow to load
 
@@ -76,7 +83,11 @@ def student_t95(degrees: float, intervals: int = 1) -> float:
 
 
 def quantiles(values: Ints, shares: Sequence[float]) -> list[int]:
-    """Return the quantile of each share, exact; raises ValueError when there are no values."""
+    """Return the quantile of each share, exact; raises ValueError when there are no values.
+
+    >>> quantiles(np.array([30, 10, 20]), (0.5, 0.99))
+    [20, 30]
+    """
     ranks = [rank_of(share, values.size) - 1 for share in shares]
     # Linear time; a sort of millions of latencies would take most of a summary.
     ordered = np.partition(values, sorted(set(ranks)))

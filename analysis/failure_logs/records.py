@@ -166,7 +166,10 @@ def lanl_us(text: str, zone: str) -> int | None:
 
 
 def datetime_us(value: datetime.datetime, zone: str) -> int | None:
-    """Return microseconds since 1970, or None before it."""
+    """Return microseconds since 1970, or None before it.
+
+    A value without a zone is local time of `zone`; of a local time that comes twice, it is the first.
+    """
     return _us(value, zone)
 
 
@@ -178,7 +181,11 @@ def _us(value: datetime.datetime, zone: str) -> int | None:
 
 
 def log_of(records: Records, question: LogQuestion) -> FailureLog:
-    """Return the log of the records; raises InputError if too many are bad, none is left, or some overlap unasked."""
+    """Return the log of the records; raises InputError if too many are bad, none is left, or some overlap unasked.
+
+    The window of hosts is that of the question, else from the first record to the last; LANL's records give one for
+    each host by its months of production. Outages outside of the window are cut.
+    """
     _check(records, question)
     hosts = sorted({*records.host, *records.watched})
     place = {name: index for index, name in enumerate(hosts)}

@@ -12,7 +12,11 @@ from analysis.statistics import Mean
 
 @dataclass(frozen=True)
 class Running:
-    """The share of queries that run: over time, at the ends of days, and by the exact availability of placements."""
+    """The share of queries that run: over time, at the ends of days, and by the exact availability of placements.
+
+    All three are shares in [0, 1], weighted by the queries' weights. `exact` is None where some placement has no exact
+    method.
+    """
 
     time_average: Mean
     end_of_day: Mean
@@ -51,7 +55,10 @@ class HostUse:
 
 @dataclass(frozen=True)
 class UseOfHosts:
-    """The same of all hosts, `mean` of them at a time; no cost where no host has a price."""
+    """The same of all hosts, `mean` of them at a time; no cost where no host has a price.
+
+    `used_s` is the sum over hosts; `mean` is that sum by the length of the run after the warm-up.
+    """
 
     used_s: float
     mean: float
@@ -79,7 +86,11 @@ class RefusalCount:
 
 @dataclass(frozen=True)
 class FleetSummary:
-    """All replications of a run; queries come worst first."""
+    """All replications of a run; queries come worst first.
+
+    Lengths are in s. `longest_gap_s` is the longest time in which nobody served an operator before another instance
+    took over; `overloaded_host_s` sums over hosts and replications.
+    """
 
     name: str
     duration_s: float

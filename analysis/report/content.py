@@ -129,7 +129,11 @@ class Latency:
 
 @dataclass(frozen=True)
 class Lines:
-    """One line for each name: `values` (n_names, n) over `at_s` (n,), in one replication."""
+    """One line for each name: `values` (n_names, n) over `at_s` (n,), in one replication.
+
+    `at_s` rises. NaN in `values` are gaps. It is what a page draws of a `Series`: seconds in place of nanoseconds, and
+    few enough points for a page.
+    """
 
     at_s: np.ndarray
     names: tuple[str, ...]
@@ -139,7 +143,10 @@ class Lines:
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision of control with its time [s] and reason; `about` is the kind of thing that it is about."""
+    """A decision of control with its time [s] and reason; `about` is the kind of thing that it is about.
+
+    `action` is one of `models.records.decisions.Action`; `what` is the sentence that was made of the row.
+    """
 
     at_s: float
     what: str
@@ -186,7 +193,10 @@ def decisions(records: Sequence[RunRecords]) -> tuple[Decision, ...]:
 
 
 def load_checks(one: RunRecords) -> LoadChecks | None:
-    """Return what the adaptation manager found, at most 240 points; None where it never checked."""
+    """Return what the adaptation manager found, at most 240 points; None where it never checked.
+
+    The counts of neighbouring checks are added up, so the areas keep their meaning and no move is lost.
+    """
     table = one.tables["adaptations"]
     if not len(table["at_ns"]):
         return None
@@ -200,7 +210,10 @@ def load_checks(one: RunRecords) -> LoadChecks | None:
 
 
 def placement_change(scenario: Scenario, one: RunRecords) -> PlacementChange | None:
-    """Return key groups by host before and after, and how busy hosts were; None where nothing moved."""
+    """Return key groups by host before and after, and how busy hosts were; None where nothing moved.
+
+    Loads are means over the first and the last tenth of the checks, as shares of each host's CPU.
+    """
     before, after = first_placement(scenario), last_placement(scenario, one)
     changed = {who for who, host in before.items() if after[who] != host}
     if not changed:
@@ -236,7 +249,11 @@ def _loads(scenario: Scenario, one: RunRecords) -> tuple[dict[str, tuple[float, 
 
 
 def cost(scenario: Scenario, summary: RunSummary, replications: int) -> Cost | None:
-    """Return what the hosts cost, those of one description together; None where none has a price."""
+    """Return what the hosts cost, those of one description together; None where none has a price.
+
+    Prices are per hour in the result, and per second in the scenario. Hosts without a price cost nothing beside those
+    that have one.
+    """
     total = summary.hosts.cost_usd
     if total is None:
         return None
@@ -262,7 +279,10 @@ def cost(scenario: Scenario, summary: RunSummary, replications: int) -> Cost | N
 
 
 def hosts_used(one: RunRecords) -> Lines | None:
-    """Return how many hosts are in use from each instant to the next; None where that never changes."""
+    """Return how many hosts are in use from each instant to the next; None where that never changes.
+
+    Each stretch has both of its ends as points, so that a line through them has steps.
+    """
     table = one.tables["hosts_in_use"]
     begins, ends = (table[name].astype(np.int64) for name in ("from_ns", "until_ns"))
     changes = np.unique(np.concatenate((begins, ends)))
@@ -278,7 +298,10 @@ def hosts_used(one: RunRecords) -> Lines | None:
 
 
 def topology(scenario: Scenario, inputs: RunInputs) -> Topology:
-    """Return the dataflow with expected rates, and the tasks of each host at the start."""
+    """Return the dataflow with expected rates, and the tasks of each host at the start.
+
+    Rates are those of `models.steady_state.flow`, which hold as long as nothing is overloaded.
+    """
     rates = flows(scenario, inputs)
     boxes = tuple(
         OperatorBox(name, operator.kind, operator.parallelism, operator.groups if operator.keyed else None)

@@ -177,13 +177,21 @@ def _verdicts(known: Sequence[tuple[int, Design]], measure: str, first: str = "d
 
 
 def counted(verdicts: Sequence[str]) -> str:
-    """Return how many designs have each verdict: 3 lower, 1 equal."""
+    """Return how many designs have each verdict: 3 lower, 1 equal.
+
+    >>> counted(["lower", "equal", "lower"])
+    '2 lower, 1 equal'
+    """
     counts = Counter(verdicts)
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in _STYLES if counts[verdict])
 
 
 def recoveries(designs: Sequence[Design]) -> Figure | None:
-    """Draw the mean phases of a recovery of each design as a stacked bar; None where no failure was detected."""
+    """Draw the mean phases of a recovery of each design as a stacked bar; None where no failure was detected.
+
+    The bars are means over the recoveries of the runs; a recovery that did not end within its run counts in the phases
+    that ended.
+    """
     known = [(k, one) for k, one in enumerate(designs) if one.of("detect_s").mean is not None]
     if not known:
         return None
@@ -243,7 +251,11 @@ def _recovery_caption(shown: Sequence[tuple[int, Design]], totals: Sequence[floa
 
 
 def front(designs: Sequence[Design], across: str, up: str) -> list[int]:
-    """Return positions of the designs that no other is better than: none has as little of both, and less of one."""
+    """Return positions of the designs that no other is better than: none has as little of both, and less of one.
+
+    `across` and `up` are keys of `Design.values`; designs that lack one of both are left out. This is the Pareto front
+    of the means.
+    """
     points = {k: (one.of(across).mean, one.of(up).mean) for k, one in enumerate(designs)}
     known = {k: (x, y) for k, (x, y) in points.items() if x is not None and y is not None}
     return [

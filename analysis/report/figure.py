@@ -62,7 +62,11 @@ def reading(axis: str, unit: str = "", values: npt.ArrayLike = ()) -> str:
 
 
 def digits_for(values: npt.ArrayLike, least: int) -> int:
-    """Return how many digits the greatest of the values has before the point, or `least`."""
+    """Return how many digits the greatest of the values has before the point, or `least`.
+
+    >>> digits_for([12_345.0, 7.0], 4), digits_for([0.5], 4)
+    (5, 4)
+    """
     known = np.asarray(values, dtype=np.float64)
     known = np.abs(known[np.isfinite(known)])
     return max(least, len(f"{known.max():.0f}")) if known.size else least
@@ -98,7 +102,11 @@ def fit(matrix: np.ndarray, rows: int, columns: int) -> tuple[np.ndarray, int, i
 
 
 def plain_list(values: np.ndarray) -> list[float | None]:
-    """Return plain numbers of six significant digits; NaN and infinity become None."""
+    """Return plain numbers of six significant digits; NaN and infinity become None.
+
+    >>> plain_list(np.array([1.23456789, float("nan")]))
+    [1.23457, None]
+    """
     return [_rounded(value, 6) for value in np.asarray(values).tolist()]
 
 
@@ -194,13 +202,21 @@ def share_ticks(least: float, most: float | None = None) -> Spec:
 
 
 def is_wide(values: Iterable[float | None]) -> bool:
-    """Return whether the values are all above zero and so far apart that a log scale is needed."""
+    """Return whether the values are all above zero and so far apart that a log scale is needed.
+
+    >>> is_wide([1.0, 40.0]), is_wide([0.0, 40.0])
+    (True, False)
+    """
     known = [value for value in values if value is not None]
     return bool(known) and min(known) > 0 and max(known) > _WIDE * min(known)
 
 
 def time_unit(values: Iterable[float | None]) -> tuple[str, float]:
-    """Return the unit, and its length [s], in which the greatest value is at least 1."""
+    """Return the unit, and its length [s], in which the greatest value is at least 1.
+
+    >>> time_unit([0.004, 0.02])
+    ('ms', 0.001)
+    """
     return _unit(values, _TIMES)
 
 

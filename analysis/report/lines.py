@@ -30,8 +30,8 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
     Shaded are the recoveries of the replication that the line shows.
 
     Quantiles are those of the deliveries of each interval, not running ones. Intervals without a delivery are gaps of
-    the lines. `around` cuts the axis to the time from half the length of the recovery before its failure to as much
-    again after its end.
+    the lines. `around` cuts the axis to the time from half the length of the recovery before its failure to one
+    length after its end.
     """
     recoveries = same_replication(recoveries, line.replication)
     at = np.asarray(line.at_s, dtype=np.float64)

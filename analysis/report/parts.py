@@ -99,7 +99,10 @@ class PlacedHost:
 
 @dataclass(frozen=True)
 class PlacementChange:
-    """Key groups by host at the start and at the end of one replication; loads are means over `span_s`."""
+    """Key groups by host at the start and at the end of one replication; loads are means over `span_s`.
+
+    `operators` gives the order of colours; `moved` counts key groups whose host at the end is another.
+    """
 
     hosts: tuple[PlacedHost, ...]
     operators: tuple[str, ...]
@@ -110,7 +113,11 @@ class PlacementChange:
 
 @dataclass(frozen=True)
 class CostRow:
-    """The cost of hosts of one description; `used_s` is the sum over them of the time in use."""
+    """The cost of hosts of one description; `used_s` is the sum over them of the time in use.
+
+    `hosts` is the name of the description in the scenario, `count` how many hosts it stands for; prices and costs are
+    in USD.
+    """
 
     hosts: str
     count: int

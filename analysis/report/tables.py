@@ -123,14 +123,22 @@ def costs(given: Cost) -> Table:
 
 
 def with_interval(value: Mean) -> str:
-    """Return a time with half the width of its interval."""
+    """Return a time with half the width of its interval.
+
+    >>> with_interval(Mean(0.0123, (0.0121, 0.0125)))
+    '12.3\\xa0±\\xa00.2\\xa0ms'
+    """
     if value.mean is None or value.half is None:
         return text.seconds(value.mean)
     return text.together(display.plus_minus(value.mean, value.half, display.duration))
 
 
 def rate_of_bytes(value: float | None) -> str:
-    """Return bytes per second with the unit that suits them."""
+    """Return bytes per second with the unit that suits them.
+
+    >>> rate_of_bytes(1.25e9)
+    '1.25\\xa0GB/s'
+    """
     return text.together(display.byte_rate(value))
 
 
@@ -202,7 +210,11 @@ def cut_table(
     facet: str = "",
     facets: Sequence[str] = (),
 ) -> Table:
-    """Return a table of texts with as many rows as a page takes; the first `words` columns are no numbers."""
+    """Return a table of texts with as many rows as a page takes; the first `words` columns are no numbers.
+
+    For a table of values that have columns of their own, use `models.table.Table` with `Column` forms; this is for
+    cells that several values make together.
+    """
     columns = columns_of(heads, texts=words, prose=() if prose is None else (prose,))
     return cut(Table(title, columns, tuple(rows), name, marked=marked, facet=facet, facets=tuple(facets)))
 

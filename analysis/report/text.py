@@ -38,13 +38,21 @@ def cell(value: str) -> str:
 
 
 def marked(sentence: object) -> Markup:
-    """Return the text as HTML, what stands between backticks as code; everything in it is escaped first."""
+    """Return the text as HTML, what stands between backticks as code; everything in it is escaped first.
+
+    >>> marked("set `interval`, not <b>")
+    Markup('set <code>interval</code>, not &lt;b&gt;')
+    """
     # Escaped before the tags are put in: afterwards nobody could tell ours from those of a name.
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(plain(sentence)))))
 
 
 def label(name: object, longest: int = 40) -> str:
-    """Return the text as a plotly label: HTML tags and entities, some of which plotly reads, are spelled out."""
+    """Return the text as a plotly label: HTML tags and entities, some of which plotly reads, are spelled out.
+
+    >>> label("a<b"), label("x" * 50, 4)
+    ('a&lt;b', 'xxx…')
+    """
     return clip(plain(name), longest).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -111,7 +119,10 @@ def number_of(place: int) -> int:
 
 
 def style(place: int) -> Style:
-    """Return the style of the name at that place of the order."""
+    """Return the style of the name at that place of the order.
+
+    Colours repeat after eight places, and dash and symbol change then, so that 48 names can be told apart.
+    """
     again = place // COLOURS
     return Style(f"var:--c{number_of(place)}", _DASHES[again % len(_DASHES)], _SYMBOLS[(place + again) % len(_SYMBOLS)])
 

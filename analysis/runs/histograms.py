@@ -20,7 +20,10 @@ _AT_ONCE = 64
 
 
 def times_of(one: RunRecords, what: str, operator: int) -> Histogram:
-    """Return the histogram of "wait", "sojourn" or "latency" of the operator with this index; perhaps empty."""
+    """Return the histogram of "wait", "sojourn" or "latency" of the operator with this index; perhaps empty.
+
+    Its count and sum are exact; only what lies within a bin is not known.
+    """
     rows = _of(one, "times", what, operator)
     if not rows["count"].sum():
         return merge()
@@ -113,7 +116,10 @@ _MOST = 300
 
 
 def latency_histogram(one: RunRecords) -> Histogram:
-    """Return latencies of the tuples of a replication that were created after the warm-up."""
+    """Return latencies of the tuples of a replication that were created after the warm-up.
+
+    Of records that have rows for tuples the histogram is made here, so both kinds of runs have one tail.
+    """
     if one.detail == "histograms":
         return latencies_of(one)
     created, delivered = (one.tables["deliveries"][name] for name in ("created_ns", "delivered_ns"))

@@ -27,8 +27,7 @@ def condition(frame: DataFrame, sql: str, path: str) -> Column:
     subquery, an aggregate, and for functions that call Java or whose answer changes from run to run.
 
     `frame` must have the columns of the files alone, so that no expression can name a column that ingest has added.
-    Spark analyses
-    the expression here, and evaluates it for no row.
+    Spark analyses the expression here, and evaluates it for no row.
     """
     # By the text first: analysing an expression may already call the functions that it names.
     _refuse_by_text(frame, sql, path)

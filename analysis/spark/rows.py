@@ -73,7 +73,11 @@ def read_all(
 
 
 def read_csv(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) -> DataFrame:
-    """Return all fields of the files as text, and the line in `_hf_corrupt` where it has not all of them."""
+    """Return all fields of the files as text, and the line in `_hf_corrupt` where it has not all of them.
+
+    Empty fields are null. A line with too few or too many fields, or with a quote that is not closed, is a bad row, and
+    spoils no other one.
+    """
     # Everything as text first: with types Spark would put null for a bad field, and its reason and text were lost.
     schema = StructType([StructField(name, StringType()) for name in (*columns, CORRUPT)])
     # No pruning of columns: Spark then would not parse, and so not check, the fields that nobody uses.
@@ -159,7 +163,10 @@ def typed(schema: StructType) -> Step:
 
 
 def instant(schema: StructType, time: str, to: str) -> Step:
-    """Return a step: column `to` = microseconds since 1970 of the time column; a row without one is bad."""
+    """Return a step: column `to` = microseconds since 1970 of the time column; a row without one is bad.
+
+    Text has to be ISO 8601, and is UTC where it names no zone.
+    """
     is_text = schema[time].dataType.simpleString() == "string"
     column = F.col(quoted(time))
     stamp = _timestamp_of_text(column) if is_text else column.cast("timestamp")

@@ -76,7 +76,11 @@ def correlation(loads: GroupLoads) -> Correlation:
 
 
 def allocation_row(one: PlannedAllocation, study: Study) -> AllocationRow:
-    """Return what a method reached in its plan, and in the runs of its design if it has one."""
+    """Return what a method reached in its plan, and in the runs of its design if it has one.
+
+    The shares of the plan are those on the profile alone; recovery and p99 latency are means over the runs, and None
+    for a method without a design.
+    """
     assert one.plan.assignment is not None
     design = study.design_of(one.method)
     worth = {} if design is None else replications_of(design)

@@ -44,7 +44,10 @@ def sweep_page(result: SweepResult, *, command: str = "") -> Page:
 
 
 def write_page(result: SweepResult, *, command: str) -> Path:
-    """Return the page beside the runs of the sweep; one of an earlier attempt is replaced."""
+    """Return the page beside the runs of the sweep; one of an earlier attempt is replaced.
+
+    It is `report.html` in the directory of the sweep. `command` is shown as the one that makes the page again.
+    """
     page = result.directory / REPORT
     text = render_page(sweep_page(result, command=command))
     write_text(page, text, force=True)

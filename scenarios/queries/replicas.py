@@ -54,7 +54,11 @@ class Options:
 
 
 def problem_of(found: LoadedQueries, options: Options) -> ReplicaProblem:
-    """Return the problem of a file; raises InputError for no hosts, unknown operators and hosts, bad numbers."""
+    """Return the problem of a file; raises InputError for no hosts, unknown operators and hosts, bad numbers.
+
+    Options go before the file. Faults have the path of the option or key that the user wrote. Spare hosts get the
+    numbers after all others, and take replicas only.
+    """
     hosts = found.query_set.hosts
     if hosts is None:
         raise InputError.at("hosts", NO_VALUE, "is missing: replicas need somewhere to go", "[hosts] with count = 10")
@@ -263,7 +267,10 @@ def count_of(plan: ReplicaPlan) -> int:
 
 
 def broken_alone(plan: ReplicaPlan, problem: ReplicaProblem) -> dict[int, list[int]]:
-    """Return the queries that the failure of each host breaks by itself, for hosts that do, most queries first."""
+    """Return the queries that the failure of each host breaks by itself, for hosts that do, most queries first.
+
+    A query survives the failure of any other single host.
+    """
     assert plan.instances is not None
     found: dict[int, list[int]] = {}
     for query, hosts in enumerate(single_points(problem.queries(plan.instances))):

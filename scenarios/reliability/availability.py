@@ -119,7 +119,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Line:
-    """The figures of one setting. `short`: P(fewer than the share of queries run); `running`: share by level."""
+    """The figures of one setting. `short`: P(fewer than the share of queries run); `running`: share by level.
+
+    `p` is None for settings that failure times or a day describe. Keys of `short` are shares such as 0.95, those of
+    `running` probabilities.
+    """
 
     label: str
     p: float | None
@@ -417,7 +421,11 @@ class SinglePoint:
 
 
 def weakest(description: Availability) -> tuple[tuple[SinglePoint, ...], dict[str, int | None]]:
-    """Return what breaks queries alone, what breaks most first, and how many failures each query takes at least."""
+    """Return what breaks queries alone, what breaks most first, and how many failures each query takes at least.
+
+    By structure alone: a query whose number is 2 survives any single failure, however likely that is. A domain counts
+    as one failure.
+    """
     queries, domains = queries_of(description), domains_of(description)
     elements = [
         *(("host", name) for name in description.host_names),

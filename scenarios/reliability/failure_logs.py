@@ -225,7 +225,10 @@ _MAKE = "`holdfast failures LOG --out FILE.json` writes one"
 
 @dataclass(frozen=True, eq=False)
 class KeptLog:
-    """A file of `holdfast failures --out` as it is read again."""
+    """A file of `holdfast failures --out` as it is read again.
+
+    Other commands take MTTF, MTTR and outages from it, so that a log is read and judged once.
+    """
 
     log: FailureLog
     mttf_s: float | None
