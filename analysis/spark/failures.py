@@ -32,12 +32,6 @@ from models.reliability.failure_log import STILL_DOWN
 _MOST_EXAMPLES = 20
 # Stands for "no end" in columns, where the greatest of some ends is then "no end" as well.
 _FAR = 2**63 - 1
-_AS_WRITTEN = {
-    "escape": '"',
-    "emptyValue": "",
-    "ignoreLeadingWhiteSpace": "false",
-    "ignoreTrailingWhiteSpace": "false",
-}  # of a CSV file: blanks stay, and nothing stands for an empty field
 _WANTED = ("host", "down", "up", "cause", "unwanted", "first", "last", "system", "nodes", "why", "raw", "file")
 
 
@@ -115,8 +109,7 @@ def _raw(frame: DataFrame) -> Column:
     names = [name for name in frame.columns if name not in (rows.CORRUPT, rows.FILE)]
     if rows.CORRUPT not in frame.columns:
         return F.concat_ws(",", *[_text(frame, name) for name in names])
-    whole = F.to_csv(F.struct(*[F.col(rows.quoted(name)) for name in names]), _AS_WRITTEN)
-    return F.coalesce(F.col(rows.CORRUPT), whole)
+    return F.coalesce(F.col(rows.CORRUPT), rows.line_of(names))
 
 
 def _malformed(frame: DataFrame) -> Column:

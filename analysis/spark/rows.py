@@ -26,6 +26,12 @@ MALFORMED = "malformed line"
 MOST_WEIGHT = 10**9
 NANOS = "timestamp[ns"
 _ISO = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?)?)?$"
+_AS_WRITTEN = {
+    "escape": '"',
+    "emptyValue": "",
+    "ignoreLeadingWhiteSpace": "false",
+    "ignoreTrailingWhiteSpace": "false",
+}  # blanks stay, and nothing stands for an empty field
 _CSV = {"escape": '"', "header": "true"}  # a quote in a quoted field is doubled, as RFC 4180 has it
 
 
@@ -86,6 +92,11 @@ def read_csv(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) 
         maxCharsPerColumn="-1",
     )  # fmt: skip
     return reader.csv(list(paths)).transform(_with_file)
+
+
+def line_of(names: Sequence[str]) -> Column:
+    """Return the line of a CSV file with these fields of text; only needless quotes of the original are lost."""
+    return F.to_csv(F.struct(*[F.col(quoted(name)) for name in names]), _AS_WRITTEN)
 
 
 def read_json(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) -> DataFrame:
