@@ -30,5 +30,9 @@ def between_streams(profile: Profile) -> FloatArray:
 
 
 def between_totals(profile: Profile) -> FloatArray:
-    """Return the correlation (streams, streams) of the streams' totals over all key groups."""
+    """Return the correlation (streams, streams) of the streams' totals over all key groups.
+
+    It is the correlation of what the streams do as a whole, which hides how key groups differ: compare it with
+    `between_streams`.
+    """
     return pearson(profile.counts.sum(axis=1))

@@ -15,8 +15,8 @@ class Column:
     """A column: its head, how its values are written, and whether they are numbers, which stand on the right.
 
     `form`: value -> text. `of` is the attribute, with dots, that `rows_of` takes the values from. A column of sentences
-    (`prose`) may be broken into lines. `brief` is the head on a terminal, which has 80 columns; a column without one is
-    left out there. A `whole` column is never folded on a terminal.
+    (`prose`) may be broken into lines. A `wide` column is for pages only: a terminal has 80 characters. A `whole` column
+    is never folded on a terminal.
     """
 
     head: str
@@ -24,7 +24,7 @@ class Column:
     of: str = ""
     number: bool = True
     prose: bool = False
-    brief: str | None = None
+    wide: bool = False
     whole: bool = False
 
 
@@ -66,9 +66,9 @@ class Table:
 
     @property
     def brief(self) -> Table:
-        """Return the table for a terminal: the columns that have a brief head, and the brief title."""
-        kept = [position for position, column in enumerate(self.columns) if column.brief is not None]
-        columns = tuple(replace(self.columns[k], head=self.columns[k].brief or "") for k in kept)
+        """Return the table for a terminal: without wide columns, and with the brief title."""
+        kept = [position for position, column in enumerate(self.columns) if not column.wide]
+        columns = tuple(self.columns[k] for k in kept)
         rows = tuple(tuple(row[k] for k in kept) for row in self.rows)
         return replace(self, title=self.brief_title or self.title, columns=columns, rows=rows)
 

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analysis.failure_logs.lifetimes import Fit, verdict
+from analysis.failure_logs.lifetimes import verdict
 from analysis.failure_logs.records import LogQuestion
 from analysis.report import render_page
 from holdfast import terminal
 from holdfast.progress import progress
 from holdfast.terminal import again as said_again
-from holdfast.terminal import facts, table
+from holdfast.terminal import facts
 from models import display
 from scenarios.files.write_once import refuse_page, refuse_unwritable, write_text
 from scenarios.pages.failures import failures_page, hosts_differ
 from scenarios.reliability.failure_logs import FailureAnswer, document, read_failures, write_failures
+from scenarios.reliability.failure_tables import hosts_table, laws_table
 
 if TYPE_CHECKING:
-    from analysis.failure_logs.lifetimes import Fit
     from models.table import Table
     from scenarios.reliability.failure_logs import FailureAnswer
 
@@ -109,43 +109,9 @@ def _mean(value: float | None, interval: Sequence[float] | None) -> str:
 
 
 def _tables(found: FailureAnswer) -> list[Table]:
-    tables = [
-        table(title, ("law", "parameters", "mean", "AIC", "off by", "p", ""), _law_rows(laws), text_columns=2)
-        for title, laws in (("Up times, best first", found.up), ("Repair times, best first", found.repair))
-        if laws
-    ]
-    log = found.log
-    order = sorted(range(len(log.hosts)), key=lambda host: (-log.down_s_of[host], log.hosts[host]))[:_MOST_HOSTS]
-    rows = [
-        (
-            log.hosts[host],
-            int(log.failures_of[host]),
-            display.duration(log.down_s_of[host]),
-            display.duration(log.up_s_of[host]),
-        )
-        for host in order
-    ]
-    title = f"Hosts, {len(rows)} of {len(log.hosts)} that were down longest"
-    return [*tables, table(title, ("host", "failures", "down", "up"), rows)]
-
-
-def _law_rows(laws: Sequence[Fit]) -> list[tuple[str, ...]]:
-    return [
-        (
-            fit.law,
-            ", ".join(f"{_parameter(name, value)}" for name, value in fit.parameters.items()),
-            display.duration(fit.mean_s),
-            display.number(fit.aic, 6),
-            display.share(fit.distance),
-            display.number(fit.p, 2),
-            {True: "rejected", False: "", None: ""}[fit.rejected],
-        )
-        for fit in laws
-    ]
-
-
-def _parameter(name: str, value: float) -> str:
-    return f"{name.removesuffix('_s')} {(display.duration if name.endswith('_s') else display.number)(value)}"
+    known = (("up-laws", "Up times, best first", found.up), ("repair-laws", "Repair times, best first", found.repair))
+    laws = [laws_table(name, title, laws).brief for name, title, laws in known if laws]
+    return [*laws, hosts_table(found.log).brief.cut(_MOST_HOSTS)]
 
 
 def _verdicts(found: FailureAnswer) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -45,11 +46,11 @@ def reproduce(
     if report is not None:
         _write(report, outcome, shlex.join(["holdfast", "reproduce", *(studies or ()), *["--quick"] * quick]), force)
     if as_json:
-        terminal.print_json(rows)
+        terminal.print_json([asdict(row) for row in rows])
     else:
         terminal.show(*claims_tables(rows))
     # `is False`: a claim that was not tried has None.
-    if strict and any(row["holds"] is False for row in rows):
+    if strict and any(row.holds is False for row in rows):
         raise typer.Exit(_CLAIM_FAILS)
 
 

@@ -6,7 +6,8 @@ begin of the run. An interval of time is [from, to): it ends at the end of the r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from models.records.tables import Column
@@ -93,9 +94,11 @@ class FleetRecords:
 
     `replication`: its number, from 0. `end_ns`: when the run ended. `method`: "events" or "merged", how the rows came
     about; they do not depend on it. `rows`: table of `TABLES` -> rows, each a tuple in the order of its columns.
+    `split` has the operator of each part that is a share of one; any other part has the name of its operator.
     """
 
     replication: int
     end_ns: int
     method: str
     rows: dict[str, list[Row]]
+    split: Mapping[str, str] = field(default_factory=dict)

@@ -15,6 +15,7 @@ import numpy as np
 from analysis.failure_logs.lifetimes import Fit, Spread, fits, mean_interval, rate_interval, spread_of
 from analysis.failure_logs.reader import read_plain
 from analysis.failure_logs.records import LANL, LogQuestion, Records, kind_of, log_of
+from analysis.spark.session import require_pyspark
 from analysis.spark.sources import TABLES, Source, open_sources
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.records.profile import instant_text
@@ -47,7 +48,11 @@ class FailureAnswer:
 
     @property
     def mttf_interval_s(self) -> tuple[float, float | None]:
-        """Its 95 % interval if failures are a Poisson process; without an upper end where nothing failed."""
+        """Its 95 % interval if failures are a Poisson process; without an upper end where nothing failed.
+
+        The exact interval of Garwood (*Fiducial Limits for the Poisson Distribution*, Biometrika 1936) for the rate,
+        turned around.
+        """
         low, high = rate_interval(self.log.failures, float(self.log.up_s_of.sum()))
         return 1 / high, 1 / low if low else None
 
@@ -60,7 +65,10 @@ class FailureAnswer:
 
     @property
     def unavailability(self) -> float:
-        """Share of the time in which a host was watched that it was down."""
+        """Share of the time in which a host was watched that it was down.
+
+        It is the pooled share over all hosts, so hosts that were watched longer weigh more.
+        """
         down = float(self.log.down_s_of.sum())
         return down / (down + float(self.log.up_s_of.sum()))
 
@@ -101,6 +109,7 @@ def read_failures(
         # Starting Spark takes seconds: the plain reader is faster below this size. Both give the same records.
         engine = "spark" if sum(source.path.stat().st_size for source in sources) > _SMALL_BYTES else "plain"
     if engine == "spark":
+        require_pyspark()
         from analysis.spark.failures import read_with_spark  # noqa: PLC0415 - Spark only where it is used
 
         records = read_with_spark(sources, kind, question, on_progress=on_progress)
@@ -216,7 +225,10 @@ _MAKE = "`holdfast failures LOG --out FILE.json` writes one"
 
 @dataclass(frozen=True, eq=False)
 class KeptLog:
-    """A file of `holdfast failures --out` as it is read again."""
+    """A file of `holdfast failures --out` as it is read again.
+
+    Other commands take MTTF, MTTR and outages from it, so that a log is read and judged once.
+    """
 
     log: FailureLog
     mttf_s: float | None

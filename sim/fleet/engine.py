@@ -89,7 +89,8 @@ class _Run:
         self.service.close(self.system.end_ns)
         self.placement.close(self.system.end_ns)
         self.service.rows["instances"] = self.placement.rows
-        return FleetRecords(self.replication, self.system.end_ns, "events", in_order(self.service.rows))
+        rows = in_order(self.service.rows)
+        return FleetRecords(self.replication, self.system.end_ns, "events", rows, self.placement.split)
 
     def _renewal_times(self, mean_s: float, *name: object) -> RenewalTimes:
         """Return exponential times of this mean for a named element."""

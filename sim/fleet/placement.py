@@ -110,6 +110,7 @@ class FleetPlacement:
     in_use: list[bool] = field(default_factory=list)
     draining: set[int] = field(default_factory=set)
     rows: list[Row] = field(default_factory=list)  # of the table `instances`
+    split: dict[str, str] = field(default_factory=dict)  # part of a split operator, ended or not -> operator
     load: FloatArray = field(default_factory=lambda: np.zeros(0))  # cores by operator
     _next: int = 0
     _flat: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
@@ -176,6 +177,7 @@ class FleetPlacement:
         base = self.system.operators[part.op]
         free = next(f"{base}/{k}" for k in range(2, len(taken) + 3) if f"{base}/{k}" not in taken)
         part.share /= 2
+        self.split[free] = base
         other = self._new(free, part.op, part.share, [target, *part.hosts[1:]], now)
         return [part, other]
 
