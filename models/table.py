@@ -15,7 +15,7 @@ class Column:
     """A column: its head, how its values are written, and whether they are numbers, which stand on the right.
 
     `form`: value -> text. `of` is the attribute, with dots, that `rows_of` takes the values from. A column of sentences
-    (`prose`) may be broken into lines. A `wide` column is for pages only: a terminal has 80 characters. A `whole` column
+    (`prose`) may be broken into lines. A `wide` column is for pages only: a terminal has 80 characters. A `whole` one
     is never folded on a terminal.
     """
 
