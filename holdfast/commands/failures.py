@@ -16,6 +16,7 @@ from holdfast.progress import progress
 from holdfast.terminal import again as said_again
 from holdfast.terminal import facts, table
 from models import display
+from scenarios.files.documents import refuse_unreadable
 from scenarios.files.write_once import refuse_page, refuse_unwritable, write_text
 from scenarios.pages.failures import failures_page, hosts_differ
 from scenarios.reliability.failure_logs import FailureAnswer, document, read_failures, write_failures
@@ -58,6 +59,8 @@ def failures(
     question = LogQuestion(
         zone, begin, end, hosts, tuple(cause or ()), tuple(system or ()), max_bad_share, merge=not refuse_overlaps
     )
+    for file in files:
+        refuse_unreadable(file)
     # Both places are checked before the log is read.
     refuse_page(report, force=force)
     if out is not None:

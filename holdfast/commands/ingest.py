@@ -13,6 +13,7 @@ from holdfast.progress import Stopwatch, progress
 from holdfast.terminal import print_json, show, table
 from models import display, units
 from models.errors import InputError, InputFault, raise_if_any
+from scenarios.files.documents import refuse_unreadable
 from scenarios.files.profiles import check_target, profile_summary, write_profile
 
 
@@ -42,6 +43,8 @@ def ingest(
     """
     # All that can be refused without Spark is refused first.
     bin_s, streams = _seconds(bin_), _streams(stream)
+    for file in files:
+        refuse_unreadable(file)
     check_target(out, force=force)
     with progress() as show:
         show_progress = Stopwatch(show, "checking")

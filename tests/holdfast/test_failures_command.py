@@ -72,7 +72,7 @@ def test_the_page_shows_both_laws_and_the_hosts(capsys, monkeypatch, log: Path, 
 @pytest.mark.parametrize(
     "arguments, rule",
     [
-        (["nosuch.csv"], "FILE = nosuch.csv: no such file"),
+        (["nosuch.csv"], "nosuch.csv: cannot be read (no such file or directory)"),
         (["LOG", "--engine", "dask"], "--engine = dask: must be one of auto, plain, spark"),
         (["LOG", "--draws", -1], "--draws = -1: must be between 0 and 10000"),
         (["LOG", "--hosts", 2], "--hosts = 2: must be at least 3"),
