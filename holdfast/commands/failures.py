@@ -41,7 +41,7 @@ def failures(
         bool, typer.Option("--refuse-overlaps", help="Records of a host that overlap are an error")
     ] = False,
     max_bad_share: Annotated[float, typer.Option(help="Share of bad records above which the log is refused")] = 0.05,
-    engine: Annotated[str, typer.Option(help="plain, spark (needs Java), or auto: Spark above 64 MB")] = "auto",
+    on: Annotated[str, typer.Option(help="local, spark (needs Java), or auto: Spark above 64 MB")] = "auto",
     draws: Annotated[int | None, typer.Option(help="Bootstrap draws for each law, 0 for none; else 99 or 19")] = None,
     seed: Annotated[int, typer.Option(help="Decides these draws: 0 to 2^63 - 1")] = 1,
     out: Annotated[Path | None, typer.Option(help="Write a .json that run, availability and size take")] = None,
@@ -67,7 +67,7 @@ def failures(
         refuse_unwritable(out, force=force, option="--out")
     with progress() as show_progress:
         found = read_failures(
-            files, question, engine=engine, draws=draws, seed=seed, on_progress=lambda text: show_progress(text, None)
+            files, question, on=on, draws=draws, seed=seed, on_progress=lambda text: show_progress(text, None)
         )
     if out is not None:
         write_failures(found, out, force=force)

@@ -205,7 +205,7 @@ class SweepStore:
 
 
 def digest(rows: Sequence[Row]) -> str:
-    """Return digest of the results, wall times and attempts aside: equal for any engine and number of workers."""
+    """Return digest of the results, wall times and attempts aside: equal for any number of workers, or on Spark."""
     plain = [
         [row.point, row.replication, row.status, row.stage, row.message, sorted(row.metrics.items())]
         # In the order of runs, since chunks are stored in whatever order they end.

@@ -390,4 +390,4 @@ def test_a_path_that_is_too_long_is_not_said_in_full(capsys: pytest.CaptureFixtu
     assert left.value.code == 2
     assert len(said) == 1
     assert len(said[0]) < 500
-    assert said[0].endswith("file name too long")
+    assert said[0].endswith("(file name too long)")

@@ -1,4 +1,4 @@
-"""Sweeps: the same digest for any engine, number of workers and interruptions; runs that fail are rows."""
+"""Sweeps: the same digest here and on Spark, for any number of workers; runs that fail are rows."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_two_workers_give_the_same_digest(one_worker: SweepResult, tmp_path: Pat
 
 @pytest.mark.spark
 def test_spark_gives_the_same_digest(one_worker: SweepResult, tmp_path: Path, spark: Any) -> None:
-    result = sweep(tiny(), tmp_path / "spark", engine="spark", workers=2)
+    result = sweep(tiny(), tmp_path / "spark", on="spark", workers=2)
     assert result.digest == one_worker.digest
 
 
@@ -353,5 +353,5 @@ def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr("scenarios.sweeps.spark.spark_session", broken)
     with pytest.raises(WorkerLost) as lost:
-        sweep(tiny(), tmp_path / "out", engine="spark")
+        sweep(tiny(), tmp_path / "out", on="spark")
     assert str(lost.value) == "Spark did not start (java.net.ConnectException: refused)"
