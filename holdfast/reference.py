@@ -344,7 +344,9 @@ def _option_name(name: str, kind: Any, info: Any) -> str:
     given += list(getattr(info, "param_decls", None) or [])
     declared = ", ".join(given or [f"--{name.replace('_', '-')}"])
     if type(info).__name__ == "ArgumentInfo":
-        return str(info.metavar or name.upper())
+        # click adds these dots itself; a metavar with its own would have them twice in --help.
+        several = any(get_origin(one) is list for one in (kind, *get_args(kind)))
+        return f"{info.metavar or name.upper()}{'...' if several else ''}"
     plain = next(options(kind), kind)
     if plain is bool:
         return declared

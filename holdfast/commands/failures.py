@@ -30,7 +30,7 @@ _MOST_HOSTS = 10
 
 
 def failures(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Logs: .csv, .csv.gz or .parquet")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Logs: .csv, .csv.gz or .parquet")],
     zone: Annotated[str, typer.Option(help="Time zone of times that name none")] = "UTC",
     begin: Annotated[str | None, typer.Option(help="Begin of the window, ISO 8601; else what the log tells")] = None,
     end: Annotated[str | None, typer.Option(help="End of the window; else what the log tells")] = None,

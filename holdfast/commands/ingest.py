@@ -18,7 +18,7 @@ from scenarios.files.profiles import check_target, profile_summary, write_profil
 
 
 def ingest(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Trace: .csv, .jsonl (or .gz) or .parquet")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Trace: .csv, .jsonl (or .gz) or .parquet")],
     key: Annotated[str, typer.Option(help="Column whose hash is the key group")],
     time: Annotated[str, typer.Option(help="Column with the time of a row; without a zone it is UTC")],
     key_groups: Annotated[int, typer.Option(help="How many key groups")],

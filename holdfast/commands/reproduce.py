@@ -22,7 +22,7 @@ _CLAIM_FAILS = 4
 
 
 def reproduce(
-    studies: Annotated[list[str] | None, typer.Argument(metavar="[STUDY]...", help="Studies; all by default")] = None,
+    studies: Annotated[list[str] | None, typer.Argument(metavar="STUDY", help="Studies; all by default")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 4 if a claim that was tried fails")] = False,
     out: Annotated[Path | None, typer.Option(help="Directory in which results are kept and reused")] = None,

@@ -46,9 +46,11 @@ _FIELDS = (
     Field("status", "str", "", "ok, error (the input), timeout, memory, crashed or failed"),
     Field("stage", "str", "", "what it came to: scenario, inputs, compilation, simulation, summary, done"),
     Field("message", "str", "", "what went wrong"),
-    Field("run_s", "float64", "s", "time of the computation"),
-    Field("attempt", "str", "", "which attempt made the row"),
+    Field("run_s", "float64", "s", "wall time of the computation; differs between attempts"),
+    Field("attempt", "str", "", "which attempt made the row: a random name"),
 )
+OF_THE_ATTEMPT = ("run_s", "attempt")
+"""The columns that differ between two attempts; all others are equal for any number of workers, byte for byte."""
 _SUMMARY = Field("summary", "str", "", "the whole summary of the run as JSON, where it was asked for")
 
 

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from other_processes import PATIENCE_S, until
 from runs_inside import inside
@@ -27,7 +29,7 @@ from scenarios.runs.inputs import inputs_of
 from scenarios.runs.sandbox import Answer
 from scenarios.sweeps.plan import SweepPlan, make_plan
 from scenarios.sweeps.run import Chunks, Runs
-from scenarios.sweeps.store import SweepStore
+from scenarios.sweeps.store import OF_THE_ATTEMPT, SweepStore
 from scenarios.sweeps.sweep import SweepResult, read_sweep, sweep
 from sim.engine import simulate
 
@@ -67,6 +69,27 @@ def test_two_workers_give_the_same_digest(one_worker: SweepResult, tmp_path: Pat
     assert result.digest == one_worker.digest
     assert all(0 <= share <= 1 for share in shares)
     assert shares == sorted(shares)
+
+
+def test_two_workers_store_the_same_bytes_but_for_the_columns_of_the_attempt(
+    one_worker: SweepResult, tmp_path: Path
+) -> None:
+    two = sweep(tiny(), tmp_path / "two", workers=2).directory
+    one, names = one_worker.directory, sorted(path.name for path in (one_worker.directory / "runs").iterdir())
+    assert sorted(path.name for path in (two / "runs").iterdir()) == names
+    assert (two / "plan.json").read_bytes() == (one / "plan.json").read_bytes()
+    for name in names:
+        first, second = (pq.read_table(out / "runs" / name) for out in (one, two))
+        assert set(OF_THE_ATTEMPT) < set(first.column_names)
+        assert first.schema.equals(second.schema, check_metadata=True)
+        stored = [bytes_of(table.drop_columns([*OF_THE_ATTEMPT])) for table in (first, second)]
+        assert stored[0] == stored[1]
+
+
+def bytes_of(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return bytes(sink.getvalue().to_pybytes())
 
 
 @pytest.mark.spark
