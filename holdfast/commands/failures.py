@@ -16,6 +16,7 @@ from holdfast.progress import progress
 from holdfast.terminal import again as said_again
 from holdfast.terminal import facts
 from models import display
+from scenarios.files.documents import refuse_unreadable
 from scenarios.files.write_once import refuse_page, refuse_unwritable, write_text
 from scenarios.pages.failures import failures_page, hosts_differ
 from scenarios.reliability.failure_logs import FailureAnswer, document, read_failures, write_failures
@@ -29,7 +30,7 @@ _MOST_HOSTS = 10
 
 
 def failures(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Logs: .csv, .csv.gz or .parquet")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Logs: .csv, .csv.gz or .parquet")],
     zone: Annotated[str, typer.Option(help="Time zone of times that name none")] = "UTC",
     begin: Annotated[str | None, typer.Option(help="Begin of the window, ISO 8601; else what the log tells")] = None,
     end: Annotated[str | None, typer.Option(help="End of the window; else what the log tells")] = None,
@@ -40,7 +41,7 @@ def failures(
         bool, typer.Option("--refuse-overlaps", help="Records of a host that overlap are an error")
     ] = False,
     max_bad_share: Annotated[float, typer.Option(help="Share of bad records above which the log is refused")] = 0.05,
-    engine: Annotated[str, typer.Option(help="plain, spark (needs Java), or auto: Spark above 64 MB")] = "auto",
+    on: Annotated[str, typer.Option(help="local, spark (needs Java), or auto: Spark above 64 MB")] = "auto",
     draws: Annotated[int | None, typer.Option(help="Bootstrap draws for each law, 0 for none; else 99 or 19")] = None,
     seed: Annotated[int, typer.Option(help="Decides these draws: 0 to 2^63 - 1")] = 1,
     out: Annotated[Path | None, typer.Option(help="Write a .json that run, availability and size take")] = None,
@@ -58,13 +59,15 @@ def failures(
     question = LogQuestion(
         zone, begin, end, hosts, tuple(cause or ()), tuple(system or ()), max_bad_share, merge=not refuse_overlaps
     )
+    for file in files:
+        refuse_unreadable(file)
     # Both places are checked before the log is read.
     refuse_page(report, force=force)
     if out is not None:
         refuse_unwritable(out, force=force, option="--out")
     with progress() as show_progress:
         found = read_failures(
-            files, question, engine=engine, draws=draws, seed=seed, on_progress=lambda text: show_progress(text, None)
+            files, question, on=on, draws=draws, seed=seed, on_progress=lambda text: show_progress(text, None)
         )
     if out is not None:
         write_failures(found, out, force=force)

@@ -12,7 +12,7 @@ from holdfast.commands.options import AsJson
 from holdfast.file_kinds import KINDS, described
 from models.scenario.file_keys import schema_of
 from scenarios.files import scenario as scenario_library
-from scenarios.files.scenario import tables_of
+from scenarios.files.documents import tables_of
 
 
 def schema(

@@ -416,7 +416,9 @@ def _heartbeats(scenario: Scenario) -> float:
 def check_limits(scenario: Scenario, estimated: Estimate) -> None:
     """Raise InputError with each limit that the estimate exceeds, and each figure that cannot be counted."""
     limits = scenario.limits
-    hint = "make the run shorter, or raise the limit"
+    # All three figures are of all replications together.
+    fewer = "give it fewer replications, " if scenario.replications > 1 else ""
+    hint = f"make the run shorter, {fewer}or raise the limit"
     faults = list(estimated.faults)
     if estimated.steps > limits.steps:
         faults.append(

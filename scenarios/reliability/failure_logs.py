@@ -24,7 +24,7 @@ from models.schema_types import seed_faults
 from scenarios.files.documents import read_json
 from scenarios.files.write_once import write_text
 
-ENGINES = ("auto", "plain", "spark")
+READERS = ("auto", "local", "spark")
 FORMAT = "holdfast failures 1"
 YEAR_S = 365.25 * 86_400
 _SMALL_BYTES = 64_000_000  # what auto reads without Spark
@@ -82,19 +82,19 @@ def read_failures(
     files: Sequence[str | Path],
     question: LogQuestion | None = None,
     *,
-    engine: str = "auto",
+    on: str = "auto",
     draws: int | None = None,
     seed: int = 1,
     on_progress: Callable[[str], None] = lambda text: None,
 ) -> FailureAnswer:
     """Return the answer to some logs; raises InputError with all faults, and MissingTool for Spark without Java.
 
-    `engine`: plain, spark, or auto, which takes Spark for more than 64 MB; all say the same. `draws` of the
+    `on`: local, spark, or auto, which takes Spark for more than 64 MB; all say the same. `draws` of the
     bootstrap (`analysis.failure_logs.lifetimes.fits`).
     """
     question = question or LogQuestion()
-    if engine not in ENGINES:
-        raise InputError.at("--engine", engine, f"must be one of {', '.join(ENGINES)}")
+    if on not in READERS:
+        raise InputError.at("--on", on, f"must be one of {', '.join(READERS)}")
     if draws is not None and not 0 <= draws <= 10_000:
         raise InputError.at("--draws", draws, "must be between 0 and 10000")
     raise_if_any(seed_faults("--seed", seed))
@@ -105,10 +105,10 @@ def read_failures(
         raise InputError.at(
             "--hosts", question.n_hosts, "is not for the format of LANL", "the number of nodes is known"
         )
-    if engine == "auto":
+    if on == "auto":
         # Starting Spark takes seconds: the plain reader is faster below this size. Both give the same records.
-        engine = "spark" if sum(source.path.stat().st_size for source in sources) > _SMALL_BYTES else "plain"
-    if engine == "spark":
+        on = "spark" if sum(source.path.stat().st_size for source in sources) > _SMALL_BYTES else "local"
+    if on == "spark":
         require_pyspark()
         from analysis.spark.failures import read_with_spark  # noqa: PLC0415 - Spark only where it is used
 
