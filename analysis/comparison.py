@@ -64,15 +64,21 @@ class Difference:
 
     @property
     def per_cent(self) -> str:
-        """Return the relative difference with half of its interval, as tables show it: -46.5 ± 5.3 %."""
+        """Return the relative difference with half of its interval, as tables show it: -46.5 ± 5.3 %.
+
+        The mean stands alone where there is no interval, and nothing where the first mean is zero.
+        """
         relative = self.relative_to_first
         if relative.mean is None:
             return ""
-        half = (relative.ci95[1] - relative.ci95[0]) / 2 if relative.ci95 else 0.0
-        return display.plus_minus(relative.mean, half or None, display.share, signed=True)
+        return display.plus_minus(relative.mean, relative.half or None, display.share, signed=True)
 
     def significant_among(self, comparisons: int) -> bool:
-        """Return whether the interval excludes zero also with Bonferroni's correction for so many comparisons."""
+        """Return whether the interval excludes zero also with Bonferroni's correction for so many comparisons.
+
+        With k comparisons each interval has the level 1 - 0.05 / k, so all of them hold together with at least 95 %. An
+        interval that is widened so and still excludes zero is no find of the search among many designs.
+        """
         mean, interval = self.difference.mean, self.difference.ci95
         if mean is None or interval is None or self.shown not in ("lower", "higher"):
             return False
@@ -86,7 +92,11 @@ class Difference:
 def compare(
     first: Replications, second: Replications, *, same_numbers: bool, metrics: Sequence[str]
 ) -> list[Difference]:
-    """Return the difference in each of the metrics; `same_numbers` says whether both have the same seed."""
+    """Return the difference in each of the metrics; `same_numbers` says whether both have the same seed.
+
+    Each of `metrics` is a dotted name of `analysis.runs.metrics`. Replications in which a metric has no value are left
+    out.
+    """
     return [_difference(metric, first, second, same_numbers) for metric in metrics]
 
 
@@ -96,7 +106,11 @@ def mean_over(replications: Replications, metric: str) -> Mean:
 
 
 def common_metrics(*designs: Replications) -> list[str]:
-    """Return the metrics that have a value in every design, in the order of the first."""
+    """Return the metrics that have a value in every design, in the order of the first.
+
+    >>> common_metrics({0: {"a": 1.0, "b": None}}, {0: {"a": 2.0, "b": 3.0}})
+    ['a']
+    """
     names = dict.fromkeys(name for metrics in designs[0].values() for name in metrics) if designs else {}
     return [name for name in names if all(_values(design, name) for design in designs)]
 
@@ -121,8 +135,8 @@ def _difference(metric: str, first: Replications, second: Replications, same_num
         # One pair has no variance, and so no interval.
         freedom = len(both) - 1 or None
     narrower = None
-    if paired and apart.ci95 and difference.ci95 and (width := difference.ci95[1] - difference.ci95[0]) > 0:
-        narrower = (apart.ci95[1] - apart.ci95[0]) / width
+    if paired and apart.half is not None and difference.half:
+        narrower = apart.half / difference.half
     first_mean, second_mean = mean_of(list(one.values())), mean_of(list(other.values()))
     counts = (len(one), len(other))
     return Difference(metric, first_mean, second_mean, difference, paired, counts, narrower, freedom)

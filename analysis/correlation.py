@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from models.correlation import FloatArray, pearson
+from models.checked_arrays import FloatArray
+from models.correlation import pearson
 from models.records.profile import Profile
 
 __all__ = ["between_streams", "between_totals", "pearson"]
@@ -29,5 +30,9 @@ def between_streams(profile: Profile) -> FloatArray:
 
 
 def between_totals(profile: Profile) -> FloatArray:
-    """Return the correlation (streams, streams) of the streams' totals over all key groups."""
+    """Return the correlation (streams, streams) of the streams' totals over all key groups.
+
+    It is the correlation of what the streams do as a whole, which hides how key groups differ: compare it with
+    `between_streams`.
+    """
     return pearson(profile.counts.sum(axis=1))

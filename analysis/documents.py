@@ -1,6 +1,8 @@
 """JSON documents of frozen dataclasses: keys are the names of fields, in their order.
 
 A field whose key is no name that Python allows has it beside its type: `origin: Annotated[str, "from"]`.
+
+The pair is used for the summary of a run: typed in Python, plain in files and on stdout, and equal after both ways.
 """
 
 from __future__ import annotations
@@ -15,7 +17,13 @@ T = TypeVar("T")
 
 
 def to_document(value: Any) -> Any:
-    """Return the value as plain dicts, lists, texts, numbers and None, ready for JSON."""
+    """Return the value as plain dicts, lists, texts, numbers and None, ready for JSON.
+
+    >>> from dataclasses import make_dataclass
+    >>> Point = make_dataclass("Point", [("x", int), ("tags", tuple)])
+    >>> to_document(Point(1, ("a", "b")))
+    {'x': 1, 'tags': ['a', 'b']}
+    """
     # Dataclasses are neither mappings nor sequences: asked first, so that a field decides its own key.
     if is_dataclass(value):
         return {key: to_document(getattr(value, name)) for name, key, _ in _fields(type(value))}  # type: ignore[arg-type]
@@ -27,7 +35,11 @@ def to_document(value: Any) -> Any:
 
 
 def from_document(kind: type[T], document: Mapping[str, Any]) -> T:
-    """Return the dataclass of which this is the document; raises KeyError where a key is missing."""
+    """Return the dataclass of which this is the document; raises KeyError where a key is missing.
+
+    It is the inverse of `to_document` for classes of which every field has a type: lists become tuples again. Keys that
+    no field has are ignored.
+    """
     return kind(**{name: _value(inner, document[key]) for name, key, inner in _fields(kind)})  # type: ignore[arg-type]
 
 

@@ -12,14 +12,20 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import pyarrow.parquet as pq
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 import holdfast
+from holdfast.cli import COMMANDS
 from holdfast.file_kinds import KINDS, described
+from holdfast.lazy_commands import functions_of
 from models import display, units
+from models.fleet import records as fleet_records
+from models.records.tables import HISTOGRAM_TABLES, TABLES, RunRecords, table
 from models.scenario.file_keys import dimension_of, entry_of, fields_of, models_in, options, tag_of_model
+from scenarios.runs.store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 _WRITTEN = "This page is written by `python -m holdfast.reference`; change the code, not the page.\n"
@@ -43,11 +49,9 @@ def keys_page(kind: str) -> str:
 
 def _tables_of_fleet() -> str:
     """Return the part of a page about the tables that `holdfast fleet --out` writes."""
-    from models.fleet.records import TABLES  # noqa: PLC0415
-
     parts = ["# Its tables\n"]
     parts.append("What `--out` writes, a file for each; before these columns stands the number of the replication.\n")
-    for name, columns in TABLES.items():
+    for name, columns in fleet_records.TABLES.items():
         parts.append(f"## `{name}`\n\n| column | type | unit | meaning |\n|---|---|---|---|")
         for one in columns:
             parts.append(f"| `{one.name}` | {one.dtype} | {one.unit} | {_paragraph(one.meaning)} |")
@@ -296,9 +300,6 @@ def _parameter(one: inspect.Parameter) -> str:
 
 def cli_page() -> str:
     """Return every command with its arguments and options."""
-    from holdfast.cli import COMMANDS  # noqa: PLC0415
-    from holdfast.lazy_commands import functions_of  # noqa: PLC0415
-
     parts = ["# The command line\n", _WRITTEN, _EXIT_CODES]
     for name, command in COMMANDS.items():
         parts.append(f"## holdfast {name}\n\n{command.summary}\n")
@@ -344,7 +345,9 @@ def _option_name(name: str, kind: Any, info: Any) -> str:
     given += list(getattr(info, "param_decls", None) or [])
     declared = ", ".join(given or [f"--{name.replace('_', '-')}"])
     if type(info).__name__ == "ArgumentInfo":
-        return str(info.metavar or name.upper())
+        # click adds these dots itself; a metavar with its own would have them twice in --help.
+        several = any(get_origin(one) is list for one in (kind, *get_args(kind)))
+        return f"{info.metavar or name.upper()}{'...' if several else ''}"
     plain = next(options(kind), kind)
     if plain is bool:
         return declared
@@ -359,8 +362,6 @@ def _option_default(value: object) -> str:
 
 def records_page() -> str:
     """Return every Parquet file of a run with its columns, types, units and meanings, read from empty files."""
-    from scenarios.runs.store import DERIVED, OF_HISTOGRAMS, RAW, STORED, write_run  # noqa: PLC0415
-
     interval_s = inspect.signature(write_run).parameters["interval_ns"].default / 1e9
     parts = ["# Records of a run\n", _WRITTEN, _RECORDS, f"An interval is {display.duration(interval_s, 6)}.\n"]
     schemas = _schemas_of_a_run()
@@ -393,11 +394,6 @@ _PARQUET_TYPES = {"double": "float64", "string": "text"}
 
 def _schemas_of_a_run() -> dict[str, Any]:
     """Return table -> Arrow schema, from runs in which nothing happened: the written files are the definition."""
-    import pyarrow.parquet as pq  # noqa: PLC0415  slow to load
-
-    from models.records.tables import HISTOGRAM_TABLES, TABLES, RunRecords, table  # noqa: PLC0415
-    from scenarios.runs.store import write_run  # noqa: PLC0415
-
     nothing = {name: table(name, []) for name in (*TABLES, *HISTOGRAM_TABLES)}
     # An empty run has all tables of a real one: schemas do not depend on rows.
     binned = RunRecords(0, 0, 1, (), (), (), (), (), nothing)

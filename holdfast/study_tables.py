@@ -56,7 +56,7 @@ def designs_tables(study: Study) -> list[Table]:
         ("cost", findings.COST, _money),
     ]
     if any(one.summary.recoveries for design in study.designs for one in design.runs):
-        worth.insert(2, ("recovery, max", findings.RECOVERY, _seconds))
+        worth.insert(2, ("recovery max", findings.RECOVERY, _seconds))
     runs = sorted({len(design.runs) for design in study.designs})
     many = f"means of {' to '.join(map(str, runs))} run{'s' if runs != [1] else ''}"
     shown = f"{many} with 95 % intervals" if runs[-1] > 1 else many
@@ -135,4 +135,4 @@ def _bytes_per_s(_: str, mean: Mean) -> str:
 def _with_half(mean: Mean, form: display.Form = display.number) -> str:
     """Return the mean and half of its interval, short enough for four of them in a line."""
     known = mean.ci95 is not None and not math.isclose(*mean.ci95, rel_tol=1e-9, abs_tol=1e-12)
-    return display.plus_minus(mean.mean, (mean.ci95[1] - mean.ci95[0]) / 2 if mean.ci95 and known else None, form)
+    return display.plus_minus(mean.mean, mean.half if known else None, form)

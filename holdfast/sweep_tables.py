@@ -30,7 +30,7 @@ def quantity(metric: str, value: float | None) -> str:
 def with_interval(metric: str, mean: Mean) -> str:
     """Return the mean and half of its 95 % interval, in one unit."""
     form = display.duration if _is_time(metric) else display.number
-    return display.plus_minus(mean.mean, None if mean.ci95 is None else (mean.ci95[1] - mean.ci95[0]) / 2, form)
+    return display.plus_minus(mean.mean, mean.half, form)
 
 
 def _is_time(metric: str) -> bool:

@@ -9,12 +9,15 @@ import sys
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from models.table import Table
 
 _WIDTH = 80
+_TEXTS = (24, 8)  # width of a column of texts, at least, as long as there is room
+_MOST_LINES = 5  # of a head
 _PLACES = ("--out", "--report", "--page", "--tables", "--workers")  # where it is written, and who does it
 # Control characters and marks that turn the direction of writing make a line show what it does not say.
 _CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
@@ -104,19 +107,59 @@ def printed(given: Table) -> Any:
 
     title = clean(given.title)
     said = Text(title, no_wrap=len(title) <= _WIDTH, overflow="ignore")  # else as wide as the table
-    made = RichTable(title=said, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for column in given.columns:
+    made = RichTable(
+        title=said,
+        title_justify="left",
+        title_style="bold",
+        caption=Text(clean(given.note)) if given.note else None,
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
+    cells = given.cells
+    heads, whole = _layout(given, cells)
+    for column, head, unbroken in zip(given.columns, heads, whole, strict=True):
         made.add_column(
-            Text(column.head),
+            Text(head),
             justify="right" if column.number else "left",
             overflow="fold",
-            no_wrap=column.whole,
+            no_wrap=unbroken,
             min_width=max(map(len, column.head.split()), default=1),  # a word of a head is never broken
         )
-    for row in given.cells:
+    for row in cells:
         # `Text` and not `str`: rich would read brackets in a name as markup.
         made.add_row(*(Text(clean(cell)) for cell in row))
     return made
+
+
+def _layout(given: Table, cells: Sequence[Sequence[str]]) -> tuple[list[str], list[bool]]:
+    """Return the head of each column, in several lines where a terminal has too little room, and who is never folded.
+
+    rich takes room from the widest columns, also from those that have none to give, and then cuts the last one. So in a
+    table that is too wide numbers keep their width: heads get more lines, and then texts less room.
+    """
+    columns, room = given.columns, _columns() - 3 * len(given.columns)
+    widest = [max((len(row[k]) for row in cells), default=0) for k in range(len(columns))]
+    heads = [column.head for column in columns]
+    if sum(map(max, widest, map(len, heads))) <= room:
+        return heads, [column.whole for column in columns]
+    whole = [column.whole or column.number for column in columns]
+    for least, lines in product(_TEXTS, range(1, _MOST_LINES)):
+        heads = [_folded(column.head, width, lines) for column, width in zip(columns, widest, strict=True)]
+        taken = [
+            max(width if unbroken else min(width, least), 1, *map(len, head.splitlines()))
+            for head, width, unbroken in zip(heads, widest, whole, strict=True)
+        ]
+        if sum(taken) <= room:
+            return heads, whole
+    return heads, [column.whole for column in columns]
+
+
+def _folded(head: str, width: int, lines: int) -> str:
+    """Return the head in at most so many lines if its words allow that, no wider than that takes."""
+    widths = range(max(width, *map(len, head.split()), 1), len(head) + 1)
+    found = (textwrap.wrap(head, most, break_on_hyphens=False) for most in widths)
+    return "\n".join(next((parts for parts in found if len(parts) <= lines), [head]))
 
 
 def show(*parts: Table | str) -> None:

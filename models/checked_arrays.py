@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from models import display
-from models.errors import NO_VALUE, InputFault
+from models.errors import NO_VALUE, InputFault, raise_if_any
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -19,13 +20,25 @@ LARGEST = 1e100  # so that no sum of products overflows
 
 
 class CheckedArrays:
-    """Checks values one after the other; `faults` holds what was wrong so far."""
+    """Checks values one after the other; `faults` holds what was wrong so far.
+
+    Each method returns the value as an array, or None and adds a fault. `store` raises all of them, or
+    sets the fields of a frozen value.
+
+    >>> checks = CheckedArrays()
+    >>> checks.floats("cost", [[1, 2], [3, 4]], (None, 2))
+    array([[1., 2.],
+           [3., 4.]])
+    >>> checks.indices("host", [0, 7], (2,), (4,))
+    >>> [str(fault) for fault in checks.faults]
+    ['host[1] = 7: must be between 0 and 3']
+    """
 
     def __init__(self) -> None:
         self.faults: list[InputFault] = []
 
     def add(self, path: str, value: object, rule: str, hint: str = "") -> None:
-        """Remember one fault."""
+        """Remember one fault; arguments as those of `InputFault`."""
         self.faults.append(InputFault(path, value, rule, hint))
 
     def floats(
@@ -39,6 +52,7 @@ class CheckedArrays:
     ) -> FloatArray | None:
         """Return the value as read-only float64 array of one of `shapes` (None = any length); None with a fault.
 
+        `path`: its name in messages. `value`: numbers, nested lists or an array. `low`: the smallest value allowed.
         `most`: the largest magnitude. `single`: float32 stays float32.
         """
         array = self._numbers(path, value)
@@ -59,7 +73,11 @@ class CheckedArrays:
     def indices(
         self, path: str, value: Any, shape: tuple[int | None, ...], limits: tuple[int | None, ...]
     ) -> IntArray | None:
-        """Return the value as read-only int64 array, column k in 0 .. limits[k] - 1 (None = unchecked)."""
+        """Return the value as read-only int64 array, column k in 0 .. limits[k] - 1 (None = unchecked).
+
+        `shape`: the shape that it must have, None for any length; of one dimension the only column is 0. Floats are
+        accepted if they are whole and below 2^53. An empty value fits a shape whose first length is None or 0.
+        """
         if _length(value) == 0:
             if shape[0]:
                 self.add(path, NO_VALUE, f"must have shape {shown(shape)}, is empty")
@@ -85,7 +103,17 @@ class CheckedArrays:
                 return None
         return frozen(array)
 
+    def store(self, target: object, fields: Mapping[str, Any]) -> None:
+        """Set the fields of a frozen value to what was checked; raise InputError with all faults if there are any.
+
+        No field is set before all are right: a value that is half checked cannot exist.
+        """
+        raise_if_any(self.faults)
+        for name, value in fields.items():
+            object.__setattr__(target, name, value)
+
     def _numbers(self, path: str, value: Any) -> npt.NDArray[Any] | None:
+        """Return the value as an array of numbers; None with a fault for text, booleans and ragged rows."""
         if isinstance(value, (list, tuple)):
             culprit = _first_non_number(value, path)
             if culprit is not None:
@@ -105,6 +133,7 @@ class CheckedArrays:
         return array
 
     def _shaped(self, path: str, array: npt.NDArray[Any], shapes: tuple[tuple[int | None, ...], ...]) -> bool:
+        """Return True if the array has one of the shapes; otherwise add a fault."""
         for shape in shapes:
             if array.ndim == len(shape) and all(
                 want is None or want == has for want, has in zip(shape, array.shape, strict=True)
@@ -114,6 +143,7 @@ class CheckedArrays:
         return False
 
     def _element(self, path: str, array: npt.NDArray[Any], bad: BoolArray, rule: str) -> None:
+        """Add the fault of the first element that is marked in `bad`, and say how many more there are."""
         where = np.unravel_index(int(np.argmax(bad)), bad.shape)
         more = int(bad.sum()) - 1
         self.add(
@@ -132,11 +162,22 @@ def _within(array: npt.NDArray[Any], most: float) -> bool:
 
 
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the array itself when it is read-only and contiguous already, else a read-only copy."""
+    """Return the array itself when it is read-only and contiguous already, else a read-only copy.
+
+    Use it for every array of a frozen value: the caller's own array stays writable, and cannot change the value.
+    """
     if array.flags.writeable or not array.flags.c_contiguous:
         array = array.copy(order="C")
         array.setflags(write=False)
     return array
+
+
+def freeze_fields(target: object, dtype: npt.DTypeLike, *names: str) -> None:
+    """Make fields of a frozen value read-only arrays of a type; those that are None stay."""
+    for name in names:
+        value = getattr(target, name)
+        if value is not None:
+            object.__setattr__(target, name, frozen(np.asarray(value, dtype=dtype)))
 
 
 def shown(shape: tuple[int | None, ...]) -> str:
@@ -147,12 +188,14 @@ def shown(shape: tuple[int | None, ...]) -> str:
 
 
 def _length(value: Any) -> int:
+    """Return the number of entries, -1 for a value without any."""
     if isinstance(value, np.ndarray):
         return len(value) if value.ndim else -1
     return len(value) if isinstance(value, (list, tuple)) else -1  # its rows may differ in length
 
 
 def _first_non_number(value: Any, path: str) -> tuple[str, Any] | None:
+    """Return path and value of the first entry, at any depth, that is no number; None if all are."""
     for index, item in enumerate(value):
         if isinstance(item, (list, tuple)):
             found = _first_non_number(item, f"{path}[{index}]")
@@ -164,6 +207,7 @@ def _first_non_number(value: Any, path: str) -> tuple[str, Any] | None:
 
 
 def _is_number(item: Any) -> bool:
+    """Return True for a number that fits an array: no boolean, no integer of 64 bits or more."""
     if isinstance(item, bool):
         return False
     if isinstance(item, int):

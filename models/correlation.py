@@ -1,4 +1,8 @@
-"""Pearson correlation of load series, the same bits on every machine where the series are counts."""
+"""Pearson correlation of load series, the same bits on every machine where the series are counts.
+
+r(x, y) = cov(x, y) / (sd(x) sd(y)). With n bins, n^2 cov(x, y) = n sum(x y) - sum(x) sum(y), which is a whole number
+for counts; it is formed in integers where it fits into 64 bits.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from models.checked_arrays import FloatArray
 from models.errors import InputError
 
-FloatArray = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
 
 _EXACT_FLOAT = 2**53  # whole numbers up to here are exact as float64
@@ -23,6 +27,9 @@ def pearson(rows: Array) -> FloatArray:
     diagonal entry is exactly 1. Sums of whole numbers are formed exactly where they fit, so that neither the
     order of summation nor the number of threads shows in the result. Raises InputError for an array that is
     not two-dimensional, has no bins, or holds values that are not finite.
+
+    >>> pearson(np.array([[1, 2, 3], [2, 4, 6], [3, 2, 1], [5, 5, 5]])).tolist()
+    [[1.0, 1.0, -1.0, 0.0], [1.0, 1.0, -1.0, 0.0], [-1.0, -1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
     """
     rows = np.asarray(rows)
     if rows.ndim != 2 or rows.shape[1] < 1 or rows.dtype.kind not in "iufb":
@@ -51,6 +58,7 @@ def _exact_covariance(rows: Array) -> FloatArray | None:
 
 
 def _float_covariance(rows: Array) -> FloatArray:
+    """Return a multiple of the covariance of series (n, bins), each scaled to at most 1 in magnitude."""
     values = rows.astype(np.float64)
     constant = values.max(axis=1) == values.min(axis=1)
     scale = np.abs(values).max(axis=1, keepdims=True)
@@ -62,6 +70,7 @@ def _float_covariance(rows: Array) -> FloatArray:
 
 
 def _scaled(covariance: FloatArray) -> FloatArray:
+    """Return the correlation matrix of a covariance matrix (n, n); rows of constant series are 0."""
     deviation = np.sqrt(np.diag(covariance))
     varies = deviation > 0
     divisor = np.where(varies, deviation, 1.0)

@@ -340,13 +340,16 @@ def _decimal(value: float | Decimal) -> Decimal:
 
 
 def _round(value: Decimal, places: int, rounding: Rounding) -> Decimal:
+    """Return the number with so many decimal places; with places below 0 it is rounded before the point."""
     return value.quantize(Decimal(1).scaleb(-places), rounding=_MODES[rounding], context=_EXACTLY)
 
 
 def _order(one: Decimal, other: Decimal) -> int:
+    """Return 1, 0 or -1: how two numbers compare."""
     return (one > other) - (one < other)
 
 
 def _plain(value: Decimal) -> str:
+    """Return the number with commas, all its zeros, and none at the end of a fraction."""
     said = f"{value or abs(value):,f}"  # nothing has no sign
     return said.rstrip("0").removesuffix(".") if "." in said else said

@@ -21,6 +21,7 @@ class Deterministic(Description):
 
     @property
     def mean_s(self) -> float:
+        """Return the mean [s]."""
         return self.value_s
 
     @property
@@ -38,6 +39,7 @@ class Exponential(Description):
 
     @property
     def scv(self) -> float:
+        """Return the squared coefficient of variation: standard deviation and mean are equal."""
         return 1.0
 
 
@@ -52,6 +54,7 @@ class Gamma(Description):
 
     @property
     def scv(self) -> float:
+        """Return the squared coefficient of variation: variance mean^2 / shape over squared mean."""
         return 1.0 / self.shape
 
 
@@ -66,6 +69,7 @@ class Erlang(Description):
 
     @property
     def scv(self) -> float:
+        """Return the squared coefficient of variation: that of one phase over the number of phases."""
         return 1.0 / self.shape
 
 
@@ -80,6 +84,7 @@ class LogNormal(Description):
 
     @property
     def scv(self) -> float:
+        """Return the squared coefficient of variation, which is given."""
         return self.cv**2
 
 
@@ -94,10 +99,12 @@ class Uniform(Description):
 
     @property
     def mean_s(self) -> float:
+        """Return the mean [s]: the middle."""
         return (self.low_s + self.high_s) / 2
 
     @property
     def scv(self) -> float:
+        """Return the squared coefficient of variation: variance (high - low)^2 / 12 over squared mean."""
         return (self.high_s - self.low_s) ** 2 / 12 / self.mean_s**2
 
 
@@ -113,6 +120,7 @@ class DeterministicGaps(Description):
 
     @property
     def scv(self) -> float:
+        """Return the squared coefficient of variation of gaps."""
         return 0.0
 
 
@@ -123,6 +131,7 @@ class ExponentialGaps(Description):
 
     @property
     def scv(self) -> float:
+        """Return the squared coefficient of variation of gaps."""
         return 1.0
 
 
@@ -135,6 +144,7 @@ class ErlangGaps(Description):
 
     @property
     def scv(self) -> float:
+        """Return the squared coefficient of variation of gaps: one over the number of phases."""
         return 1.0 / self.shape
 
 
@@ -147,6 +157,7 @@ class GammaGaps(Description):
 
     @property
     def scv(self) -> float:
+        """Return the squared coefficient of variation of gaps: one over the shape."""
         return 1.0 / self.shape
 
 
@@ -159,6 +170,7 @@ class LogNormalGaps(Description):
 
     @property
     def scv(self) -> float:
+        """Return the squared coefficient of variation of gaps, which is given."""
         return self.cv**2
 
 
@@ -171,6 +183,7 @@ class UniformGaps(Description):
 
     @property
     def scv(self) -> float:
+        """Return the squared coefficient of variation of gaps: variance (2 spread)^2 / 12 at a mean of 1."""
         return self.spread**2 / 3
 
 

@@ -32,12 +32,17 @@ class LazyHint:
         return self.make()
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Return the text for pickling: another process gets the text, not the names."""
         return str, (str(self),)  # another process gets the text, not the names
 
 
 @dataclass(frozen=True)
 class InputFault:
     """One fault of the user's input: where, the value, the rule that it breaks, and a hint.
+
+    `path`: keys with dots, as `validation_messages.path_text` writes them, or an option such as `--seed`. `value`: what
+    was given, or NO_VALUE if the fault is about something that is missing. `rule`: what would be right, in words that
+    follow the value. `hint`: how to mend it; may be empty.
 
     >>> from holdfast import InputFault
     >>> str(InputFault("hosts.worker.cores", 0, "must be at least 1", hint="as in cores = 2"))
@@ -104,7 +109,14 @@ class WorkerLost(RuntimeError):
 
 @contextmanager
 def named(path: str) -> Iterator[None]:
-    """Prefix faults raised inside with `path`, the key that names the file."""
+    """Prefix faults raised inside with `path`, the key that names the file.
+
+    >>> with named("plan.json"):
+    ...     raise InputError.at("cost", -1, "must be at least 0")
+    Traceback (most recent call last):
+    ...
+    models.errors.InputError: plan.json: cost = -1: must be at least 0
+    """
     try:
         yield
     except InputError as error:
@@ -130,6 +142,7 @@ def header_hint(columns: Sequence[str]) -> str:
 
 
 def _shorten(value: object) -> str:
+    """Return a value as messages show it: on one line, of at most 80 characters."""
     try:
         text = value if isinstance(value, str) else repr(value)
         if isinstance(value, float) and "e" in text:

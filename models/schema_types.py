@@ -3,6 +3,12 @@
 A description has two faces. In a file its keys carry quantities as text (`interval = "5 s"`). In code the
 same field is a plain number in SI units with the unit in its name (`interval_s = 5.0`).
 
+    class Pause(Description):
+        lasts_s: PositiveSeconds = Field(alias="lasts")
+
+    Pause.model_validate({"lasts": "5 s"}, context=FROM_FILE).lasts_s  # 5.0
+    Pause(lasts_s=5.0)                                                 # the same, in code
+
 `Seed` has one range for every option and key, so that the same number decides the draws of each command.
 """
 
@@ -33,7 +39,10 @@ SEED_RULE = "must be a whole number between 0 and 2^63 - 1"
 
 
 def seed_faults(path: str, seed: object) -> Iterator[InputFault]:
-    """Yield the fault of a value that is no seed, under the name of its option or key."""
+    """Yield the fault of a value that is no seed, under the name of its option or key.
+
+    A seed is a whole number from 0 to 2^63 - 1; booleans are none, NumPy's integers are.
+    """
     try:
         number = -1 if isinstance(seed, bool) else operator.index(seed)  # type: ignore[arg-type]
     except TypeError:
@@ -47,9 +56,13 @@ FROM_FILE = {"units": True}  # validation context: bare numbers for dimensioned 
 
 
 class FrozenMap(dict[str, V]):
-    """A dict that nobody can change after it was made; keeps the order it was made in."""
+    """A dict that nobody can change after it was made; keeps the order it was made in.
+
+    Every method that changes a dict raises TypeError. It can be hashed if its values can, and pickled.
+    """
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
+        """Raise TypeError."""
         raise TypeError("a description is read-only")
 
     __setitem__ = __delitem__ = _refuse
@@ -58,14 +71,20 @@ class FrozenMap(dict[str, V]):
 
     # dict's own way would restore items by __setitem__, which is refused: workers are sent pickled descriptions.
     def __reduce__(self) -> tuple[type, tuple[dict[str, V]]]:
+        """Return how to make the map again in another process."""
         return FrozenMap, (dict(self),)
 
     def __hash__(self) -> int:  # type: ignore[override]
+        """Return a hash of the items in their order."""
         return hash(tuple(self.items()))
 
 
 def frozen(value: Any) -> Any:
-    """Return the value with read-only maps and tuples in place of dicts and lists, all the way down."""
+    """Return the value with read-only maps and tuples in place of dicts and lists, all the way down.
+
+    >>> frozen({"a": [1, 2]})
+    {'a': (1, 2)}
+    """
     if isinstance(value, Mapping):
         return FrozenMap({key: frozen(one) for key, one in value.items()})
     return tuple(frozen(one) for one in value) if isinstance(value, (list, tuple)) else value
@@ -109,6 +128,11 @@ class Dimension:
 
 
 def _quantity(dimension: str, rule: str, accepts: Callable[[float], bool]) -> Any:
+    """Return the marks of a field type: how quantities of a dimension are read, checked, written and described.
+
+    `rule`: which numbers are allowed, for messages; `accepts` tells them. Values beyond `_SMALLEST` and `_LARGEST` are
+    refused as well: times and sums of them have to fit into 64 bits of nanoseconds.
+    """
     (smallest, smallest_text), (largest, largest_text) = _SMALLEST[dimension], _LARGEST[dimension]
     example = units.example(dimension)
 

@@ -14,9 +14,9 @@ _FEW = 12  # rows that need no search
 class Column:
     """A column: its head, how its values are written, and whether they are numbers, which stand on the right.
 
-    `of` is the attribute, with dots, that `rows_of` takes the values from. A column of sentences (`prose`) may be
-    broken into lines. `brief` is the head on a terminal, which has 80 columns; one without it is left out there. A
-    `whole` column is never folded on a terminal.
+    `form`: value -> text. `of` is the attribute, with dots, that `rows_of` takes the values from. A column of sentences
+    (`prose`) may be broken into lines. A `wide` column is for pages only: a terminal has 80 characters. A `whole` one
+    is never folded on a terminal.
     """
 
     head: str
@@ -24,16 +24,22 @@ class Column:
     of: str = ""
     number: bool = True
     prose: bool = False
-    brief: str | None = None
+    wide: bool = False
     whole: bool = False
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows of values; `note` says what was left out, `marked` is the position of a row that stands out.
+    """Columns and rows of values; the value that terminal and page print.
 
-    Where `facet` is given the table can be searched on a page, and `facets` has its value for each row. `brief_title`
-    is the title on a terminal.
+    `rows`: one tuple for each row, a value for each column. `name`: identity on a page. `note`: what was left out.
+    `marked`: position of a row that stands out. Where `facet` is given the table can be searched on a page, and
+    `facets` has its value for each row. `brief_title` is the title on a terminal.
+
+    >>> columns = (Column("host", number=False), Column("load", "{:.0%}".format))
+    >>> table = Table("Hosts", columns, (("a", 0.5), ("b", 0.75)))
+    >>> table.cells
+    (('a', '50%'), ('b', '75%'))
     """
 
     title: str
@@ -60,9 +66,9 @@ class Table:
 
     @property
     def brief(self) -> Table:
-        """Return the table for a terminal: the columns that have a brief head, and the brief title."""
-        kept = [position for position, column in enumerate(self.columns) if column.brief is not None]
-        columns = tuple(replace(self.columns[k], head=self.columns[k].brief or "") for k in kept)
+        """Return the table for a terminal: without wide columns, and with the brief title."""
+        kept = [position for position, column in enumerate(self.columns) if not column.wide]
+        columns = tuple(self.columns[k] for k in kept)
         rows = tuple(tuple(row[k] for k in kept) for row in self.rows)
         return replace(self, title=self.brief_title or self.title, columns=columns, rows=rows)
 

@@ -2,6 +2,9 @@
 
 A registry of our own: it knows tuples, cores and currency, and refuses texts that pint would read as
 something else than a stream engineer means ("1 Mb" is an area to pint: megabarn).
+
+Code has numbers in SI units; text with units exists only in files and messages. `_DIMENSIONS` has the factors of common
+units, so pint is loaded only for rare ones.
 """
 
 from __future__ import annotations
@@ -54,7 +57,10 @@ _NS = 1_000_000_000
 
 
 class UnitError(ValueError):
-    """The text is not a quantity of the wanted dimension; the message is a rule, `hint` an example."""
+    """The text is not a quantity of the wanted dimension; the message is a rule, `hint` an example.
+
+    It has no path: the caller knows it, and makes an `InputFault` from both parts.
+    """
 
     def __init__(self, rule: str, hint: str = "") -> None:
         super().__init__(rule)
@@ -93,11 +99,16 @@ def parse(text: object, dimension: str) -> float:
 
 @functools.lru_cache(maxsize=4096)
 def _factor(unit_text: str, unit: str) -> float:
+    """Return how many of the code's unit one unit of the text is, by pint; raises pint's errors."""
     quantity = _registry().parse_expression(unit_text)
     return float(_registry().Quantity(quantity).to(unit).magnitude)
 
 
 def _factor_by_pint(unit_text: str, unit: str, hint: str) -> float:
+    """Return the factor of a unit that the table lacks.
+
+    Raises UnitError for units that are refused, unknown, of another dimension, or with a number of their own ("5 s2").
+    """
     import pint  # noqa: PLC0415 - heavy, and only needed for units that are seldom written
 
     for word in _WORD.findall(unit_text):
@@ -127,6 +138,7 @@ def _scaled(number: float, factor: float) -> float:
 
 @functools.lru_cache(maxsize=1)
 def _registry() -> pint.UnitRegistry:  # type: ignore[type-arg]
+    """Return pint's registry with tuples, cores and currency; it takes half a second to make, so there is one."""
     import pint  # noqa: PLC0415
 
     registry: pint.UnitRegistry = pint.UnitRegistry(cache_folder=None)  # type: ignore[type-arg]
@@ -163,6 +175,8 @@ def in_unit(value: float, dimension: str, unit: str) -> float:
 
     >>> 18 * (0.7 / 3600) * 3600, 18 * in_unit(0.7 / 3600, "USD/s", "USD/h")
     (12.599999999999998, 12.6)
+
+    `value`: number in the unit that code uses for the dimension. `unit`: one of the table, such as "USD/h".
     """
     number = _count_of(value, dimension, unit)
     shown = (_digits(number, digits) for digits in range(1, 18))
@@ -174,21 +188,26 @@ def cost_of(uses: Iterable[tuple[float, float]]) -> float:
 
     >>> cost_of([(0.36 / 3600, 70.0), (0.1 / 3600, 36.0)])
     0.008
+
+    Sums of rounded products would depend on their order; fractions do not.
     """
     exact = (Fraction(repr(in_unit(price, "USD/s", "USD/h"))) * Fraction(repr(float(time))) for price, time in uses)
     return float(sum(exact, Fraction()) / 3600)
 
 
 def _count_of(value: float, dimension: str, unit: str) -> float:
+    """Return how many of a unit the value is."""
     return value / _DIMENSIONS[dimension][1][unit]
 
 
 def _digits(number: float, digits: int) -> str:
+    """Return the number with at most so many significant digits."""
     text = f"{number:.{digits}g}"  # with an exponent only where nobody counts zeros
     return f"{Decimal(text):f}" if "e" in text and 1e-13 <= abs(number) < 1e15 else text
 
 
 def _reads_as(text: str, dimension: str, value: float) -> bool:
+    """Return True if the text is read as exactly this value."""
     try:
         return parse(text, dimension) == value
     except UnitError:
@@ -203,6 +222,7 @@ def _short(number: float, unit: str) -> bool:
 
 
 def _base_unit(dimension: str) -> str:
+    """Return the unit that every value of the dimension can be written in."""
     return "/s" if dimension == "1/s" else dimension
 
 
@@ -212,5 +232,9 @@ def example(dimension: str) -> str:
 
 
 def to_ns(seconds: float) -> int:
-    """Return the whole nanoseconds nearest to `seconds`, ties to even."""
+    """Return the whole nanoseconds nearest to `seconds`, ties to even.
+
+    >>> to_ns(0.25), to_ns(2.5e-9), to_ns(3.5e-9)
+    (250000000, 2, 4)
+    """
     return round(seconds * _NS)

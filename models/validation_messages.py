@@ -1,19 +1,25 @@
-"""pydantic's errors in this project's words: paths as in the file, one fault for each key, with a hint."""
+"""pydantic's errors in this project's words: paths as in the file, one fault for each key, with a hint.
+
+`faults_of` turns the errors of a validation into faults. The functions about names are used by other rules, too: each
+message that refuses a name suggests the nearest one that exists.
+"""
 
 from __future__ import annotations
 
 import difflib
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from models import display
-from models.errors import NO_VALUE, InputFault, LazyHint
+from models.errors import NO_VALUE, InputError, InputFault, LazyHint
 from models.scenario.file_keys import children_at, example_at
+from models.schema_types import FROM_FILE
 
 _SCALAR_BRANCH = {"literal_error", "int_type", "int_from_float", "string_type"}
 _TABLE_BRANCH = {"model_type", "model_attributes_type", "dict_type", "mapping_type"}
@@ -21,9 +27,11 @@ _TAG_KEYS = ("distribution", "model", "kind")
 _RATE_TAGS = {"constant", "steps", "ramp", "series", "profile"}
 _NAME_RULE = "a name starts with a letter and holds letters, digits and underscores, 64 at most"
 
+_STEP = re.compile(r"[.\[]")  # where a path goes on
 _MOST_COMPARED = 200  # names with which difflib compares one, at some 30 us each
 
 Step = str | int
+M = TypeVar("M", bound=BaseModel)
 
 
 def path_text(steps: Iterable[Step]) -> str:
@@ -42,13 +50,20 @@ def path_text(steps: Iterable[Step]) -> str:
 
 
 def _key_text(key: str) -> str:
+    """Return a key as paths show it: in quotes unless it is plain ASCII, and not longer than 80 characters."""
     shown = key if len(key) <= 80 else key[:77] + "..."
     plain = shown and all(c.isascii() and (c.isalnum() or c in "_-") for c in shown)
     return shown if plain else '"' + (shown if shown.isprintable() else repr(shown)[1:-1]) + '"'
 
 
 def nearest(key: str, known: Iterable[str]) -> str:
-    """Return a hint that names the known key nearest to `key`, or the few that exist; "" when there is none."""
+    """Return a hint that names the known key nearest to `key`, or the few that exist; "" when there is none.
+
+    Up to 12 known names are listed if none is near. Of many names only the 200 most alike are compared.
+
+    >>> nearest("paralelism", ["parallelism", "kind"]), nearest("x", ["a", "b"])
+    ('did you mean parallelism?', 'known here: a, b')
+    """
     names = list(known)
     close = similar(key, names)
     if not close and 0 < len(names) <= 12:
@@ -66,6 +81,8 @@ def nearest_if_shown(key: str, known: Collection[str], besides: str | None = Non
     """Return the hint of `nearest` among others than `besides`, for faults that may be thousands.
 
     `known` must not change.
+
+    The search is made only for faults that are shown (`errors.MOST_SHOWN`), when the error becomes text.
     """
     return LazyHint(lambda: nearest(key, (name for name in known if name != besides)))
 
@@ -90,6 +107,10 @@ def faults_of(errors: Sequence[ErrorDetails], raw: object, root: type[BaseModel]
     """Return one fault for each key that pydantic complains about, in the order of its errors.
 
     `raw` is what was validated; `root` its model, for the names of the keys that were possible.
+
+    For a union pydantic complains about every alternative. Of the complaints about one key, the first is kept that
+    belongs to the alternative that was written: those about tables for a table, those about plain values for a plain
+    value.
     """
     # pydantic reports an error for each branch of a union: they belong to one key, and one of them is what was meant.
     by_path: dict[tuple[Step, ...], list[ErrorDetails]] = {}
@@ -102,6 +123,40 @@ def faults_of(errors: Sequence[ErrorDetails], raw: object, root: type[BaseModel]
         kept = _without_other_branches(found, value, path in parents)
         faults += [_fault(error, path, value, found, root) for error in kept[:1]]
     return faults
+
+
+def validated(
+    root: type[M],
+    raw: object,
+    *,
+    from_file: bool = True,
+    refined: Callable[[Sequence[InputFault]], Iterable[InputFault]] | None = None,
+) -> M:
+    """Return the description that the tables of a file hold.
+
+    `raw`: the tables as a TOML reader gives them. `from_file`: keys have the names of a file and quantities need units;
+    otherwise also the names of the code, with bare numbers. `refined`: what becomes of the faults; `of_meant_kind` if
+    None. Raises InputError with all faults of shape.
+    """
+    if not isinstance(raw, Mapping):
+        raise InputError.at("file", raw, "must be a table")
+    context: dict[str, Any] = dict(FROM_FILE) if from_file else {}
+    try:
+        return root.model_validate(raw, by_alias=True, by_name=not from_file, context=context)
+    except ValidationError as error:
+        found = faults_of(error.errors(include_url=False), raw, root)
+        raise InputError(*(refined or of_meant_kind)(found)) from None
+
+
+def of_meant_kind(found: Sequence[InputFault]) -> Iterator[InputFault]:
+    """Yield the faults without those that only say that a list, or a table, could have been the other of two kinds."""
+    # A path that goes on below a value shows that a table was meant, so "must be a list" there only misleads.
+    tables = {fault.path[: end.start()] for fault in found for end in _STEP.finditer(fault.path)}
+    for fault in found:
+        if fault.value == [] and fault.rule == "must be a number":
+            yield InputFault(fault.path, fault.value, "must have at least 1 entry")
+        elif not fault.rule.startswith("must be a ") or fault.path not in tables:
+            yield fault
 
 
 def _file_path(error: ErrorDetails, raw: object) -> Iterator[Step]:
@@ -123,12 +178,14 @@ def _file_path(error: ErrorDetails, raw: object) -> Iterator[Step]:
 
 
 def _is_tag(here: object, step: Step, after_rate: bool) -> bool:
+    """Return True if a step of pydantic's path names an alternative of a union, and is no key of the file."""
     if after_rate and step in _RATE_TAGS:
         return True
     return isinstance(here, Mapping) and any(here.get(key) == step for key in _TAG_KEYS)
 
 
 def _value_at(raw: object, path: Iterable[Step]) -> object:
+    """Return the value at a path of the raw tables; NO_VALUE if there is none."""
     here: Any = raw
     for step in path:
         try:
@@ -156,6 +213,11 @@ def _fault(
     found: list[ErrorDetails],
     root: type[BaseModel],
 ) -> InputFault:
+    """Return the fault that the user sees for one error.
+
+    `path`, `value`: the place in the file and its value. `found`: all errors of that place. `root`: the model of the
+    file.
+    """
     kind = error["type"]
     context = error.get("ctx", {})
     where = path_text(path) or "scenario"
@@ -178,6 +240,7 @@ def _fault(
 
 
 def _tag_fault(where: str, value: object, context: Mapping[str, Any]) -> InputFault:
+    """Return the fault of a table whose tag (`kind`, `distribution`, `model`) is missing or unknown."""
     key = str(context.get("discriminator", "'kind'")).strip("'")
     if not isinstance(value, Mapping):
         return InputFault(where, value, f"must be a table with the key {key}")
@@ -191,6 +254,7 @@ def _tag_fault(where: str, value: object, context: Mapping[str, Any]) -> InputFa
 
 
 def _either(choices: Sequence[str]) -> str:
+    """Return alternatives in words: "a, b or c"."""
     quoted = list(choices)
     return quoted[0] if len(quoted) == 1 else ", ".join(quoted[:-1]) + " or " + quoted[-1]
 
@@ -254,9 +318,11 @@ def known_keys(root: type[BaseModel], loc: Sequence[Step]) -> list[str]:
 
 
 def _known_key_hint(root: type[BaseModel], path: tuple[Step, ...], loc: Sequence[Step]) -> LazyHint:
+    """Return the hint for an unknown key: the nearest that its table may have."""
     return LazyHint(lambda: nearest(str(path[-1]), known_keys(root, loc)))
 
 
 def _example_of(root: type[BaseModel], path: tuple[Step, ...]) -> str:
+    """Return the hint for a missing quantity: how it is written."""
     example = example_at(root, path)
     return f'write it as in {path[-1]} = "{example}"' if example else ""

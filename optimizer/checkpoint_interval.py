@@ -32,8 +32,10 @@ _ROUNDING = 1e-12  # relative: what float64 may add to a slowdown
 def solve(problem: CheckpointInterval) -> IntervalPlan:
     """Return the best interval; infeasible, with the interval of the shortest recovery, where none meets the target.
 
-    The objective is the slowdown, the bound the same less its rounding. Without a target the status is feasible where
-    the optimum leaves too little time for the work, and unknown where float64 cannot hold the slowdown.
+    The objective is the slowdown (Daly 2006): expected time of work with failures and checkpoints, per time of the work
+    alone. The bound is the same less its rounding, since the optimum is exact within the limits. Without a target the
+    status is feasible where the optimum leaves too little time for the work, and unknown where float64 cannot hold the
+    slowdown. All times are in seconds.
     """
     began = time.perf_counter()
     allowed = allowed_intervals(problem)

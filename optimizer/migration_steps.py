@@ -40,8 +40,9 @@ def solve(
 ) -> StepsPlan:
     """Return the steps, or with sizes the schedule, with its bound; never worse than a `hint`, a plan of this problem.
 
-    `seed` decides the orders that schedules are tried with. The time limit [s] is a last resort; the note says when it
-    struck. Raises InputError for a bad argument.
+    Without sizes `step` (moves,) are numbers from 0 and the objective is their count; with sizes `start_s` (moves,) [s]
+    are instants and the objective is the end [s]. `seed` decides the orders that schedules are tried with. The time
+    limit [s] is a last resort; the note says when it struck. Raises InputError for a bad argument.
     """
     raise_if_any(checked_limits(time_limit_s, seed).faults)
     deadline = time.monotonic() + time_limit_s
@@ -63,7 +64,11 @@ def _better(problem: MigrationSteps, found: StepsPlan, hint: StepsPlan) -> Steps
 
 
 def _steps(problem: MigrationSteps, deadline: float, seed: int, began: float) -> StepsPlan:
-    """Return the plan in steps: a colouring of the moves, with the bound of the busiest hosts."""
+    """Return the plan in steps: a colouring of the moves, with the bound of the busiest hosts.
+
+    Optimal without a search where hosts only send or only receive, or links are duplex: a bipartite multigraph has a
+    colouring of as many colours as its largest degree (Koenig 1916).
+    """
     least, nodes = busiest(problem.ends, np.ones(problem.n_moves))
     bound = math.ceil(least)  # sums of ones are exact; over k they are rounded by less than the next whole number
     step, count = coloured(problem.ends, bound)
@@ -99,7 +104,10 @@ def _fewer(ends: IntArray, step: IntArray, count: int, bound: int, deadline: flo
 
 
 def _coloured_exactly(ends: IntArray, n_colours: int, deadline: float) -> tuple[IntArray | None, bool]:
-    """Return a colouring with that many colours, or None; and whether that is decided."""
+    """Return a colouring (E,) of edges (E, 2) with that many colours, or None; and whether that is decided.
+
+    x[e, k] = 1 when edge e has colour k: one colour for each edge, and for each node and colour at most one edge.
+    """
     from ortools.sat.python import cp_model  # noqa: PLC0415 - slow to load
 
     model = cp_model.CpModel()

@@ -14,8 +14,8 @@ import numpy as np
 
 from models.records.histogram import BINS
 from models.records.tables import HISTOGRAM_TABLES, NEVER, TABLES, bucket_ns, table
+from models.scenario.events import Detail
 from models.scenario.inputs import RunInputs
-from models.scenario.recording import Detail
 from models.scenario.scenario import Scenario
 from models.steady_state.estimate import detail_and_steps
 from models.units import to_ns

@@ -37,7 +37,6 @@ from analysis.report.parts import (
     CostRow,
     Curve,
     Design,
-    Interval,
     LoadChecks,
     PlacedGroup,
     PlacedHost,
@@ -71,6 +70,7 @@ from analysis.runs.run_summary import (
     UploadDelay,
     Verdict,
 )
+from analysis.statistics import Mean
 from models.steady_state.checkpoint_traffic import LinkSharing
 
 HOSTILE = [
@@ -282,11 +282,11 @@ def full(name: str = "count") -> Parts:
                 name,
                 3,
                 {
-                    measure: Interval(1.0 + k, 0.9 + k, 1.1 + k)
+                    measure: Mean(1.0 + k, (0.9 + k, 1.1 + k))
                     for measure in ("latency_p99_s", "pause_s", "overhead_bytes_per_s", "cost_usd")
                 },
                 latency_ccdf=Curve(name, np.array([0.1, 1.0]), np.array([0.5, 0.01]), points=True),
-                changes={"pause_s": Change(Interval(0.5, 0.4, 0.6), "+50 ± 10\u00a0%", "higher")} if k else {},
+                changes={"pause_s": Change(Mean(0.5, (0.4, 0.6)), "+50 ± 10\u00a0%", "higher")} if k else {},
             )
             for k in range(2)
         ),

@@ -104,7 +104,10 @@ def _sample(length: FloatArray, kind: IntArray) -> _Sample:
 
 
 def verdict(noun: str, laws: Sequence[Fit]) -> str:
-    """Return in words which of the laws are rejected, and which is best all the same."""
+    """Return in words which of the laws are rejected, and which is best all the same.
+
+    `laws` are by rising AIC, as `fits` returns them; `noun` begins the sentence, such as "Up times".
+    """
     if not laws:
         return f"{noun}: too few were seen to their end to fit a law."
     best = f"best by AIC is {laws[0].law}"
@@ -242,7 +245,11 @@ def _named(law: str, theta: Sequence[float], unit: float) -> dict[str, float]:
 
 
 def survival_of(fit: Fit, at_s: FloatArray) -> FloatArray:
-    """Return P(longer than each time) by a law that was fitted."""
+    """Return P(longer than each time) by a law that was fitted.
+
+    `at_s` is (n,) of times above zero [s]; returned are probabilities (n,). The parameters are those that
+    `Fit.parameters` names.
+    """
     named = fit.parameters
     first = named["median_s"] if fit.law == "lognormal" else named["scale_s"]
     second = named.get("sigma", named.get("shape", 1.0))
@@ -252,7 +259,11 @@ def survival_of(fit: Fit, at_s: FloatArray) -> FloatArray:
 
 
 def seen_survival(durations: CensoredDurations) -> tuple[FloatArray, FloatArray]:
-    """Return the times at which some length ended, and the share that is longer, by Kaplan and Meier."""
+    """Return the times at which some length ended, and the share that is longer, by Kaplan and Meier.
+
+    The product-limit estimate (Kaplan and Meier, 1958): S(t) = product over times t_i <= t of (1 - ended_i / at
+    risk_i). Both arrays are (n,).
+    """
     times, after, _, ended, _ = _steps(_sample(durations.length_s, durations.kind))
     return times[ended > 0], after[ended > 0]
 
@@ -287,18 +298,20 @@ def _distance(law: str, theta: Sequence[float], sample: _Sample) -> float:
 def _chance(
     law: str, theta: Sequence[float], durations: CensoredDurations, unit: float, distance: float, draws: int, seed: int
 ) -> tuple[float, int]:
-    """Return (p, draws made): how often data drawn by the law are as far from the law that is fitted to them.
+    """Return (p, draws compared): how often data drawn by the law are as far from the law that is fitted to them.
 
     With (k + 1) / (n + 1) p is never too small. Draws end early where the answer is clear either way (Besag and
-    Clifford 1991): that changes the digits of p, not whether it is above 5 %.
+    Clifford 1991): that changes the digits of p, not whether it is above 5 %. Draws in which no length was seen to its
+    end have no distance, and count neither as near nor as far: the log has such a length, else no law was fitted to it.
     """
     # A stream for each law: leaving one out does not change the draws of the others.
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(LAWS.index(law),)))
-    exceed, greatest = 0, 0.0
-    for drawn in range(1, draws + 1):
+    exceed, greatest, compared = 0, 0.0, 0
+    for _ in range(draws):
         length, kind = _drawn(law, theta, durations, unit, rng)
         if not np.any(kind == SEEN):
             continue
+        compared += 1
         sample = _sample(length, kind)
         # Fitted again to the drawn data: distances to given parameters would be too large, and p too great.
         again, _ = _greatest(law, sample, theta)
@@ -307,10 +320,10 @@ def _chance(
         greatest = max(greatest, other)
         # Sequential p (Besag and Clifford): ten draws beyond give a relative error of about a third.
         if exceed >= _FEW_EXCEED:
-            return exceed / drawn, drawn
-        if drawn == _EARLY and not exceed and distance > _FAR * greatest:
-            return 1 / (drawn + 1), drawn
-    return (exceed + 1) / (draws + 1), draws
+            return exceed / compared, compared
+        if compared == _EARLY and not exceed and distance > _FAR * greatest:
+            break
+    return (exceed + 1) / (compared + 1), compared
 
 
 def _drawn(
@@ -374,7 +387,14 @@ class Spread:
 
 
 def rate_interval(events: int, exposure: float) -> tuple[float, float]:
-    """Return the 95 % interval of a rate after `events` in an exposure, of a Poisson process; exact (Garwood, 1936)."""
+    """Return the 95 % interval of a rate after `events` in an exposure, of a Poisson process; exact (Garwood, 1936).
+
+    `exposure` is in any unit of time, and the rates are per that unit. Without an event the lower end is 0.
+
+    >>> low, high = rate_interval(0, 1.0)
+    >>> low, round(high, 3)  # -ln(0.025), somewhat more than the rule of three
+    (0.0, 3.689)
+    """
     from scipy.special import gammaincinv  # noqa: PLC0415 - slow to load
 
     # Quantiles of gamma(n) and gamma(n + 1): the exact interval of a Poisson mean.
@@ -384,7 +404,11 @@ def rate_interval(events: int, exposure: float) -> tuple[float, float]:
 
 
 def mean_interval(values: FloatArray) -> tuple[float, float] | None:
-    """Return the 95 % interval of a mean, by its standard error; None for fewer than two values."""
+    """Return the 95 % interval of a mean, by its standard error; None for fewer than two values.
+
+    The normal approximation, mean ± 1.96 s / sqrt(n): for durations, which cannot be negative, the lower end is cut at
+    0.
+    """
     if values.size < 2:
         return None
     mean, error = float(values.mean()), float(values.std(ddof=1)) / math.sqrt(values.size)
@@ -392,7 +416,11 @@ def mean_interval(values: FloatArray) -> tuple[float, float] | None:
 
 
 def spread_of(failures: IntArray, exposure: FloatArray) -> Spread:
-    """Test whether hosts have one rate, by Pearson's chi-square on failures against up times."""
+    """Test whether hosts have one rate, by Pearson's chi-square on failures against up times.
+
+    `failures` (n_hosts,) are counts, `exposure` (n_hosts,) the up times [s]. Under one rate the expected count of a
+    host is proportional to its up time; the statistic then has n_hosts - 1 degrees of freedom.
+    """
     from scipy.special import gammaincc  # noqa: PLC0415
 
     watched = exposure > 0

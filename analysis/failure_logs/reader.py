@@ -1,4 +1,8 @@
-"""Failure logs without Spark: row by row, for logs that fit the memory; what the reader with Spark has to equal."""
+"""Failure logs without Spark: row by row, for logs that fit the memory; what the reader with Spark has to equal.
+
+It is the specification of the two readers: plain loops, one record after the other. Read `read_plain` first, then
+`_record`, which decides about one record.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +59,11 @@ class _Tally:
 
 
 def read_plain(sources: Sequence[Source], kind: str, question: LogQuestion) -> Records:
-    """Return the records of the files; all have the format `kind`. Raises InputError for a file that breaks off."""
+    """Return the records of the files; all have the format `kind`. Raises InputError for a file that breaks off.
+
+    Counts are of records, before outages of a host that overlap or touch become one. `Records.first_bad` names file and
+    line of the first bad record, which the reader with Spark cannot know.
+    """
     tally, found, causes = _Tally(), [], []
     for source in sources:
         for line, values, raw in _rows(source):
@@ -110,7 +118,11 @@ def _records(kind: str, tally: _Tally, found: Sequence[_Found], causes: Sequence
 
 
 def _rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any], str]]:
-    """Yield number, values by column and text of each record; no values where the line lacks a column."""
+    """Yield number, values by column and text of each record; no values where the line lacks a column.
+
+    Lines are decoded as UTF-8 with replacement characters, and numbered from 1, the header; empty lines are passed
+    over.
+    """
     if source.suffix == ".parquet":
         yield from _parquet_rows(source)
         return
@@ -154,7 +166,11 @@ def _parquet_rows(source: Source) -> Iterator[tuple[int, Mapping[str, Any], str]
 
 
 def _record(file: str, line: int, raw: str, values: Mapping[str, Any], kind: str, zone: str) -> _Found | str:
-    """Return the record, or why it cannot be used."""
+    """Return the record, or why it cannot be used.
+
+    The reason is the first that holds, in the order of `analysis.failure_logs.records`. Times are microseconds since
+    1970; an empty end means that the host is still down.
+    """
     if not values:
         return records.MALFORMED
     if kind == LANL:

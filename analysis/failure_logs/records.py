@@ -111,7 +111,10 @@ class Records:
 
 
 def kind_of(columns: Sequence[str], name: str) -> str:
-    """Return which format a file with these columns has; raises InputError where it is none."""
+    """Return which format a file with these columns has; raises InputError where it is none.
+
+    Further columns are ignored. LANL's columns are known by name, in any order.
+    """
     if set(LANL_COLUMNS) <= set(columns):
         return LANL
     missing = [column for column in TABLE_COLUMNS if column not in columns]
@@ -122,7 +125,11 @@ def kind_of(columns: Sequence[str], name: str) -> str:
 
 
 def iso_us(text: str, zone: str) -> int | None:
-    """Return microseconds since 1970 of a time in ISO 8601, None for other text; of two equal local times the first."""
+    """Return microseconds since 1970 of a time in ISO 8601, None for other text; of two equal local times the first.
+
+    >>> iso_us("1970-01-02", "UTC"), iso_us("yesterday", "UTC")
+    (86400000000, None)
+    """
     if not re.match(ISO, text):
         return None
     try:
@@ -132,7 +139,11 @@ def iso_us(text: str, zone: str) -> int | None:
 
 
 def number_us(text: str) -> int | None:
-    """Return microseconds of a number of seconds since 1970 (or since any other origin), or None."""
+    """Return microseconds of a number of seconds since 1970 (or since any other origin), or None.
+
+    >>> number_us("1.5"), number_us("1e3")
+    (1500000, None)
+    """
     if not re.match(NUMBER, text):
         return None
     whole, _, part = text.partition(".")
@@ -140,7 +151,11 @@ def number_us(text: str) -> int | None:
 
 
 def lanl_us(text: str, zone: str) -> int | None:
-    """Return microseconds since 1970 of a time such as 9/26/2003 16:40, or None."""
+    """Return microseconds since 1970 of a time such as 9/26/2003 16:40, or None.
+
+    >>> lanl_us("1/1/1970 00:01", "UTC")
+    60000000
+    """
     if not re.match(LANL_TIME, text):
         return None
     month, day, year, hour, minute = map(int, re.split(r"[/ :]", text))
@@ -151,7 +166,10 @@ def lanl_us(text: str, zone: str) -> int | None:
 
 
 def datetime_us(value: datetime.datetime, zone: str) -> int | None:
-    """Return microseconds since 1970, or None before it."""
+    """Return microseconds since 1970, or None before it.
+
+    A value without a zone is local time of `zone`; of a local time that comes twice, it is the first.
+    """
     return _us(value, zone)
 
 
@@ -163,7 +181,11 @@ def _us(value: datetime.datetime, zone: str) -> int | None:
 
 
 def log_of(records: Records, question: LogQuestion) -> FailureLog:
-    """Return the log of the records; raises InputError if too many are bad, none is left, or some overlap unasked."""
+    """Return the log of the records; raises InputError if too many are bad, none is left, or some overlap unasked.
+
+    The window of hosts is that of the question, else from the first record to the last; LANL's records give one for
+    each host by its months of production. Outages outside of the window are cut.
+    """
     _check(records, question)
     hosts = sorted({*records.host, *records.watched})
     place = {name: index for index, name in enumerate(hosts)}

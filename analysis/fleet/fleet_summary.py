@@ -1,7 +1,6 @@
 """The summary of a run of hosts and queries as values, with order and names of the document that `--json` prints.
 
-Shares are of the time; intervals are (low, high) with 95 %. None stands for an unknown value. The tables at the end are
-shown whole on pages, and in their brief form on the terminal.
+Shares are of the time; intervals are (low, high) with 95 %. None stands for an unknown value.
 """
 
 from __future__ import annotations
@@ -9,13 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis.statistics import Mean
-from models import display
-from models.table import Column, Table
 
 
 @dataclass(frozen=True)
 class Running:
-    """The share of queries that run: over time, at the ends of days, and by the exact availability of placements."""
+    """The share of queries that run: over time, at the ends of days, and by the exact availability of placements.
+
+    All three are shares in [0, 1], weighted by the queries' weights. `exact` is None where some placement has no exact
+    method.
+    """
 
     time_average: Mean
     end_of_day: Mean
@@ -54,7 +55,10 @@ class HostUse:
 
 @dataclass(frozen=True)
 class UseOfHosts:
-    """The same of all hosts, `mean` of them at a time; no cost where no host has a price."""
+    """The same of all hosts, `mean` of them at a time; no cost where no host has a price.
+
+    `used_s` is the sum over hosts; `mean` is that sum by the length of the run after the warm-up.
+    """
 
     used_s: float
     mean: float
@@ -82,7 +86,11 @@ class RefusalCount:
 
 @dataclass(frozen=True)
 class FleetSummary:
-    """All replications of a run; queries come worst first."""
+    """All replications of a run; queries come worst first.
+
+    Lengths are in s. `longest_gap_s` is the longest time in which nobody served an operator before another instance
+    took over; `overloaded_host_s` sums over hosts and replications.
+    """
 
     name: str
     duration_s: float
@@ -100,18 +108,3 @@ class FleetSummary:
     hosts_in_use: UseOfHosts
     decisions: tuple[DecisionCount, ...]
     refused_for: tuple[RefusalCount, ...]
-
-
-_VERDICTS = ("begun", "done", "refused", "aborted")
-
-
-def decisions_table(summary: FleetSummary) -> Table:
-    """Return how many decisions there were of each action, by verdict."""
-    count = {(one.action, one.verdict): one.count for one in summary.decisions}
-    columns = (
-        Column("action", number=False, brief="action"),
-        *(Column(verdict, display.count, brief=verdict) for verdict in _VERDICTS),
-    )
-    actions = dict.fromkeys(action for action, _ in count)
-    rows = tuple((action, *(count.get((action, verdict), 0) for verdict in _VERDICTS)) for action in actions)
-    return Table("Decisions of all replications", columns, rows, "counts", brief_title="Decisions")

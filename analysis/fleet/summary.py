@@ -80,7 +80,11 @@ Intervals = IntArray  # (n, 2) begins and ends [ns]
 
 
 def fleet_summary(system: System, records: Sequence[FleetRecords]) -> FleetSummary:
-    """Return shares over all replications with 95 % intervals, a row for each query, worst first."""
+    """Return shares over all replications with 95 % intervals, a row for each query, worst first.
+
+    Shares are pooled over replications as ratio estimates (`analysis.statistics.ratio_mean`), so a replication in which
+    a query was there for longer weighs more. Everything before the warm-up is left out.
+    """
     from_ns = to_ns(system.fleet.warmup_s)
     seen = [_Seen(system, one, from_ns) for one in records]
     queries = [_query(system, seen, query) for query in range(len(system.queries))]

@@ -1,4 +1,8 @@
-"""The figure of the tail of latency: which share of all tuples took at least how long, on two log scales."""
+"""The figure of the tail of latency: which share of all tuples took at least how long, on two log scales.
+
+A complementary cumulative distribution function (CCDF) shows rare tuples, which a mean or a cumulative distribution
+hides: at 0.1 % one reads what the slowest tuple of a thousand took.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,9 @@ def ccdf_figure(
 
     `whole` says that the first curve is of all that the others are parts of. A name in `order` has the colour of its
     place there.
+
+    Both axes are logarithmic, so times and shares of zero are left out. `name` becomes the id of the figure on its
+    page.
     """
     known = [curve for curve in curves if _times(curve).size]
     if not known:
@@ -66,7 +73,11 @@ def ccdf_figure(
 
 
 def reached(curve: Curve, level: float) -> float | None:
-    """Return the longest time [s] that at least this share of the tuples took; None where none is known."""
+    """Return the longest time [s] that at least this share of the tuples took; None where none is known.
+
+    With `level` = 0.001 this is the 99.9 % quantile, as far as the points of the curve know it: no value between two
+    points is invented.
+    """
     enough = np.flatnonzero(np.asarray(curve.share, dtype=np.float64) >= level * (1 - 1e-12))
     return float(np.asarray(curve.at_s, dtype=np.float64)[enough[-1]]) if enough.size else None
 

@@ -31,6 +31,9 @@ def uploads_section(
     """Return whether checkpoints kept up, and what they cost the records; None where no checkpoint was due.
 
     `bounded` says whether a link has a bandwidth, `over_time` is the mean delay [ms] by host.
+
+    `sharing` says by which model uploads and records share a link; the last sentence of the section names it, since
+    delays depend on it.
     """
     if given is None:
         return None

@@ -9,10 +9,9 @@ import numpy as np
 from analysis.report import text
 from analysis.report.figure import Figure, Section, Spec, header, plain_list, reading
 from analysis.report.parts import Chart, ClaimRow
-from analysis.report.tables import text_table
 from analysis.report.text import Style, styles
 from models import display
-from models.table import Table
+from models.table import Column, Table, rows_of
 
 _VERDICTS = {True: "holds", False: "does not hold", None: "not tried"}
 
@@ -25,23 +24,26 @@ def claims_section(claims: Sequence[ClaimRow]) -> Section | None:
     held = sum(bool(row.holds) for row in tried)
     words = f"{held} of {len(tried)} claims that were tried hold, by tolerances that were fixed before."
     why = [row for row in claims if row.cause]
-    tables = [_claims(claims), *([_causes(why)] if why else [])]
+    tables = [claims_table(claims), *([_causes(why)] if why else [])]
     return Section("claims", "Claims", "Claims", words, tables=tuple(tables))
 
 
-def _claims(rows: Sequence[ClaimRow]) -> Table:
+def claims_table(rows: Sequence[ClaimRow], title: str = "Claims and what came out") -> Table:
     """Return the table of claims: the paper's value, ours, the tolerance and the verdict."""
-    cells = []
-    for row in rows:
-        words = (row.claim, _VERDICTS[row.holds], row.text, row.paper, row.ours or text.NONE, row.tolerance)
-        cells.append(tuple(map(text.plain, words)))
-    heads = ("claim", "verdict", "what it says", "paper", "here", "accepted")
-    return text_table("claims", "Claims and what came out", heads, tuple(cells), (False,) * len(heads), prose=(2, 4, 5))
+    columns = (
+        Column("claim", of="claim", number=False, whole=True),
+        Column("verdict", lambda holds: _VERDICTS[holds], "holds", number=False),
+        Column("what it says", of="text", number=False, prose=True, wide=True),
+        Column("paper", of="paper", number=False),
+        Column("here", lambda ours: ours or text.NONE, "ours", number=False, prose=True),
+        Column("accepted", of="tolerance", number=False, prose=True, wide=True),
+    )
+    return Table(title, columns, rows_of(rows, columns), "claims")
 
 
-def _causes(rows: list[ClaimRow]) -> Table:
-    cells = tuple((text.plain(row.claim), text.plain(row.cause)) for row in rows)
-    return text_table("causes", "Why, and on what it hangs", ("claim", "why"), cells, (False, False), prose=(1,))
+def _causes(rows: Sequence[ClaimRow]) -> Table:
+    columns = (Column("claim", of="claim", number=False), Column("why", of="cause", number=False, prose=True))
+    return Table("Why, and on what it hangs", columns, rows_of(rows, columns), "causes")
 
 
 def charts_section(charts: Sequence[Chart]) -> Section | None:

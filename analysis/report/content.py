@@ -25,7 +25,10 @@ from models.topology import layout
 
 @dataclass(frozen=True)
 class OperatorBox:
-    """One operator of the topology picture."""
+    """One operator of the topology picture.
+
+    `key_groups` is None for operators whose input is not partitioned by key.
+    """
 
     name: str
     kind: str
@@ -45,7 +48,10 @@ class Edge:
 
 @dataclass(frozen=True)
 class Topology:
-    """The dataflow, and which tasks start on which host."""
+    """The dataflow, and which tasks start on which host.
+
+    `placement` maps a host to the names of its tasks.
+    """
 
     operators: tuple[OperatorBox, ...]
     edges: tuple[Edge, ...]
@@ -96,7 +102,10 @@ class AllocationRow:
 
 @dataclass(frozen=True)
 class Reason:
-    """A choice, what was chosen, and why not something else."""
+    """A choice, what was chosen, and why not something else.
+
+    All three are shown as they are. In `why`, "; " separates alternatives, each of which gets a line of its own.
+    """
 
     what: str
     chosen: str
@@ -105,7 +114,10 @@ class Reason:
 
 @dataclass(frozen=True)
 class Latency:
-    """Latency per interval [s] by time of delivery [s] in one replication; NaN where nothing was."""
+    """Latency per interval [s] by time of delivery [s] in one replication; NaN where nothing was.
+
+    The arrays are (n,), one value for each interval; an interval begins at its `at_s` and lasts `interval_s`.
+    """
 
     at_s: np.ndarray
     p50_s: np.ndarray
@@ -117,7 +129,11 @@ class Latency:
 
 @dataclass(frozen=True)
 class Lines:
-    """One line for each name: `values` (n_names, n) over `at_s` (n,), in one replication."""
+    """One line for each name: `values` (n_names, n) over `at_s` (n,), in one replication.
+
+    `at_s` rises. NaN in `values` are gaps. It is what a page draws of a `Series`: seconds in place of nanoseconds, and
+    few enough points for a page.
+    """
 
     at_s: np.ndarray
     names: tuple[str, ...]
@@ -127,7 +143,10 @@ class Lines:
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision of control with its time [s] and reason; `about` is the kind of thing that it is about."""
+    """A decision of control with its time [s] and reason; `about` is the kind of thing that it is about.
+
+    `action` is one of `models.records.decisions.Action`; `what` is the sentence that was made of the row.
+    """
 
     at_s: float
     what: str
@@ -174,7 +193,10 @@ def decisions(records: Sequence[RunRecords]) -> tuple[Decision, ...]:
 
 
 def load_checks(one: RunRecords) -> LoadChecks | None:
-    """Return what the adaptation manager found, at most 240 points; None where it never checked."""
+    """Return what the adaptation manager found, at most 240 points; None where it never checked.
+
+    The counts of neighbouring checks are added up, so the areas keep their meaning and no move is lost.
+    """
     table = one.tables["adaptations"]
     if not len(table["at_ns"]):
         return None
@@ -188,7 +210,10 @@ def load_checks(one: RunRecords) -> LoadChecks | None:
 
 
 def placement_change(scenario: Scenario, one: RunRecords) -> PlacementChange | None:
-    """Return key groups by host before and after, and how busy hosts were; None where nothing moved."""
+    """Return key groups by host before and after, and how busy hosts were; None where nothing moved.
+
+    Loads are means over the first and the last tenth of the checks, as shares of each host's CPU.
+    """
     before, after = first_placement(scenario), last_placement(scenario, one)
     changed = {who for who, host in before.items() if after[who] != host}
     if not changed:
@@ -224,7 +249,11 @@ def _loads(scenario: Scenario, one: RunRecords) -> tuple[dict[str, tuple[float, 
 
 
 def cost(scenario: Scenario, summary: RunSummary, replications: int) -> Cost | None:
-    """Return what the hosts cost, those of one description together; None where none has a price."""
+    """Return what the hosts cost, those of one description together; None where none has a price.
+
+    Prices are per hour in the result, and per second in the scenario. Hosts without a price cost nothing beside those
+    that have one.
+    """
     total = summary.hosts.cost_usd
     if total is None:
         return None
@@ -250,7 +279,10 @@ def cost(scenario: Scenario, summary: RunSummary, replications: int) -> Cost | N
 
 
 def hosts_used(one: RunRecords) -> Lines | None:
-    """Return how many hosts are in use from each instant to the next; None where that never changes."""
+    """Return how many hosts are in use from each instant to the next; None where that never changes.
+
+    Each stretch has both of its ends as points, so that a line through them has steps.
+    """
     table = one.tables["hosts_in_use"]
     begins, ends = (table[name].astype(np.int64) for name in ("from_ns", "until_ns"))
     changes = np.unique(np.concatenate((begins, ends)))
@@ -266,7 +298,10 @@ def hosts_used(one: RunRecords) -> Lines | None:
 
 
 def topology(scenario: Scenario, inputs: RunInputs) -> Topology:
-    """Return the dataflow with expected rates, and the tasks of each host at the start."""
+    """Return the dataflow with expected rates, and the tasks of each host at the start.
+
+    Rates are those of `models.steady_state.flow`, which hold as long as nothing is overloaded.
+    """
     rates = flows(scenario, inputs)
     boxes = tuple(
         OperatorBox(name, operator.kind, operator.parallelism, operator.groups if operator.keyed else None)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from analysis.report import text
 from analysis.report.figure import PHASES, Figure, Spec, is_wide, log_ticks, rate_unit, time_unit
 from analysis.report.parts import Design
+from analysis.report.tables import rate_of_bytes
 from analysis.report.text import style
 
 _MOST, _MOST_BEHIND = 40, 150
@@ -51,6 +52,11 @@ def measured(designs: Sequence[Design], measure: str, *, name: str, title: str, 
 
     A bar is the interval of the difference, set at the mean of design 0, which is a line: a bar that does not reach the
     line belongs to a design that is lower or higher. Return None where fewer than two designs have a mean.
+
+    `measure` is a key of `Design.values`, in seconds. Design 0 has its mean alone; each other one stands at that mean
+    plus the difference to it, with the 95 % interval of the *difference* as its bar. So a bar that crosses the dotted
+    line of design 0 is a difference that may be chance. Bars of single means would not say that for runs with common
+    random numbers (Law, Simulation Modeling and Analysis, 5th ed., section 11.2).
     """
     known = [(k, one) for k, one in enumerate(designs) if one.of(measure).mean is not None]
     if len(known) < 2:
@@ -101,7 +107,7 @@ def _mark(number: int, one: Design, measure: str, base: float | None) -> _Mark:
     difference = change.difference
     # The bar is the interval of the difference around the mean of design 0: both must be over the same runs.
     at = base + change.difference.mean  # where runs failed, that of the runs that both designs have
-    low, high = (at if edge is None else base + edge for edge in (difference.low, difference.high))
+    low, high = (at if edge is None else base + edge for edge in (difference.ci95 or (None, None)))
     said += f", to design 0: {change.relative} {change.shown}"
     return _Mark(label, change.shown, at, max(0.0, low), high, said)  # an interval may reach below zero, a time not
 
@@ -165,19 +171,27 @@ def _verdicts(known: Sequence[tuple[int, Design]], measure: str, first: str = "d
     changes = [one.changes[measure] for k, one in known if k and measure in one.changes]
     if not changes:
         return lowest
-    if all(change.difference.low is None and change.shown != "equal" for change in changes):
+    if all(change.difference.ci95 is None and change.shown != "equal" for change in changes):
         return f"{lowest} There is no interval: that takes two runs or more of each design."
     return f"{lowest} Against {first}: {counted([change.shown for change in changes])}."
 
 
 def counted(verdicts: Sequence[str]) -> str:
-    """Return how many designs have each verdict: 3 lower, 1 equal."""
+    """Return how many designs have each verdict: 3 lower, 1 equal.
+
+    >>> counted(["lower", "equal", "lower"])
+    '2 lower, 1 equal'
+    """
     counts = Counter(verdicts)
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in _STYLES if counts[verdict])
 
 
 def recoveries(designs: Sequence[Design]) -> Figure | None:
-    """Draw the mean phases of a recovery of each design as a stacked bar; None where no failure was detected."""
+    """Draw the mean phases of a recovery of each design as a stacked bar; None where no failure was detected.
+
+    The bars are means over the recoveries of the runs; a recovery that did not end within its run counts in the phases
+    that ended.
+    """
     known = [(k, one) for k, one in enumerate(designs) if one.of("detect_s").mean is not None]
     if not known:
         return None
@@ -227,7 +241,8 @@ def _recovery_caption(shown: Sequence[tuple[int, Design]], totals: Sequence[floa
     unfinished = [(k, one.unfinished_recoveries) for k, one in shown if one.unfinished_recoveries]
     sums = {words: sum(_phase(one, phase) for _, one in shown) for phase, words in PHASES.items()}
     most = max(sums, key=lambda words: sums[words])
-    said = f"Of the time shown {text.share(sums[most] / sum(totals))} goes into {most}." if sum(totals) > 0 else ""
+    share = text.share(sums[most] / sum(totals)) if sum(totals) > 0 else ""
+    said = f'Of the time shown {share} goes into the phase "{most}".' if share else ""
     if unfinished:
         counts = ", ".join(f"{count} of design {k}" for k, count in unfinished[:_MOST_NAMED])
         counts += ", ..." if len(unfinished) > _MOST_NAMED else ""
@@ -236,7 +251,11 @@ def _recovery_caption(shown: Sequence[tuple[int, Design]], totals: Sequence[floa
 
 
 def front(designs: Sequence[Design], across: str, up: str) -> list[int]:
-    """Return positions of the designs that no other is better than: none has as little of both, and less of one."""
+    """Return positions of the designs that no other is better than: none has as little of both, and less of one.
+
+    `across` and `up` are keys of `Design.values`; designs that lack one of both are left out. This is the Pareto front
+    of the means.
+    """
     points = {k: (one.of(across).mean, one.of(up).mean) for k, one in enumerate(designs)}
     known = {k: (x, y) for k, (x, y) in points.items() if x is not None and y is not None}
     return [
@@ -245,7 +264,11 @@ def front(designs: Sequence[Design], across: str, up: str) -> list[int]:
 
 
 def pareto(designs: Sequence[Design], up: str, *, name: str, title: str, axis: str) -> Figure | None:
-    """Return overhead against a time, the designs that no other is better than marked; None for fewer than two."""
+    """Return overhead against a time, the designs that no other is better than marked; None for fewer than two.
+
+    `up` is the measure of the vertical axis [s]; overhead [B/s] is on the horizontal one. Designs that no other beats
+    in both are filled and joined by steps.
+    """
     across = "overhead_bytes_per_s"
     known = [k for k, one in enumerate(designs) if one.of(across).mean is not None and one.of(up).mean is not None]
     if len(known) < 2:
@@ -304,8 +327,9 @@ def _spots(
     marker: Spec = {"size": [24 if len(own) == 1 else 34 for own in spots], "symbol": "circle", "opacity": 1}
     marker |= {"color": colours} if good else {"color": "var:--card", "line": {"color": colours, "width": 2}}
     said_of = {
-        k: f"{_name(k, designs[k])}: {_bytes(designs[k].of(right).mean)}, {text.seconds(designs[k].of(above).mean)}"
-        for k in chosen
+        k: f"{_name(k, one)}: {rate_of_bytes(one.of(right).mean)}, {text.seconds(one.of(above).mean)}"
+        for k, one in enumerate(designs)
+        if k in chosen
     }
     return {
         "type": "scatter",
@@ -337,11 +361,6 @@ def _front_caption(best: Sequence[int], designs: Sequence[Design], known: int, a
         f"Of {known} designs, {said}{more} {whose} both less overhead and a shorter {axis}. By the means; numbers are "
         "those of the table, and axes need not begin at 0."
     )
-
-
-def _bytes(value: float | None) -> str:
-    unit, size = rate_unit([value])
-    return f"{text.number((value or 0.0) / size)}\u00a0{unit}"
 
 
 def _short(value: float) -> float:

@@ -1,4 +1,8 @@
-"""Mark failures, migrations and hosts that come and go below a figure over time, each kind in its own row."""
+"""Mark failures, migrations and hosts that come and go below a figure over time, each kind in its own row.
+
+Rows below the figure share its time axis, so that a rise of latency can be traced to what happened then. The same
+events are listed as text, for readers who do not see the figure.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,12 @@ def with_marks(
     decisions: Sequence[Decision],
     replication: int,
 ) -> Figure:
-    """Return the figure with marks of events in the replication, and a list of them for those who do not see it."""
+    """Return the figure with marks of events in the replication, and a list of them for those who do not see it.
+
+    Only events of `replication` are marked. The height of the figure grows by a row for each kind of event; a figure
+    whose only events are failures stays as it is, since a line and a name mark these already. More than 300 marks of a
+    kind are drawn in groups, and at most 200 events are listed (`Figure.events_left` counts the others).
+    """
     marks = _marks(recoveries, migrations, decisions, replication)
     rows = [row for row in reversed(_SHAPES) if any(mark.row == row for mark in marks)]
     figure = replace(figure, events=_listed(marks), events_left=max(0, len(marks) - _MOST_LISTED))

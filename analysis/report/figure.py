@@ -21,13 +21,16 @@ from analysis.report import text
 from analysis.report.placement import BeforeAfter
 from models.table import Table
 
-PHASES = {"detect": "detection", "restore": "restoring", "replay": "replay", "catch_up": "catching up"}
+PHASES = {"detect": "detect", "restore": "restore", "replay": "replay", "catch_up": "catch up"}
 Spec = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A plotly figure: title, caption (what the data say; may be empty), specification, height [px]."""
+    """A plotly figure: title, caption (what the data say; may be empty), specification, height [px].
+
+    `heads` and `rows` are its numbers as text, shown on request. `phases` adds a legend of the phases of a recovery.
+    """
 
     name: str
     title: str
@@ -51,12 +54,19 @@ def reading(axis: str, unit: str = "", values: npt.ArrayLike = ()) -> str:
     """Return the part of a hover text that is the value on an axis, with its unit.
 
     It has four digits, or as many as the greatest of the values has before the point, so that none is lost there.
+
+    >>> reading("y", "s")
+    '%{y:,.4~r}\\xa0s'
     """
     return f"%{{{axis}:,.{digits_for(values, 4)}~r}}" + (f"\u00a0{unit}" if unit else "")
 
 
 def digits_for(values: npt.ArrayLike, least: int) -> int:
-    """Return how many digits the greatest of the values has before the point, or `least`."""
+    """Return how many digits the greatest of the values has before the point, or `least`.
+
+    >>> digits_for([12_345.0, 7.0], 4), digits_for([0.5], 4)
+    (5, 4)
+    """
     known = np.asarray(values, dtype=np.float64)
     known = np.abs(known[np.isfinite(known)])
     return max(least, len(f"{known.max():.0f}")) if known.size else least
@@ -72,7 +82,15 @@ SHARE = "%{y:.3~p}"
 
 
 def fit(matrix: np.ndarray, rows: int, columns: int) -> tuple[np.ndarray, int, int]:
-    """Return the matrix with at most that many rows and columns: means of blocks; and the size of a block."""
+    """Return the matrix with at most that many rows and columns: means of blocks; and the size of a block.
+
+    `matrix` is (n, m). Returned are the matrix of means, how many rows each of its rows stands for, and how many
+    columns each of its columns does.
+
+    >>> fit(np.array([[1.0, 3.0], [5.0, 7.0]]), 2, 1)
+    (array([[2.],
+           [6.]]), 1, 2)
+    """
     down, across = (max(1, math.ceil(have / most)) for have, most in zip(matrix.shape, (rows, columns), strict=True))
     for axis, each in ((0, down), (1, across)):
         if each > 1:
@@ -84,7 +102,11 @@ def fit(matrix: np.ndarray, rows: int, columns: int) -> tuple[np.ndarray, int, i
 
 
 def plain_list(values: np.ndarray) -> list[float | None]:
-    """Return plain numbers of six significant digits; NaN and infinity become None."""
+    """Return plain numbers of six significant digits; NaN and infinity become None.
+
+    >>> plain_list(np.array([1.23456789, float("nan")]))
+    [1.23457, None]
+    """
     return [_rounded(value, 6) for value in np.asarray(values).tolist()]
 
 
@@ -102,7 +124,11 @@ def _rounded(value: float, digits: int) -> float | None:
 
 @dataclass(frozen=True)
 class Section:
-    """One section of the page; its parts are drawings, figures and tables in this order."""
+    """One section of the page; its parts are drawings, figures and tables in this order.
+
+    `short` is its name in the navigation, `name` its anchor. `hosts` are (host, tasks) of a table that can be folded,
+    and `left_out` how many more there are. `definitions` explain terms below the tables.
+    """
 
     name: str
     title: str
@@ -127,7 +153,10 @@ _BYTES = (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0))
 
 
 def log_ticks(least: Sequence[float] | np.ndarray, most: Sequence[float] | np.ndarray) -> Spec:
-    """Return ticks [s] of a log scale from 1 ns to 500,000 s: 1, 2 and 5 of each decade if there are few decades."""
+    """Return ticks [s] of a log scale from 1 ns to 500,000 s: 1, 2 and 5 of each decade if there are few decades.
+
+    `least` and `most` bound the values [s] that are drawn; zeros are ignored, since they have no place on such an axis.
+    """
     low, high = np.asarray(least, dtype=np.float64), np.asarray(most, dtype=np.float64)
     low, high = low[low > 0], high[high > 0]
     decades = math.log10(float(high.max()) / float(low.min())) if low.size and high.size else 0.0
@@ -158,7 +187,10 @@ def long_time_ticks() -> Spec:
 
 
 def share_ticks(least: float, most: float | None = None) -> Spec:
-    """Return ticks of a log scale of shares from 100 % down to `least`; 50 % and 20 % too if `most` is near."""
+    """Return ticks of a log scale of shares from 100 % down to `least`; 50 % and 20 % too if `most` is near.
+
+    Returned are keys of a plotly axis. Labels are in per cent; `least` and `most` are shares in (0, 1].
+    """
     if most is not None and least > 0 and math.log10(most / least) < _FEW_OF_SHARES:
         steps = (1, 2, 5) if math.log10(most / least) > _NARROW else tuple(range(1, 10))
         ticks = [(k, step) for k in range(math.floor(math.log10(least)) - 1, 1) for step in steps]
@@ -170,13 +202,21 @@ def share_ticks(least: float, most: float | None = None) -> Spec:
 
 
 def is_wide(values: Iterable[float | None]) -> bool:
-    """Return whether the values are all above zero and so far apart that a log scale is needed."""
+    """Return whether the values are all above zero and so far apart that a log scale is needed.
+
+    >>> is_wide([1.0, 40.0]), is_wide([0.0, 40.0])
+    (True, False)
+    """
     known = [value for value in values if value is not None]
     return bool(known) and min(known) > 0 and max(known) > _WIDE * min(known)
 
 
 def time_unit(values: Iterable[float | None]) -> tuple[str, float]:
-    """Return the unit, and its length [s], in which the greatest value is at least 1."""
+    """Return the unit, and its length [s], in which the greatest value is at least 1.
+
+    >>> time_unit([0.004, 0.02])
+    ('ms', 0.001)
+    """
     return _unit(values, _TIMES)
 
 

@@ -1,4 +1,8 @@
-"""Figures of loads, correlations, allocations and phases of recovery."""
+"""Figures of loads, correlations, allocations and phases of recovery.
+
+Every function takes values of `analysis.report.content` or of a summary and returns a `Figure`. Captions say what the
+data show, so that a page can be read without looking at its figures.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,12 @@ _MOST_BINS, _MOST_GROUPS, _MOST_BARS = 400, 200, 12
 
 
 def key_group_load(load: KeyGroupLoad, position: int) -> Figure:
-    """Draw a heat map of the load of each key group over time; long series are drawn as means of several bins."""
+    """Draw a heat map of the load of each key group over time; long series are drawn as means of several bins.
+
+    `position` is the place of the stream among those of the page: it makes the name of the figure unique. At most 200
+    rows and 400 columns are drawn; with more, a cell is the mean of a block, and the caption says of how many key
+    groups and bins.
+    """
     counts = np.asarray(load.counts, dtype=np.float64)
     shown, groups_each, bins_each = fit(counts, _MOST_GROUPS, _MOST_BINS)
     unit, size = _time_unit(load.bin_s * counts.shape[1])
@@ -108,7 +117,11 @@ def _correlation_caption(values: np.ndarray, each: int) -> str:
 
 
 def allocation(rows: Sequence[AllocationRow]) -> Figure | None:
-    """Draw bars of the share of usable and of assisted checkpoints by method; None where no share is known."""
+    """Draw bars of the share of usable and of assisted checkpoints by method; None where no share is known.
+
+    Usable: the share of key groups on overloaded hosts that would fit where their checkpoint is. Assisted: the share of
+    moves whose target held the checkpoint. Both are in [0, 1] in the rows, and drawn in per cent.
+    """
     known = [row for row in rows if row.usable is not None or row.assisted is not None]
     if not known:
         return None
@@ -157,7 +170,11 @@ def _allocation_caption(rows: Sequence[AllocationRow]) -> str:
 
 
 def phases(recoveries: Sequence[Recovery]) -> Figure | None:
-    """Draw stacked bars of the phases of each recovery that began; None when none has a phase that ended."""
+    """Draw stacked bars of the phases of each recovery that began; None when none has a phase that ended.
+
+    The phases are those of `PHASES`: detect, restore, replay and catch up. A phase that did not end within the run has
+    no bar. At most 12 recoveries are drawn, in the order that is given.
+    """
     known = [one for one in recoveries if one.ends()][:_MOST_BARS]
     if not known:
         return None
@@ -198,7 +215,7 @@ def _phases_caption(known: Sequence[Recovery]) -> str:
     if total <= 0:
         return ""
     most = max(sums, key=lambda said: sums[said])
-    return f"Of the time shown {text.share(sums[most] / total)} goes into {most}."
+    return f'Of the time shown {text.share(sums[most] / total)} goes into the phase "{most}".'
 
 
 def _percent(value: float | None) -> float | None:

@@ -1,7 +1,7 @@
 """Figures and tables of `holdfast fleet`.
 
-Figures: unavailability of queries beside their objectives, broken queries, hosts, instances. Tables: queries, longest
-outages, decisions, refusals, overloads, cost of hosts.
+Figures: unavailability of queries beside their objectives, broken queries, hosts, instances. Tables: longest outages,
+decisions, refusals, overloads, cost of hosts.
 """
 
 from __future__ import annotations
@@ -131,7 +131,10 @@ def _allowed(name: str, k: int, allowed: float, end: float) -> Spec:
 
 
 def worst_steps(rows: Sequence[Row], end_ns: int) -> list[tuple[int, int, float]]:
-    """Return (from, to, P(broken)) by time; of many steps the worst in each of equal parts of the run; gaps stay."""
+    """Return (from, to, P(broken)) by time; of many steps the worst in each of equal parts of the run; gaps stay.
+
+    `rows` are (from, to, P(broken)) with instants in ns. Up to 400 steps are returned as they are.
+    """
     rows = sorted(rows)
     if len(rows) <= _MOST_STEPS:
         return [(begin, end, broken) for begin, end, broken in rows if begin < end]
@@ -146,7 +149,11 @@ def worst_steps(rows: Sequence[Row], end_ns: int) -> list[tuple[int, int, float]
 
 
 def comings(one: FleetRecords, order: Sequence[str]) -> Figure:
-    """Return a row for each query: when it was there, and when it was broken."""
+    """Return a row for each query: when it was there, and when it was broken.
+
+    `order` gives the names of all rows, from the top. Marks are drawn as wide as it takes to be seen, so widths of very
+    short outages overstate them.
+    """
     there, broken = _stretches(one.rows["presence"]), _stretches(one.rows["outages"])
     layers = (
         Layer("there", "var:--c1", 12, there, 0.45),
@@ -160,7 +167,11 @@ def comings(one: FleetRecords, order: Sequence[str]) -> Figure:
 
 
 def hosts(system: System, one: FleetRecords) -> Figure:
-    """Return a row for each host: when it was in use, down, overloaded."""
+    """Return a row for each host: when it was in use, down, overloaded.
+
+    A host is in use from when it is acquired until it is empty again, also while it is down. Hosts that were neither in
+    use nor down have no row.
+    """
     used = used_hosts(system, one)
     down, over = _stretches(one.rows["host_downtimes"]), _stretches(one.rows["overloads"])
     layers = (
@@ -178,7 +189,10 @@ def hosts(system: System, one: FleetRecords) -> Figure:
 
 
 def numbers(system: System, one: FleetRecords) -> Figure:
-    """Return the number of hosts in use, of primaries and of replicas over time."""
+    """Return the number of hosts in use, of primaries and of replicas over time.
+
+    With many changes, a step shows the greatest number within its part of the run.
+    """
     unit, size = unit_of_time(one.end_ns / NS_PER_S)
     roles: dict[str, list[Stretch]] = {"primary": [], "replica": []}
     for _, _, role, _, begin, end in one.rows["instances"]:
@@ -244,35 +258,12 @@ def _when(at_ns: float) -> str:
 _MOST = 60
 
 
-def queries(summary: FleetSummary) -> Table:
-    """Return for each query its objective (SLO), its exact P(broken), and its outages."""
-    heads: tuple[str, ...] = ("query", "SLO", "P(broken), mean", "P(broken), worst", "broken, simulated")
-    heads += ("95 % interval", "down", "breaks", "longest", "of what is allowed")
-    rows, facets = [], []
-    for one in summary.queries:
-        used = one.budget_used
-        rows.append(
-            (
-                text.plain(one.query),
-                percent(one.slo),
-                _chance(one.exact),
-                _chance(one.exact_worst),
-                _chance(one.broken_share),
-                _interval(one.ci95 if one.breaks else None),  # of zeros alone there is none
-                display.duration(one.broken_s),
-                f"{one.breaks:,}",
-                display.duration(one.longest_s),
-                text.share(used),
-            )
-        )
-        facets.append("no SLO" if one.slo is None else "above it" if (used or 0) > 1 else "within it")
-    times = summary.replications
-    title = "Queries, worst first" + (f"; down, breaks and longest of all {times} replications" if times > 1 else "")
-    return cut_table("by-query", title, heads, rows, words=1, facet="time allowed", facets=facets)
-
-
 def outages(system: System, records: Sequence[FleetRecords]) -> Table | None:
-    """Return the longest times in which queries were broken, and which of their hosts were down as they began."""
+    """Return the longest times in which queries were broken, and which of their hosts were down as they began.
+
+    At most 60 of all replications, the longest first. The hosts are those with an instance of an operator that the
+    query needs, at the instant in which the outage began.
+    """
     found = [(end - begin, one, name, begin, end) for one in records for name, begin, end in one.rows["outages"]]
     if not found:
         return None
@@ -297,9 +288,7 @@ def outages(system: System, records: Sequence[FleetRecords]) -> Table | None:
 def _down(system: System, one: FleetRecords, query: str, at_ns: int) -> str:
     needed = {system.operators[op] for op in system.needs[system.queries.index(query)]}
     there = {
-        row[1]
-        for row in one.rows["instances"]
-        if needed & {row[0], row[0].rpartition("/")[0]} and row[4] <= at_ns <= row[5]
+        row[1] for row in one.rows["instances"] if one.split.get(row[0], row[0]) in needed and row[4] <= at_ns <= row[5]
     }
     names = dict.fromkeys(host for host, down, up in one.rows["host_downtimes"] if host in there and down <= at_ns < up)
     shown = [text.plain(name) for name in names]
@@ -307,7 +296,10 @@ def _down(system: System, one: FleetRecords, query: str, at_ns: int) -> str:
 
 
 def decisions(one: FleetRecords) -> Table | None:
-    """Return the decisions of the manager in one replication, by time; what was begun is listed where it ends."""
+    """Return the decisions of the manager in one replication, by time; what was begun is listed where it ends.
+
+    Columns: instant, action, verdict, query, part or host, the hosts it leaves and goes to, and the reason in words.
+    """
     found = [row for row in one.rows["decisions"] if row[5] != "begun"]
     if not found:
         return None
@@ -330,7 +322,11 @@ def _way(origin: str, target: str) -> str:
 
 
 def refusals(records: Sequence[FleetRecords]) -> Table | None:
-    """Return the refusals, each with its query and the P(broken) that this would have had."""
+    """Return the refusals, each with its query and the P(broken) that this would have had.
+
+    P(broken) is the exact unavailability in the long run: as placed before, after the refused change, and the most that
+    the objective allows.
+    """
     found = [(one.replication, row) for one in records for row in one.rows["refusals"]]
     if not found:
         return None
@@ -389,17 +385,8 @@ def cost(summary: FleetSummary) -> Table:
 # -- cells
 
 
-def percent(share: float | None) -> str:
-    """Return an availability in percent, with all the nines that were written."""
-    return display.share(share, 10)
-
-
 def _chance(value: float | None) -> str:
     return display.share(value)
-
-
-def _interval(ends: Sequence[float] | None) -> str:
-    return text.NONE if ends is None else display.between(max(0.0, ends[0]), ends[1], display.share)
 
 
 def _at(when_ns: int) -> str:

@@ -30,7 +30,11 @@ Stretch = tuple[int, int]  # from and to [ns]
 
 @dataclass(frozen=True)
 class Layer:
-    """One kind of stretch: how it is called and drawn, and the stretches of each row."""
+    """One kind of stretch: how it is called and drawn, and the stretches of each row.
+
+    `colour` is a role of the style sheet, such as "var:--bad"; `width` is the height of its bars [px]. `rows` maps the
+    name of a row to its stretches [ns].
+    """
 
     name: str
     colour: str
@@ -40,12 +44,19 @@ class Layer:
 
 
 def unit_of_time(length_s: float) -> tuple[str, float]:
-    """Return the unit, and its length [s], in which an axis of that length reads well."""
+    """Return the unit, and its length [s], in which an axis of that length reads well.
+
+    >>> unit_of_time(86_400.0), unit_of_time(600.0)
+    (('h', 3600.0), ('min', 60.0))
+    """
     return next((one for one in _UNITS if length_s >= 3 * one[1]), _UNITS[-1])
 
 
 def gantt(name: str, title: str, caption: str, rows: Sequence[str], layers: Sequence[Layer], end_ns: int) -> Figure:
-    """Return the figure: `rows` from the top, `layers` drawn over each other in their order."""
+    """Return the figure: `rows` from the top, `layers` drawn over each other in their order.
+
+    Rows beyond the first 40 are counted in the caption and not drawn. `end_ns` is the end of the run, and of the axis.
+    """
     shown = list(rows[:MOST_ROWS])
     unit, size = unit_of_time(end_ns / NS_PER_S)
     data = [_trace(layer, shown, end_ns, size) for layer in layers if any(layer.rows.get(row) for row in shown)]
@@ -105,7 +116,11 @@ def _at(when_ns: int, size: float) -> float:
 
 
 def gathered(stretches: Sequence[Stretch], end_ns: int) -> list[tuple[int, int, int]]:
-    """Return (from, to, how many) of the stretches by time; of many, those that nearly touch are one."""
+    """Return (from, to, how many) of the stretches by time; of many, those that nearly touch are one.
+
+    >>> gathered([(0, 4), (10, 14)], 100)
+    [(0, 4, 1), (10, 14, 1)]
+    """
     found: list[tuple[int, int, int]] = []
     # -1: of few stretches even those that touch stay apart.
     near = end_ns // _PIECES if len(stretches) > _PIECES else -1

@@ -1,4 +1,8 @@
-"""Figures over time: latency, throughput and queues, with the phases of recoveries shaded."""
+"""Figures over time: latency, throughput and queues, with the phases of recoveries shaded.
+
+Times are seconds since the start of the run. Shading shows the phases of recoveries, so that the figure explains
+itself: a peak of latency stands in the phase that caused it.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,10 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
     """Return p50, p99 and maximum over time on a log scale, phases of recoveries shaded; `around` shows one alone.
 
     Shaded are the recoveries of the replication that the line shows.
+
+    Quantiles are those of the deliveries of each interval, not running ones. Intervals without a delivery are gaps of
+    the lines. `around` cuts the axis to the time from half the length of the recovery before its failure to one
+    length after its end.
     """
     recoveries = same_replication(recoveries, line.replication)
     at = np.asarray(line.at_s, dtype=np.float64)
@@ -122,6 +130,9 @@ def lines(
 
     `steps` draws a value as that of the interval that begins at its time, else of the instant. A name in `order` has
     the colour of its place there, the same in all figures. More names than lines can tell apart are a heat map.
+
+    `axis` is the label of the vertical axis with its unit, `unit` the one of hover texts. More than eight names make a
+    heat map (`analysis.report.gantt.heat`), where only failures are marked.
     """
     recoveries = same_replication(recoveries, given.replication)
     if len(given.names) > _MOST_LINES:
@@ -158,7 +169,10 @@ def same_replication(recoveries: Sequence[Recovery], replication: int) -> list[R
 
 
 def highest(given: Lines, what: str) -> str:
-    """Return the sentence about the highest point of all lines; empty where there is nothing to say."""
+    """Return the sentence about the highest point of all lines; empty where there is nothing to say.
+
+    `what` names the unit of the values in the plural, such as "tuples per second". NaN are gaps, and never the highest.
+    """
     values = np.asarray(given.values, dtype=np.float64)
     if not values.size or not np.isfinite(values).any() or np.nanmax(values) <= 0:
         return ""

@@ -27,7 +27,12 @@ _KINDS = {"assisted": ("triangle-up", "var:--c3"), "direct": ("diamond", "var:--
 
 
 def pauses(migrations: Sequence[ClassifiedMigration]) -> Figure | None:
-    """Draw one mark for each move at its pause, by protocol; None where no move has one."""
+    """Draw one mark for each move at its pause, by protocol; None where no move has one.
+
+    Marks of one protocol stand in one row, spread a little in height where there are many. With more than 500 of a
+    protocol and kind, some are left out evenly by rank, so that the shortest and the longest stay. The axis is
+    logarithmic where the longest pause is more than 30 times the shortest.
+    """
     ended = [one for one in migrations if one.pause_s is not None]
     if not ended:
         return None
@@ -109,7 +114,12 @@ def _spread(migrations: Sequence[ClassifiedMigration]) -> list[ClassifiedMigrati
 
 
 def load_checks(given: LoadChecks) -> Figure | None:
-    """Draw key groups at risk, those with a usable checkpoint, and the moves; None where none was at risk."""
+    """Draw key groups at risk, those with a usable checkpoint, and the moves; None where none was at risk.
+
+    Areas are counts of key groups at each check of the adaptation manager, marks are the moves that it asked for. The
+    share of the inner area in the outer one is what an allocation of checkpoints is good for (Madsen and Zhou, CIKM
+    2015).
+    """
     if not np.any(given.at_risk) and not np.any(given.drained):
         return None
     at = np.asarray(given.at_s, dtype=np.float64)
@@ -184,7 +194,11 @@ def migrations_section(
     decisions: Sequence[Decision] = (),
     host_order: Sequence[str] = (),
 ) -> Section | None:
-    """Return what migrations took, by kind and one by one, and how busy hosts were; None without either."""
+    """Return what migrations took, by kind and one by one, and how busy hosts were; None without either.
+
+    `hosts` are the CPU shares of hosts over time [%], drawn as a heat map with events below. Hosts that never had
+    anything to do are left out, and counted in the caption by `host_order`.
+    """
     if not given and hosts is None:
         return None
     drawn = pauses(given)
@@ -246,7 +260,11 @@ def decisions_section(given: Sequence[Decision]) -> Section | None:
 
 
 def cost_section(given: Cost | None, used: Lines | None = None, recoveries: Sequence[Recovery] = ()) -> Section | None:
-    """Return what the hosts cost, and how many were in use; None where no host has a price and none comes or goes."""
+    """Return what the hosts cost, and how many were in use; None where no host has a price and none comes or goes.
+
+    `used` has steps: the number of hosts in use between two changes. With no price in the scenario the section shows
+    that figure alone.
+    """
     if given is None and used is None:
         return None
     drawn: tuple[Figure, ...] = ()

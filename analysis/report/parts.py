@@ -11,20 +11,6 @@ from analysis.statistics import Mean
 
 
 @dataclass(frozen=True)
-class Interval:
-    """A mean and its 95 % interval; None where nothing was seen, or where one value has no interval."""
-
-    mean: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-def interval(given: Mean) -> Interval:
-    """Return a mean with its interval, as pages have it."""
-    return Interval(given.mean, *(given.ci95 or (None, None)))
-
-
-@dataclass(frozen=True)
 class Curve:
     """A complementary distribution function: the `share` (n,) of tuples that took at least `at_s` (n,), both sorted.
 
@@ -45,7 +31,7 @@ class Change:
     unit if that mean is zero. `shown` is lower, higher, equal or unclear.
     """
 
-    difference: Interval
+    difference: Mean
     relative: str
     shown: str
 
@@ -62,15 +48,15 @@ class Design:
     allocation: str
     protocol: str
     runs: int
-    values: Mapping[str, Interval] = field(default_factory=dict)
+    values: Mapping[str, Mean] = field(default_factory=dict)
     failed: int = 0
     latency_ccdf: Curve | None = None
     unfinished_recoveries: int = 0
     changes: Mapping[str, Change] = field(default_factory=dict)
 
-    def of(self, measure: str) -> Interval:
+    def of(self, measure: str) -> Mean:
         """Return the value of a measure, empty where nothing was seen."""
-        return self.values.get(measure, Interval())
+        return self.values.get(measure, Mean())
 
 
 @dataclass(frozen=True)
@@ -113,7 +99,10 @@ class PlacedHost:
 
 @dataclass(frozen=True)
 class PlacementChange:
-    """Key groups by host at the start and at the end of one replication; loads are means over `span_s`."""
+    """Key groups by host at the start and at the end of one replication; loads are means over `span_s`.
+
+    `operators` gives the order of colours; `moved` counts key groups whose host at the end is another.
+    """
 
     hosts: tuple[PlacedHost, ...]
     operators: tuple[str, ...]
@@ -124,7 +113,11 @@ class PlacementChange:
 
 @dataclass(frozen=True)
 class CostRow:
-    """The cost of hosts of one description; `used_s` is the sum over them of the time in use."""
+    """The cost of hosts of one description; `used_s` is the sum over them of the time in use.
+
+    `hosts` is the name of the description in the scenario, `count` how many hosts it stands for; prices and costs are
+    in USD.
+    """
 
     hosts: str
     count: int
@@ -167,13 +160,17 @@ class Chart:
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """A claim of a paper beside our value, and whether it holds; None where nobody tried."""
+    """A claim of a paper beside our value, and whether it holds; None where nobody tried.
+
+    The fields have order and names of an entry of the document that `holdfast reproduce --json` prints.
+    """
 
     study: str
     claim: str
     text: str
+    role: str
     paper: str
-    ours: str
+    ours: str | None
     tolerance: str
     holds: bool | None
     cause: str = ""

@@ -95,7 +95,11 @@ def latency_section(
     migrations: Sequence[ClassifiedMigration] = (),
     decisions: Sequence[Decision] = (),
 ) -> Section | None:
-    """Return latency over time with what happened below, and around the longest recovery; None without deliveries."""
+    """Return latency over time with what happened below, and around the longest recovery; None without deliveries.
+
+    The recovery that is shown alone is the longest of the replication that the lines show, and only if it takes a small
+    part of the run: else the whole figure shows it well enough.
+    """
     if not len(line.at_s):
         return None
     whole = event_marks.with_marks(
@@ -123,6 +127,9 @@ class Flow:
     """Lines by operator of one replication; None for those that a run does not have.
 
     `filled` is in per cent of the places of the fullest bounded queue, `blocked` in per cent of the time.
+
+    Units: tuples per second, tuples, tuples, per cent, per cent. `lag` counts tuples that have arrived at a source and
+    were not emitted yet.
     """
 
     throughput: Lines | None = None
@@ -170,7 +177,11 @@ def replicas_section(replicas: Replicas | None, broken: Outages | None = None) -
 
 
 def replicas_worth(one: Replicas, broken: Outages | None = None) -> str:
-    """Return in words what replicas were good for."""
+    """Return in words what replicas were good for.
+
+    `broken` is given where a run has outages, and adds the share of time in which some key group or task had no live
+    owner.
+    """
     times = {0: "No replica took over", 1: "One replica took over"}
     words = times.get(one.took_over, f"{one.took_over:,} replicas took over")
     if one.took_over:
@@ -195,7 +206,11 @@ def recovery_section(recoveries: Sequence[Recovery]) -> Section | None:
 
 
 def guarantee_section(promised: str, counts: Guarantee) -> Section:
-    """Return what was lost or duplicated beside the delivery guarantee that was promised."""
+    """Return what was lost or duplicated beside the delivery guarantee that was promised.
+
+    Counts are None where nobody could count: at sinks that follow a window or a timer, an output has no single source
+    tuple that it must follow from.
+    """
     words = f"Guarantee: {text.plain(promised)}. " if promised else ""
     if None not in counts.counts:
         words += (
@@ -227,7 +242,11 @@ def operators_section(operators: Mapping[str, OperatorSummary]) -> Section | Non
 
 
 def designs_section(given: tuple[Design, ...]) -> Section | None:
-    """Return the designs of a study or sweep beside each other; None without any."""
+    """Return the designs of a study or sweep beside each other; None without any.
+
+    Design 0 is the baseline: verdicts, differences and colours are relative to it. A Pareto figure, with the overhead
+    of fault tolerance against a time, has the designs filled of which no other has both less.
+    """
     if not given:
         return None
     latency = designs.measured(given, "latency_p99_s", name="designs-latency", title="p99 latency", axis="p99 latency")
@@ -270,7 +289,11 @@ def _number(number: int, one: Design) -> str:
 
 
 def ccdf_section(curves: Sequence[Curve]) -> Section | None:
-    """Return the share of tuples that took longer than each time, the first curve of all; None without any."""
+    """Return the share of tuples that took longer than each time, the first curve of all; None without any.
+
+    The first curve is that of all replications together; the others are those of single ones, and show how far
+    replications differ.
+    """
     drawn = ccdf.ccdf_figure(curves, whole=True)
     if drawn is None:
         return None

@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from analysis.report import text
 from analysis.report.content import AllocationRow, Decision, Reason
-from analysis.report.parts import Cost, Design, Interval
+from analysis.report.parts import Cost, Design
+from analysis.statistics import Mean
 from models import display
 from models.table import Table, columns_of
 
 MEANING = {
-    "detection": "from the failure until the detector suspects the host",
-    "restoring": "until the state of the last key group is installed at its new task",
+    "detect": "from the failure until the detector suspects the host",
+    "restore": "until the state of the last key group is installed at its new task",
     "replay": "until the last replayed tuple is processed or recognised as a duplicate",
-    "catching up": "until every task, from those that took over down to the sinks, has caught up in turn",
+    "catch up": "until every task, from those that took over down to the sinks, has caught up in turn",
 }
 MIGRATING = {
     "pause": "for how long the key group was not processed, or not answered for: the latency of the protocol",
@@ -26,10 +27,10 @@ KINDS = {
     "direct": "it did not, so that the state had to come from the host that had the key group",
 }
 _TIMES = {
-    "latency_mean_s": "latency, mean",
-    "latency_p99_s": "latency, p99",
+    "latency_mean_s": "latency mean",
+    "latency_p99_s": "latency p99",
     "pause_s": "pause of a move",
-    "recovery_s": "recovery, mean",
+    "recovery_s": "recovery mean",
 }
 _EFFORTS = {
     "moves": "moves",
@@ -55,7 +56,11 @@ def decisions(rows: Sequence[Decision]) -> Table:
 
 
 def designs(rows: Sequence[Design]) -> Table:
-    """Return the mean times of each design, each with its difference to the first one where there is one."""
+    """Return the mean times of each design, each with its difference to the first one where there is one.
+
+    `rows` are in the order of the sweep or study. Columns of measures that no design has are left out. With
+    differences, a cell has two lines: the mean, and the relative difference with its verdict.
+    """
     columns, compared = _known(rows, _TIMES), any(row.changes for row in rows)
     # Columns that would say the same in every row are left out.
     failed, several = any(row.failed for row in rows), len({row.runs for row in rows}) > 1
@@ -117,22 +122,34 @@ def costs(given: Cost) -> Table:
     return cut_table("costs", "What the hosts cost", heads, cells, words=1, marked=len(cells) - 1)
 
 
-def with_interval(value: Interval) -> str:
-    """Return a time with half the width of its interval."""
-    if value.mean is None or value.low is None or value.high is None:
+def with_interval(value: Mean) -> str:
+    """Return a time with half the width of its interval.
+
+    >>> with_interval(Mean(0.0123, (0.0121, 0.0125)))
+    '12.3\\xa0±\\xa00.2\\xa0ms'
+    """
+    if value.mean is None or value.half is None:
         return text.seconds(value.mean)
-    return text.together(display.plus_minus(value.mean, (value.high - value.low) / 2, display.duration))
+    return text.together(display.plus_minus(value.mean, value.half, display.duration))
 
 
 def rate_of_bytes(value: float | None) -> str:
-    """Return bytes per second with the unit that suits them."""
+    """Return bytes per second with the unit that suits them.
+
+    >>> rate_of_bytes(1.25e9)
+    '1.25\\xa0GB/s'
+    """
     return text.together(display.byte_rate(value))
 
 
 def allocation(rows: Sequence[AllocationRow]) -> Table:
-    """Return what each method of checkpoint allocation reached; the one in use is marked."""
+    """Return what each method of checkpoint allocation reached; the one in use is marked.
+
+    Shares are in [0, 1], times in s, loads in cores. A bound is a proven limit of the objective, and the gap their
+    distance relative to the bound.
+    """
     shares = ("usable", "assisted", "highest node load [cores]")
-    heads = ("method", "status", "objective", "bound", "gap", *shares, "recovery, max", "p99 latency")
+    heads = ("method", "status", "objective", "bound", "gap", *shares, "recovery max", "latency p99")
     cells = [
         (
             text.plain(row.method) + (" (used)" if row.used else ""),
@@ -174,7 +191,10 @@ _SHOWN: dict[str, Callable[[float | None], str]] = {
 
 
 def cut(given: Table) -> Table:
-    """Return the table with as many rows as a page takes."""
+    """Return the table with as many rows as a page takes.
+
+    Tables that can be searched keep 1,000 rows, all others 60; the note of the table counts those that are left out.
+    """
     return given.cut(_MOST_FOUND if given.facet else _MOST)
 
 
@@ -190,7 +210,11 @@ def cut_table(
     facet: str = "",
     facets: Sequence[str] = (),
 ) -> Table:
-    """Return a table of texts with as many rows as a page takes; the first `words` columns are no numbers."""
+    """Return a table of texts with as many rows as a page takes; the first `words` columns are no numbers.
+
+    For a table of values that have columns of their own, use `models.table.Table` with `Column` forms; this is for
+    cells that several values make together.
+    """
     columns = columns_of(heads, texts=words, prose=() if prose is None else (prose,))
     return cut(Table(title, columns, tuple(rows), name, marked=marked, facet=facet, facets=tuple(facets)))
 

@@ -24,7 +24,11 @@ _CODE = re.compile(r"`([^`]+)`")
 
 
 def plain(name: object) -> str:
-    """Return the text in one line, without control characters and marks that turn the direction of writing."""
+    """Return the text in one line, without control characters and marks that turn the direction of writing.
+
+    >>> plain("a\\nb\\u202ec")
+    'a bc'
+    """
     return "".join(_SHOWN_AS.get(unicodedata.category(char), char) for char in str(name))
 
 
@@ -34,18 +38,30 @@ def cell(value: str) -> str:
 
 
 def marked(sentence: object) -> Markup:
-    """Return the text as HTML, what stands between backticks as code; everything in it is escaped first."""
+    """Return the text as HTML, what stands between backticks as code; everything in it is escaped first.
+
+    >>> marked("set `interval`, not <b>")
+    Markup('set <code>interval</code>, not &lt;b&gt;')
+    """
     # Escaped before the tags are put in: afterwards nobody could tell ours from those of a name.
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(plain(sentence)))))
 
 
 def label(name: object, longest: int = 40) -> str:
-    """Return the text as a plotly label: HTML tags and entities, some of which plotly reads, are spelled out."""
+    """Return the text as a plotly label: HTML tags and entities, some of which plotly reads, are spelled out.
+
+    >>> label("a<b"), label("x" * 50, 4)
+    ('a&lt;b', 'xxx…')
+    """
     return clip(plain(name), longest).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def clip(text: str, longest: int) -> str:
-    """Return the text, or its beginning and an ellipsis."""
+    """Return the text, or its beginning and an ellipsis.
+
+    >>> clip("a long name", 6)
+    'a lon…'
+    """
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
@@ -103,7 +119,10 @@ def number_of(place: int) -> int:
 
 
 def style(place: int) -> Style:
-    """Return the style of the name at that place of the order."""
+    """Return the style of the name at that place of the order.
+
+    Colours repeat after eight places, and dash and symbol change then, so that 48 names can be told apart.
+    """
     again = place // COLOURS
     return Style(f"var:--c{number_of(place)}", _DASHES[again % len(_DASHES)], _SYMBOLS[(place + again) % len(_SYMBOLS)])
 

@@ -69,7 +69,10 @@ def _rows(table: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
 
 
 def rescales(records: Sequence[RunRecords]) -> tuple[Rescale, ...]:
-    """Return one entry for each change of an operator's number of tasks."""
+    """Return one entry for each change of an operator's number of tasks.
+
+    A change is complete when the last of its key groups has moved; `completion_s` is from the request to that.
+    """
     found = []
     for one in records:
         table = one.tables["rescales"]

@@ -20,7 +20,10 @@ _AT_ONCE = 64
 
 
 def times_of(one: RunRecords, what: str, operator: int) -> Histogram:
-    """Return the histogram of "wait", "sojourn" or "latency" of the operator with this index; perhaps empty."""
+    """Return the histogram of "wait", "sojourn" or "latency" of the operator with this index; perhaps empty.
+
+    Its count and sum are exact; only what lies within a bin is not known.
+    """
     rows = _of(one, "times", what, operator)
     if not rows["count"].sum():
         return merge()
@@ -42,7 +45,11 @@ def total_of(one: RunRecords, what: str, operator: int) -> tuple[int, int]:
 
 
 def exact_total(rows: _Table) -> int:
-    """Return the sum over all rows with columns sum_high and sum_low."""
+    """Return the sum over all rows with columns sum_high and sum_low.
+
+    >>> exact_total({"sum_high": np.array([1]), "sum_low": np.array([5])}) == 2**32 + 5
+    True
+    """
     high, low = (sum(int(part) for part in rows[name].tolist()) for name in ("sum_high", "sum_low"))
     # Sums are kept in two halves: int64 would overflow after some 10^9 tuples that wait seconds.
     return (high << 32) + low
@@ -109,7 +116,10 @@ _MOST = 300
 
 
 def latency_histogram(one: RunRecords) -> Histogram:
-    """Return latencies of the tuples of a replication that were created after the warm-up."""
+    """Return latencies of the tuples of a replication that were created after the warm-up.
+
+    Of records that have rows for tuples the histogram is made here, so both kinds of runs have one tail.
+    """
     if one.detail == "histograms":
         return latencies_of(one)
     created, delivered = (one.tables["deliveries"][name] for name in ("created_ns", "delivered_ns"))

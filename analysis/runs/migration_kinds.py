@@ -21,7 +21,11 @@ _REMOTE = -1
 
 @dataclass(frozen=True)
 class ClassifiedMigration(Migration):
-    """A migration with its kind: assisted, direct, or empty where that is not known."""
+    """A migration with its kind: assisted, direct, or empty where that is not known.
+
+    Assisted: the target held the key group's checkpoint when the move was asked for, so that only newer changes
+    travelled (Madsen and Zhou, CIKM 2015). Direct: it did not.
+    """
 
     kind: str = ""
 

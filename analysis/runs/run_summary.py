@@ -18,7 +18,10 @@ PHASES = ("detect", "restore", "replay", "catch_up")
 
 @dataclass(frozen=True)
 class Durations:
-    """Mean, quantiles and greatest of durations [s]; the interval is that of the mean over replications."""
+    """Mean, quantiles and greatest of durations [s]; the interval is that of the mean over replications.
+
+    Quantiles are of all replications pooled: p99 is the smallest of the values that at least 99 % of all do not exceed.
+    """
 
     mean: float | None
     p50: float | None
@@ -56,7 +59,11 @@ class Latency(ReplicationLatency):
 
 @dataclass(frozen=True)
 class OperatorSummary:
-    """The work of one operator; `queue_mean` is in tuples, `utilisation` a share of its servers."""
+    """The work of one operator; `queue_mean` is in tuples, `utilisation` a share of its servers.
+
+    `wait_s` is the time in the queue, `sojourn_s` that and the service. `queue_mean` is the time average of waiting
+    tuples, without those in service.
+    """
 
     processed: int | None
     wait_s: Durations
@@ -85,7 +92,11 @@ class KernelUsed:
 
 @dataclass(frozen=True)
 class OperatorCheckpoints:
-    """Checkpoints of an operator, late ones among the completed; the longest time without one of a partition."""
+    """Checkpoints of an operator, late ones among the completed; the longest time without one of a partition.
+
+    A checkpoint is *late* if it completed after the next one was due, and *skipped* if it was due while the one before
+    was under way.
+    """
 
     begun: int
     completed: int
@@ -157,6 +168,10 @@ class Migration:
     """The migration of a key group; `pause_s` is the time for which it was not processed.
 
     `worst_s` is the longest time from the arrival of a tuple of the group until it was answered.
+
+    `completion_s` is the time from the request until the new owner goes on and the old one holds the checkpoint.
+    `cause` is `event` for a move of the scenario, else what the manager moved it for. Times are None where the move did
+    not end within the run.
     """
 
     replication: int
@@ -181,7 +196,10 @@ class Migration:
 
 @dataclass(frozen=True)
 class Rescale:
-    """A change of an operator's number of tasks, and how many key groups it moved."""
+    """A change of an operator's number of tasks, and how many key groups it moved.
+
+    `before` and `after` are numbers of tasks; `completion_s` is None where the last move did not end.
+    """
 
     replication: int
     operator: str
@@ -248,7 +266,12 @@ class HostsInUse:
 
 @dataclass(frozen=True)
 class Recovery:
-    """The phases [s] of the recovery from one failure of a host; None for what did not end."""
+    """The phases [s] of the recovery from one failure of a host; None for what did not end.
+
+    The phases follow each other, so `total_s` is their sum: detect (failure to suspicion), restore (until state is
+    installed), replay (until the last replayed tuple is processed) and catch up (until every affected task is idle in
+    turn). `key_groups` were lost with the host, and `replayed` tuples were sent again.
+    """
 
     replication: int
     host: str
@@ -274,7 +297,12 @@ class Recovery:
         return length
 
     def ends(self) -> tuple[tuple[str, float, float], ...]:
-        """Return (phase, begin, end) [s] of the phases that ended."""
+        """Return (phase, begin, end) [s] of the phases that ended.
+
+        >>> one = Recovery(0, "a", 10.0, 1.0, 2.0, None, None, None, "crash", 4, 0, 0)
+        >>> one.ends()
+        (('detect', 10.0, 11.0), ('restore', 11.0, 13.0))
+        """
         begin, found = self.failed_s, []
         for phase in PHASES:
             length = self.length_s(phase)
@@ -287,7 +315,11 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Replica:
-    """One active replica: when it was in step with its owner, and the pause if it took over."""
+    """One active replica: when it was in step with its owner, and the pause if it took over.
+
+    `why` says what made it: `start`, or what happened later; `end` is None for a replica that was in step at the end of
+    the run.
+    """
 
     replication: int
     operator: str
@@ -342,7 +374,11 @@ class Messages:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Tuples lost and duplicated at the sinks, and in the state of the other operators; None if not counted."""
+    """Tuples lost and duplicated at the sinks, and in the state of the other operators; None if not counted.
+
+    Lost: expected and missing. Duplicated: there more than once. Sinks behind windows and timers cannot be checked, and
+    leave None.
+    """
 
     lost: int | None
     duplicated: int | None
@@ -366,7 +402,10 @@ class Replication:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A target's limit, the value that is held against it, and whether it is met (None: nothing was seen)."""
+    """A target's limit, the value that is held against it, and whether it is met (None: nothing was seen).
+
+    `limit` and `value` are in the unit of the target, whose name ends with it (`latency_p99_s`).
+    """
 
     limit: float
     value: float | None
@@ -375,7 +414,12 @@ class Verdict:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """All replications of a run; a section is None where the scenario has nothing of that."""
+    """All replications of a run; a section is None where the scenario has nothing of that.
+
+    Sections that a scenario cannot have (such as `checkpoints` without checkpointing) are None, while empty tuples mean
+    that nothing of the kind happened. `metrics_of` turns a summary into one number for each name, `to_document` into
+    JSON.
+    """
 
     scenario: str
     seed: int

@@ -24,17 +24,21 @@ _VERDICTS = {True: "met", False: "missed", None: "nothing seen"}
 
 
 def operators_table(operators: Mapping[str, OperatorSummary]) -> Table:
-    """Return a row for each operator: tuples, wait, time in the operator, queue, utilisation."""
+    """Return a row for each operator: tuples, wait, time in the operator, queue, utilisation.
+
+    Waits and sojourns are in s, the queue in tuples without those in service, and utilisation is a share of the
+    servers.
+    """
     columns = (
-        Column("processed", display.count, "processed", brief="tuples"),
-        Column("wait, mean", display.duration, "wait_s.mean", brief="wait mean"),
-        Column("wait, p99", display.duration, "wait_s.p99", brief="wait p99"),
-        Column("sojourn, mean", display.duration, "sojourn_s.mean"),
-        Column("sojourn, p99", display.duration, "sojourn_s.p99", brief="sojourn p99"),
-        Column("queue, mean", display.number, "queue_mean", brief="queue"),
-        Column("utilisation", display.share, "utilisation", brief="busy"),
+        Column("processed", display.count, "processed"),
+        Column("wait mean", display.duration, "wait_s.mean"),
+        Column("wait p99", display.duration, "wait_s.p99"),
+        Column("sojourn mean", display.duration, "sojourn_s.mean", wide=True),
+        Column("sojourn p99", display.duration, "sojourn_s.p99"),
+        Column("queue mean", display.number, "queue_mean"),
+        Column("utilisation", display.share, "utilisation"),
     )
-    named = (Column("operator", number=False, brief="operator"), *columns)
+    named = (Column("operator", number=False), *columns)
     rows = zip(operators, rows_of(operators.values(), columns), strict=True)
     cells = tuple((name, *row) for name, row in rows)
     return Table("What each operator did", named, cells, "operators", brief_title="Operators")
@@ -43,14 +47,14 @@ def operators_table(operators: Mapping[str, OperatorSummary]) -> Table:
 def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspected)") -> Table:
     """Return the phases of each recovery; `suspected` marks a host that lived and was fenced."""
     columns = (
-        Column("host", number=False, brief="host"),
-        Column("replication", of="replication", brief="run"),
-        Column("failed at", display.instant, "failed_s", brief="failed at"),
-        Column("detection", display.duration, "detect_s", brief="detect"),
-        Column("restoring", display.duration, "restore_s", brief="restore"),
-        Column("replay", display.duration, "replay_s", brief="replay"),
-        Column("catching up", display.duration, "catch_up_s", brief="catch up"),
-        Column("total", display.duration, "total_s", brief="total"),
+        Column("host", number=False),
+        Column("replication", of="replication"),
+        Column("failed at", display.instant, "failed_s"),
+        Column("detect", display.duration, "detect_s"),
+        Column("restore", display.duration, "restore_s"),
+        Column("replay", display.duration, "replay_s"),
+        Column("catch up", display.duration, "catch_up_s"),
+        Column("total", display.duration, "total_s"),
     )
     names = (one.host + suspected * one.suspected for one in recoveries)
     rows = tuple((name, *row) for name, row in zip(names, rows_of(recoveries, columns[1:]), strict=True))
@@ -64,18 +68,18 @@ def migrations_table(migrations: Sequence[Migration]) -> Table:
     """Return what each migration of a key group took, and who asked for it where that was not always an event."""
     by_themselves = any(one.cause != "event" for one in migrations)
     columns: tuple[Column, ...] = (
-        Column("key group", of="partition", number=False, brief="key group"),
-        Column("kind", kind_text, "kind", number=False),
-        Column("protocol", of="protocol", number=False, brief="protocol"),
-        Column("from", of="origin", number=False),
-        Column("to", of="target", number=False, brief="to"),
-        Column("cause", of="cause", number=False, brief="cause" if by_themselves else None),
-        Column("replication", of="replication"),
-        Column("asked for at", display.instant, "requested_s"),
-        Column("pause", display.duration, "pause_s", brief="pause"),
-        Column("completion", display.duration, "completion_s", brief="complete"),
-        Column("worst", display.duration, "worst_s", brief="worst"),
-        Column("replayed tuples", display.count, "replayed", brief=None if by_themselves else "replayed"),
+        Column("key group", of="partition", number=False),
+        Column("kind", kind_text, "kind", number=False, wide=True),
+        Column("protocol", of="protocol", number=False),
+        Column("from", of="origin", number=False, wide=True),
+        Column("to", of="target", number=False),
+        Column("cause", of="cause", number=False, wide=not by_themselves),
+        Column("replication", of="replication", wide=True),
+        Column("asked for at", display.instant, "requested_s", wide=True),
+        Column("pause", display.duration, "pause_s"),
+        Column("completion", display.duration, "completion_s"),
+        Column("worst", display.duration, "worst_s"),
+        Column("replayed", display.count, "replayed", wide=by_themselves),
     )
     if not all(isinstance(one, ClassifiedMigration) for one in migrations):
         columns = tuple(column for column in columns if column.of != "kind")
@@ -92,18 +96,21 @@ def migrations_table(migrations: Sequence[Migration]) -> Table:
 
 
 def groups_table(groups: Sequence[MigrationGroup]) -> Table:
-    """Return migrations by kind, protocol and cause."""
+    """Return migrations by kind, protocol and cause.
+
+    Means have 95 % intervals over replications; medians and maxima are over all moves of a row.
+    """
     columns = (
         Column("kind", kind_text, "kind", number=False),
         Column("protocol", of="protocol", number=False),
         Column("cause", of="cause", number=False),
         Column("moves", display.count, "count"),
         Column("not ended", display.count, "unfinished"),
-        Column("pause, mean", mean_with_interval, "pause"),
-        Column("pause, median", display.duration, "pause_p50_s"),
-        Column("pause, longest", display.duration, "pause_max_s"),
-        Column("completion, median", display.duration, "completion_p50_s"),
-        Column("replayed tuples", display.count, "replayed"),
+        Column("pause mean", mean_with_interval, "pause"),
+        Column("pause median", display.duration, "pause_p50_s"),
+        Column("pause max", display.duration, "pause_max_s"),
+        Column("completion median", display.duration, "completion_p50_s"),
+        Column("replayed", display.count, "replayed"),
     )
     return Table("Moves by kind", columns, rows_of(groups, columns), "kinds")
 
@@ -115,8 +122,7 @@ def kind_text(kind: str) -> str:
 
 def mean_with_interval(value: Mean) -> str:
     """Return a mean time with half the width of its interval."""
-    half = None if value.ci95 is None else (value.ci95[1] - value.ci95[0]) / 2
-    return display.plus_minus(value.mean, half, display.duration)
+    return display.plus_minus(value.mean, value.half, display.duration)
 
 
 def replicas_table(replicas: Sequence[Replica]) -> Table:
@@ -134,7 +140,11 @@ def replicas_table(replicas: Sequence[Replica]) -> Table:
 
 
 def checkpoints_of_operators(operators: Mapping[str, OperatorCheckpoints]) -> Table:
-    """Return counts of the checkpoints of each operator."""
+    """Return counts of the checkpoints of each operator.
+
+    A checkpoint is late if it completed after the next one was due, and skipped if the one before was still under way.
+    `longest without` is the longest time of one key group or task without a completed one.
+    """
     columns = (*_COUNTS, Column("longest without", display.duration, "longest_between_s"))
     rows = zip(operators, rows_of(operators.values(), columns), strict=True)
     named = (Column("operator", number=False), *columns)
@@ -153,8 +163,8 @@ def record_delays(delay: UploadDelay) -> Table:
         Column("host", of="host", number=False),
         Column("records sent", display.count, "carried"),
         Column("delayed", display.count, "records"),
-        Column("delay, mean", display.duration, "mean_s"),
-        Column("delay, longest", display.duration, "max_s"),
+        Column("delay mean", display.duration, "mean_s"),
+        Column("delay max", display.duration, "max_s"),
     )
     return Table("Records that uploads delayed", columns, rows_of(delay.hosts, columns), "record-delays")
 
@@ -162,7 +172,7 @@ def record_delays(delay: UploadDelay) -> Table:
 def targets_table(targets: Mapping[str, Verdict]) -> Table:
     """Return what was to be reached and what came out."""
     heads = ("target", "at most", "reached", "verdict")
-    columns = tuple(Column(head, number=k > 0, brief=head) for k, head in enumerate(heads))
+    columns = tuple(Column(head, number=k > 0) for k, head in enumerate(heads))
     rows = tuple(
         (
             name.removesuffix("_s").replace("_", " "),
@@ -176,7 +186,11 @@ def targets_table(targets: Mapping[str, Verdict]) -> Table:
 
 
 def target(name: str, value: float | None) -> str:
-    """Return a target, or the value that it is held against, in its unit."""
+    """Return a target, or the value that it is held against, in its unit.
+
+    >>> target("latency_p99_s", 0.25), target("utilisation", 0.8), target("lost", 3.0)
+    ('250 ms', '80 %', '3')
+    """
     if name.endswith("_s"):
         return display.duration(value)
     return display.share(value) if name == "utilisation" else display.count(value)

@@ -95,18 +95,11 @@ def _binned_timeline(one: RunRecords, interval_ns: int, at_ns: Ints) -> LatencyT
     return LatencyTimeline(at_ns, count, mean, p50, p99, greatest)
 
 
-def latency_bins(one: RunRecords, interval_ns: int = NS_PER_S) -> BinCounts:
-    """Return the histogram of latency by interval of delivery (bins of `models.records.histogram`)."""
-    parts = list(latency_bin_parts(one, interval_ns))
-    if len(parts) == 1:
-        return parts[0]
-    return BinCounts(
-        *(np.concatenate(columns) for columns in zip(*(vars(part).values() for part in parts), strict=True))
-    )
-
-
 def latency_bin_parts(one: RunRecords, interval_ns: int = NS_PER_S) -> Iterator[BinCounts]:
-    """Yield `latency_bins`, some intervals at a time where histograms were recorded: those of a large run are large."""
+    """Yield the histogram of latency by interval of delivery (bins of `models.records.histogram`).
+
+    It comes some intervals at a time where histograms were recorded: those of a large run are large.
+    """
     at_ns = _grid(one, interval_ns)
     if one.detail == "tuples":
         interval, latency = _delivered(one, interval_ns, at_ns.size)
@@ -136,11 +129,15 @@ def throughput(one: RunRecords, interval_ns: int = NS_PER_S) -> Series:
     return Series(one.operators, at_ns, counts.reshape(len(one.operators), at_ns.size))
 
 
-def queues(one: RunRecords, by: str = "operator") -> Series:
-    """Return waiting tuples at each sample, summed over the tasks of each `by`: 'operator' or 'host'."""
-    names, owner = _owners(one, by)
-    at_ns, when = np.unique(one.tables["samples"]["at_ns"], return_inverse=True)
-    return Series(names, at_ns, _summed(owner, when, one.tables["samples"]["queue"], len(names), at_ns.size))
+def queues(one: RunRecords) -> Series:
+    """Return waiting tuples at each sample, summed over the tasks of each operator.
+
+    The samples are instants at a fixed distance, not averages: short peaks between them are not seen.
+    """
+    samples = one.tables["samples"]
+    owner = np.asarray(one.task_operator, dtype=np.int64)[samples["task"]]
+    at_ns, when = np.unique(samples["at_ns"], return_inverse=True)
+    return Series(one.operators, at_ns, _summed(owner, when, samples["queue"], len(one.operators), at_ns.size))
 
 
 def lags(one: RunRecords) -> Series:
@@ -186,37 +183,6 @@ def held_back(one: RunRecords) -> Series:
     return Series(tuple(one.operators[index] for index in ever), begin_ns, share[ever])
 
 
-def busy(one: RunRecords, by: str = "operator") -> Series:
-    """Return servers busy on average between a sample and the one before it, for each operator or host.
-
-    At the first sample it is the average since time 0. Only services that ended are in the samples, so one
-    that is longer than the distance of samples shows at its end. Divide by the number of servers for a
-    share.
-    """
-    names, owner = _owners(one, by)
-    samples = one.tables["samples"]
-    at_ns, when = np.unique(samples["at_ns"], return_inverse=True)
-    worked = _growth(samples["task"], samples["host"], samples["at_ns"], samples["busy_ns"])
-    sums = _summed(owner, when, worked, len(names), at_ns.size)
-    distance = np.diff(at_ns, prepend=0)
-    share = np.zeros(sums.shape)
-    np.divide(sums, distance, out=share, where=distance > 0)
-    return Series(names, at_ns, share)
-
-
-def busy_share(one: RunRecords, servers: Sequence[int] | None = None, by: str = "operator") -> Series:
-    """Return `busy` divided by the servers (n_names,): those of the records for operators, to be given for hosts."""
-    line = busy(one, by)
-    if servers is None and by == "operator":
-        servers = one.servers
-    if servers is None or len(servers) != len(line.names):
-        raise ValueError(f"one number of servers for each {by} is needed")
-    count = np.asarray(servers, dtype=np.float64)[:, None]
-    share = np.zeros(line.values.shape)
-    np.divide(line.values, count, out=share, where=count > 0)
-    return Series(line.names, line.at_ns, share)
-
-
 def traffic(one: RunRecords, column: str = "bytes", interval_ns: int = NS_PER_S) -> Series:
     """Return bytes (or, with column 'count', messages) by kind and interval (n_kinds, n_intervals); kinds sorted.
 
@@ -254,16 +220,6 @@ def _rank(share: str, count: Ints) -> Ints:
     # Exact: in floats 0.07 * 100 is above 7, and rounding up would give a rank that is one too high.
     exact = Fraction(share)
     return np.maximum(-(-exact.numerator * count // exact.denominator), 1)
-
-
-def _owners(one: RunRecords, by: str) -> tuple[tuple[str, ...], Ints]:
-    """Return names, and for each sample the index of its operator or host; raises ValueError for another `by`."""
-    samples = one.tables["samples"]
-    if by == "host":
-        return one.hosts, samples["host"].astype(np.int64)
-    if by == "operator":
-        return one.operators, np.asarray(one.task_operator, dtype=np.int64)[samples["task"]]
-    raise ValueError(f"by is 'operator' or 'host', not {by!r}")
 
 
 def _growth(task: np.ndarray, host: np.ndarray, at_ns: Ints, total: Ints) -> Ints:

@@ -14,20 +14,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.spark import rows
 from analysis.spark.question import MOST_CELLS, Question
 from analysis.spark.rows import Step
 from models.errors import InputError
 from models.scenario.job import salted_groups
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
-
 
 _TIMES, _TO = "_hf_times", "_hf_to"
 
@@ -37,7 +36,6 @@ def in_copies(copies: int, groups: int, column: str, by: Sequence[str], counts: 
 
     by: columns that rows are told apart by besides it. A row without a CRC-32 counts once.
     """
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def step(frame: DataFrame) -> DataFrame:
         found = frame.select(column).where(F.col(column).isNotNull()).distinct().toArrow()[column]
@@ -52,9 +50,6 @@ def in_copies(copies: int, groups: int, column: str, by: Sequence[str], counts: 
 
 def in_copies_here(counted: pa.Table, copies: int, groups: int, column: str, counts: Sequence[str]) -> pa.Table:
     """Return what the step does to a table in this process, before rows of the same cell are summed."""
-    import pyarrow as pa  # noqa: PLC0415
-    from pyarrow import compute as pc  # noqa: PLC0415
-
     found = pc.unique(counted[column].drop_null())
     numbered = _numbered(found.to_numpy(zero_copy_only=False), copies, groups, column)
     spread = counted.join(numbered, column, join_type="left outer")
@@ -65,8 +60,6 @@ def in_copies_here(counted: pa.Table, copies: int, groups: int, column: str, cou
 
 def _numbered(crc32: np.ndarray, copies: int, groups: int, column: str) -> pa.Table:
     """Return how often each CRC-32 is in each key group, over all copies; the k-th has salt k."""
-    import pyarrow as pa  # noqa: PLC0415
-
     # The table goes to every executor, and is built in this process.
     if len(crc32) * min(copies, groups) > MOST_CELLS:
         rule = f"must be at most {MOST_CELLS // len(crc32)} with {len(crc32)} keys"
@@ -131,8 +124,6 @@ class _OnSpark:
         self._marked, self._question = marked, question
 
     def cells(self) -> pa.Table:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
         weight, columns = F.col(WEIGHT), stream_columns(self._question)
         counted = self._marked.groupBy(*_CELL).agg(
             F.sum(weight).alias("rows"),
@@ -146,16 +137,12 @@ class _OnSpark:
         return counted.toArrow()
 
     def keys(self) -> tuple[TopKeys, int]:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
         counts = self._marked.where(F.col(STATUS) == KEPT).groupBy(KEY).agg(F.sum(WEIGHT).alias("rows"))
         # Ties by key, as bytes: the same on Spark and here, whatever the locale.
         top = counts.orderBy(F.desc("rows"), F.asc(KEY)).limit(TOP_KEYS).collect()
         return tuple((row[0].decode("utf-8", "replace"), row[1]) for row in top), counts.count()
 
     def bad(self, most: int | None = None) -> pa.Table:
-        from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
         found = self._marked.where(F.col(STATUS) == BAD).select(rows.RAW, rows.WHY, rows.FILE)
         # A total order: Spark gives rows of parallel tasks in any order.
         found = found.orderBy(rows.FILE, rows.RAW, rows.WHY)
@@ -169,9 +156,6 @@ class _Here:
         self._rows, self._question = marked.toArrow(), question
 
     def cells(self) -> pa.Table:
-        import pyarrow as pa  # noqa: PLC0415 - slow to load
-        from pyarrow import compute as pc  # noqa: PLC0415
-
         table, names = self._rows, stream_columns(self._question)
         weight, minutes = table[WEIGHT], table[MINUTES]
         self._check_sums(weight, minutes)
@@ -189,8 +173,6 @@ class _Here:
         return _sums(spread, _CELL, tuple(summed))
 
     def keys(self) -> tuple[TopKeys, int]:
-        from pyarrow import compute as pc  # noqa: PLC0415
-
         kept = self._rows.filter(pc.equal(self._rows[STATUS], KEPT)).select([KEY, WEIGHT])
         counts = _sums(kept, (KEY,), (WEIGHT,))
         count = counts[WEIGHT].to_numpy()
@@ -201,8 +183,6 @@ class _Here:
         return tuple((key.decode("utf-8", "replace"), -n) for n, key in top), len(count)
 
     def bad(self, most: int | None = None) -> pa.Table:
-        from pyarrow import compute as pc  # noqa: PLC0415
-
         columns = [rows.RAW, rows.WHY, rows.FILE]
         found = self._rows.filter(pc.equal(self._rows[STATUS], BAD)).select(columns)
         order = [(name, "ascending") for name in (rows.FILE, rows.RAW, rows.WHY)]
@@ -211,8 +191,6 @@ class _Here:
 
     def _check_sums(self, weight: Any, minutes: Any) -> None:
         """Raise InputError where a sum would not fit: this process would not notice."""
-        from pyarrow import compute as pc  # noqa: PLC0415
-
         rows_of, minutes_of = (pc.cast(values, "double", safe=False) for values in (weight, minutes))
         for values in (rows_of, pc.abs(pc.multiply(minutes_of, rows_of))):
             if (pc.sum(values).as_py() or 0.0) * self._question.copies > _MOST:

@@ -2,6 +2,9 @@
 
 Every step is a column expression, and what comes back to the driver are outages, not records. Outages that overlap
 become one by sorting each host's records by time: a new one begins where a record starts after all earlier ends.
+
+Both readers have to find the same in every log, down to the order of examples: a test compares them field by field. So
+every rule stands here as a column expression and there in Python, in the same order.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.failure_logs import records
 from analysis.failure_logs.records import CAUSES, LANL, LogQuestion, Records
@@ -23,10 +28,6 @@ from analysis.spark.schema import FRACTIONS, INTEGERS
 from analysis.spark.session import setup, text_bytes
 from analysis.spark.sources import Source
 from models.reliability.failure_log import STILL_DOWN
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
 
 _MOST_EXAMPLES = 20
 # Stands for "no end" in columns, where the greatest of some ends is then "no end" as well.
@@ -42,7 +43,11 @@ def read_with_spark(
     spark: SparkSession | None = None,
     on_progress: Callable[[str], None] = lambda text: None,
 ) -> Records:
-    """Return the records of the files; all have the format `kind`. Raises InputError, and MissingTool without Java."""
+    """Return the records of the files; all have the format `kind`. Raises InputError, and MissingTool without Java.
+
+    `spark` is a session that runs already and is left running; without one, a local session is started for the size of
+    the files. `on_progress` gets a line for each step. Parquet columns without a zone are times of `question.zone`.
+    """
     chosen = setup(text_bytes(sources), os.cpu_count() or 1)
     on_progress("starting Spark")
     with (
@@ -77,8 +82,6 @@ def _part(
 
 def _local(source: Source, nanos: Sequence[str], question: LogQuestion) -> rows.Step:
     """Return a step: nanoseconds without a zone, which were taken for UTC, are times of the zone that was asked for."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     naive = [name for name, kind in source.types if name in nanos and "tz=" not in str(kind)]
 
     def step(frame: DataFrame) -> DataFrame:
@@ -92,8 +95,6 @@ def _local(source: Source, nanos: Sequence[str], question: LogQuestion) -> rows.
 
 def _text(frame: DataFrame, name: str) -> Column:
     """Return a column as text without blanks around it; nothing counts as empty."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     column = F.col(rows.quoted(name))
     if frame.schema[name].dataType.simpleString() in FRACTIONS:
         column = F.when(~F.isnan(column), column)  # as a NaN stands for nothing
@@ -101,24 +102,22 @@ def _text(frame: DataFrame, name: str) -> Column:
 
 
 def _raw(frame: DataFrame) -> Column:
-    """Return the line of a malformed record, else its fields joined by commas."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+    """Return the record as the plain reader has it: the line of a CSV file, and joined fields of a Parquet row.
 
+    Spark keeps the line of a malformed record only. Any other is written again: what differs are needless quotes.
+    """
     names = [name for name in frame.columns if name not in (rows.CORRUPT, rows.FILE)]
-    whole = F.concat_ws(",", *[_text(frame, name) for name in names])
-    return F.coalesce(F.col(rows.CORRUPT), whole) if rows.CORRUPT in frame.columns else whole
+    if rows.CORRUPT not in frame.columns:
+        return F.concat_ws(",", *[_text(frame, name) for name in names])
+    return F.coalesce(F.col(rows.CORRUPT), rows.line_of(names))
 
 
 def _malformed(frame: DataFrame) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     return F.col(rows.CORRUPT).isNotNull() if rows.CORRUPT in frame.columns else F.lit(False)
 
 
 def _lanl(frame: DataFrame) -> DataFrame:
     """Return the fields of a log in the format of LANL by our names; `_judged` says which records are bad."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     system, node, nodes = (_text(frame, name) for name in ("System", "nodenumz", "nodes"))
     counted = node.rlike(r"^\d+$") & nodes.rlike(r"^\d+$") & (system != "")
     number = F.when(counted, node).try_cast("bigint")
@@ -141,8 +140,6 @@ def _lanl(frame: DataFrame) -> DataFrame:
 
 
 def _table(frame: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     cause = F.when(_text(frame, "cause") != "", _text(frame, "cause")) if "cause" in frame.columns else F.lit(None)
     return frame.select(
         _text(frame, "host").alias("host"),
@@ -159,14 +156,10 @@ def _table(frame: DataFrame) -> DataFrame:
 
 
 def _lanl_us(text: Column) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     return F.unix_micros(F.try_to_timestamp(F.when(text.rlike(records.LANL_TIME), text), F.lit("M/d/yyyy H:mm")))
 
 
 def _table_us(frame: DataFrame, name: str) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     kind = frame.schema[name].dataType.simpleString()
     if kind in ("timestamp", "timestamp_ntz", "date"):
         return F.unix_micros(F.col(name).cast("timestamp"))
@@ -180,8 +173,11 @@ def _table_us(frame: DataFrame, name: str) -> Column:
 
 
 def _judged(kind: str, question: LogQuestion) -> rows.Step:
-    """Return a step: why each record is bad, whether it is wanted, and an end for those that have none."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+    """Return a step: why each record is bad, whether it is wanted, and an end for those that have none.
+
+    The first reason that holds is given, in the order of `analysis.failure_logs.records`. Records of other systems are
+    unwanted whatever else is wrong with them; those of other causes only if they are good.
+    """
 
     def step(frame: DataFrame) -> DataFrame:
         down, up = F.col("down"), F.col("up")
@@ -209,9 +205,6 @@ def _judged(kind: str, question: LogQuestion) -> rows.Step:
 
 def _again(frame: DataFrame) -> DataFrame:
     """Return a record without an end is bad where its host fails again later."""
-    from pyspark.sql import Window  # noqa: PLC0415
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     used = F.col("why").isNull() & F.col("unwanted").isNull()
     last = F.max(F.when(used, F.col("down"))).over(Window.partitionBy("host"))
     lost = used & (F.col("up") == _FAR) & (last > F.col("down"))
@@ -225,9 +218,6 @@ def _again(frame: DataFrame) -> DataFrame:
 
 def _outages(frame: DataFrame) -> DataFrame:
     """Return used records of a host that overlap or touch, as one."""
-    from pyspark.sql import Window  # noqa: PLC0415
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     in_time = Window.partitionBy("host").orderBy("down", "up")
     before = in_time.rowsBetween(Window.unboundedPreceding, -1)
     # The greatest end so far, not that of the record before: a long outage may contain several short ones.
@@ -239,9 +229,11 @@ def _outages(frame: DataFrame) -> DataFrame:
 
 
 def _collected(marked: DataFrame, kind: str, names: Mapping[str, str]) -> Records:
-    """Return the records: counts, examples and outages, by four queries of the marked rows."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+    """Return the records: counts, examples and outages, by four queries of the marked rows.
 
+    Examples are the first 20 by file, reason and text. For LANL's format, the production time of each host comes from
+    all of its records, also from those of causes that nobody asked for.
+    """
     counts = marked.groupBy("why", "unwanted", "cause").agg(F.count(F.lit(1)).alias("n")).collect()
     bad = marked.where(F.col("why").isNotNull()).select("file", "why", "raw")
     examples = bad.orderBy("file", "why", "raw").limit(_MOST_EXAMPLES).collect()

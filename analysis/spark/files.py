@@ -8,15 +8,15 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from analysis.spark.question import first_line
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from analysis.spark.conditions import first_line
 from analysis.spark.session import Setup, spark_session
 from analysis.spark.sources import Source, packed_faults
 from models.errors import NO_VALUE, InputError, raise_if_any
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -86,9 +86,6 @@ def spark_errors(path: str, sources: Sequence[Source] = (), named: str = "ingest
     a fault in one has the path `named`.
     Ctrl-C stays KeyboardInterrupt: it cancels the jobs, and PySpark then raises the error of a cancelled job.
     """
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # noqa: PLC0415
-    from pyspark.errors import PySparkException  # noqa: PLC0415
-
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:

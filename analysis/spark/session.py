@@ -70,13 +70,20 @@ def spark_session(
             _stop(session, gateway)
 
 
-def _running_session() -> SparkSession | None:
-    """Return the session that this process runs already, or None; raises MissingTool without PySpark."""
+def require_pyspark() -> None:
+    """Raise MissingTool without PySpark, which is optional; call it before a module is imported that loads it."""
     try:
-        from pyspark import SparkContext  # noqa: PLC0415 - only where Spark is asked for
-        from pyspark.sql import SparkSession  # noqa: PLC0415
+        import pyspark  # noqa: F401, PLC0415
     except ImportError:
         raise MissingTool("This needs PySpark: run `pip install 'holdfast[spark]'`.") from None
+
+
+def _running_session() -> SparkSession | None:
+    """Return the session that this process runs already, or None; raises MissingTool without PySpark."""
+    require_pyspark()
+    from pyspark import SparkContext  # noqa: PLC0415 - only where Spark is asked for
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
     return SparkSession.builder.getOrCreate() if SparkContext._active_spark_context is not None else None
 
 
@@ -237,7 +244,11 @@ _MEBIBYTE = 2**20
 
 @dataclass(frozen=True)
 class Setup:
-    """Options of the JVM, settings of Spark SQL, and whether one job brings all rows to this process."""
+    """Options of the JVM, settings of Spark SQL, and whether one job brings all rows to this process.
+
+    `java` is one string of options for the driver's JVM, `sql` maps names of settings to values. `at_once` is True for
+    inputs so small that counting them in this process beats three jobs of Spark.
+    """
 
     java: str
     sql: Mapping[str, str]
@@ -245,12 +256,19 @@ class Setup:
 
 
 def text_bytes(sources: Iterable[Source]) -> int:
-    """Return about how long the rows of the files are as plain text."""
+    """Return about how long the rows of the files are as plain text.
+
+    Packed and columnar files are multiplied by what such files usually expand to: a guess that decides how Spark is set
+    up, and no result.
+    """
     return sum(source.path.stat().st_size * _longer(source.suffix) for source in sources)
 
 
 def setup(size: int, cores: int) -> Setup:
-    """Return the setup for `size` bytes of text on so many cores."""
+    """Return the setup for `size` bytes of text on so many cores.
+
+    Settings change the time that a run takes, and never its result.
+    """
     # One task, no code generation: starting Spark is most of such a run.
     if size <= SMALL_BYTES:
         sql = {

@@ -109,14 +109,22 @@ def _in_objects(name: str, kinds: Mapping[str, str]) -> bool:
 
 
 def held_by_others(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Return pairs of columns (whole, part): a row cannot have both."""
+    """Return pairs of columns (whole, part): a row cannot have both.
+
+    >>> held_by_others(("a", "a.b", "c"))
+    [('a', 'a.b')]
+    """
     known = set(names)
     paths = ((name, name[:place]) for name in names for place, letter in enumerate(name) if letter == ".")
     return [(whole, name) for name, whole in paths if whole in known]
 
 
 def structure(names: Sequence[str]) -> dict[str, Any]:
-    """Return names as fields within fields: those at the end are None."""
+    """Return names as fields within fields: those at the end are None.
+
+    >>> structure(("a", "b.c", "b.d"))
+    {'a': None, 'b': {'c': None, 'd': None}}
+    """
     tree: dict[str, Any] = {}
     for name in names:
         *parents, last = name.split(".")

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analysis.failure_logs.lifetimes import Fit, verdict
+from analysis.failure_logs.lifetimes import verdict
 from analysis.failure_logs.records import LogQuestion
 from analysis.report import render_page
 from holdfast import terminal
 from holdfast.progress import progress
 from holdfast.terminal import again as said_again
-from holdfast.terminal import facts, table
+from holdfast.terminal import facts
 from models import display
+from scenarios.files.documents import refuse_unreadable
 from scenarios.files.write_once import refuse_page, refuse_unwritable, write_text
 from scenarios.pages.failures import failures_page, hosts_differ
 from scenarios.reliability.failure_logs import FailureAnswer, document, read_failures, write_failures
+from scenarios.reliability.failure_tables import hosts_table, laws_table
 
 if TYPE_CHECKING:
-    from analysis.failure_logs.lifetimes import Fit
     from models.table import Table
     from scenarios.reliability.failure_logs import FailureAnswer
 
@@ -29,7 +30,7 @@ _MOST_HOSTS = 10
 
 
 def failures(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Logs: .csv, .csv.gz or .parquet")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Logs: .csv, .csv.gz or .parquet")],
     zone: Annotated[str, typer.Option(help="Time zone of times that name none")] = "UTC",
     begin: Annotated[str | None, typer.Option(help="Begin of the window, ISO 8601; else what the log tells")] = None,
     end: Annotated[str | None, typer.Option(help="End of the window; else what the log tells")] = None,
@@ -40,7 +41,7 @@ def failures(
         bool, typer.Option("--refuse-overlaps", help="Records of a host that overlap are an error")
     ] = False,
     max_bad_share: Annotated[float, typer.Option(help="Share of bad records above which the log is refused")] = 0.05,
-    engine: Annotated[str, typer.Option(help="plain, spark (needs Java), or auto: Spark above 64 MB")] = "auto",
+    on: Annotated[str, typer.Option(help="local, spark (needs Java), or auto: Spark above 64 MB")] = "auto",
     draws: Annotated[int | None, typer.Option(help="Bootstrap draws for each law, 0 for none; else 99 or 19")] = None,
     seed: Annotated[int, typer.Option(help="Decides these draws: 0 to 2^63 - 1")] = 1,
     out: Annotated[Path | None, typer.Option(help="Write a .json that run, availability and size take")] = None,
@@ -58,13 +59,15 @@ def failures(
     question = LogQuestion(
         zone, begin, end, hosts, tuple(cause or ()), tuple(system or ()), max_bad_share, merge=not refuse_overlaps
     )
+    for file in files:
+        refuse_unreadable(file)
     # Both places are checked before the log is read.
     refuse_page(report, force=force)
     if out is not None:
         refuse_unwritable(out, force=force, option="--out")
     with progress() as show_progress:
         found = read_failures(
-            files, question, engine=engine, draws=draws, seed=seed, on_progress=lambda text: show_progress(text, None)
+            files, question, on=on, draws=draws, seed=seed, on_progress=lambda text: show_progress(text, None)
         )
     if out is not None:
         write_failures(found, out, force=force)
@@ -109,43 +112,9 @@ def _mean(value: float | None, interval: Sequence[float] | None) -> str:
 
 
 def _tables(found: FailureAnswer) -> list[Table]:
-    tables = [
-        table(title, ("law", "parameters", "mean", "AIC", "off by", "p", ""), _law_rows(laws), text_columns=2)
-        for title, laws in (("Up times, best first", found.up), ("Repair times, best first", found.repair))
-        if laws
-    ]
-    log = found.log
-    order = sorted(range(len(log.hosts)), key=lambda host: (-log.down_s_of[host], log.hosts[host]))[:_MOST_HOSTS]
-    rows = [
-        (
-            log.hosts[host],
-            int(log.failures_of[host]),
-            display.duration(log.down_s_of[host]),
-            display.duration(log.up_s_of[host]),
-        )
-        for host in order
-    ]
-    title = f"Hosts, {len(rows)} of {len(log.hosts)} that were down longest"
-    return [*tables, table(title, ("host", "failures", "down", "up"), rows)]
-
-
-def _law_rows(laws: Sequence[Fit]) -> list[tuple[str, ...]]:
-    return [
-        (
-            fit.law,
-            ", ".join(f"{_parameter(name, value)}" for name, value in fit.parameters.items()),
-            display.duration(fit.mean_s),
-            display.number(fit.aic, 6),
-            display.share(fit.distance),
-            display.number(fit.p, 2),
-            {True: "rejected", False: "", None: ""}[fit.rejected],
-        )
-        for fit in laws
-    ]
-
-
-def _parameter(name: str, value: float) -> str:
-    return f"{name.removesuffix('_s')} {(display.duration if name.endswith('_s') else display.number)(value)}"
+    known = (("up-laws", "Up times, best first", found.up), ("repair-laws", "Repair times, best first", found.repair))
+    laws = [laws_table(name, title, laws).brief for name, title, laws in known if laws]
+    return [*laws, hosts_table(found.log).brief.cut(_MOST_HOSTS)]
 
 
 def _verdicts(found: FailureAnswer) -> list[str]:

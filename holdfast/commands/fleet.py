@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analysis.fleet.fleet_summary import decisions_table
+from analysis.fleet.tables import decisions_table, queries_table
 from analysis.report import render_page
 from holdfast import terminal
 from holdfast.progress import progress
@@ -105,7 +105,10 @@ def _tables(summary: FleetSummary) -> list[Table]:
     ]
     if running.exact is not None:
         rows.append(["exact", display.share(running.exact, 4), display.NONE])
-    found = [terminal.table("Share of queries that run", ["", "share", "95 % interval"], rows), _by_query(summary)]
+    found = [
+        terminal.table("Share of queries that run", ["", "share", "95 % interval"], rows),
+        queries_table(summary).brief.cut(_MOST_ROWS),
+    ]
     if summary.decisions:
         found.append(decisions_table(summary).brief)
     if summary.refused_for:
@@ -113,27 +116,6 @@ def _tables(summary: FleetSummary) -> list[Table]:
         columns = ["query", "action", "times"]
         found.append(terminal.table("Refused because of an SLO", columns, refused, text_columns=2))
     return found
-
-
-def _by_query(summary: FleetSummary) -> Table:
-    shown = summary.queries[:_MOST_ROWS]
-    slos = any(one.slo is not None for one in shown)
-    columns = ["query", "broken", "exact", "down", "breaks", "longest"] + (["budget"] if slos else [])
-    rows = []
-    for one in shown:
-        row = [
-            one.query,
-            display.share(one.broken_share),
-            display.share(one.exact),
-            display.duration(one.broken_s),
-        ]
-        row += [str(one.breaks), display.duration(one.longest_s)]
-        rows.append(row + ([display.share(one.budget_used)] if slos else []))
-    total = len(summary.queries)
-    more = f"the worst {len(shown)} of {total}" if len(shown) < total else "worst first"
-    times = summary.replications
-    total_of = f"; down, breaks and longest of all {times} replications" if times > 1 else ""
-    return terminal.table(f"By query, {more}{total_of}", columns, rows)
 
 
 def _notes(summary: FleetSummary, *, managed: bool) -> list[str]:

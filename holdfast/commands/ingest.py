@@ -13,11 +13,12 @@ from holdfast.progress import Stopwatch, progress
 from holdfast.terminal import print_json, show, table
 from models import display, units
 from models.errors import InputError, InputFault, raise_if_any
+from scenarios.files.documents import refuse_unreadable
 from scenarios.files.profiles import check_target, profile_summary, write_profile
 
 
 def ingest(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Trace: .csv, .jsonl (or .gz) or .parquet")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Trace: .csv, .jsonl (or .gz) or .parquet")],
     key: Annotated[str, typer.Option(help="Column whose hash is the key group")],
     time: Annotated[str, typer.Option(help="Column with the time of a row; without a zone it is UTC")],
     key_groups: Annotated[int, typer.Option(help="How many key groups")],
@@ -42,6 +43,8 @@ def ingest(
     """
     # All that can be refused without Spark is refused first.
     bin_s, streams = _seconds(bin_), _streams(stream)
+    for file in files:
+        refuse_unreadable(file)
     check_target(out, force=force)
     with progress() as show:
         show_progress = Stopwatch(show, "checking")

@@ -10,9 +10,9 @@ import typer
 from holdfast import terminal
 from holdfast.commands.options import AsJson
 from holdfast.file_kinds import KINDS, described
-from models.schema import schema_of
+from models.scenario.file_keys import schema_of
 from scenarios.files import scenario as scenario_library
-from scenarios.files.scenario import tables_of
+from scenarios.files.documents import tables_of
 
 
 def schema(

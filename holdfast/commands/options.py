@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -19,6 +19,9 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="Scenario file, or a n
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change one value; may be repeated")
 ]
+On = Annotated[Literal["local", "spark"], typer.Option("--on", help="Processes of this machine, or Spark")]
+OnWorkers = Annotated[int, typer.Option("--workers", min=1, help="Processes, or threads of Spark on this machine")]
+Master = Annotated[str | None, typer.Option("--master", help="Master URL of a Spark cluster that sees --out")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document")]
 
 
@@ -34,6 +37,12 @@ def _faulty_limits(time_limit: float, seed: int, workers: int) -> Iterator[Input
     yield from seed_faults("--seed", seed)
     if workers < 1:
         yield InputFault("--workers", workers, "must be a whole number, at least 1", "--workers 1")
+
+
+def refuse_master(master: str | None, on: str) -> None:
+    """Raise InputError for a Spark master where no Spark is asked for."""
+    if master is not None and on != "spark":
+        raise InputError.at("--master", master, "is for --on spark")
 
 
 def refuse_method(method: str, known: Sequence[str]) -> None:

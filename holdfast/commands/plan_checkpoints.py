@@ -11,7 +11,7 @@ import typer
 from analysis.usable import EXPECTED
 from holdfast import terminal
 from holdfast.commands.options import bytes_of, refuse_limits, refuse_method
-from holdfast.commands.plan_selection import Memory
+from holdfast.commands.plan_selection import Force, Json, Memory, Running
 from holdfast.plan_lines import leave_without_plan, listed, plan_lines
 from models import display
 from optimizer.common.reasons import Reason
@@ -34,13 +34,13 @@ def checkpoints(
     time_limit: Annotated[float, typer.Option(help="Seconds after which `exact` gives its best")] = 60.0,
     seed: Annotated[int, typer.Option(help="Decides the draws of baseline and even: 0 to 2^63 - 1")] = 0,
     workers: Annotated[int, typer.Option(help="Processes; never changes the answer")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
-    running: Annotated[Path | None, typer.Option("--from", help="Start from this plan: what runs now")] = None,
+    json: Json = False,
+    running: Running = None,
     max_moves: Annotated[int | None, typer.Option(help="Most checkpoints that may leave where --from has them")] = None,
     reasons: Annotated[bool, typer.Option("--reasons", help="Say why, against the next two nodes")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the plan to this file as well: .json or .npz")] = None,
     memory: Memory = "",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out")] = False,
+    force: Force = False,
 ) -> None:
     """Choose the node of every checkpoint.
 

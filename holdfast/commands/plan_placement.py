@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import typer
 
 from holdfast import terminal
 from holdfast.commands.options import bytes_of, refuse_limits, refuse_method
-from holdfast.commands.plan_selection import Memory
+from holdfast.commands.plan_selection import File, Force, Json, Memory, Out, Running
 from holdfast.plan_lines import leave_without_plan
 from models import display
 from optimizer.common.reasons import placement_reasons
@@ -41,19 +40,19 @@ _SHOWN = (
 
 
 def placement(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Problem: .json, .toml or .npz")],
+    file: File,
     method: Annotated[str, typer.Option(help="exact, first-fit or best-fit")] = "exact",
     time_limit: Annotated[
         float, typer.Option(help="Seconds that decide how much is tried, and after which it ends")
     ] = 60.0,
     seed: Annotated[int, typer.Option(help="Decides the draws of the search: 0 to 2^63 - 1")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON document")] = False,
-    running: Annotated[Path | None, typer.Option("--from", help="Start from this plan: what runs now")] = None,
+    json: Json = False,
+    running: Running = None,
     max_moves: Annotated[int | None, typer.Option(help="Most instances that may leave where --from has them")] = None,
     reasons: Annotated[bool, typer.Option("--reasons", help="Say why, against two other hosts")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the plan to this JSON file as well")] = None,
+    out: Out = None,
     memory: Memory = "",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --out")] = False,
+    force: Force = False,
 ) -> None:
     """Choose the host of every instance: fewest colours on a host, then fewest hosts, or as the goal says.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,15 +29,14 @@ from scenarios.queries.replicas import (
     Options,
     best_of,
     broken_alone,
-    by_worth,
     count_of,
     found_plans,
     front_of,
     no_room,
     problem_of,
     running_by_plan,
-    worth_of,
 )
+from scenarios.queries.tables import front_table, operators_table, plans_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -212,23 +211,8 @@ def _print_front(
     if json:
         terminal.print_json(made)
         return
-    cells = [
-        (
-            display.number(one.plan.cost, 6),
-            f"{count_of(one.plan)}",
-            _running(one.plan.objective),
-            _running(one.plan.bound),
-        )
-        for one in found
-    ]
-    what = "worst query runs" if problem.goal == "worst" else "queries that run"
-    heads = ("CPUs", "replicas", what, "no plan: more than")
     notes = [f"The front was cut short: {found[-1].plan.note}."] if found[-1].plan.note else []
-    terminal.show(terminal.table("What replicas cost, and buy", heads, cells, text_columns=0), *notes)
-
-
-def _running(broken: float | None) -> str:
-    return display.NONE if broken is None else display.share(1 - broken, 4)
+    terminal.show(front_table(found, problem).brief, *notes)
 
 
 def _figures(plan: ReplicaPlan, problem: ReplicaProblem) -> dict[str, Any]:
@@ -255,25 +239,9 @@ def _show(
     table: OperatorTable,
     skipped: Sequence[str],
 ) -> None:
-    rows: list[tuple[str, ...]] = []
-    for name, plan in found.items():
-        if plan.broken is None or plan.levels is None or plan.cost is None:
-            continue
-        running = [display.share(1 - value, 4) for value in (plan.broken @ problem.shares).tolist()]
-        worst = display.share(1 - float(plan.broken[0].max()), 4)
-        last = plan.moves if problem.running else plan.left_out
-        rows.append((name, *running, worst, str(int((plan.levels > 0).sum())), display.number(plan.cost, 4), str(last)))
-    if not rows:
+    compared = plans_table(found, problem)
+    if compared is None:
         return
-    columns = (
-        "plan",
-        *(f"p = {display.exact(value)}" for value in chances),
-        "worst query",
-        "operators",
-        "CPUs",
-    )
-    columns += ("moves" if problem.running else "left out",)
-    title = f"Queries that run, of {problem.n_queries} on {problem.n_operators} operators"
     colours = found[best].colours
     most = "" if problem.max_replicas is None else f", and be {problem.max_replicas} at most"
     notes = [
@@ -284,17 +252,16 @@ def _show(
     notes += [f"The search was cut short: {found[best].note}."] if found[best].note.endswith(STRUCK) else []
     bound = found[best].bound
     if bound is not None and found[best].target is None:
-        which = "The worst query of no plan runs" if problem.goal == "worst" else "With no plan the mean query runs"
-        highest = display.share(1 - bound, 4, rounding="up")
-        notes.append(f"{which} more than {highest} of the time ({found[best].status}).")
+        which = "The worst query of no plan" if problem.goal == "worst" else "With no plan the mean query"
+        lowest = display.share(bound, 4, rounding="down")
+        notes.append(f"{which} is broken less than {lowest} of the time ({found[best].status}).")
     elif bound is not None:
         least = display.number(bound, 6, rounding="down")
         notes.append(f"No plan for the target takes less than {least} CPUs ({found[best].status}).")
     notes += _alone(found[best], problem, table.queries)
     notes += [] if colours is None else [f"At most {colours} different operators on a host."]
-    compared = terminal.table(title, columns, rows, whole_columns=1)
     notes += _moved(found[best], problem, table.names)
-    terminal.show(compared, *notes, *_which(found[best], problem, table.names, best))
+    terminal.show(compared.brief, *notes, *_which(found[best], problem, table.names, best))
 
 
 def _alone(plan: ReplicaPlan, problem: ReplicaProblem, queries: Sequence[str]) -> list[str]:
@@ -338,21 +305,6 @@ def _which(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str], nam
     """Return a table of the operators with replicas in the best plan, and what breaks without these."""
     if plan.instances is None:
         return []
-    worth = worth_of(plan, problem)
-    chosen = [op for op in by_worth(plan, worth) if len(plan.instances[op]) > 1]
-    rows = [
-        (
-            names[op],
-            f"{plan.instances[op][0]}",
-            ", ".join(map(str, plan.instances[op][1:])),
-            display.number(problem.load[op], 4),
-            f"{int(problem.degree[op])}",
-            display.share(worth[op]) if op in worth else display.NONE,
-        )
-        for op in chosen[:_MOST_ROWS]
-    ]
-    if not rows:
-        return []
-    more = f", the first {len(rows)} of {len(chosen)}" if len(rows) < len(chosen) else ""
-    columns = ("operator", "primary", "replicas", "CPUs each", "queries", "broken more without")
-    return [terminal.table(f"Operators with replicas, and their hosts: plan {name}{more}", columns, rows)]
+    chosen = sum(len(hosts) > 1 for hosts in plan.instances)
+    listed = operators_table(plan, problem, names).brief.cut(min(chosen, _MOST_ROWS))
+    return [replace(listed, title=f"{listed.title}: plan {name}")] if chosen else []

@@ -35,6 +35,7 @@ Reasons = Annotated[bool, typer.Option("--reasons", help="Say of each why it is 
 Out = Annotated[Path | None, typer.Option(help="Write the plan to this JSON file as well")]
 Memory = Annotated[str, typer.Option(help="Most memory, as in 2 GB; else 80 % of the machine")]
 From = Annotated[Path | None, typer.Option("--from", help="Start from this plan: the answer is never worse")]
+Running = Annotated[Path | None, typer.Option("--from", help="Start from this plan: what runs now")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the file of --out")]
 
 

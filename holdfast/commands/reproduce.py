@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from analysis.report import render_page
 from holdfast import terminal
+from holdfast.commands.options import Master, On, OnWorkers, refuse_master
 from holdfast.progress import progress
 from holdfast.run_tables import claims_tables
-from models.errors import InputError
 from scenarios.files.write_once import refuse_page, write_text
 from scenarios.pages.claims import claims_page
 from scenarios.studies.reproduce.claims import Outcome, tried
@@ -22,34 +23,33 @@ _CLAIM_FAILS = 4
 
 
 def reproduce(
-    studies: Annotated[list[str] | None, typer.Argument(metavar="[STUDY]...", help="Studies; all by default")] = None,
+    studies: Annotated[list[str] | None, typer.Argument(metavar="STUDY", help="Studies; all by default")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit code 4 if a claim that was tried fails")] = False,
     out: Annotated[Path | None, typer.Option(help="Directory in which results are kept and reused")] = None,
-    engine: Annotated[Literal["local", "spark"], typer.Option(help="Processes of this machine, or Spark")] = "local",
-    workers: Annotated[int, typer.Option(min=1, help="Processes, or threads of Spark on this machine")] = 1,
-    master: Annotated[str | None, typer.Option(help="Master URL of a Spark cluster that sees --out")] = None,
+    on: On = "local",
+    workers: OnWorkers = 1,
+    master: Master = None,
     report: Annotated[Path | None, typer.Option(help="Write a page with the claims and their curves: .html")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --report")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print an array with one entry for each claim")] = False,
 ) -> None:
     """Try the claims of papers again: each with the paper's value, ours, its tolerance, and whether it holds."""
-    if master is not None and engine != "spark":
-        raise InputError.at("--master", master, "is for --engine spark")
+    refuse_master(master, on)
     # Before the studies, which take minutes.
     refuse_page(report, force=force)
     with progress() as show_progress:
-        runner = TaskRunner(out, engine, workers, master, show_progress, say=lambda line: typer.echo(line, err=True))
+        runner = TaskRunner(out, on, workers, master, show_progress, say=lambda line: typer.echo(line, err=True))
         outcome = tried(studies or (), runner, quick=quick)
     rows = outcome.rows
     if report is not None:
         _write(report, outcome, shlex.join(["holdfast", "reproduce", *(studies or ()), *["--quick"] * quick]), force)
     if as_json:
-        terminal.print_json(rows)
+        terminal.print_json([asdict(row) for row in rows])
     else:
         terminal.show(*claims_tables(rows))
     # `is False`: a claim that was not tried has None.
-    if strict and any(row["holds"] is False for row in rows):
+    if strict and any(row.holds is False for row in rows):
         raise typer.Exit(_CLAIM_FAILS)
 
 

@@ -10,7 +10,7 @@ import typer
 from analysis.report import render_page
 from holdfast import terminal
 from holdfast.progress import progress
-from holdfast.terminal import facts, table
+from holdfast.terminal import facts
 from models import display
 from models.reliability.times import downtime_s
 from scenarios.files.write_once import refuse_page, write_text
@@ -30,9 +30,10 @@ from scenarios.planning.sizing import (
     serving_text,
     warnings,
 )
+from scenarios.planning.sizing_tables import curve_table, plans_table
 
 if TYPE_CHECKING:
-    from models.planning.sizing.problem import CurvePoint, EvaluatedPlan, PlanFigures, SizingProblem, SystemPlan
+    from models.planning.sizing.problem import EvaluatedPlan, PlanFigures, SizingProblem, SystemPlan
     from models.table import Table
     from scenarios.planning.sizing import SizingAnswer
 
@@ -76,9 +77,9 @@ def _parts(found: SizingAnswer) -> list[Table | str]:
     plan = found.plan
     parts: list[Table | str] = [*_chosen(found)] if plan.chosen is not None else [*_possible(found)]
     if plan.next_cheaper:
-        parts.append(_rows(found, _less(plan.next_cheaper), plan.next_cheaper))
+        parts.append(plans_table(found, "one-less", _less(plan.next_cheaper), plan.next_cheaper).brief)
     if plan.curve:
-        parts.append(_curve(found))
+        parts.append(curve_table(found).brief)
         if any(point.bound != point.cost for point in plan.curve if point.plan is not None):
             parts.append("LOW–HIGH: the plan costs HIGH; no plan below LOW meets the availability.")
     return [*parts, *found.notes]
@@ -138,51 +139,10 @@ def _possible(found: SizingAnswer) -> list[Table | str]:
     nothing = "Nothing meets" if plan.status == "infeasible" else "Nothing is certain to meet"
     lines: list[Table | str] = [f"{nothing} {targets}: {plan.note}."]
     if plan.possible is not None:
-        lines.append(_rows(found, "The best that is possible", (plan.possible,)))
+        lines.append(plans_table(found, "possible", "The best that is possible", (plan.possible,)).brief)
     if target.budget_per_s is not None:
         met = next((one for one in plan.curve if one.allowed == found.problem.allowed), None)
         if met is not None and met.plan is not None:
             cost = f"{cost_text(found.problem, met.cost)} {cost_unit(found.problem)}"
             lines.append(f"Without the budget: {cost}, {met.plan.text}.")
     return lines
-
-
-def _rows(found: SizingAnswer, title: str, evaluated: tuple[EvaluatedPlan, ...]) -> Table:
-    heads = ("plan", "why it fails", _cost_head(found), "a month, at best")
-    rows = [(one.plan.text, one.why, cost_text(found.problem, one.cost), _down_in_row(one.at)) for one in evaluated]
-    return table(title, heads, rows, text_columns=2, whole_columns=1)
-
-
-def _curve(found: SizingAnswer) -> Table:
-    rows = [
-        (
-            display.availability(one.allowed, 10) + (" (asked)" if one.allowed == found.problem.allowed else ""),
-            _cheapest(one),
-            display.duration(None if one.at is None else one.at.interval_s),
-            _cost_range(found, one),
-            _down_in_row(one.at),
-        )
-        for one in found.plan.curve
-    ]
-    heads = ("availability", "cheapest plan", "interval", _cost_head(found), "down a month")
-    return table("What an availability costs", heads, rows, text_columns=2, whole_columns=2)
-
-
-def _down_in_row(at: PlanFigures | None) -> str:
-    return display.NONE if at is None else down_text(at)
-
-
-def _cost_range(found: SizingAnswer, point: CurvePoint) -> str:
-    """Return the cost of the plan, after the proven bound of any cost where that is lower."""
-    cost, bound = (cost_text(found.problem, one) for one in (point.cost, point.bound))
-    return cost if point.plan is None or point.bound == point.cost else f"{bound}–{cost}"
-
-
-def _cheapest(point: CurvePoint) -> str:
-    if point.plan is None:
-        return "none" if point.bound is None else "none for certain"
-    return point.plan.text
-
-
-def _cost_head(found: SizingAnswer) -> str:
-    return f"cost [{cost_unit(found.problem)}]"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from holdfast import sweep_tables, terminal
+from holdfast.commands.options import Master, On, OnWorkers, refuse_master
 from holdfast.progress import progress
-from models.errors import InputError
 from scenarios.files.scenario import read_scenario, resolve
 from scenarios.pages.sweep import runs_of_designs, write_page
 from scenarios.runs.execute import COMPILING
@@ -26,9 +26,9 @@ def sweep(
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change one value of the scenario")
     ] = None,
-    engine: Annotated[Literal["local", "spark"], typer.Option(help="Processes of this machine, or Spark")] = "local",
-    workers: Annotated[int, typer.Option(min=1, help="Processes, or threads of Spark on this machine")] = 1,
-    master: Annotated[str | None, typer.Option(help="Master URL of a Spark cluster that sees --out")] = None,
+    on: On = "local",
+    workers: OnWorkers = 1,
+    master: Master = None,
     time_limit: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="CPU time of one run (else limits.time)")
     ] = None,
@@ -41,14 +41,13 @@ def sweep(
 ) -> None:
     """Simulate every combination of the values of [sweep]; if interrupted, the same command continues."""
     del resume  # there is no other way
-    if master is not None and engine != "spark":
-        raise InputError.at("--master", master, "is for --engine spark")
+    refuse_master(master, on)
     loaded = read_scenario(resolve(file), settings or [])
     with progress() as show_progress:
         result = run_sweep(
             loaded,
             out,
-            engine=engine,
+            on=on,
             workers=workers,
             master=master,
             time_limit_s=time_limit,
@@ -60,7 +59,7 @@ def sweep(
             check=lambda stored: check_metrics(stored, metric or ()),
         )
     names = chosen_metrics(result, metric)
-    # Without workers and engine: these change no result, and the page stays equal on every machine.
+    # Without workers and where they are: these change no result, and the page stays equal on every machine.
     settings_again = (part for one in settings or [] for part in ("--set", one))
     write_page(result, command=shlex.join(["holdfast", "sweep", file, *settings_again, "--out", out.name]))
     if as_json:

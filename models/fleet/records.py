@@ -1,8 +1,13 @@
-"""Tables that a fleet run emits about hosts, instances and queries: rows with units, no statistic."""
+"""Tables that a fleet run emits about hosts, instances and queries: rows with units, no statistic.
+
+`TABLES` has the columns of each table, in the order of the values of a row. Instants are whole nanoseconds from the
+begin of the run. An interval of time is [from, to): it ends at the end of the run where nothing else ends it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from models.records.tables import Column
@@ -11,10 +16,12 @@ Row = tuple[Any, ...]
 
 
 def _at(name: str, meaning: str) -> Column:
+    """Return the column of an instant [ns]."""
     return Column(name, "int64", "ns", meaning)
 
 
 def _name(name: str, meaning: str) -> Column:
+    """Return a column of names as the file has them."""
     return Column(name, "str", "", meaning)
 
 
@@ -83,9 +90,15 @@ TABLES: dict[str, tuple[Column, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class FleetRecords:
-    """The rows of one replication by table, in order of time; names as in the file, instants in ns."""
+    """The rows of one replication by table, in order of time; names as in the file, instants in ns.
+
+    `replication`: its number, from 0. `end_ns`: when the run ended. `method`: "events" or "merged", how the rows came
+    about; they do not depend on it. `rows`: table of `TABLES` -> rows, each a tuple in the order of its columns.
+    `split` has the operator of each part that is a share of one; any other part has the name of its operator.
+    """
 
     replication: int
     end_ns: int
     method: str
     rows: dict[str, list[Row]]
+    split: Mapping[str, str] = field(default_factory=dict)

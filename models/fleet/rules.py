@@ -1,26 +1,40 @@
-"""How the keys of a file of `holdfast fleet` have to fit each other, and how such a file is read."""
+"""Rules between the keys of a file of `holdfast fleet`, and how such a file is read.
+
+`models.fleet.description` checks each key by itself. Here are the rules about several keys: names that must exist, keys
+that exclude or need each other, and numbers of events that no machine could simulate. Faults are yielded one by one,
+each with the path in the file, so that one error reports all of them.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-from pydantic import ValidationError
 
 from models import display
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.fleet.description import Fleet, Query
-from models.reliability.description import named_faults, of_meant_kind
+from models.reliability.description import named_faults
 from models.reliability.times import mostly_down
-from models.schema_types import FROM_FILE
-from models.validation_messages import faults_of, nearest_if_shown, path_text
+from models.validation_messages import nearest_if_shown, path_text, validated
 
 _MOST_EVENTS = 2e7
 
 
 def fleet_from(raw: object, *, from_file: bool = True) -> Fleet:
-    """Return the description that the tables hold; raises InputError with all faults of shape, or all of references."""
+    """Return the description that the tables hold.
+
+    `raw`: the tables as a TOML reader gives them. `from_file`: keys have the names and units of a file
+    (`duration = "30 d"`); otherwise also those of the code (`duration_s = 2592000.0`).
+
+    Raises InputError with all faults of shape, or, if there are none, with all faults of references. A description with
+    a `query_set` is refused: its operators are in another file, which `scenarios.fleet` reads.
+
+    >>> hosts = {"hosts": ["a", "b"], "p": 0.01, "times": {"mttr": "1 h"}}
+    >>> fleet = fleet_from({**hosts, "operators": {"count": ["a", "b"]}, "queries": {"q": ["count"]}})
+    >>> fleet.operator("count").hosts, fleet.times.mean_down_s
+    (('a', 'b'), 3600.0)
+    """
     found = shaped_from(raw, from_file=from_file)
     # A file that names another file cannot be checked alone.
     if found.query_set is not None:
@@ -30,18 +44,19 @@ def fleet_from(raw: object, *, from_file: bool = True) -> Fleet:
 
 
 def shaped_from(raw: object, *, from_file: bool = True) -> Fleet:
-    """Return the description, of which only the shapes are checked; raises InputError with all faults of these."""
-    if not isinstance(raw, Mapping):
-        raise InputError.at("file", raw, "must be a table")
-    context: dict[str, Any] = dict(FROM_FILE) if from_file else {}
-    try:
-        return Fleet.model_validate(raw, by_alias=True, by_name=not from_file, context=context)
-    except ValidationError as error:
-        raise InputError(*of_meant_kind(faults_of(error.errors(include_url=False), raw, Fleet))) from None
+    """Return the description, of which only the shapes are checked; arguments as for `fleet_from`.
+
+    Raises InputError with all faults of shape: wrong types, unknown keys, missing units. Call `faults` on the result
+    once the operators of its query set are known.
+    """
+    return validated(Fleet, raw, from_file=from_file)
 
 
 def faults(fleet: Fleet) -> Iterator[InputFault]:
-    """Yield unknown names, instances that share a host, and keys that contradict each other."""
+    """Yield unknown names, instances that share a host, and keys that contradict each other.
+
+    Operators of a query set must have been added (`with_query_set`). A value appears in a fault as the file has it.
+    """
     for key, table in (("hosts", fleet.host_names), ("operators", fleet.operators), ("queries", fleet.queries)):
         if not table:
             yield InputFault(key, NO_VALUE, "must have an entry at least")
@@ -67,6 +82,7 @@ def faults(fleet: Fleet) -> Iterator[InputFault]:
 
 
 def _operator_faults(fleet: Fleet) -> Iterator[InputFault]:
+    """Yield instances on unknown, equal or spare hosts, loads by unknown sources, and operators that nobody places."""
     # A dictionary keeps the order of the file and finds a name without a search.
     hosts = dict.fromkeys(fleet.host_names)
     for name, entry in fleet.operators.items():
@@ -93,6 +109,7 @@ def _operator_faults(fleet: Fleet) -> Iterator[InputFault]:
 
 
 def _query_faults(fleet: Fleet) -> Iterator[InputFault]:
+    """Yield queries without operators, with unknown ones, or whose stay is empty or begins after the end."""
     for name, entry in fleet.queries.items():
         query, table = fleet.query(name), isinstance(entry, Query)
         path = path_text(("queries", name))
@@ -107,6 +124,7 @@ def _query_faults(fleet: Fleet) -> Iterator[InputFault]:
 
 
 def _source_faults(fleet: Fleet) -> Iterator[InputFault]:
+    """Yield sources whose steps are not in rising order."""
     for name, source in fleet.sources.items():
         instants = [step.at_s for step in source.steps]
         if any(later <= earlier for earlier, later in itertools.pairwise(instants)):
@@ -114,6 +132,7 @@ def _source_faults(fleet: Fleet) -> Iterator[InputFault]:
 
 
 def _time_faults(fleet: Fleet) -> Iterator[InputFault]:
+    """Yield times that exclude each other, and models (days, common causes) that the other keys do not fit."""
     times = fleet.times
     for mean, law, keys in ((times.mttf_s, times.up, ("mttf", "up")), (times.mttr_s, times.down, ("mttr", "down"))):
         if mean is not None and law is not None:
@@ -202,7 +221,10 @@ def _size_faults(fleet: Fleet) -> Iterator[InputFault]:
 
 
 def warnings(fleet: Fleet) -> Iterator[str]:
-    """Yield what is legal and probably not meant: hosts and domains that are down for most of the time."""
+    """Yield a sentence for each setting that is legal and probably not meant: hosts or domains that are mostly down.
+
+    An up time far below the repair time is usually a mistaken unit, as in `mttf = "30 s"` for 30 days.
+    """
     times = fleet.times
     key = "up" if times.mttf_s is None else "mttf"
     yield from mostly_down(f"times.{key}", times.mean_up_s, times.mean_down_s)
@@ -214,6 +236,7 @@ def warnings(fleet: Fleet) -> Iterator[str]:
 
 
 def _downtime_faults(fleet: Fleet) -> Iterator[InputFault]:
+    """Yield faults of the table `downtimes`, with the path of the entry, and of a log beside it."""
     if fleet.downtimes and fleet.log is not None:
         yield InputFault("log", fleet.log, "must not be given beside downtimes")
     rows = [(one.host, one.down_s, one.up_s) for one in fleet.downtimes]
@@ -228,7 +251,11 @@ def _downtime_faults(fleet: Fleet) -> Iterator[InputFault]:
 def log_faults(
     rows: Sequence[tuple[str, float, float]], lines: Sequence[int], hosts: Sequence[str], file: str
 ) -> Iterator[InputFault]:
-    """Yield the faults of downtimes in a file, by line: they show no value, for the file may be a foreign one."""
+    """Yield the faults of downtimes in a file, by line: they show no value, for the file may be a foreign one.
+
+    `rows`: (host, went down [s], was up again [s]); `lines`: the line of each row in the file, from 1; `hosts`: names
+    of the fleet; `file`: its path as the key `log` has it.
+    """
     for index, column, rule, before in _clashes(rows, hosts):
         said = f"{column} {rule}" if before is None else f"{rule} line {lines[before]}"
         hint = "the hosts are those of [hosts]" if column == "host" and before is None else ""

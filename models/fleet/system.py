@@ -34,7 +34,15 @@ _ROUNDING = 1e-12  # of an unavailability, relative
 
 
 class ExactUnavailability:
-    """P(query is broken) for any placement, in one setting; results are cached."""
+    """P(query is broken) for any placement, in one setting; results are cached.
+
+    A query is broken while one of its operators has no instance that serves. The probability is that of the steady
+    state, or the mean over a day if hosts fail by the day; `models.reliability.exact` computes it from minimal cuts.
+    Where that gives bounds, the upper one is returned.
+
+    `setting`: how the hosts fail, with times or chances of one setting only. Placements are tuples of host indices, and
+    the cache keeps one entry for each set of minimal cuts: placements that differ only in names cost nothing.
+    """
 
     def __init__(self, setting: Setting) -> None:
         self.failures, self._down, self._weights = setting.failures, setting.down, setting.weights
@@ -58,6 +66,7 @@ class ExactUnavailability:
         return self._found[cuts]
 
     def _of_operator(self, hosts: Instances) -> Cuts:
+        """Return the cuts of one operator, from the cache if the same hosts were asked for before."""
         # The order of hosts, the primary first, matters only if take-overs can be late.
         key = hosts if self.failures.late is not None else tuple(sorted(hosts))
         if key not in self._cuts:
@@ -65,6 +74,7 @@ class ExactUnavailability:
         return self._cuts[key]
 
     def _computed(self, cuts: Cuts) -> float:
+        """Return P(all elements of one of the cuts are down), an upper bound where only bounds are known."""
         if self._down is None:
             # The upper bound: an objective is met only if that is proven.
             return float(self._weights @ self._engine.broken(cuts)[1])
@@ -78,6 +88,9 @@ class ExactUnavailability:
 
         All operators on the same hosts: a query is broken at least as often as one operator of it is, and that one as
         often as all hosts of the best set of that size are down. A lower bound where there are too many sets to try.
+
+        `hosts`: indices of the hosts to choose from; all if None. A query whose objective allows less than this can be
+        refused without trying any placement.
         """
         among = tuple(range(self.n_hosts) if hosts is None else hosts)
         size = min(n_instances, len(among))
@@ -102,6 +115,12 @@ def keeps(slo: float | None, broken: float) -> bool:
     """Return whether an unavailability meets an availability objective, but for rounding.
 
     Without an objective every unavailability is good enough.
+
+    `slo`: least availability, 0 to 1. `broken`: unavailability, 0 to 1. The margin is 1e-12 of the allowed
+    unavailability.
+
+    >>> keeps(0.999, 1 - 0.999), keeps(0.999, 0.0011), keeps(None, 1.0)
+    (True, False, True)
     """
     # An objective that is met exactly must not fail by the last digit.
     return slo is None or broken <= (1 - slo) * (1 + _ROUNDING) + 1e-15
@@ -112,7 +131,11 @@ Downtimes = Sequence[tuple[str, float, float]]  # host, went down [s], was up ag
 
 @dataclass(frozen=True)
 class Renewal:
-    """An element that is up and down in turn; with `up` None it never fails, with `down` None it is never repaired."""
+    """An element that is up and down in turn: an alternating renewal process, up at the beginning.
+
+    `up`: law of the times until it fails [s]; None if it never is up again, or never fails. `down`: law of its repairs
+    [s]; None if it never fails, or fails by the day, which ends without a repair. Only `down`: it is always down.
+    """
 
     up: TimeDistribution | None
     down: TimeDistribution | None
@@ -123,11 +146,19 @@ NEVER_FAILS = Renewal(None, None)
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """All that a run needs, by index.
+    """All that a run needs, by index. Names in the file give the order; a host, operator or query is its place in it.
 
-    `costs` (n_operators, n_sources): CPU seconds for each event; `base` (n_operators,) cores. `own` and `shocks`: how
-    hosts and `groups` of them fail; `downtimes`: (host, down, up) [ns] in their place. `unavailability` is None where
-    there is no exact method for how these hosts fail.
+    `capacity` (n_hosts,): cores. `placed`: hosts of the instances of each operator at the start, the primary first;
+    empty where a manager is to choose. `costs` (n_operators, n_sources): CPU seconds for each event; `base`
+    (n_operators,): cores whatever the rates are. So the load of the operators at rates r [1/s] is `base + costs @ r`
+    [cores]. `needs`: operators of each query.
+
+    `own`: how each host fails by itself. `groups`: hosts that fail together; `shocks`: how each group does. A host is
+    down while it or one of its groups is. `downtimes`: (host, down, up) [ns] in place of all three; None without a
+    record.
+
+    `unavailability`: exact P(broken) of placements; None where no exact method covers how these hosts fail, and then
+    `exact_refused` says why.
     """
 
     fleet: Fleet
@@ -153,12 +184,12 @@ class System:
 
     @cached_property
     def slos(self) -> tuple[float | None, ...]:
-        """Return the availability objective (SLO) of each query."""
+        """Return the availability objective (SLO) of each query, 0 to 1; None where it has none."""
         return tuple(self.fleet.query(name).slo for name in self.queries)
 
     @property
     def end_ns(self) -> int:
-        """Return when the run ends."""
+        """Return when the run ends [ns]."""
         return to_ns(self.fleet.duration_s)
 
     def broken(self, query: int) -> float | None:
@@ -171,6 +202,9 @@ def system_of(fleet: Fleet, log: Downtimes | None = None) -> System:
     """Return the system of a description, with the downtimes of its log.
 
     Raises InputError if a query has an availability objective and no exact method can check it.
+
+    `log`: rows of the file that the key `log` names, (host, went down [s], was up again [s]), already checked by
+    `models.fleet.rules.log_faults`. The description must have passed `faults`: unknown names raise KeyError here.
     """
     hosts, operators = fleet.host_names, tuple(fleet.operators)
     host = {name: index for index, name in enumerate(hosts)}
@@ -207,6 +241,7 @@ def system_of(fleet: Fleet, log: Downtimes | None = None) -> System:
 
 
 def _downtimes(fleet: Fleet, host: dict[str, int], log: Downtimes | None) -> tuple[tuple[int, int, int], ...] | None:
+    """Return the recorded (host, down, up) [ns], from the log or the table; None where the file has neither."""
     if not fleet.has_downtimes:
         return None
     rows = log if log is not None else [(one.host, one.down_s, one.up_s) for one in fleet.downtimes]
@@ -267,6 +302,7 @@ def _exact(fleet: Fleet) -> Availability:
 
 
 def _domain_chance(domain: object) -> float:
+    """Return the share of time that a domain is down: MTTR / (MTTF + MTTR), or its `p`."""
     mttf_s, mttr_s = getattr(domain, "mttf_s", None), getattr(domain, "mttr_s", None)
     if mttf_s is None or mttr_s is None:
         return float(getattr(domain, "p", 0.0))
@@ -291,6 +327,7 @@ def _elements(
 
 
 def _of_host(fleet: Fleet, name: str) -> Renewal:
+    """Return how a host fails by itself: its own times, else its own or the common chance, else the common times."""
     host, times = fleet.host(name), fleet.times
     if host.mttf_s is not None and host.mttr_s is not None:
         return Renewal(Exponential(mean_s=host.mttf_s), Exponential(mean_s=host.mttr_s))
@@ -304,7 +341,10 @@ def _of_host(fleet: Fleet, name: str) -> Renewal:
 
 
 def _of_chance(chance: float, law: TimeDistribution | None, mean_down_s: float | None) -> Renewal:
-    """Return an element that is down for this share of time, with repairs of this law."""
+    """Return an element that is down for this share of time, with repairs of this law.
+
+    With mean repair time MTTR and share p the mean up time is MTTR (1 - p) / p, exponential.
+    """
     # Chance 0 never fails, and chance 1 is never up: neither has a mean time between failures.
     if chance == 0 or mean_down_s is None:
         return NEVER_FAILS
@@ -316,7 +356,12 @@ def _of_chance(chance: float, law: TimeDistribution | None, mean_down_s: float |
 def _with_common_cause(
     fleet: Fleet, groups: tuple[tuple[int, ...], ...]
 ) -> tuple[tuple[Renewal, ...], tuple[tuple[int, ...], ...], tuple[Renewal, ...]]:
-    """Return the elements of the beta-factor model, each down for the share of time that it says."""
+    """Return the elements of the beta-factor model, each down for the share of time that it says.
+
+    In that model (Fleming 1975; beta is the share of a host's failures that take its whole group) the chance q of a
+    host splits into an own part and one of its group. `models.reliability` computes both, so the run and the exact
+    figures use the same numbers. Raises InputError without a mean repair time.
+    """
     # The split of probabilities into own and common ones depends on chances alone: everything else is left out.
     bare = FrozenMap({name: one.model_copy(update={"mttf_s": None, "mttr_s": None, "p": _domain_chance(one)})
                       for name, one in fleet.domains.items()})  # fmt: skip

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from models import display
-from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray, frozen
+from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray, freeze_fields, frozen
 from models.errors import raise_if_any
 from models.planning.solution import Solution
 
@@ -42,10 +42,10 @@ def _no_pairs() -> IntArray:
 class CheckpointAllocation:
     """One allocation problem, checked on construction; arrays are read-only.
 
-    cost (J, N); load (J,) or (J, N), not negative; capacity and capacity_min (N,) or None; forbidden (F, 2)
-    pairs [checkpoint, node]; anti_affinity (A, 2) pairs of checkpoints never on one node; group: the operator of
-    each checkpoint (for `even`) or None; current (J,) node of each checkpoint or None; max_moves: how many
-    may leave it, or None.
+    `cost` (J, N). `load` (J,) or (J, N), not negative. `capacity`, `capacity_min` (N,) or None. `forbidden` (F, 2):
+    pairs [checkpoint, node]. `anti_affinity` (A, 2): pairs of checkpoints that are never on one node. `group` (J,): the
+    operator of each checkpoint (for `even`), or None. `current` (J,): node of each checkpoint now, or None.
+    `max_moves`: how many may leave it, or None.
 
     A float32 `cost` is kept as it is (all else is float64): its entries are exact, sums and differences of them are
     taken in float64.
@@ -75,13 +75,10 @@ class CheckpointAllocation:
         if cost is not None and 0 in cost.shape:
             check.add("cost", cost.shape, "must have at least one checkpoint and one node")
         shape = (None, None) if cost is None else cost.shape
-        checked = {"cost": cost, **self._checked_fields(check, *shape)}
-        # All faults at once, and no field is replaced before: a problem that is half checked cannot exist.
-        raise_if_any(check.faults)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        check.store(self, {"cost": cost, **self._checked_fields(check, *shape)})
 
     def _checked_fields(self, check: CheckedArrays, j: int | None, n: int | None) -> dict[str, Any]:
+        """Return all fields but the cost by name, of sizes `j` and `n`, or of any where these are None."""
         found: dict[str, Any] = {"load": check.floats("load", self.load, (j,), (j, n), low=0.0)}
         for name in ("capacity", "capacity_min"):
             value = getattr(self, name)
@@ -105,6 +102,7 @@ class CheckpointAllocation:
         return found
 
     def _checked_moves(self, check: CheckedArrays) -> int | None:
+        """Return the limit on moves as a Python integer; it needs the current assignment."""
         moves = self.max_moves
         if moves is None:
             return None
@@ -218,7 +216,9 @@ class Overload:
 class CheckpointPlan(Solution):
     """An answer: node of each checkpoint (J,), -1 = nowhere; None when there is no answer.
 
-    `violations` lists in words the constraints it breaks: a plan that breaks one is never called feasible.
+    `method`: which solver made it. `violations` lists in words the constraints it breaks: a plan that breaks one is
+    never called feasible. `prices` (N,) or `multipliers` (J,) certify the bound: `optimizer.verify` computes it from
+    them and the problem.
 
     >>> from holdfast import CheckpointAllocation, plan_checkpoints
     >>> plan = plan_checkpoints(CheckpointAllocation(cost=[[1, 2], [1, 3]], load=[2, 2], capacity=[3, 3]))
@@ -233,11 +233,11 @@ class CheckpointPlan(Solution):
     multipliers: FloatArray | None = None  # (J,), that prove the bound where prices do not
 
     def __post_init__(self) -> None:
-        if self.assignment is not None:
-            object.__setattr__(self, "assignment", frozen(np.asarray(self.assignment, dtype=np.int64)))
+        freeze_fields(self, np.int64, "assignment")
 
 
 def _labels(check: CheckedArrays, group: Any, j: int | None) -> tuple[str | int, ...] | None:
+    """Return the operator of each checkpoint as a tuple; None without groups, or with a fault."""
     if group is None:
         return None
     labels = group.tolist() if isinstance(group, np.ndarray) else group
@@ -263,9 +263,14 @@ def node_correlation(
 ) -> FloatArray:
     """Return the mean correlation of each key group with the key groups on each node, (G, N).
 
-    correlation (G, G) of the load series; host (G,) node of each key group. Pairs with |r| < zero_below
-    count as 0 (noise). With tie_band > 0 every node within best + tie_band counts as exactly the best, so
-    that the tie rule "lowest checkpoint load" acts; best = the smallest value away from home.
+    `correlation` (G, G): of the load series, symmetric. `host` (G,): node of each key group, 0 .. n_nodes - 1. Pairs
+    with |r| < `zero_below` count as 0 (noise). With `tie_band` > 0 every node within best + tie_band counts as exactly
+    the best, so that the tie rule "lowest checkpoint load" acts; best = the smallest value away from home. Raises
+    InputError.
+
+    >>> r = np.array([[1.0, -0.5, 0.2], [-0.5, 1.0, 0.0], [0.2, 0.0, 1.0]])
+    >>> node_correlation(r, host=[0, 1, 1], n_nodes=2).tolist()
+    [[1.0, -0.15], [-0.5, 0.5], [0.2, 0.5]]
     """
     check = CheckedArrays()
     r = check.floats("correlation", correlation, (None, None))
@@ -304,10 +309,10 @@ def allocation_from_correlation(
 ) -> CheckpointAllocation:
     """Return the allocation problem of all key groups' checkpoints, home nodes forbidden.
 
-    load (G,) of the key groups; host (G,) their nodes; `copies` checkpoints per key group on different
-    nodes, the copies of key group g being rows g * copies .. g * copies + copies - 1. With a finite kappa
-    every node may store at most (1 + kappa) * copies * sum(load) / N (constraint 2). group (G,): the
-    operator of each key group, for `even`. Raises InputError.
+    `correlation` (G, G), `host` (G,), `n_nodes`, `zero_below` and `tie_band` as for `node_correlation`. `load` (G,):
+    mean load of the key groups. `copies`: checkpoints per key group, on different nodes; those of key group g are the
+    rows g * copies .. g * copies + copies - 1. With a finite `kappa` every node may store at most (1 + kappa) * copies
+    * sum(load) / N (constraint 2). `group` (G,): the operator of each key group, for `even`. Raises InputError.
     """
     check = CheckedArrays()
     loads = check.floats("load", load, (len(correlation),), low=0.0)
@@ -334,6 +339,7 @@ def allocation_from_correlation(
 
 
 def _tied(rho: FloatArray, home: Any, band: float) -> FloatArray:
+    """Return the correlations (G, N) with all nodes near the best one as good as it."""
     # The home node is forbidden for the checkpoint, so it must not be the best one.
     away = rho.copy()
     away[np.arange(len(rho)), home] = np.inf
@@ -342,6 +348,7 @@ def _tied(rho: FloatArray, home: Any, band: float) -> FloatArray:
 
 
 def _pairs_of_copies(groups: int, copies: int) -> Any:
+    """Return the pairs of rows, (pairs, 2), that are copies of one checkpoint."""
     a, b = np.triu_indices(copies, k=1)
     first = np.arange(groups)[:, None] * copies
     return np.stack([(first + a).ravel(), (first + b).ravel()], axis=1)

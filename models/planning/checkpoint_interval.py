@@ -37,10 +37,11 @@ _AT_MOST = f", at most {display.number(MOST, 6)}"
 class CheckpointInterval:
     """One question for an interval, checked on construction; all times in seconds.
 
-    checkpoint_s: pause of the work by a checkpoint; mtbf_s; restart_s: from a failure until work goes on;
-    complete_s: from the beginning of a checkpoint until it can be used, at least the pause (None: the pause).
-    For streams: utilisation before the failure (below 1), recovery_target_s, records per second. Raises InputError with
-    every fault found.
+    `checkpoint_s`: delta, pause of the work by a checkpoint. `mtbf_s`: M. `restart_s`: from a failure until work goes
+    on. `complete_s`: C, from the beginning of a checkpoint until it can be used, at least the pause (None: the pause).
+
+    For streams: `utilisation` before the failure (rho, below 1), `recovery_target_s`, and `rate_per_s`, the records per
+    second. Raises InputError with every fault found.
     """
 
     checkpoint_s: float
@@ -98,18 +99,22 @@ class CheckpointInterval:
 
 
 def _above(value: float | None, least: float) -> bool:
+    """Return True for None, and for a number in (least, MOST]."""
     return value is None or (_is_number(value) and least < value <= MOST)
 
 
 def _least(value: float | None, least: float) -> bool:
+    """Return True for None, and for a number in [least, MOST]."""
     return value is None or (_is_number(value) and least <= value <= MOST)
 
 
 def _between(value: float | None) -> bool:
+    """Return True for None, and for a number in [0, 1)."""
     return value is None or (_is_number(value) and 0 <= value < 1)
 
 
 def _is_number(value: object) -> bool:
+    """Return True for a number that is no boolean."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -117,8 +122,10 @@ def _is_number(value: object) -> bool:
 class IntervalPlan(Solution):
     """An answer: `interval_s` from the beginning of a checkpoint to that of the next, and useful time in it.
 
-    `objective` is the slowdown. When no interval meets the recovery target the status is infeasible, and the interval
-    is the one with the shortest recovery. Times of recovery are None without a utilisation.
+    `objective` is the slowdown. `worst_recovery_s`, `mean_recovery_s`: time until the job has caught up; None without a
+    utilisation. `least_interval_s`, `most_interval_s`: the intervals that meet the target lie between them.
+    `mean_replay_records`: records that are processed again after a failure. When no interval meets the recovery target
+    the status is infeasible, and the interval is the one with the shortest recovery.
     """
 
     interval_s: float | None = None
@@ -131,7 +138,11 @@ class IntervalPlan(Solution):
 
 
 def young(checkpoint_s: float, mtbf_s: float) -> float:
-    """Return the useful time between checkpoints by Young's formula [s]; Young, CACM 1974."""
+    """Return the useful time between checkpoints by Young's formula [s]; Young, CACM 1974.
+
+    >>> round(young(60, 86_400))  # a checkpoint of a minute, a failure a day
+    3220
+    """
     return math.sqrt(2 * checkpoint_s * mtbf_s)
 
 
@@ -155,6 +166,11 @@ def exact(checkpoint_s: float, mtbf_s: float) -> float:
     With t = (tau + delta) / M the condition tau / M = 1 - exp(-t) becomes t - 1 + exp(-t) = delta / M, whose left side
     is convex and rising: Newton's method from above cannot miss. Lambert's W itself loses half the digits where delta
     is much smaller than M.
+
+    It is about 2 delta / 3 below Young's formula where delta is much smaller than M.
+
+    >>> round(exact(60, 86_400))
+    3180
     """
     wanted = checkpoint_s / mtbf_s
     t = wanted + math.sqrt(2 * wanted)  # t - 1 + exp(-t) >= wanted here
@@ -181,7 +197,10 @@ def _rest(t: float) -> float:
 
 
 def slowdown(useful_s: float, checkpoint_s: float, mtbf_s: float, restart_s: float = 0.0) -> float:
-    """Return the mean time that a second of work takes, at least 1; infinite where float64 cannot hold it."""
+    """Return the mean time that a second of work takes, at least 1; infinite where float64 cannot hold it.
+
+    All times [s]; the formula is that at the head of the module (Daly, FGCS 2006).
+    """
     try:
         work = math.expm1((useful_s + checkpoint_s) / mtbf_s) * mtbf_s / useful_s
         return math.exp(restart_s / mtbf_s) * work
@@ -201,7 +220,11 @@ def useful_within(problem: CheckpointInterval, least_s: float, most_s: float) ->
 
 
 def recovery_s(problem: CheckpointInterval, interval_s: float, rolled_back_s: float) -> float:
-    """Return the time from a failure until the job has caught up [s]; infinite where it never does."""
+    """Return the time from a failure until the job has caught up [s]; infinite where it never does.
+
+    `interval_s`: T. `rolled_back_s`: L, the work that has to be done again. Records of L and of the time down D are
+    waiting; a share u - rho of the time is left for them. Raises nothing: without a utilisation rho is 0.
+    """
     rho = problem.utilisation or 0.0
     # The share of the time that is left to catch up, beside checkpoints and new tuples.
     spare = (interval_s - problem.checkpoint_s) / interval_s - rho

@@ -23,8 +23,7 @@ from typing import Any
 import numpy as np
 
 from models import display
-from models.checked_arrays import LARGEST, CheckedArrays, FloatArray, IntArray, frozen
-from models.errors import raise_if_any
+from models.checked_arrays import LARGEST, CheckedArrays, FloatArray, IntArray, freeze_fields, frozen
 from models.planning.solution import Solution
 
 MOST_HOSTS = 10_000_000  # numbers of hosts are below it: something is kept for each
@@ -34,8 +33,8 @@ MOST_HOSTS = 10_000_000  # numbers of hosts are below it: something is kept for 
 class MigrationSteps:
     """Moves to be arranged, checked on construction; arrays are read-only.
 
-    moves (E, 2) pairs [source host, target host]; size_bytes (E,) or None; link_bytes_per_s (H,) of each host, or None:
-    both or neither; duplex: whether a host may send and receive at once. Raises InputError with every fault found.
+    `moves` (E, 2): pairs [source host, target host]. `size_bytes` (E,) and `link_bytes_per_s` (H,) of each host: both,
+    or None for both. `duplex`: whether a host may send and receive at once. Raises InputError with every fault found.
     """
 
     moves: IntArray
@@ -61,12 +60,10 @@ class MigrationSteps:
         if (self.size_bytes is None) != (self.link_bytes_per_s is None):
             missing = "size_bytes" if self.size_bytes is None else "link_bytes_per_s"
             check.add(missing, None, "is needed: sizes and links make times only together")
-        checked |= self._checked_sizes(check, moves)
-        raise_if_any(check.faults)
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        check.store(self, checked | self._checked_sizes(check, moves))
 
     def _checked_sizes(self, check: CheckedArrays, moves: IntArray | None) -> dict[str, Any]:
+        """Return sizes and links as arrays; nothing without them."""
         if self.size_bytes is None or self.link_bytes_per_s is None:
             return {}
         sizes = check.floats("size_bytes", self.size_bytes, (None if moves is None else len(moves),), low=0.0)
@@ -82,6 +79,7 @@ class MigrationSteps:
         return {"size_bytes": sizes, "link_bytes_per_s": links}
 
     def _check_durations(self, check: CheckedArrays, sizes: FloatArray, links: FloatArray, moves: IntArray) -> None:
+        """Add a fault if a move takes so long that sums of times would overflow."""
         with np.errstate(over="ignore"):
             # The slower end decides: a transfer is no faster than either link.
             takes = sizes / links[moves].min(axis=1)
@@ -142,7 +140,5 @@ class StepsPlan(Solution):
     reason: str = ""
 
     def __post_init__(self) -> None:
-        if self.step is not None:
-            object.__setattr__(self, "step", frozen(np.asarray(self.step, dtype=np.int64)))
-        if self.start_s is not None:
-            object.__setattr__(self, "start_s", frozen(np.asarray(self.start_s, dtype=np.float64)))
+        freeze_fields(self, np.int64, "step")
+        freeze_fields(self, np.float64, "start_s")

@@ -26,8 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray, frozen
-from models.errors import raise_if_any
+from models.checked_arrays import CheckedArrays, FloatArray, IntArray, freeze_fields, frozen
 from models.planning.solution import Solution
 
 GOALS = ("colours", "hosts", "value")
@@ -43,6 +42,10 @@ def whole_units(load: FloatArray, capacity: FloatArray) -> tuple[IntArray, IntAr
 
     Decimal numbers of up to 9 places are counted in their last place, so ten loads of 0.1 fill a capacity of 1.0 and
     nothing else fits. Others are rounded to 2^-44 of the largest capacity, and may exceed a capacity by 2^-38 of that.
+
+    >>> loads, rooms = whole_units(np.array([0.1, 0.3]), np.array([1.0, 0.25]))
+    >>> loads.tolist(), rooms.tolist()
+    ([1, 3], [10, 2])
     """
     top = max(float(capacity.max(initial=0.0)), np.finfo(np.float64).tiny)
     load = np.minimum(load, 2 * top)  # too large for any host: the exact size does not matter, and must not overflow
@@ -67,12 +70,14 @@ def whole_units(load: FloatArray, capacity: FloatArray) -> tuple[IntArray, IntAr
 class Placement:
     """One problem of placement, checked on construction; arrays are read-only.
 
-    cpu, network (n,) of each instance, host_cpu, host_network (H,) of each host, in the same units; network None has
-    no limits. operator (n,): None makes each instance its own operator; colour (n,): None takes the operator, -1 is
-    none. neighbours (E, 2) pairs of operators with a stream between them. failure_domain (H,). fixed (n,): the host
-    that an instance stays on, or -1. current (n,): where it runs now, or -1 for a new one; at most `max_moves` leave
-    it. value (n,): what it is worth to place an instance, 1 when None; first fit goes by it. Raises InputError with
-    every fault found.
+    With n instances and H hosts: `cpu`, `network` (n,) of each instance and `host_cpu`, `host_network` (H,) of each
+    host, in the same units; without network both are None. `operator` (n,): None makes each instance its own operator.
+    `colour` (n,): None takes the operator, -1 is none. `neighbours` (E, 2): pairs of operators with a stream between
+    them. `failure_domain` (H,). `value` (n,): what it is worth to place an instance, 1 when None; first fit goes by it.
+    `fixed` (n,): the host that an instance stays on, or -1. `current` (n,): where it runs now, or -1 for a new one; at
+    most `max_moves` leave it.
+
+    Raises InputError with every fault found.
     """
 
     cpu: FloatArray
@@ -107,11 +112,10 @@ class Placement:
         if self.value is not None:
             checked["value"] = check.floats("value", self.value, (n,), low=0.0)
         self._check_choices(check)
-        raise_if_any(check.faults)
-        for name, found in checked.items():
-            object.__setattr__(self, name, found)
+        check.store(self, checked)
 
     def _checked_network(self, check: CheckedArrays, n: int | None, hosts: int | None) -> dict[str, Any]:
+        """Return demands and capacities of the network as arrays; both or neither."""
         if (self.network is None) != (self.host_network is None):
             missing = "network" if self.network is None else "host_network"
             check.add(missing, None, "is needed: network of instances and of hosts go together")
@@ -124,6 +128,7 @@ class Placement:
         }
 
     def _checked_ids(self, check: CheckedArrays, n: int | None, hosts: int | None) -> dict[str, Any]:
+        """Return the arrays of operators, colours, domains and hosts that were given, by name."""
         found: dict[str, Any] = {}
         for name, size, low, limit in (
             ("operator", n, 0, MOST_IDS),
@@ -145,6 +150,7 @@ class Placement:
         return found
 
     def _check_choices(self, check: CheckedArrays) -> None:
+        """Add the faults of goal, anti-affinity and limits."""
         for name, value, choices in (("goal", self.goal, GOALS), ("anti_affinity", self.anti_affinity, ANTI_AFFINITY)):
             if value not in choices:
                 check.add(name, value, "must be one of " + ", ".join(choices))
@@ -175,6 +181,7 @@ class Placement:
 
     @cached_property
     def _whole(self) -> tuple[IntArray, IntArray]:
+        """Return demands (n, R) and capacities (H, R) in whole units, one column for each resource."""
         pairs = [whole_units(self.cpu, self.host_cpu)]
         if self.network is not None and self.host_network is not None:
             pairs.append(whole_units(self.network, self.host_network))
@@ -276,6 +283,7 @@ class Placement:
 
 
 def _is_whole(value: Any) -> bool:
+    """Return True for a whole number from 0 to 2^53 - 1, which JSON keeps exactly."""
     return not isinstance(value, bool) and isinstance(value, (int, np.integer)) and 0 <= int(value) < 2**53
 
 
@@ -299,7 +307,4 @@ class PlacementPlan(Solution):
     infeasible_set: IntArray | None = None
 
     def __post_init__(self) -> None:
-        for name in ("host", "infeasible_set"):
-            found: BoolArray | IntArray | None = getattr(self, name)
-            if found is not None:
-                object.__setattr__(self, name, frozen(np.asarray(found, dtype=np.int64)))
+        freeze_fields(self, np.int64, "host", "infeasible_set")

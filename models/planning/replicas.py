@@ -54,13 +54,19 @@ ROUNDING = 2.0**-38  # of the largest capacity: what rounding a hundred loads am
 class ReplicaProblem:
     """One problem, checked on construction; arrays are read-only.
 
-    load (n,), network (n,) or None; operators: those of each query; weights of queries; edges (E, 2): streams between
-    operators. host_cpu (H,), host_network (H,) or None; down (n_p, H): chances that hosts are down, plans are made for
-    the first row. primary (n,): where primaries run, -1 for one that has no host yet. replica_hosts, primary_hosts
-    (H,): which hosts new replicas and primaries may use, None for all. budget: what replicas may take together, None
-    for what the primaries leave of the hosts; max_replicas: how many there may be, None for any number. running: the
-    hosts of the replicas of each operator that run now, () for no replicas at all; max_moves: how many of them may
-    leave their hosts, None for all. Raises InputError with every fault found.
+    The work, for n operators: `load` (n,), `network` (n,) or None. `operators`: those of each query; `weights` of
+    queries, 1 if empty. `edges` (E, 2): streams between operators.
+
+    The hosts: `host_cpu` (H,), `host_network` (H,) or None. `down` (n_p, H): chances that hosts are down, a row for
+    each setting; plans are made for the first row. `primary_hosts`, `replica_hosts` (H,): which hosts new primaries and
+    replicas may use, None for all.
+
+    The choice: `primary` (n,): where primaries run, -1 for one that has no host yet. `budget`: what replicas may take
+    together, None for what the primaries leave of the hosts. `max_level`: replicas of an operator; `max_replicas`: of
+    all, None for any number. `goal`: "mean" or "worst". `running`: the hosts of the replicas of each operator that run
+    now, () for no replicas at all; `max_moves`: how many of them may leave their hosts, None for all.
+
+    Raises InputError with every fault found.
     """
 
     load: FloatArray
@@ -102,9 +108,7 @@ class ReplicaProblem:
             checked["host_network"] = check.floats("host_network", self.host_network, (hosts,), low=0.0)
         checked |= self._checked_hosts(check, n, hosts)
         self._check_choices(check)
-        raise_if_any(check.faults)
-        for name, found in checked.items():
-            object.__setattr__(self, name, found)
+        check.store(self, checked)
         object.__setattr__(self, "running", tuple(tuple(map(int, hosts)) for hosts in self.running))
         # Only now: these checks ask questions that need valid arrays.
         raise_if_any(self._primary_faults())
@@ -113,6 +117,7 @@ class ReplicaProblem:
         Failures(self.down)
 
     def _checked_hosts(self, check: CheckedArrays, n: int | None, hosts: int | None) -> dict[str, Any]:
+        """Return which hosts may be used, and where primaries run, as arrays of full length."""
         found: dict[str, Any] = {}
         for name in ("primary_hosts", "replica_hosts"):
             given = getattr(self, name)
@@ -131,6 +136,7 @@ class ReplicaProblem:
         return found
 
     def _check_choices(self, check: CheckedArrays) -> None:
+        """Add the faults of budget, goal and limits."""
         if self.budget is not None and not 0 <= self.budget < math.inf:
             check.add("budget", self.budget, "must be finite and not negative")
         for name in ("max_level", "max_moves", "max_replicas"):
@@ -142,6 +148,7 @@ class ReplicaProblem:
             check.add("goal", self.goal, "must be one of " + ", ".join(GOALS))
 
     def _primary_faults(self) -> Iterator[InputFault]:
+        """Yield hosts that the primaries alone overload."""
         fixed = self.primaries >= 0
         used = np.bincount(self.primaries[fixed], weights=self.load[fixed], minlength=self.n_hosts)
         for host in np.flatnonzero(used > self.host_cpu + self.slack).tolist():
@@ -149,6 +156,7 @@ class ReplicaProblem:
             yield InputFault(f"host {host}", float(used[host]), rule, "primaries that run there")
 
     def _running_faults(self) -> Iterator[InputFault]:
+        """Yield operators whose running replicas break a rule of the problem."""
         if self.running and len(self.running) != self.n_operators:
             yield InputFault("running", len(self.running), f"must have {self.n_operators} operators")
             return
@@ -210,7 +218,10 @@ class ReplicaProblem:
         return frozen(found)
 
     def queries(self, instances: Sequence[Sequence[int]]) -> Queries:
-        """Return the queries with their operators on these hosts."""
+        """Return the queries with their operators on these hosts.
+
+        `instances`: hosts of each operator, the primary first. Raises InputError for hosts that do not exist.
+        """
         return Queries(self.n_hosts, tuple(map(tuple, instances)), self.operators, self.weights)
 
     def broken(self, instances: Sequence[Sequence[int]]) -> FloatArray:
@@ -262,6 +273,7 @@ def _running_rule(problem: ReplicaProblem, primary: int, hosts: Sequence[int]) -
 
 
 def _violations(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> Iterator[str]:
+    """Yield broken constraints: hosts of each operator first, then capacities, then limits of the whole plan."""
     if len(instances) != problem.n_operators:
         yield f"has {len(instances)} operators, there are {problem.n_operators}"
         return
@@ -292,6 +304,7 @@ def _violations(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> 
 
 
 def _over_limits(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> Iterator[str]:
+    """Yield limits on budget, number and moves of replicas that the plan exceeds."""
     # The budget is a sum over all hosts, so rounding of each of them adds up.
     cost, slack = problem.cost(instances), problem.slack * max(1.0, problem.n_hosts)
     if problem.budget is not None and cost > problem.budget + slack:
@@ -305,10 +318,12 @@ def _over_limits(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) ->
 
 
 def _open(hosts: BoolArray | None, host: int) -> bool:
+    """Return True if a host may be used; None stands for all."""
     return hosts is None or bool(hosts[host])
 
 
 def _over(load: FloatArray, room: FloatArray, instances: Sequence[Sequence[int]], what: str) -> Iterator[str]:
+    """Yield hosts on which the sum of loads exceeds the room, but for rounding."""
     loads: list[list[float]] = [[] for _ in room]
     for each, hosts in zip(load.tolist(), instances, strict=True):
         for host in hosts:
@@ -363,9 +378,10 @@ IMPORTANCE = ("degree", "utilisation", "product", "gain", "random")
 
 
 def importance(name: str, problem: ReplicaProblem, instances: Sequence[Sequence[int]], noise: FloatArray) -> FloatArray:
-    """Return the importance of each operator, (n,), in [0, 1]; `random` takes `noise` (n,), which the caller draws.
+    """Return the importance of each operator, (n,), in [0, 1].
 
-    Raises InputError for a name that is none of IMPORTANCE.
+    `name`: one of IMPORTANCE. `instances`: hosts of each operator now. `noise` (n,): what "random" returns; the caller
+    draws it. Raises InputError for a name that is none of IMPORTANCE.
     """
     if name == "degree":
         return degree(problem)
@@ -413,6 +429,7 @@ def exact_gains(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> 
 
 
 def _gain(queries: Queries, failures: Failures, operator: int, host: int) -> float:
+    """Return the gain of one operator in the first setting; a lower bound where it is not exact."""
     return float(replica_gain(queries, failures, operator, host).low[0])
 
 

@@ -25,15 +25,14 @@ from typing import Any
 
 import numpy as np
 
-from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray, frozen
-from models.errors import raise_if_any
+from models.checked_arrays import BoolArray, CheckedArrays, FloatArray, IntArray, freeze_fields, frozen
 from models.planning.solution import Solution
 
 ROUNDING = 2.0**-51  # a decimal number is off by 2^-53 of itself, so a sum of weights by as much, and the capacity
 
 
 def limit_of(capacity: float) -> float:
-    """Return the largest sum of weights that counts as within the capacity."""
+    """Return the largest sum of weights that counts as within the capacity: capacity (1 + 2^-51)."""
     return capacity * (1 + ROUNDING)
 
 
@@ -44,6 +43,7 @@ def fits(weights: FloatArray, limit: float) -> bool:
 
 
 def _checked_capacity(check: CheckedArrays, capacity: Any) -> float | None:
+    """Return the capacity as a float; None with a fault."""
     if isinstance(capacity, bool) or not isinstance(capacity, (int, float, np.number, np.ndarray)):
         check.add("capacity", capacity, "must be a number")
         return None
@@ -55,8 +55,14 @@ def _checked_capacity(check: CheckedArrays, capacity: Any) -> float | None:
 class OperatorSelection:
     """One selection of operators, checked on construction; arrays are read-only.
 
-    value and weight (n,), or (n, L) for the levels 1 .. L in all, not negative; capacity; max_level (n,) is the highest
-    level of each operator, or None for L. Raises InputError with every fault found.
+    `value`, `weight` (n,), or (n, L) for the levels 1 .. L, each in all and not for the step from the level before; not
+    negative. `capacity`: at least 0. `max_level` (n,): highest level of each operator, None for L. Raises InputError
+    with every fault found.
+
+    >>> problem = OperatorSelection(value=[3, 4], weight=[2, 3], capacity=4)
+    >>> level = np.array([0, 1])
+    >>> problem.objective(level), problem.used(level), problem.fits(np.array([1, 1]))
+    (4.0, 3.0, False)
     """
 
     value: FloatArray
@@ -77,9 +83,7 @@ class OperatorSelection:
             shape = (None, None) if value is None else (value.shape[0], 1 if value.ndim == 1 else value.shape[1])
             limits = (None if shape[1] is None else shape[1] + 1,)
             checked["max_level"] = check.indices("max_level", self.max_level, (shape[0],), limits)
-        raise_if_any(check.faults)
-        for name, found in checked.items():
-            object.__setattr__(self, name, found)
+        check.store(self, checked)
 
     @property
     def n_operators(self) -> int:
@@ -132,6 +136,7 @@ class OperatorSelection:
 
 
 def _with_nothing(given: FloatArray) -> FloatArray:
+    """Return the columns of levels 0 .. L, (n, L + 1), with zeros for level 0."""
     columns = given[:, None] if given.ndim == 1 else given
     # Level 0 is a column of its own, so that a level indexes directly.
     return frozen(np.concatenate([np.zeros((len(columns), 1)), columns], axis=1))
@@ -149,17 +154,21 @@ class SelectionPlan(Solution):
     price: float | None = None
 
     def __post_init__(self) -> None:
-        if self.level is not None:
-            object.__setattr__(self, "level", frozen(np.asarray(self.level, dtype=np.int64)))
+        freeze_fields(self, np.int64, "level")
 
 
 @dataclass(frozen=True, eq=False)
 class QuerySelection:
     """One selection of queries, checked on construction; arrays are read-only.
 
-    value (m,) of each query; weight (n,) of each operator; uses (E, 2) pairs [query, operator]; capacity;
-    operator_value (n,): what a replica is worth on its own, for what the queries leave of the capacity, or None.
-    A pair that is given twice counts once. Raises InputError with every fault found.
+    `value` (m,): of each query if all its operators have a replica. `weight` (n,): of a replica of each operator.
+    `uses` (E, 2): pairs [query, operator]; a pair that is given twice counts once. `capacity`: at least 0.
+    `operator_value` (n,): what a replica is worth on its own, for what the queries leave of the capacity, or None.
+    Raises InputError with every fault found.
+
+    >>> problem = QuerySelection(value=[5, 4], weight=[1, 1, 1], uses=[[0, 0], [0, 1], [1, 1]], capacity=2)
+    >>> problem.union(np.array([False, True])).tolist(), problem.whole(np.array([True, True, False])).tolist()
+    ([False, True, False], [True, True])
     """
 
     value: FloatArray
@@ -180,12 +189,10 @@ class QuerySelection:
         checked["capacity"] = _checked_capacity(check, self.capacity)
         if self.operator_value is not None:
             checked["operator_value"] = check.floats("operator_value", self.operator_value, (sizes[1],), low=0.0)
-        raise_if_any(check.faults)
-        if len(checked["uses"]):
+        if checked["uses"] is not None and len(checked["uses"]):
             # Sorted by query, as `starts` needs, and without repeated pairs.
             checked["uses"] = frozen(np.unique(checked["uses"], axis=0))
-        for name, found in checked.items():
-            object.__setattr__(self, name, found)
+        check.store(self, checked)
 
     @property
     def n_queries(self) -> int:
@@ -253,6 +260,4 @@ class QueryPlan(Solution):
     split: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        for name in ("queries", "operators"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, frozen(np.asarray(getattr(self, name), dtype=np.bool_)))
+        freeze_fields(self, np.bool_, "queries", "operators")

@@ -35,7 +35,8 @@ class Solution:
     """The answer to one problem; each problem adds its own value (an assignment, a selection).
 
     `objective` is recomputed in float64 from the answer; `bound` is proven for every feasible answer (a lower
-    bound when the problem is a minimisation). `note` says how the answer came about and what went wrong.
+    bound when the problem is a minimisation). `wall_s`: time that the solver took [s]. `note` says how the answer came
+    about and what went wrong.
     """
 
     status: Status
@@ -51,7 +52,11 @@ class Solution:
 
 
 def relative_gap(objective: float | None, bound: float | None) -> float | None:
-    """Return |objective - bound| / max(|bound|, 1e-9); None when one of them is missing."""
+    """Return |objective - bound| / max(|bound|, 1e-9); None when one of them is missing.
+
+    >>> relative_gap(103.0, 100.0), relative_gap(None, 100.0)
+    (0.03, None)
+    """
     if objective is None or bound is None:
         return None
     # The floor keeps the gap finite where the bound is 0; `is_proven` has none, so a tiny objective is no optimum.

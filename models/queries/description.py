@@ -1,19 +1,18 @@
 """Schema of a file of queries: streams, queries or templates to draw them from, hosts, and the budget of replicas.
 
-Shapes are checked when the value is made; `models.queries.reading` makes queries of it.
+Shapes are checked when the value is made; `models.queries.operators` makes queries of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Iterator
+from typing import Annotated, Literal, get_args
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
-from models.reliability.description import of_meant_kind
+from models.errors import NO_VALUE, InputFault, raise_if_any
+from models.reliability.description import Label, Weight
 from models.schema_types import (
-    FROM_FILE,
     Bytes,
     BytesPerSecond,
     Count,
@@ -25,13 +24,11 @@ from models.schema_types import (
     Seed,
     Share,
 )
-from models.validation_messages import faults_of, nearest_if_shown, path_text
+from models.validation_messages import nearest_if_shown, path_text, validated
 
 Kind = Literal["source", "projection", "filter", "aggregation", "sequence", "join", "destination"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-Label = Annotated[str, Field(min_length=1, max_length=64)]
 Text = Annotated[str, Field(max_length=1000)]
-Weight = Annotated[float, Field(gt=0, le=1e9, strict=True)]
 Factor = Annotated[float, Field(ge=0, le=1e6, strict=True)]
 Cpus = Annotated[float, Field(gt=0, le=1e9, strict=True)]
 HostNumber = Annotated[int, Field(ge=0, strict=True)]
@@ -237,22 +234,18 @@ class QuerySet(Description):
 
 
 def query_set_from(raw: object) -> QuerySet:
-    """Return the description that the tables of a file hold; raises InputError with all its faults."""
-    if not isinstance(raw, Mapping):
-        raise InputError.at("file", raw, "must be a table")
-    try:
-        found = QuerySet.model_validate(raw, by_alias=True, by_name=False, context=_context())
-    except ValidationError as error:
-        raise InputError(*of_meant_kind(faults_of(error.errors(include_url=False), raw, QuerySet))) from None
+    """Return the description that the tables of a file hold.
+
+    Raises InputError with all faults of shape, or, if there are none, with all keys that exclude each other. Operators
+    and texts of queries are checked later (`models.queries.operators`).
+    """
+    found = validated(QuerySet, raw)
     raise_if_any(_faults(found))
     return found
 
 
-def _context() -> dict[str, Any]:
-    return dict(FROM_FILE)
-
-
 def _faults(found: QuerySet) -> Iterator[InputFault]:
+    """Yield missing queries, keys beside templates, and unknown kinds."""
     if found.templates is None and not found.queries:
         yield InputFault("queries", NO_VALUE, "must have a query at least", "or [templates] to draw some")
     if found.templates is not None:
@@ -266,6 +259,7 @@ def _faults(found: QuerySet) -> Iterator[InputFault]:
 
 
 def _template_faults(made: Templates) -> Iterator[InputFault]:
+    """Yield ranges of templates that do not rise, and weights and rates that are all zero."""
     pairs = {"rate_per_s": made.rate_per_s, "spread": made.spread}
     pairs |= {f"selectivity.{kind}": getattr(made.selectivity, kind) for kind in KINDS}
     for name, (low, high) in pairs.items():

@@ -22,7 +22,6 @@ workshop 2013), section 2.4.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,7 +41,12 @@ Key = tuple[str, str, float | None, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Node:
-    """An operator of the graph: `inputs` are numbers of others; `names` says what its queries call it."""
+    """An operator of the graph, without a name: queries may call it differently.
+
+    `predicate`: what it does with tuples; the stream of a source or destination. `window_s` [s]: None without a window.
+    `inputs`: numbers of other nodes; of a join in rising order, since it treats its inputs alike. `cost_s`: CPU time of
+    a tuple [s]. `selectivity`: tuples out for each that comes in. `tuple_bytes`: size of one that goes out [B].
+    """
 
     kind: Kind
     predicate: str
@@ -62,6 +66,17 @@ class QueryGraph:
     """Queries that come and go, and the operators that they share.
 
     A node has a number that is never given twice, and is there as long as a query needs it.
+
+    Numbers rise in topological order: the inputs of a node have smaller ones. Invariants: each node has at least one
+    user; no two nodes except destinations have equal keys; every input of a node is in the graph.
+
+    >>> from models.queries.operators import Operator, Query
+    >>> steps = {"s": Operator("source", "tick"), "d": Operator("destination", "", ("s",))}
+    >>> graph = QueryGraph([Query("one", steps), Query("two", steps)])  # the source is shared, destinations are not
+    >>> [graph.users(node) for node in graph.nodes]
+    [('one', 'two'), ('one',), ('two',)]
+    >>> graph.remove("one")
+    (1,)
     """
 
     def __init__(self, queries: Iterable[Query] = ()) -> None:
@@ -113,7 +128,10 @@ class QueryGraph:
         return tuple(new)
 
     def remove(self, name: str) -> tuple[int, ...]:
-        """Remove a query; return the numbers of the operators that no query needs any more. Raises InputError."""
+        """Remove a query; return the numbers of the operators that no query needs any more.
+
+        Raises InputError for a name that is not in the graph.
+        """
         if name not in self._queries:
             raise InputError.at(path_text(("queries", name)), name, "is no query", nearest(name, self._queries))
         released = []
@@ -133,6 +151,10 @@ class QueryGraph:
         return tuple(released)
 
     def _merged(self, query: Query) -> tuple[dict[str, int], dict[int, Node]]:
+        """Return (its name of an operator -> node, new nodes by number) of a query, and change nothing.
+
+        Raises InputError if an operator that would be shared differs in cost, selectivity or size of tuples.
+        """
         found: dict[str, int] = {}
         new: dict[int, Node] = {}
         keys: dict[Key, int] = {}
@@ -186,38 +208,9 @@ class QueryGraph:
             graph.add_edges_from((one, number) for one in node.inputs)
         return graph
 
-    def canonical(self) -> dict[str, tuple[str, ...]]:
-        """Return the graph without numbers: digest of each operator, down to its sources -> its queries, sorted.
-
-        Two graphs are equal when these are, however they came about.
-        """
-        digests: dict[int, str] = {}
-        # Digests of inputs are part of each digest: equal digests mean equal graphs down to the sources.
-        for number, node in self._nodes.items():  # inputs have come before
-            inputs = [digests[one] for one in node.inputs]
-            # Inputs of a join have no order: sorted, so that equal joins have equal digests.
-            own = sorted(inputs) if node.kind == "join" else inputs
-            user = next(iter(self._users[number])) if node.kind == "destination" else ""
-            name = self._destination(number, user) if user else ""
-            words = (
-                node.kind,
-                node.predicate,
-                node.window_s,
-                node.cost_s,
-                node.selectivity,
-                node.tuple_bytes,
-                own,
-                user,
-                name,
-            )
-            digests[number] = hashlib.blake2b(repr(words).encode(), digest_size=16).hexdigest()
-        return {digest: tuple(sorted(self._users[number])) for number, digest in digests.items()}
-
-    def _destination(self, number: int, user: str) -> str:
-        return next(name for name, one in self._members[user].items() if one == number)
-
 
 def _node(operator: Operator, found: Mapping[str, int]) -> Node:
+    """Return the node of an operator; `found` has the nodes of its inputs by the query's names."""
     inputs = [found[name] for name in operator.inputs]
     return Node(
         operator.kind,
@@ -231,6 +224,7 @@ def _node(operator: Operator, found: Mapping[str, int]) -> Node:
 
 
 def _differences(path: str, node: Node, there: Node) -> Iterator[InputFault]:
+    """Yield the numbers in which an operator differs from the one that it would share."""
     for field, key in (("cost_s", "cost"), ("selectivity", "selectivity"), ("tuple_bytes", "tuple")):
         mine, other = getattr(node, field), getattr(there, field)
         if mine != other:
@@ -242,8 +236,13 @@ def _differences(path: str, node: Node, there: Node) -> Iterator[InputFault]:
 class OperatorTable:
     """The graph at one moment, operators by index 0 .. n-1 in the order in which they came.
 
-    names (n): query.operator of the first query; edges (E, 2): [from, to]; operators (m): those of each query;
-    arriving and leaving (n, n_streams): tuples in and out for each of a stream; received (n, n_streams): bytes in.
+    `streams` (n_streams): names of source streams, the order of the columns below. `nodes` (n): numbers in the graph.
+    `kinds`, `names` (n): type, and query.operator of the first query. `edges` (E, 2): [from, to]. `queries`, `weights`
+    (m): names and weights. `operators` (m): indices of the operators of each query, rising. `cost_s` (n,): CPU time of
+    a tuple [s]. `tuple_bytes` (n,): size of a tuple that goes out [B].
+
+    `arriving`, `leaving` (n, n_streams): tuples in and out for each tuple of a stream; a destination sends none.
+    `received` (n, n_streams): bytes in for each of them. Rates r [1/s] give tuples per second as `arriving @ r`.
     """
 
     streams: tuple[str, ...]
@@ -276,7 +275,10 @@ class OperatorTable:
         return frozen(self.received + self.leaving * self.tuple_bytes[:, None])
 
     def rates(self, given: Mapping[str, float]) -> FloatArray:
-        """Return the rates of the streams [1/s] in order, (n_streams,); raises InputError if one is missing."""
+        """Return the rates of the streams [1/s] in order, (n_streams,); raises InputError if one is missing.
+
+        `given`: rate by name of stream [1/s]; other names are ignored. A rate must be finite and not negative.
+        """
         raise_if_any(
             InputFault(path_text(("streams", name)), NO_VALUE, "is missing: queries read it")
             for name in self.streams
@@ -288,11 +290,11 @@ class OperatorTable:
         return frozen(rates)
 
     def load(self, rates: FloatArray) -> FloatArray:
-        """Return the CPUs that each operator uses, (n,)."""
+        """Return the CPUs that each operator uses, (n,), at these rates of the streams [1/s], (n_streams,)."""
         return frozen(self.load_matrix @ rates)
 
     def network(self, rates: FloatArray) -> FloatArray:
-        """Return the bytes that each operator receives and sends [B/s], (n,)."""
+        """Return the bytes that each operator receives and sends [B/s], (n,), at these rates of the streams [1/s]."""
         return frozen(self.network_matrix @ rates)
 
     def degree(self) -> IntArray:

@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Action(StrEnum):
-    """Kinds of decisions."""
+    """Kinds of decisions; the comment says on which subject, and what origin and target are."""
 
     RESTORE = "restore"  # a partition, on a host
     LOSE_STATE = "lose state"  # of a partition, for good
@@ -34,7 +34,7 @@ class Action(StrEnum):
 
 
 class Verdict(StrEnum):
-    """Outcome of a decision."""
+    """Outcome of a decision; one that is refused changes nothing."""
 
     DONE = "done"
     REFUSED = "refused"
@@ -82,7 +82,13 @@ _SENTENCES = {
 
 
 def sentence(decision: Decision) -> str:
-    """Return the decision in words, without its reason."""
+    """Return the decision in words, without its reason.
+
+    Raises ValueError for a verdict that the action never has.
+
+    >>> sentence(Decision(Action.RESTORE, "count[3]", target="b"))
+    'count[3] resumes on b'
+    """
     found = _SENTENCES.get((Action(decision.action), Verdict(decision.verdict)))
     if found is None:
         raise ValueError(f"no sentence for {decision.action!r} that is {decision.verdict!r}")
@@ -90,7 +96,10 @@ def sentence(decision: Decision) -> str:
 
 
 def decisions(table: Mapping[str, np.ndarray]) -> Iterator[tuple[int, Decision]]:
-    """Yield (instant [ns], decision) of each row of the table `decisions`."""
+    """Yield (instant [ns], decision) of each row of the table `decisions`.
+
+    `table`: columns of equal length, as `models.records.tables.table` makes them; in order of time.
+    """
     columns = (table[name].tolist() for name in ("at_ns", *Decision._fields))
     for at_ns, *row in zip(*columns, strict=True):
         yield at_ns, Decision(*row)

@@ -32,6 +32,9 @@ def rank_of(q: float, count: int) -> int:
 
     q is read as the decimal number it is written as, so that 0.7 of 10 is rank 7. Raises ValueError when q is
     outside [0, 1] or nothing was counted.
+
+    >>> rank_of(0.5, 10), rank_of(0.7, 10), rank_of(0.0, 10)
+    (5, 7, 1)
     """
     if not 0 <= q <= 1 or count < 1:
         raise ValueError(f"no rank for q = {q} of {count} values")
@@ -48,7 +51,14 @@ def exact_sum(values: npt.NDArray[np.int64]) -> int:
 
 
 def bin_of(values_ns: npt.ArrayLike) -> Ints:
-    """Return the bin of each value [ns], same shape; raise ValueError for a negative value."""
+    """Return the bin of each value [ns], same shape; raise ValueError for a negative value.
+
+    The exponent and the first 7 bits of the mantissa of a float, read as one integer, are the number of the bin but for
+    a constant. So no logarithm is needed, and no rounding can move a value to a neighbour.
+
+    >>> bin_of([0, 1, 2, 255, 256]).tolist()
+    [0, 1, 129, 1024, 1025]
+    """
     values = np.asarray(values_ns, dtype=np.int64)
     if values.size and values.min() < 0:
         raise ValueError(f"a latency cannot be negative: {values.min()} ns")
@@ -59,7 +69,10 @@ def bin_of(values_ns: npt.ArrayLike) -> Ints:
 
 
 def bounds(bins: npt.ArrayLike) -> tuple[Floats, Floats]:
-    """Return the lower (inclusive) and upper (exclusive) edge of each bin [ns]; edges are exact floats."""
+    """Return the lower (inclusive) and upper (exclusive) edge of each bin [ns]; edges are exact floats.
+
+    `bins`: numbers of bins, any shape; both results have it. Raises ValueError for a number that is no bin.
+    """
     index = np.asarray(bins, dtype=np.int64)
     if index.size and (index.min() < 0 or index.max() >= BINS):
         raise ValueError(f"bins are 0 .. {BINS - 1}")
@@ -77,7 +90,15 @@ def representative(bins: npt.ArrayLike) -> Floats:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts per bin (BINS,), and exact sum, least and greatest value (None when empty)."""
+    """Counts per bin, and the exact sum, least and greatest value.
+
+    `counts` (BINS,): values in each bin. `sum_ns`: exact, as a Python integer. `min_ns`, `max_ns`: None when empty. So
+    the mean and the extremes are exact, and only quantiles are rounded to a bin.
+
+    >>> latencies = histogram([1_000, 2_000, 4_000])
+    >>> latencies.mean(), latencies.max_ns, latencies.quantile(0.5)
+    (2333.3333333333335, 4000, 2003.5)
+    """
 
     counts: Ints
     sum_ns: int
@@ -114,8 +135,10 @@ def histogram(values_ns: npt.ArrayLike) -> Histogram:
 
 
 def from_bins(bins: npt.ArrayLike, counts: npt.ArrayLike, sum_ns: int, min_ns: int, max_ns: int) -> Histogram:
-    """Return the histogram with these counts (same shape as `bins`); sum, min and max are ignored when nothing was
-    counted.
+    """Return the histogram with these counts; it is the way back from the rows of a table.
+
+    `bins`, `counts`: same shape; counts of a bin that is named twice are added. `sum_ns`, `min_ns` and `max_ns` are
+    ignored when nothing was counted.
     """
     dense = np.zeros(BINS, np.int64)
     np.add.at(dense, np.asarray(bins, dtype=np.int64), np.asarray(counts, dtype=np.int64))
@@ -129,6 +152,7 @@ def merge(*parts: Histogram) -> Histogram:
 
 
 def _add(one: Histogram, other: Histogram) -> Histogram:
+    """Return the histogram of the values of both."""
     counts = one.counts + other.counts
     counts.setflags(write=False)
     least = [value for value in (one.min_ns, other.min_ns) if value is not None]

@@ -6,11 +6,10 @@ import datetime
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from models.checked_arrays import FloatArray, IntArray, freeze_fields
 from models.correlation import pearson
 from models.errors import InputError, InputFault, raise_if_any
 from models.scenario.job import HASHES, PLAIN, SALTED
@@ -18,9 +17,6 @@ from models.schema_types import FrozenMap
 
 ALL = "all"  # the first stream of every profile: every row that was kept
 TOTALS = ("rows_read", "rows_kept", "rows_dropped", "rows_quarantined")
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +73,8 @@ class Profile:
         faults = _scalar_faults(self)
         raise_if_any(faults)
         raise_if_any(_array_faults(self) + _total_faults(self))
-        object.__setattr__(self, "counts", _frozen(self.counts, np.int64))
-        object.__setattr__(self, "correlation", _frozen(self.correlation, np.float64))
+        freeze_fields(self, np.int64, "counts")
+        freeze_fields(self, np.float64, "correlation")
         for name in ("selectivity", "totals", "filters", "minutes_in_air", "versions"):
             value = getattr(self, name)
             object.__setattr__(self, name, None if value is None else FrozenMap(value))
@@ -108,14 +104,21 @@ class Profile:
         }
 
     def load(self, stream: str) -> FloatArray:
-        """Return the rate (key_groups, bins) [rows/s] of one stream; raise InputError for an unknown stream."""
+        """Return the rate (key_groups, bins) [rows/s] of one stream.
+
+        Rows of a bin divided by its length: the mean over the bin. Raises InputError for an unknown stream.
+        """
         if stream not in self.streams:
             raise InputError.at("stream", stream, f"must be one of {', '.join(self.streams)}")
         rate: FloatArray = self.counts[self.streams.index(stream)] / self.bin_s
         return rate
 
     def window(self, first_bin: int, last_bin: int) -> Profile:
-        """Return the profile of bins first_bin .. last_bin - 1; rows outside count as dropped."""
+        """Return the profile of bins first_bin .. last_bin - 1; rows outside count as dropped.
+
+        The new first bin starts where `first_bin` did. Correlations and shares are computed again, and figures of
+        single keys are not known for a part of the trace. Raises InputError unless 0 <= first_bin < last_bin <= bins.
+        """
         if not 0 <= first_bin < last_bin <= self.bins:
             rule = f"must be 0 <= first < last <= {self.bins}"
             raise InputError.at("window", f"{first_bin}..{last_bin}", rule)
@@ -125,7 +128,10 @@ class Profile:
         return self._with_counts(self.counts[:, :, first_bin:last_bin], start, self.bin_s)
 
     def rebinned(self, factor: int) -> Profile:
-        """Return the profile with `factor` bins made one; rows of an incomplete last bin are dropped."""
+        """Return the profile with `factor` bins made one; rows of an incomplete last bin are dropped.
+
+        Coarser bins smooth the load: peaks can only fall. Raises InputError unless 1 <= factor <= bins.
+        """
         if isinstance(factor, bool) or not isinstance(factor, int) or not 1 <= factor <= self.bins:
             raise InputError.at("factor", factor, f"must be a whole number between 1 and {self.bins}")
         if factor == 1:
@@ -139,6 +145,7 @@ class Profile:
         return self._with_counts(counts, self.start, self.bin_s * factor)
 
     def _with_counts(self, counts: IntArray, start: str, bin_s: float) -> Profile:
+        """Return the profile with other counts (streams, key_groups, bins), and with all that follows from them."""
         # Figures of single keys and rows are not known for a part of the trace: they are left out.
         kept = int(counts[0].sum()) // self.copies
         bad = self.totals["rows_quarantined"]
@@ -177,20 +184,17 @@ def instant_text(found: datetime.datetime) -> str:
 
 
 def _later(start: str, seconds: float) -> str:
+    """Return ISO 8601 text of the instant so many seconds after the start."""
     return instant_text(instant(start) + datetime.timedelta(seconds=seconds))
 
 
 def _rows(counts: IntArray) -> IntArray:
+    """Return the series as a matrix (streams * key_groups, bins), the order of `Profile.correlation`."""
     return counts.reshape(-1, counts.shape[2])
 
 
-def _frozen(array: Any, dtype: Any) -> npt.NDArray[Any]:
-    copy = np.array(array, dtype=dtype, order="C")
-    copy.setflags(write=False)
-    return copy
-
-
 def _scalar_faults(profile: Profile) -> list[InputFault]:
+    """Return the faults of names, numbers and the start; arrays are checked only if there are none."""
     faults = []
     if profile.weight is not None and (not isinstance(profile.weight, str) or not profile.weight):
         faults.append(InputFault("profile.weight", profile.weight, "must be the name of a column"))
@@ -223,6 +227,7 @@ def _scalar_faults(profile: Profile) -> list[InputFault]:
 
 
 def _array_faults(profile: Profile) -> list[InputFault]:
+    """Return the faults of `counts` and `correlation`: shape, type and range."""
     counts, correlation = np.asarray(profile.counts), np.asarray(profile.correlation)
     n = len(profile.streams) * profile.key_groups
     faults = []
@@ -243,6 +248,7 @@ def _array_faults(profile: Profile) -> list[InputFault]:
 
 
 def _total_faults(profile: Profile) -> list[InputFault]:
+    """Return the faults of totals, shares and filters, which must agree with the counts and the streams."""
     totals, faults = profile.totals, []
     if set(totals) != set(TOTALS) or not all(_whole(n) and n >= 0 for n in totals.values()):
         return [InputFault("profile.totals", dict(totals), f"must be whole numbers: {', '.join(TOTALS)}")]
@@ -262,4 +268,5 @@ def _total_faults(profile: Profile) -> list[InputFault]:
 
 
 def _whole(value: object) -> bool:
+    """Return True for an integer that is no bool."""
     return isinstance(value, int) and not isinstance(value, bool)

@@ -1,4 +1,9 @@
-"""Tables that the simulator emits: rows with units, no statistic. The schema of every table is here."""
+"""Tables that the simulator emits: rows with units, no statistic. The schema of every table is here.
+
+`TABLES` are the tables of every run; `HISTOGRAM_TABLES` take the place of `visits` and `deliveries` where single tuples
+are not recorded. Each column has a numpy dtype, a unit and a meaning, of which docs/reference/records.md is made.
+Instants are whole nanoseconds from the begin of the run, NEVER (-1) where one did not come.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.records.decisions import Action, Verdict
-from models.scenario.recording import Detail
+from models.scenario.events import Detail
 
 NEVER = -1  # an instant that did not come before the end of the run
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: numpy dtype, unit ("" for plain numbers and text) and meaning."""
+    """One column of a table.
+
+    `dtype`: name of a numpy type, "str" for text. `unit`: "" for plain numbers and text. `meaning`: for people, as the
+    reference shows it; it follows the name of the column.
+    """
 
     name: str
     dtype: str
@@ -24,10 +33,12 @@ class Column:
 
 
 def _time(name: str, meaning: str) -> Column:
+    """Return the column of an instant or a time [ns]."""
     return Column(name, "int64", "ns", meaning)
 
 
 def _index(name: str, meaning: str) -> Column:
+    """Return the column of an index from 0."""
     return Column(name, "int32", "", meaning)
 
 
@@ -304,6 +315,11 @@ def bucket_ns(duration_ns: int) -> int:
     """Return the length [ns] of an interval of the tables of histograms.
 
     It is a second, or so many whole seconds that at most 3600 intervals cover the run.
+
+    `duration_ns`: duration of the run, without its warm-up taken off.
+
+    >>> bucket_ns(3600 * 10**9), bucket_ns(3601 * 10**9)
+    (1000000000, 2000000000)
     """
     return _SECOND * max(1, -(-duration_ns // (_MOST_BUCKETS * _SECOND)))
 
@@ -313,7 +329,10 @@ SCAN, EVENT_LOOP, PLAIN = "scan", "event loop", "plain"
 
 @dataclass(frozen=True)
 class Kernel:
-    """The engine that ran, `SCAN`, `EVENT_LOOP` or `PLAIN`, and why it was chosen; rows do not depend on it."""
+    """The engine that ran, and why it was chosen; rows do not depend on it.
+
+    `name`: SCAN, EVENT_LOOP or PLAIN. `why`: a sentence for people.
+    """
 
     name: str
     why: str
@@ -323,9 +342,10 @@ class Kernel:
 class RunRecords:
     """All rows of one replication; columns are numpy arrays of equal length, read-only.
 
-    `tables` are TABLES; where histograms were recorded `visits` and `deliveries` are empty, and the tables
-    HISTOGRAM_TABLES are there as well. `operators`, `tasks` and `hosts` are the names that indices refer to; `tasks`
-    grows when recovery starts a task on a host that had none; `task_operator` (n_tasks,) gives each task's operator.
+    `replication`: its number, from 0. `warmup_ns`, `duration_ns`: of the scenario. `operators`, `tasks`, `hosts`: the
+    names that indices refer to; `tasks` grows when recovery starts a task on a host that had none. `task_operator`
+    (n_tasks,): each task's operator. `tables`: table -> column -> array; those of TABLES, and where histograms were
+    recorded also of HISTOGRAM_TABLES, with `visits` and `deliveries` empty.
     """
 
     replication: int
@@ -346,7 +366,15 @@ class RunRecords:
 
 
 def table(name: str, rows: list[tuple[object, ...]] | Mapping[str, object]) -> dict[str, np.ndarray]:
-    """Return the rows as read-only columns of the table's schema; raise KeyError for an unknown table."""
+    """Return the rows as read-only columns of the table's schema.
+
+    `rows`: tuples in the order of the columns, or columns by name. Raises KeyError for an unknown table, and ValueError
+    for rows of another length.
+
+    >>> made = table("lag", [(0, 1, 5), (1_000_000_000, 1, 7)])
+    >>> made["lag"].tolist(), made["operator"].dtype
+    ([5, 7], dtype('int32'))
+    """
     columns = TABLES[name] if name in TABLES else HISTOGRAM_TABLES[name]
     if isinstance(rows, Mapping):
         given = [rows[column.name] for column in columns]

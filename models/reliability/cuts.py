@@ -79,7 +79,11 @@ def elements(mask: int) -> Iterator[int]:
 
 
 def failed(cuts: Cuts, mask: int) -> Cuts:
-    """Return the cuts once all elements of `mask` are known to be down."""
+    """Return the cuts once all elements of `mask` are known to be down; minimal again.
+
+    >>> failed((0b011, 0b110), 0b001)  # only the second element of the first cut is left
+    (2,)
+    """
     # Only cuts that got shorter can be contained in others, so the rest need not be compared with each other.
     shorter = minimal(cut & ~mask for cut in cuts if cut & mask)
     rest = [cut for cut in cuts if not cut & mask]
@@ -98,6 +102,9 @@ def components(cuts: Cuts) -> list[Cuts]:
     """Return the cuts in parts that share no element, in the order of their last cuts.
 
     Parts fail independently of each other, since elements do.
+
+    >>> components((0b0011, 0b0110, 0b1000))
+    [(3, 6), (8,)]
     """
     parts: list[tuple[int, list[int]]] = []
     for cut in cuts:
@@ -133,7 +140,11 @@ def instance_cuts(hosts: Iterable[int], failures: Failures) -> Cuts:
 
 
 def query_cuts(queries: Queries, failures: Failures) -> list[Cuts]:
-    """Return the minimal cuts of each query."""
+    """Return the minimal cuts of each query.
+
+    Raises ValueError if the chances are of another number of hosts. Cuts are masks of elements as `Failures` numbers
+    them.
+    """
     if len(failures.parts) != queries.n_hosts:
         raise ValueError(f"chances of {failures.n_hosts} hosts for queries on {queries.n_hosts}")
     # The fast case of most problems: no groups, so that no cut is longer than its operator has hosts.
@@ -205,7 +216,10 @@ _MOST_PAIRS = 20_000
 
 
 def _bonferroni(cuts: Cuts, single: FloatArray, chances: FloatArray) -> FloatArray | None:
-    """Return sum P(cut) - sum P(both of a pair), pairs without a common element together; None with too many others."""
+    """Return sum P(cut) - sum P(both of a pair), (n_p,); None if too many pairs share an element.
+
+    Pairs without a common element are independent of each other: they are summed together.
+    """
     of_element: dict[int, list[int]] = {}
     pairs: set[tuple[int, int]] = set()
     for index, cut in enumerate(cuts):

@@ -1,25 +1,25 @@
 """Schema of an availability file: queries, operators, the hosts of their instances, and how hosts fail.
 
 Shapes are checked when the value is made; `faults` checks how names refer to each other and which keys fit together.
+
+Only shapes and names are known here; `models.reliability.problem` turns a description into numbers.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.errors import NO_VALUE, InputFault, raise_if_any
 from models.reliability.times import mostly_down
-from models.schema_types import FROM_FILE, Count, Description, FilePath, PositiveSeconds, ReadOnlyMap, Seconds, Share
-from models.validation_messages import faults_of, nearest_if_shown, path_text
+from models.schema_types import Count, Description, FilePath, PositiveSeconds, ReadOnlyMap, Seconds, Share
+from models.validation_messages import nearest_if_shown, path_text, validated
 
 Label = Annotated[str, Field(min_length=1, max_length=64)]
 Labels = Annotated[tuple[Label, ...], Field(min_length=1)]
-_STEP = re.compile(r"[.\[]")  # where a path goes on
 Weight = Annotated[float, Field(gt=0, le=1e9, strict=True)]
 
 
@@ -163,26 +163,19 @@ class Availability(Description):
 
 
 def availability_from(raw: object, *, from_file: bool = True) -> Availability:
-    """Return the description that the tables hold; raises InputError with all faults of shape, or all of references."""
-    if not isinstance(raw, Mapping):
-        raise InputError.at("file", raw, "must be a table")
-    try:
-        found = Availability.model_validate(raw, by_alias=True, by_name=not from_file, context=_context(from_file))
-    except ValidationError as error:
-        raise InputError(*of_meant_kind(faults_of(error.errors(include_url=False), raw, Availability))) from None
+    """Return the description that the tables hold.
+
+    `raw`: the tables as a TOML reader gives them. `from_file`: keys have the names and units of a file; otherwise also
+    those of the code. Raises InputError with all faults of shape, or, if there are none, with all faults of references.
+
+    >>> tables = {"hosts": ["a", "b"], "operators": {"o": ["a", "b"]}, "queries": {"q": ["o"]}, "p": 0.1}
+    >>> found = availability_from(tables)
+    >>> found.host_names, found.operators_of("q")
+    (('a', 'b'), ('o',))
+    """
+    found = validated(Availability, raw, from_file=from_file)
     raise_if_any(faults(found))
     return found
-
-
-def of_meant_kind(found: Sequence[InputFault]) -> Iterator[InputFault]:
-    """Yield the faults without those that only say that a list, or a table, could have been the other of two kinds."""
-    # A path that goes on below a value shows that a table was meant, so "must be a list" there only misleads.
-    tables = {fault.path[: end.start()] for fault in found for end in _STEP.finditer(fault.path)}
-    for fault in found:
-        if fault.value == [] and fault.rule == "must be a number":
-            yield InputFault(fault.path, fault.value, "must have at least 1 entry")
-        elif not fault.rule.startswith("must be a ") or fault.path not in tables:
-            yield fault
 
 
 def warnings(description: Availability) -> Iterator[str]:
@@ -191,10 +184,6 @@ def warnings(description: Availability) -> Iterator[str]:
         yield from mostly_down("times.mttf", description.times.mttf_s, description.times.mttr_s)
     for name, host in description.own.items():
         yield from mostly_down(path_text(("hosts", name, "mttf")), host.mttf_s, host.mttr_s)
-
-
-def _context(from_file: bool) -> dict[str, Any]:
-    return dict(FROM_FILE) if from_file else {}
 
 
 def faults(description: Availability) -> Iterator[InputFault]:
@@ -244,6 +233,7 @@ def named_faults(
 
 
 def _chance_faults(description: Availability) -> Iterator[InputFault]:
+    """Yield hosts whose chance is given twice or not at all."""
     if description.p is not None and description.times is not None:
         yield InputFault("p", description.p, "must not be given beside times", "leave out one of them")
     own = description.own
@@ -259,6 +249,7 @@ def _chance_faults(description: Availability) -> Iterator[InputFault]:
 
 
 def _model_faults(description: Availability) -> Iterator[InputFault]:
+    """Yield combinations of times, crews, upgrades, standbys and domains that no exact method covers."""
     times = description.times
     if times is not None and (times.mttf_s is None) == (times.log is None):
         yield InputFault("times", NO_VALUE, "must have either mttf or log")

@@ -73,6 +73,8 @@ Counts = tuple[int, ...]
 def breaking_sets(cuts: Cuts) -> Counts:
     """Return N[k] for k = 0 .. n: of the sets of k of the n elements in the cuts, how many contain a cut.
 
+    Raises ValueError for more than 16 cuts or 62 elements: the work doubles with each cut.
+
     >>> breaking_sets((0b011, 0b110))  # two pairs that share an element
     (0, 0, 2, 1)
     """
@@ -86,6 +88,7 @@ def breaking_sets(cuts: Cuts) -> Counts:
 
 
 def _by_union_plain(cuts: Cuts, n: int) -> list[int]:
+    """Return c[j], j = 0 .. n, in whole numbers of Python."""
     # Inclusion-exclusion with whole numbers: exact however many terms cancel out. The empty union is left out.
     unions, signs, c = [0], [-1], [0] * (n + 1)
     for cut in cuts:
@@ -98,6 +101,7 @@ def _by_union_plain(cuts: Cuts, n: int) -> list[int]:
 
 
 def _by_union(cuts: Cuts, n: int) -> list[int]:
+    """Return the same by arrays, which is faster for more cuts."""
     # Elements are numbered from 0 within the cuts: 64 bits are then enough for any numbers of hosts.
     place = {element: index for index, element in enumerate(elements(support(cuts)))}
     unions, signs = np.zeros(1, dtype=np.uint64), np.array([-1], dtype=np.int64)
@@ -157,6 +161,7 @@ def elimination_order(cuts: Cuts, most_width: int | None = None) -> tuple[list[i
 
 
 def _links(cuts: Cuts) -> dict[int, int]:
+    """Return for each element the mask of those that share a cut with it."""
     linked: dict[int, int] = {}
     for cut in cuts:
         for element in elements(cut):
@@ -186,6 +191,7 @@ def eliminated(cuts: Cuts, chances: FloatArray, most_width: int = MOST_WIDTH) ->
 
 
 def _table_of(cut: int) -> _Table:
+    """Return the table of one cut."""
     scope = tuple(elements(cut))
     table = np.zeros((1, *[2] * len(scope)))
     # Broken only where all elements of the cut are down.
@@ -194,6 +200,7 @@ def _table_of(cut: int) -> _Table:
 
 
 def _product(tables: list[_Table]) -> _Table:
+    """Return the table of "one of these is broken", over the elements of all."""
     scope = tuple(sorted({element for one, _ in tables for element in one}))
     # OR of the tables: broken by one of them, 1 - (1 - a) (1 - b), without subtracting nearly equal numbers.
     found = np.zeros((1, *[1] * len(scope)))
@@ -204,6 +211,7 @@ def _product(tables: list[_Table]) -> _Table:
 
 
 def _summed_out(table: _Table, element: int, down: FloatArray) -> _Table:
+    """Return the table without an element, which is down with chance `down` (n_p,)."""
     scope, values = table
     axis = scope.index(element) + 1
     q = down.reshape(-1, *[1] * (len(scope) - 1))
@@ -222,7 +230,9 @@ class TooManyNodes(Exception):
 class Factoring:
     """Factoring on elements, for any commutative weights: probabilities, or polynomials that count.
 
-    `total(n)` is the weight of `n` elements that do not matter: 1 for probabilities."""
+    `down`, `up`: weights of an element that is down or up. `total(n)` is the weight of `n` elements that do not matter:
+    1 for probabilities. `nodes` counts the nodes so far; results of equal remainders are kept for all later calls.
+    """
 
     def __init__(
         self,
@@ -273,6 +283,7 @@ class Factoring:
         return found
 
     def _branched(self, cuts: Cuts, depth: int) -> Any:
+        """Return the broken weight by conditioning on the most frequent element."""
         element = most_frequent(cuts)
         rest = support(cuts).bit_count() - 1
         found: Any = 0
@@ -311,6 +322,9 @@ def counts_by_size(cuts: Cuts, most_nodes: int = MOST_NODES) -> tuple[int, ...]:
 
     A whole number holds all counts, one for every `width` bits: then a product of numbers is one of polynomials, and a
     failed element shifts by one place.
+
+    >>> counts_by_size((0b011, 0b110))
+    (0, 0, 2, 1)
     """
     cuts = minimal(cuts)
     n = support(cuts).bit_count()
@@ -364,7 +378,10 @@ _MOST_BRANCHED = 64  # cuts of a part; with more, elimination is tried first
 
 @dataclass(frozen=True, eq=False)
 class Unavailability:
-    """Bounds of P(query is broken), (n_p, n_queries) each, and the method of each query; equal bounds are exact."""
+    """Bounds of P(query is broken), and the method of each query; equal bounds are exact.
+
+    `low`, `high` (n_p, n_queries): a row for each setting. `methods`: one of METHODS for each query.
+    """
 
     low: FloatArray
     high: FloatArray
@@ -377,7 +394,10 @@ class Unavailability:
 
 
 class Engine:
-    """Finds P(broken) of sets of cuts, each part once: queries share operators, and with them parts."""
+    """Finds P(broken) of sets of cuts, each part once: queries share operators, and with them parts.
+
+    `most_nodes` limits factoring for each part. An engine may be asked again and again (`broken`): parts are kept.
+    """
 
     def __init__(self, failures: Failures, most_nodes: int = MOST_NODES) -> None:
         self._chances = failures.chances
@@ -412,11 +432,13 @@ class Engine:
         return found.low[:, 0], found.high[:, 0]
 
     def _indices(self, cuts: Cuts) -> list[int]:
+        """Return the numbers of the independent parts of a query."""
         if len(cuts) == 1:
             return [self._index(cuts)]
         return [self._index(part) for part in components(cuts)]
 
     def _index(self, part: Cuts) -> int:
+        """Return the number of a part, which is solved when it is new."""
         # The order of cuts within a part means nothing: a set is the key.
         key = frozenset(part)
         if key not in self._parts:
@@ -428,6 +450,7 @@ class Engine:
         return self._parts[key]
 
     def _solved(self, part: Cuts) -> tuple[FloatArray, FloatArray, str]:
+        """Return (low, high, method) of one part by the first method that can solve it."""
         if len(part) == 1:
             found = self._product(part[0])
             return found, found, "product"
@@ -445,6 +468,7 @@ class Engine:
         return *bracketed(part, self._chances, self._most_nodes), BOUNDS
 
     def _product(self, cut: int) -> FloatArray:
+        """Return P(all elements of one cut are down), (n_p,)."""
         if self._equal is not None:
             size = cut.bit_count()
             return self._curve((0,) * size + (1,))
@@ -452,12 +476,14 @@ class Engine:
         return found
 
     def _curve(self, counts: Counts) -> FloatArray:
+        """Return P(broken) of counts of breaking sets at equal chances; parts with equal counts share it."""
         assert self._equal is not None
         if counts not in self._curves:
             self._curves[counts] = at_equal_chance(counts, self._equal)
         return self._curves[counts]
 
     def _by(self, method: str, part: Cuts) -> FloatArray | None:
+        """Return P(broken) of a part by a method; None if its budget does not suffice."""
         if method == "elimination":
             return eliminated(part, self._chances)
         try:
@@ -467,6 +493,7 @@ class Engine:
 
 
 def _of_parts(chances: FloatArray, parts: list[int]) -> FloatArray | float:
+    """Return P(one of these independent parts is broken), (n_p,), or 0 without any."""
     if not parts:
         return 0.0
     return chances[parts[0]] if len(parts) == 1 else one_of(chances[parts])

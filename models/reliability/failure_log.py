@@ -28,7 +28,8 @@ SEEN, LONGER, SHORTER = 0, 1, 2
 class CensoredDurations:
     """Lengths [s] with what is known of each: `SEEN` whole, `LONGER` than it (censored right), or `SHORTER` (left).
 
-    `exposure_s` (n_hosts,) is how long each host was watched for them, in which one length follows the other.
+    `length_s`, `kind` (n,). `exposure_s` (n_hosts,) is how long each host was watched for them, in which one length
+    follows the other. `tick_s`: resolution of the log's clock; lengths are multiples of it.
     """
 
     length_s: FloatArray
@@ -46,7 +47,10 @@ class CensoredDurations:
 class FailureLog:
     """Hosts with the window in which each was watched, and their outages by host and time [us since 1970, UTC].
 
-    begin_us, end_us: (n_hosts,). host, down_us, up_us: (n_outages,); up is STILL_DOWN where the window ended before.
+    `begin_us`, `end_us` (n_hosts,): the windows. `host` (n_outages,): index of the host; `down_us`, `up_us`
+    (n_outages,): up is STILL_DOWN where the window ended before. `notes`: how many records were dropped or mended, by
+    reason.
+
     Raises InputError where outages of a host touch each other, lie outside of its window, or end before they begin.
     """
 
@@ -64,6 +68,7 @@ class FailureLog:
             array.setflags(write=False)
 
     def _faults(self) -> Iterator[InputFault]:
+        """Yield the first outage that breaks each rule, for a log may have millions."""
         if not self.hosts:
             yield InputFault("hosts", NO_VALUE, "must name a host at least")
             return
@@ -159,7 +164,10 @@ class FailureLog:
         return CensoredDurations(lengths[kept], kind[kept].astype(np.int64), np.zeros(0), self.tick_s)
 
     def without(self, hosts: Sequence[int]) -> FailureLog:
-        """Return the log of the other hosts."""
+        """Return the log of the other hosts.
+
+        `hosts`: their indices; those of the other hosts change.
+        """
         kept = np.setdiff1d(np.arange(len(self.hosts)), hosts)
         # Hosts are numbered anew; -1 marks outages of hosts that have left.
         number = np.full(len(self.hosts), -1)
@@ -204,6 +212,10 @@ def merged(host: IntArray, down_us: IntArray, up_us: IntArray) -> tuple[IntArray
 
     All three arrays are (n_outages,); up is STILL_DOWN for an outage without an end, which swallows all that begin
     later.
+
+    >>> host, down, up = merged(np.array([0, 0, 1]), np.array([1, 3, 2]), np.array([4, 9, STILL_DOWN]))
+    >>> host.tolist(), down.tolist(), up.tolist()
+    ([0, 1], [1, 2], [9, -1])
     """
     # Open ends sort last, and swallow whatever begins after them.
     far = np.iinfo(np.int64).max

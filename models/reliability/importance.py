@@ -25,7 +25,7 @@ from models.reliability.queries import Failures, Queries
 
 @dataclass(frozen=True, eq=False)
 class Gain:
-    """Bounds of a difference of availability; equal bounds are exact."""
+    """Bounds of a difference of availability, of equal shape; equal bounds are exact."""
 
     low: FloatArray
     high: FloatArray

@@ -30,9 +30,10 @@ Words = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, eq=False)
 class BrokenLaw:
-    """P(exactly m queries are broken) as far as enumerated, (n_p, n_queries + 1), and the probability left, (n_p,).
+    """P(exactly m queries are broken) as far as enumerated, and the probability that is left.
 
-    `sets`: the largest size of the failure sets that were enumerated, None for all.
+    `mass` (n_p, n_queries + 1): by setting and m. `open` (n_p,): probability of the sets that were not enumerated.
+    `sets`: the largest size of the failure sets that were, None for all.
     """
 
     mass: FloatArray
@@ -95,6 +96,10 @@ def _certain(chances: FloatArray) -> dict[int, list[int]]:
 
 
 def _law_of(of_queries: list[Cuts], chances: FloatArray, touched: list[int]) -> tuple[FloatArray, int | None]:
+    """Return the mass, and the largest size of sets that memory allows to enumerate; None for all.
+
+    `touched`: elements in some cut; the others break nothing.
+    """
     place = {element: index for index, element in enumerate(touched)}
     local = [[sum(1 << place[element] for element in elements(cut)) for cut in cuts] for cuts in of_queries]
     if len(touched) <= MOST_ELEMENTS:
@@ -107,6 +112,7 @@ def _law_of(of_queries: list[Cuts], chances: FloatArray, touched: list[int]) -> 
 
 
 def _by_all_sets(of_queries: list[list[int]], chances: FloatArray) -> FloatArray:
+    """Return the mass, (n_p, n_queries + 1), by all 2^n sets of elements."""
     n = chances.shape[1]
     rows = _own_bits(of_queries)
     bits = np.zeros((1 << n, (len(of_queries) + 63) // 64), dtype=np.uint64)
@@ -189,6 +195,7 @@ def _small_sets(
 
 
 def _count(bits: Words) -> npt.NDArray[np.int64]:
+    """Return how many queries each set breaks, from its row of bits."""
     found: npt.NDArray[np.int64] = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
     return found
 

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """One line of the answer: a label, and what it is the mean of.
+    """One line of the answer: a label, and how hosts fail in it.
 
-    `failures` with `weights` (n_rows,): the mean over its rows. `down`: P(k hosts are down) in place of failures, any
-    k alike; with `classes` of hosts, P(so many of each are down). `pair`: P(nobody serves) of a primary and its
-    standby, in place of both. `p` is the chance of a host without one of its own, None where there is none such.
+    `p`: the chance of a host without one of its own, None where there is none such. `failures` with `weights`
+    (n_rows,): the answer is the weighted mean over its rows. `down`: P(k hosts are down) in place of failures, any k
+    alike; with `classes` of hosts, P(so many of each are down). `pair`: P(nobody serves) of a primary and its standby,
+    in place of both.
     """
 
     label: str
@@ -66,13 +67,9 @@ def graph_of(description: Availability) -> nx.DiGraph[str]:
 
     Hosts have `p`, `mttf_s` and `mttr_s` where they have their own, domains `p`.
     """
-    import networkx as nx  # noqa: PLC0415 - the figures do without it
-
-    graph = queries_of(description).graph(domains_of(description))
     names = {"host": description.host_names, "domain": (*description.domains,)}
     names |= {"operator": (*description.operators,), "query": (*description.queries,)}
-    label = {node: f"{own['kind']} {names[own['kind']][own['index']]}" for node, own in graph.nodes(data=True)}
-    named: nx.DiGraph[str] = nx.relabel_nodes(graph, label)
+    named = queries_of(description).graph(domains_of(description), lambda kind, index: f"{kind} {names[kind][index]}")
     for host, said in description.own.items():
         own = {"p": said.p, "mttf_s": said.mttf_s, "mttr_s": said.mttr_s}
         named.nodes[f"host {host}"].update((key, value) for key, value in own.items() if value is not None)
@@ -105,16 +102,19 @@ def settings_of(description: Availability, p: Sequence[float] = ()) -> list[Sett
 
 
 def _values(description: Availability) -> tuple[float, ...]:
+    """Return the values of p in the file, none if it has none."""
     if description.p is None:
         return ()
     return description.p if isinstance(description.p, tuple) else (description.p,)
 
 
 def _plain(description: Availability, label: str, p: float | None) -> Setting:
+    """Return the setting in which hosts without a chance of their own are down with probability p."""
     return Setting(label, p, _failures(description, np.array([[np.nan if p is None else p]])), np.ones(1))
 
 
 def _of_times(description: Availability) -> list[Setting]:
+    """Return the settings that follow from times: the long run, and end and mean of a day."""
     times, found = description.times, []
     assert times is not None
     if times.mttr_s is not None:

@@ -12,7 +12,7 @@ other; hosts that share a shock do not. Source of the model: Adaptive selective 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 class Queries:
     """Which operators each query needs, and on which hosts each operator has an instance, the primary first.
 
+    `instances`: host indices of each operator. `operators`: operator indices of each query. `weights`: of each query in
+    means, 1 if empty.
+
     Raises InputError: unknown hosts and operators, two instances of an operator on one host, queries without
     an operator, weights that are not positive.
     """
@@ -48,6 +51,7 @@ class Queries:
         raise_if_any(self._faults())
 
     def _faults(self) -> Iterator[InputFault]:
+        """Yield the faults of all fields."""
         if not self.operators:
             yield InputFault("operators", NO_VALUE, "must have a query at least")
         yield from _index_faults("instances", self.instances, self.n_hosts, "a host")
@@ -69,31 +73,35 @@ class Queries:
         weights = np.array(self.weights)
         return frozen(weights / weights.sum())
 
-    def graph(self, groups: Sequence[Sequence[int]] = ()) -> nx.DiGraph[str]:
+    def graph(
+        self, groups: Sequence[Sequence[int]] = (), label: Callable[[str, int], str] = "{} {}".format
+    ) -> nx.DiGraph[str]:
         """Return a graph for drawing and analysis, with edges from each element to those that it takes down.
 
         Nodes are "host 0", "operator 0", "query 0", and "domain 0" for each of the groups of hosts, with `kind` and
-        `index`; queries have a `weight`. The edge of a host to an operator says which `instance` it has, 0 the primary.
+        `index`, or what `label` makes of these two; queries have a `weight`. The edge of a host to an operator says
+        which `instance` it has, 0 the primary.
         """
         import networkx as nx  # noqa: PLC0415 - the figures do without it
 
         graph: nx.DiGraph[str] = nx.DiGraph()
         kinds = {"domain": len(groups), "host": self.n_hosts, "operator": len(self.instances), "query": self.n_queries}
         for kind, count in kinds.items():
-            graph.add_nodes_from((f"{kind} {index}", {"kind": kind, "index": index}) for index in range(count))
+            graph.add_nodes_from((label(kind, index), {"kind": kind, "index": index}) for index in range(count))
         for query, weight in enumerate(self.weights):
-            graph.nodes[f"query {query}"]["weight"] = weight
+            graph.nodes[label("query", query)]["weight"] = weight
         for domain, hosts in enumerate(groups):
-            graph.add_edges_from((f"domain {domain}", f"host {host}") for host in hosts)
+            graph.add_edges_from((label("domain", domain), label("host", host)) for host in hosts)
         for operator, hosts in enumerate(self.instances):
             for instance, host in enumerate(hosts):
-                graph.add_edge(f"host {host}", f"operator {operator}", instance=instance)
+                graph.add_edge(label("host", host), label("operator", operator), instance=instance)
         for query, operators in enumerate(self.operators):
-            graph.add_edges_from((f"operator {operator}", f"query {query}") for operator in operators)
+            graph.add_edges_from((label("operator", operator), label("query", query)) for operator in operators)
         return graph
 
 
 def _index_faults(name: str, rows: Sequence[Sequence[int]], size: int, noun: str) -> Iterator[InputFault]:
+    """Yield rows that are empty, or have an index that is out of range or repeated."""
     for index, row in enumerate(rows):
         if not row:
             yield InputFault(f"{name}[{index}]", NO_VALUE, f"must hold {noun} at least")
@@ -135,6 +143,7 @@ class Failures:
         raise_if_any(faults)
 
     def _with_late(self, late: FloatArray) -> Iterator[InputFault]:
+        """Set `late` to an array of the full shape, and yield its faults."""
         if late.shape not in (self.down.shape, self.down.shape[1:]):
             yield InputFault("late", late.shape, f"must have shape {self.down.shape}")
             return
@@ -210,6 +219,10 @@ def with_common_cause(down: FloatArray, groups: Sequence[Sequence[int]], beta: f
 
     `down` (n_p, n_hosts) stays the probability that a host is down: the own part is q (1 - beta) / (1 - beta q). The
     hosts of a group have to be equal, and no host is in two. Raises InputError otherwise.
+
+    >>> found = with_common_cause([[0.1, 0.1]], groups=[(0, 1)], beta=0.2)
+    >>> found.shocks.round(6).tolist(), found.down.round(6).tolist()
+    ([[0.02]], [[0.081633, 0.081633]])
     """
     down = np.atleast_2d(np.asarray(down, dtype=np.float64))
     faults = [InputFault("beta", beta, "must be between 0 and 1")] if not 0 <= beta <= 1 else []
@@ -229,6 +242,7 @@ def with_common_cause(down: FloatArray, groups: Sequence[Sequence[int]], beta: f
 
 
 def _chance_faults(name: str, values: npt.NDArray[Any]) -> Iterator[InputFault]:
+    """Yield the first value of an array that is no probability."""
     bad = ~((values >= 0) & (values <= 1))
     if bad.any():
         where = np.argwhere(bad)[0]

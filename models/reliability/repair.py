@@ -47,6 +47,9 @@ def stationary(n_states: int, rates: Mapping[tuple[int, int], Rate]) -> FloatArr
 
     Number the states so that the frequent ones come first. State 0 has to be reached from all others; states that
     cannot be reached from it get 0. Raises InputError for a chain that has no such law, or that is too dense.
+
+    >>> stationary(2, {(0, 1): 1.0, (1, 0): 9.0}).round(6).tolist()  # up for 1 s, down for 1 / 9 s on average
+    [0.9, 0.1]
     """
     into: list[dict[int, Rate]] = [{} for _ in range(n_states)]
     out: list[dict[int, Rate]] = [{} for _ in range(n_states)]
@@ -100,6 +103,12 @@ def down_law(n_hosts: int, mttf_s: float, mttr_s: float, crews: int) -> FloatArr
     """Return P(k hosts are down), k = 0 .. n_hosts: the machine repairman's birth and death chain, in closed form.
 
     Hosts fail at rate 1 / MTTF each, and min(k, crews) of k are repaired at rate 1 / MTTR. Raises InputError.
+
+    With n crews for n hosts it is the binomial law. (Machine repairman problem: Feller, An Introduction to Probability
+    Theory and Its Applications, vol. 1, section XVII.7.)
+
+    >>> down_law(2, mttf_s=9.0, mttr_s=1.0, crews=2).round(6).tolist()
+    [0.81, 0.18, 0.01]
     """
     _check(n_hosts, mttf_s, mttr_s, crews)
     # Balance between k - 1 and k, in logarithms: the product of the ratios would leave the range of floats.
@@ -190,6 +199,9 @@ def broken_given_down(cuts: Cuts, n_hosts: int) -> FloatArray:
     """Return P(broken | k of n_hosts are down, any k alike), k = 0 .. n_hosts; cuts of hosts alone.
 
     Raises InputError for cuts of other elements than hosts, and TooManyNodes where they cannot be counted.
+
+    >>> broken_given_down((0b011,), n_hosts=3).round(6).tolist()  # one pair of the three
+    [0.0, 0.0, 0.333333, 1.0]
     """
     n = support(cuts).bit_count()
     # Equal hosts may be lumped only if nothing else can fail.
@@ -205,6 +217,7 @@ def broken_given_down(cuts: Cuts, n_hosts: int) -> FloatArray:
 
 
 def _check(n_hosts: int, mttf_s: float, mttr_s: float, crews: int) -> None:
+    """Raise InputError for times, crews or numbers of hosts that are not positive."""
     faults = [
         InputFault(name, value, "must be longer than zero")
         for name, value in (("mttf_s", mttf_s), ("mttr_s", mttr_s))
@@ -220,7 +233,11 @@ MOST_HOSTS = 16  # that matter to one query: all sets of them are gone through
 
 
 def class_law(sizes: Sequence[int], mttf_s: Sequence[float], mttr_s: Sequence[float], crews: int) -> FloatArray:
-    """Return P(k_1, .., k_m of each class are down), (n_1 + 1, .., n_m + 1); raises InputError beyond limits."""
+    """Return P(k_1, .., k_m of each class are down), (n_1 + 1, .., n_m + 1).
+
+    `sizes`, `mttf_s`, `mttr_s`: hosts of each class, and their mean up and repair times [s]. `crews`: shared by all.
+    Raises InputError if the chain has more than 2,500 states.
+    """
     shape = tuple(size + 1 for size in sizes)
     if math.prod(shape) > MOST_STATES:
         rule = f"make {math.prod(shape)} states of hosts with times of their own, {MOST_STATES} at most"

@@ -4,9 +4,8 @@ Sources: Trivedi and Bobbio, *Reliability and Availability Engineering* (2017), 
 that of Adaptive selective replication (VLDB PhD workshop 2013): a host that fails stays down for the rest of the day.
 
 The second half has confidence intervals for sampled probabilities, in which an event that was never seen is not
-impossible. Sources: Wilson, *Probable inference* (Journal of the American Statistical Association 1927); Clopper and
-Pearson, *The use of confidence or fiducial limits* (Biometrika 1934); Hanley and Lippman-Hand, *If nothing goes wrong,
-is everything all right?* (JAMA 1983), for 3 / n.
+impossible. Sources: Wilson, *Probable inference* (Journal of the American Statistical Association 1927); Hanley and
+Lippman-Hand, *If nothing goes wrong, is everything all right?* (JAMA 1983), for 3 / n.
 """
 
 from __future__ import annotations
@@ -101,23 +100,6 @@ def wilson(events: float, runs: float, level: float = 0.95) -> Interval:
     half = z * math.sqrt(share * (1 - share) / runs + z * z / (4 * runs * runs))
     # The interval is within [0, 1] but for rounding.
     return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
-
-
-def clopper_pearson(events: int, runs: int, level: float = 0.95) -> Interval:
-    """Return the interval that covers with at least this probability, whatever the truth; `at_most` as in `wilson`.
-
-    >>> [round(x, 5) for x in clopper_pearson(10, 1000)]
-    [0.00481, 0.01831]
-    """
-    from scipy.special import betaincinv  # noqa: PLC0415 - slow to load
-
-    if events <= 0:
-        return 0.0, at_most(runs, level)
-    if events >= runs:
-        return 1 - at_most(runs, level), 1.0
-    tail = (1 - level) / 2
-    low = float(betaincinv(events, runs - events + 1, tail))
-    return low, float(betaincinv(events + 1, runs - events, 1 - tail))
 
 
 def at_most(runs: float, level: float = 0.95) -> float:

@@ -62,7 +62,10 @@ class OutsideLoad(Description):
         return self.mean_between(0.0, duration_s)
 
     def mean_between(self, begin_s: float, end_s: float) -> float:
-        """Return the share of the CPU that others take on average between two times, the second of which is later."""
+        """Return the share of the CPU that others take on average between two times [s], the second of which is later.
+
+        Before the first step nobody takes anything.
+        """
         begins = [min(max(step.at_s, begin_s), end_s) for step in self.steps]
         ends = [*begins[1:], end_s]
         taken = (step.share * (end - begin) for step, begin, end in zip(self.steps, begins, ends, strict=True))

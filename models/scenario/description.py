@@ -7,10 +7,19 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field
 
 from models.scenario.cluster import HostGroup, Network, Placement
-from models.scenario.events import Elasticity, Event, FailureReplay, HostFailure, Limits, Migrate, Rescale, Targets
+from models.scenario.events import (
+    Elasticity,
+    Event,
+    FailureReplay,
+    HostFailure,
+    Limits,
+    Migrate,
+    Recording,
+    Rescale,
+    Targets,
+)
 from models.scenario.fault_tolerance import Detector, FaultTolerance
 from models.scenario.job import Operator
-from models.scenario.recording import Recording
 from models.scenario.workload import SourceWorkload
 from models.schema_types import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds, Seed, frozen
 

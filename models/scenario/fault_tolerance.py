@@ -22,6 +22,7 @@ Allocation = Literal["baseline", "even", "sensitive-first", "exact", "expected-u
 
 
 def _as_file(value: object) -> object:
+    """Return the name of a plan file as its table."""
     return {"plan": value} if isinstance(value, str) and value.endswith(".json") else value
 
 

@@ -1,4 +1,7 @@
-"""Keys that a file may have at each path, and their types: taken from the descriptions, for hints and reference."""
+"""Keys that a file may have at each path, and their types, for hints and the reference; and the JSON schemas of files.
+
+All of it is taken from the descriptions: a key that a description gets is known here at once.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,11 @@ def models_in(annotation: Any) -> list[type[BaseModel]]:
 
 
 def entry_of(annotation: Any) -> Any:
-    """Return the type of the entries of a mapping or a list; None for anything else."""
+    """Return the type of the entries of a mapping or a list; None for anything else.
+
+    >>> entry_of(Mapping[str, int] | None), entry_of(tuple[float, ...]), entry_of(str)
+    (<class 'int'>, <class 'float'>, None)
+    """
     for option in options(annotation):
         origin, arguments = get_origin(option), get_args(option)
         if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
@@ -75,7 +82,8 @@ def tag_of_model(model: type[BaseModel]) -> tuple[str, str] | None:
 def _types_at(root: type[BaseModel], path: Sequence[str | int], labels: bool = False) -> tuple[Any, FieldInfo | None]:
     """Return the type at a path, and the field where the path ends at one.
 
-    With `labels` the path is pydantic's: steps that are no key narrow a union to the alternative they name.
+    `root`: description of the whole file. With `labels` the path is pydantic's: steps that are no key narrow a union to
+    the alternative they name.
     """
     here: Any = root
     field: FieldInfo | None = None
@@ -102,7 +110,14 @@ def _types_at(root: type[BaseModel], path: Sequence[str | int], labels: bool = F
 
 
 def children_at(root: type[BaseModel], path: Sequence[str | int], *, labels: bool = False) -> list[str]:
-    """Return the keys that the table at `path` may have; none for maps of free names and for plain values."""
+    """Return the keys that the table at `path` may have; none for maps of free names and for plain values.
+
+    `root`: description of the whole file, such as `Scenario`. Steps are keys, names and indices.
+
+    >>> from models.scenario.scenario import Scenario
+    >>> children_at(Scenario, ["network"]), children_at(Scenario, ["hosts"])
+    (['latency', 'sharing'], [])
+    """
     here, _ = _types_at(root, path, labels)
     return list(dict.fromkeys(key for model in models_in(here) for key in fields_of(model)))
 
@@ -118,3 +133,31 @@ def example_at(root: type[BaseModel], path: Sequence[str | int]) -> str:
     here, _ = _types_at(root, path)
     dimension = dimension_of(here)
     return units.example(dimension) if dimension else ""
+
+
+def schema_of(root: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema (draft 2020-12) of the tables of a file that `root` describes.
+
+    Keys are those of a file. Defaults of quantities are text with units, as somebody would write them.
+    """
+    schema = root.model_json_schema(by_alias=True)
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    for model in descriptions(root):
+        table = schema if model is root else schema["$defs"][model.__name__]
+        for key, field in fields_of(model).items():
+            dimension = dimension_of(field.annotation, field.metadata)
+            default = table["properties"][key].get("default")
+            if dimension is not None and isinstance(default, (int, float)):
+                table["properties"][key]["default"] = units.show(float(default), dimension)
+    return schema
+
+
+def descriptions(root: type[BaseModel]) -> list[type[BaseModel]]:
+    """Return every description that a root, such as `Scenario`, is made of; the root first."""
+    found: list[type[BaseModel]] = [root]
+    for model in found:
+        for field in fields_of(model).values():
+            entry = entry_of(field.annotation)
+            inner = models_in(field.annotation if entry is None else entry)
+            found += [one for one in inner if one not in found]
+    return found

@@ -27,10 +27,10 @@ from models.validation_messages import similar
 class LoadHistory:
     """The load that the control plane has seen so far; nothing of the future. Arrays are read-only.
 
-    names: (operator, key group) of each of the G key groups; tuples (G, windows): that came for each in each period;
-    work_s (G,): mean work for one tuple, at speed 1; window_s: length of a period; host (G,): node of each key group;
-    capacity (N,): cores times speed of each node; outside (N,): share of it that others and all that is no key group
-    took; takes (N,): whether the node may hold checkpoints.
+    With G key groups and N nodes: `names`: (operator, key group) of each key group. `tuples` (G, windows): that came
+    for each in each period. `work_s` (G,): mean work for one tuple at speed 1 [s]. `window_s`: length of a period.
+    `host` (G,): node of each key group. `capacity` (N,): cores times speed of each node. `outside` (N,): share of it
+    that others and all that is no key group took. `takes` (N,): whether the node may hold checkpoints.
     """
 
     names: tuple[tuple[str, int], ...]
@@ -43,6 +43,7 @@ class LoadHistory:
     takes: BoolArray
 
     def __post_init__(self) -> None:
+        """Make the arrays read-only."""
         for one in fields(self):
             value = getattr(self, one.name)
             if isinstance(value, np.ndarray):
@@ -57,7 +58,7 @@ class LoadHistory:
 
 @dataclass(frozen=True, eq=False)
 class FreshAllocation:
-    """A plan from a history: node of each checkpoint (G,), and what each pair costs (G, N)."""
+    """A plan from a history: node of each checkpoint (G,), and the cost of each pair (G, N)."""
 
     assignment: IntArray
     cost: FloatArray
@@ -69,7 +70,7 @@ Planner = Callable[[LoadHistory], FreshAllocation | None]
 
 @dataclass(frozen=True)
 class Relocation:
-    """A checkpoint (index into the costs) is to go from one node to another, which makes the score better by `gain`."""
+    """A move of a checkpoint from one node to another, which improves the score by `gain`; indices into the costs."""
 
     checkpoint: int
     origin: int
@@ -79,9 +80,10 @@ class Relocation:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of the present and of a fresh allocation, by how much the first is worse, and the moves.
+    """Scores of the present and of a fresh allocation, and the moves that bring them close.
 
-    `left`: the difference after the moves.
+    `difference`: by how much the present score is worse. `left`: the difference after the moves. `moves`: largest gain
+    first.
     """
 
     current: float
@@ -94,8 +96,14 @@ class Comparison:
 def compare(cost: FloatArray, current: IntArray, fresh: IntArray, theta: float) -> Comparison:
     """Return the fewest moves after which the score exceeds the fresh one by at most theta times its magnitude.
 
-    cost (J, N); current, fresh (J,) nodes. The largest gains go first, ties by the first checkpoint. Once all positive
-    gains have been taken, the score is not worse than the fresh one.
+    `cost` (J, N): cost of checkpoint j on node n. `current`, `fresh` (J,): nodes. `theta`: at least 0. The largest
+    gains go first, ties by the first checkpoint. Once all positive gains have been taken, the score is not worse than
+    the fresh one.
+
+    >>> cost = np.array([[0.0, 4.0], [1.0, 0.0], [0.0, 1.0]])
+    >>> found = compare(cost, current=np.array([1, 0, 1]), fresh=np.array([0, 1, 0]), theta=0.0)
+    >>> found.difference, [(move.checkpoint, move.target, move.gain) for move in found.moves]
+    (6.0, [(0, 0, 4.0), (1, 1, 1.0), (2, 0, 1.0)])
     """
     rows = np.arange(len(current))
     now, then = cost[rows, current], cost[rows, fresh]
@@ -129,8 +137,10 @@ def _enough(gains: list[float], limit: float) -> int:
 class RateSeries:
     """A rate that is constant within bins, and how likely each key is in each bin.
 
-    `edges_s` (bins + 1,) rises from 0; `rate_per_s` (bins,); `key_weights` (keys, bins) or None where the workload
-    draws its keys from a distribution. After the last edge the rate is zero.
+    `edges_s` (bins + 1,) rises from 0 [s]; bin b is [edges_s[b], edges_s[b + 1]). `rate_per_s` (bins,). `key_weights`
+    (keys, bins), or None where the workload draws its keys from a distribution. After the last edge the rate is zero.
+
+    Raises ValueError if the edges do not rise, or their number does not fit. Arrays are made read-only.
     """
 
     edges_s: np.ndarray
@@ -147,10 +157,11 @@ class RateSeries:
 
 @dataclass(frozen=True)
 class RunInputs:
-    """Recorded rates by source, measured shares of streams by name, and who holds which checkpoint.
+    """All that a run needs besides its scenario, read from the files that the scenario names; empty by default.
 
-    `checkpoint_hosts` maps (operator, key group) to the host that holds its checkpoint at the start; `planner` plans
-    afresh in the run, where `fault_tolerance.maintenance` asks for it.
+    `rates`: source -> recorded rate. `shares`: stream of a profile -> share of its tuples. `checkpoint_hosts`:
+    (operator, key group) -> host that holds its checkpoint at the start. `planner` plans afresh in the run, where
+    `fault_tolerance.maintenance` asks for it.
     """
 
     rates: Mapping[str, RateSeries] = field(default_factory=dict)

@@ -189,6 +189,8 @@ def salted_groups(crc32: npt.ArrayLike, salt: int, groups: int) -> npt.NDArray[n
 
     >>> salted_groups([crc32("N14228"), crc32("N24211")], 1, 32).tolist()
     [9, 14]
+
+    Each copy of a trace gets a salt of its own, so that it is spread over the key groups in another way.
     """
     if groups < 1:
         raise InputError.at("key_groups", groups, "must be at least 1")
@@ -211,7 +213,13 @@ def _mixed(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 @functools.lru_cache(maxsize=8)
 def groups_of_keys(count: int, groups: int) -> np.ndarray:
-    """Return the groups (count,) of keys 0 .. count - 1 in decimal: `crc32_group(str(key), groups)`; read-only."""
+    """Return the groups (count,) of keys 0 .. count - 1 in decimal: `crc32_group(str(key), groups)`; read-only.
+
+    Raises InputError for fewer than one group. Results are cached, for tasks and estimates ask for the same ones.
+
+    >>> groups_of_keys(5, 4).tolist() == [crc32_group(str(key), 4) for key in range(5)]
+    True
+    """
     if groups < 1:
         raise InputError.at("key_groups", groups, "must be at least 1")
     table = _crc_table()
@@ -245,6 +253,8 @@ def group_shares(keys: UniformKeys | ZipfKeys, groups: int) -> np.ndarray:
     """Return how likely a tuple belongs to each key group, (groups,), sum 1, read-only.
 
     Key k of a Zipf distribution (k = 0 is the most frequent) has weight 1 / (k + 1)^exponent.
+
+    `keys`: the law of the keys; `groups`: number of key groups. Skew of keys and the hash both make shares uneven.
     """
     weights = np.ones(keys.count)
     if isinstance(keys, ZipfKeys):

@@ -1,9 +1,11 @@
-"""From plain tables, as a TOML file gives them, to a Scenario; with all faults at once where that cannot be.
+"""From plain tables, as a TOML file gives them, to a Scenario, with all faults at once where that cannot be; and back.
 
 Shapes are checked first. What is broken is then left out and the rest is checked for references and
 consistency, so that one misspelt key does not hide a missing input.
 
 The design points of a sweep are every combination of the values of `sweep`.
+
+`raw_of` is the way back: quantities as text with units, defaults left out.
 """
 
 from __future__ import annotations
@@ -16,15 +18,63 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from models import units
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.scenario.description import FORMAT
-from models.scenario.file_keys import children_at, is_free_map
+from models.scenario.fault_tolerance import PlanFile
+from models.scenario.file_keys import children_at, dimension_of, entry_of, fields_of, is_free_map, tag_of_model
 from models.scenario.scenario import Scenario
-from models.scenario.writing import raw_of
+from models.scenario.workload import ConstantRate
 from models.schema_types import FROM_FILE, FrozenMap
 from models.validation_messages import Step, faults_of, nearest, path_text
+
+
+def raw_of(scenario: Scenario) -> dict[str, Any]:
+    """Return the tables whose reading by `models.scenario.reading.scenario_from` gives the same scenario.
+
+    >>> from models.scenario.reading import scenario_from
+    >>> job = {"a": {"kind": "source"}, "b": {"kind": "sink", "inputs": {"a": "shuffle"}}}
+    >>> raw = {"format": 1, "duration": "10 min", "operators": job,
+    ...        "workload": {"a": {"rate": "5 /s"}}, "hosts": {"worker": {}}}
+    >>> raw_of(scenario_from(raw)) == raw
+    True
+    """
+    return _table(scenario, keep=("format",))
+
+
+def _table(model: BaseModel, keep: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the keys of one description that differ from their defaults; those in `keep` in any case."""
+    tag = tag_of_model(type(model))
+    always = {*keep, tag[0]} if tag else set(keep)
+    table = {}
+    attributes = [getattr(model, name) for name in type(model).model_fields]
+    for (key, field), value in zip(fields_of(type(model)).items(), attributes, strict=True):
+        # Defaults are left out, so that a file says only what its author chose; the tag that names the kind stays.
+        is_default = not field.is_required() and value == field.get_default(call_default_factory=True)
+        if value is None or (is_default and key not in always):
+            continue
+        entry = entry_of(field.annotation)
+        dimension = dimension_of(field.annotation, field.metadata) if entry is None else dimension_of(entry)
+        table[key] = _plain(value, dimension)
+    return table
+
+
+def _plain(value: Any, dimension: str | None) -> Any:
+    """Return a value as a file has it; `dimension` is that of its numbers."""
+    if isinstance(value, ConstantRate):
+        return units.show(value.constant_per_s, "1/s")
+    if isinstance(value, PlanFile) and value.plan.endswith(".json"):
+        return value.plan
+    if isinstance(value, BaseModel):
+        return _table(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(entry, dimension) for key, entry in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(entry, dimension) for entry in value]
+    return value if dimension is None else units.show(float(value), dimension)
+
 
 _TABLES = ("workload", "operators", "hosts", "events")  # a broken entry leaves the other entries usable
 _STAND_IN: Mapping[str, Any] = {"duration": "1 s", "workload": {}, "operators": {}, "hosts": {}}
@@ -70,11 +120,17 @@ def _checked(raw: object, *, from_file: bool) -> Scenario:
 
 
 def _validated(raw: Mapping[str, Any], context: Mapping[str, Any]) -> Scenario:
+    """Return the scenario of tables whose shapes are right; raises pydantic's ValidationError.
+
+    `context` is FROM_FILE where keys are those of a file, and quantities need units; it is empty where code made the
+    tables.
+    """
     by_name = not context  # names of fields with units, such as duration_s, belong to code
     return Scenario.model_validate(raw, by_alias=True, by_name=by_name, context=dict(context))
 
 
 def _check_format(raw: Mapping[str, Any]) -> None:
+    """Raise InputError for a version of the format that is not known."""
     given = raw.get("format", FORMAT)
     if isinstance(given, bool) or not isinstance(given, int) or given != FORMAT:
         raise InputError.at("format", given, f"is not a format known here: {FORMAT} is")
@@ -109,6 +165,7 @@ def _faults_of_the_rest(
 
 
 def _contradictions(scenario: Scenario, broken: Collection[str] = ()) -> list[InputFault]:
+    """Return the faults between keys; `broken` as in `models.scenario.rules.faults`."""
     # Rules load networkx and the models of steady states: only where there is a scenario to check.
     from models.scenario import rules  # noqa: PLC0415
 
@@ -178,7 +235,11 @@ def _never_fits(
 
 
 def _combinations(own: Mapping[str, object], others: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, object]]:
-    """Yield all settings of a sweep with this one, neighbours far apart, since only the first may be tried."""
+    """Yield all settings of a sweep with this one, neighbours far apart, since only the first may be tried.
+
+    Numbers of combinations advance by about the golden ratio times their count, and coprime to it: every combination
+    comes once, and any leading part of them is spread evenly over all.
+    """
     count = math.prod(map(len, others.values())) if others else 0
     step = next(k for k in range(max(1, int(0.618 * count)), count + 2) if math.gcd(k, count) == 1)
     for number in range(count):
@@ -216,7 +277,11 @@ def scenario_with(scenario: Scenario | Mapping[str, Any], changes: Mapping[str, 
 
 
 def scenario_with_settings(raw: Mapping[str, Any], settings: Mapping[str, str]) -> Scenario:
-    """Return the scenario of a file with settings of a command line: each text is a TOML value if it can be."""
+    """Return the scenario of a file with settings of a command line: each text is a TOML value if it can be.
+
+    `raw`: tables of the file. `settings`: dotted path -> text, as in `--set duration="10 s"`. Text that is no TOML
+    value is taken as it is, so that units need no quotes. Raises InputError as `scenario_with` does.
+    """
     tables, faults = _changed(raw, {path: _toml_value(text) for path, text in settings.items()})
     return _with_faults(tables, faults)
 
@@ -232,6 +297,7 @@ def _with_faults(tables: Mapping[str, Any], faults: list[InputFault]) -> Scenari
 
 
 def _toml_value(text: str) -> object:
+    """Return the value that the text is in TOML; the text itself if it is none."""
     try:
         found = tomllib.loads(f"value = {text}\n")
     except (ValueError, RecursionError):
@@ -259,6 +325,7 @@ def _changed(raw: Mapping[str, Any], changes: Mapping[str, object]) -> tuple[dic
 
 
 def _thawed(value: Any) -> Any:
+    """Return plain dicts in place of read-only maps."""
     if isinstance(value, Mapping):
         return {key: _thawed(entry) for key, entry in value.items()}
     return value
@@ -303,7 +370,10 @@ def _path_fault(tables: Mapping[str, Any], path: str, steps: list[str]) -> Input
 
 @dataclass(frozen=True)
 class DesignPoint:
-    """One combination: `settings` maps dotted paths to values as in a file."""
+    """One combination of the values of a sweep.
+
+    `number`: its place, from 0, in the order of `design_points`. `settings`: dotted path -> value as in a file.
+    """
 
     number: int
     settings: Mapping[str, object]
@@ -322,7 +392,15 @@ def number_of_points(scenario: Scenario) -> int:
 
 
 def design_points(scenario: Scenario) -> Iterator[DesignPoint]:
-    """Yield all combinations, numbered from 0; the last path of the file varies fastest."""
+    """Yield all combinations, numbered from 0; the last path of the file varies fastest.
+
+    >>> from holdfast import read_scenario
+    >>> scenario = read_scenario("examples/two-hosts.toml").scenario
+    >>> sweep = {"duration": ["40 s", "50 s"], "seed": [1, 2]}
+    >>> swept = scenario_with(scenario, {"sweep": sweep})
+    >>> [tuple(point.settings.values()) for point in design_points(swept)]
+    [('40 s', 1), ('40 s', 2), ('50 s', 1), ('50 s', 2)]
+    """
     paths = list(scenario.sweep)
     for number, values in enumerate(product(*scenario.sweep.values())):
         yield DesignPoint(number, dict(zip(paths, values, strict=True)))

@@ -92,11 +92,13 @@ _RATE_KEYS = {
 
 
 def _rate_kind(value: object) -> str | None:
+    """Return which kind of rate a table, or a value made in code, is; None if no key tells."""
     keys = value if isinstance(value, dict) else getattr(value, "__dict__", {})
     return next((_RATE_KEYS[key] for key in keys if key in _RATE_KEYS), None)
 
 
 def _plain_rate(value: object) -> object:
+    """Return a bare rate, such as "100 /s", as the table of a constant one."""
     return {"constant": value} if isinstance(value, (str, int, float)) and not isinstance(value, bool) else value
 
 

@@ -1,4 +1,8 @@
-"""Checkpoints on the links of hosts: how they share a link with records, and whether they keep up with the interval."""
+"""Checkpoints on the links of hosts: how they share a link with records, and whether they keep up with the interval.
+
+Loads are means over the run, and tasks are where they start. `fifo` and `fair` are the disciplines of a link: messages
+one after the other, or all at once with equal shares (processor sharing).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,10 @@ _LONGEST_S = 1e9  # interval that is tried
 
 @dataclass(frozen=True)
 class LinkSharing:
-    """How the links of a run are shared, and why: as the scenario says, or by the rule of `link_sharing`."""
+    """How the links of a run are shared, and why: as the scenario says, or by the rule of `link_sharing`.
+
+    `why` ends a sentence for people; `str()` gives both.
+    """
 
     sharing: Literal["fifo", "fair"]
     why: str
@@ -78,7 +85,11 @@ def _senders_of_records(scenario: Scenario) -> set[str]:
 
 
 def due_offsets_ns(scenario: Scenario, partitions: int) -> list[int]:
-    """Return how long after each multiple of the interval the checkpoint of each of so many partitions is due [ns]."""
+    """Return how long after each multiple of the interval the checkpoint of each of so many partitions is due [ns].
+
+    Staggered checkpoints are spread evenly over the interval, so that they do not share links all at once; others are
+    due together.
+    """
     interval_ns = due_every_ns(scenario)
     return [k * interval_ns // partitions if scenario.fault_tolerance.staggered else 0 for k in range(partitions)]
 
@@ -107,6 +118,9 @@ def bottlenecks(scenario: Scenario, load: Load, inputs: RunInputs | None = None)
     A checkpoint is state, or the part of it that changed since the one before, and the outputs of an interval that are
     kept until their receivers are saved. Expected values, not bounds; of a valid scenario, as tasks are placed at the
     start.
+
+    `load`: that of `expected_load` for the same scenario and inputs. A carrier keeps up if it carries the checkpoints
+    of an interval within one, in the capacity that records and services leave. Without checkpoints the list is empty.
     """
     tolerance = scenario.fault_tolerance
     if tolerance.method != "checkpoint":
@@ -132,7 +146,11 @@ class _Upload:
     spread: bool  # changes fall on keys at random, so that some fall on the same one
 
     def size(self, interval_s: float) -> float:
-        """Return the bytes of one interval."""
+        """Return the bytes of one interval.
+
+        Of S bytes of keys, updates of u bytes at random keys change S (1 - exp(-u / S)) on average: some hit a key
+        again.
+        """
         changed = self.per_s * interval_s
         if self.most <= 0 or math.isinf(self.per_s):
             state = self.most

@@ -20,11 +20,10 @@ import numpy as np
 from models import display, units
 from models.errors import InputFault, raise_if_any
 from models.records.tables import bucket_ns
-from models.scenario.active_replicas import replicated_groups
 from models.scenario.cluster import ExponentialFailures
+from models.scenario.events import Detail
 from models.scenario.inputs import Engine, RateSeries, RunInputs
 from models.scenario.job import WindowState
-from models.scenario.recording import Detail
 from models.scenario.rules.int64_limits import whole_time_faults
 from models.scenario.scenario import Scenario
 from models.steady_state.flow import Flow, copies, flows
@@ -39,6 +38,8 @@ def watermarks(scenario: Scenario) -> float:
 
     A source task sends one over each of its channels at each multiple of `watermark`, whether or not there are tuples,
     and a task sends on what it hears each time the least of it rises: as often as the slowest of its inputs speaks.
+
+    `scenario`: valid; rates of tuples do not matter.
     """
     timed = _timed(scenario)
     spoken: dict[str, float] = {}  # by a task of the operator, per second
@@ -68,7 +69,10 @@ _BUSY = 1 - 1e-9
 
 @dataclass(frozen=True)
 class _Passed:
-    """Of each operator, relative to what would come without any overload: what comes, and what is served."""
+    """Shares by operator, relative to what would come without any overload.
+
+    `comes`: share of its input that reaches an operator. `served`: share that it serves.
+    """
 
     comes: Mapping[str, float]
     served: Mapping[str, float]
@@ -78,7 +82,10 @@ class _Passed:
 
 
 def backlog(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, float]:
-    """Return the tuples that wait at each operator at the end, at sources to be emitted; of one replication."""
+    """Return the tuples that wait at each operator at the end, at sources to be emitted; of one replication.
+
+    `inputs`: recorded rates and measured shares, if there are any. Expected values, with every rate at its mean.
+    """
     load = expected_load(scenario, inputs)
     passed = _passed(scenario, load, inputs)
     found = {}
@@ -96,7 +103,7 @@ def backlog(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, fl
 
 
 def served_shares(scenario: Scenario, inputs: RunInputs | None = None) -> dict[str, float]:
-    """Return of each operator the share that it serves of what would come without any overload."""
+    """Return operator -> share that it serves of the tuples that would come without any overload, 0 to 1."""
     return dict(_passed(scenario, expected_load(scenario, inputs), inputs).served)
 
 
@@ -218,7 +225,11 @@ PLAIN_BYTES_PER_LOGGED_STEP = 300.0  # more; no id is forgotten
 
 @dataclass(frozen=True)
 class Estimate:
-    """Size of all replications together; expected values, not bounds."""
+    """Size of all replications together; expected values, not bounds.
+
+    `check_limits` compares `steps`, `memory_bytes` and `time_s`, which is that of one process, with the limits of the
+    scenario.
+    """
 
     tuples: float  # arriving at sources
     steps: float  # tuples times the operators they reach, twice where these have a replica
@@ -236,6 +247,9 @@ def estimate(
     engine: Engine = "auto",
 ) -> Estimate:
     """Return the estimated size of a run of a valid scenario, with recorded rates by source and shares by stream.
+
+    `engine`: the plain one takes far more time and memory for a tuple. The constants of the model are measured; runs
+    within a kernel differ by a factor of two.
 
     >>> from holdfast import estimate, read_scenario
     >>> size = estimate(read_scenario("examples/two-hosts.toml").scenario)
@@ -303,7 +317,8 @@ def _steps(scenario: Scenario, rates: Mapping[str, Flow], shares: Mapping[str, f
 def _doubled(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
     """Return the steps of active replicas, assuming that the key groups of an operator are equally loaded."""
     over = scenario.duration_s * scenario.replications
-    shares = {name: count / scenario.operators[name].groups for name, count in replicated_groups(scenario).items()}
+    replicated = layout.replicated_groups(scenario).items()
+    shares = {name: count / scenario.operators[name].groups for name, count in replicated}
     return sum(rates[name].rate_in.mean_per_s * share for name, share in shares.items()) * over
 
 
@@ -322,6 +337,7 @@ def _control_bytes(scenario: Scenario, steps: float, doubled: float, events: flo
 
 
 def _detail(scenario: Scenario, steps: float, control_bytes: float) -> Detail:
+    """Return the detail that the scenario asks for, or that rows of tuples fit into memory for."""
     fit = steps * BYTES_PER_STEP + control_bytes <= scenario.limits.memory_bytes
     return scenario.recording.chosen(steps, fit)
 
@@ -358,7 +374,7 @@ def _waiting_bytes(scenario: Scenario, inputs: RunInputs) -> float:
 def _control_rows(scenario: Scenario) -> float:
     """Return the number of rows of control: checkpoints, samples of tasks, and partitions checked in failures."""
     tasks = sum(operator.parallelism for operator in scenario.operators.values())
-    second = sum(replicated_groups(scenario).values())
+    second = sum(layout.replicated_groups(scenario).values())
     rows = tasks * min(scenario.duration_s, MOST_SAMPLES)
     if scenario.fault_tolerance.method == "checkpoint":
         groups = sum(operator.groups for operator in scenario.operators.values()) + second
@@ -400,7 +416,9 @@ def _heartbeats(scenario: Scenario) -> float:
 def check_limits(scenario: Scenario, estimated: Estimate) -> None:
     """Raise InputError with each limit that the estimate exceeds, and each figure that cannot be counted."""
     limits = scenario.limits
-    hint = "make the run shorter, or raise the limit"
+    # All three figures are of all replications together.
+    fewer = "give it fewer replications, " if scenario.replications > 1 else ""
+    hint = f"make the run shorter, {fewer}or raise the limit"
     faults = list(estimated.faults)
     if estimated.steps > limits.steps:
         faults.append(

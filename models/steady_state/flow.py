@@ -20,7 +20,7 @@ from models.topology import layout
 
 @dataclass(frozen=True)
 class Rate:
-    """Tuples in a second: mean over the run, and the largest."""
+    """Tuples in a second: mean over the run, and the largest at any instant."""
 
     mean_per_s: float
     peak_per_s: float
@@ -48,7 +48,11 @@ class Flow:
 
 
 def flows(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> dict[str, Flow]:
-    """Return operator -> rates, in an order in which inputs come first; assumes a valid scenario."""
+    """Return operator -> rates, in an order in which inputs come first; assumes a valid scenario.
+
+    Recorded rates in `inputs` take the place of those in the scenario; a profile that was not read counts as its mean.
+    The peak of an operator is an upper bound: peaks of different sources may come at different times.
+    """
     found: dict[str, Flow] = {}
     for name in layout.topological(scenario):
         operator = scenario.operators[name]
@@ -101,7 +105,10 @@ def results(scenario: ScenarioDescription, name: str, rate_in: Rate) -> Rate:
 
 
 def copies(scenario: ScenarioDescription, upstream: str, name: str, inputs: RunInputs | None = None) -> float:
-    """Return the tuples an operator gets for each that leaves its upstream; a stream's share not given counts as 1."""
+    """Return the tuples an operator gets for each that leaves its upstream; a stream's share not given counts as 1.
+
+    `upstream`, `name`: the two ends of a stream. The factor is at most 1 unless the stream is broadcast.
+    """
     operator = scenario.operators[name]
     taken = operator.takes.get(upstream, 1.0)
     if isinstance(taken, str):

@@ -8,6 +8,9 @@ and the bytes over the bandwidth of the sender, weighted by how often the two ta
 
 Not in it: time in windows and for the other side of a join, waits for links and for places in bounded queues,
 checkpoints, failures, and peaks of a rate.
+
+The formulas assume Poisson arrivals at every station: streams that are merged and split are close to that (Kleinrock's
+independence approximation).
 """
 
 from __future__ import annotations
@@ -85,6 +88,9 @@ def critical_path(scenario: ScenarioDescription, load: Load) -> CriticalPath:
     """Return the path that takes longest in a valid scenario with this load.
 
     The wait at an overloaded operator has no mean; for the choice of the path it counts as the whole run.
+
+    It is the longest path of a graph without cycles, weighted by mean times. Where a wait is rough, the latency is a
+    lower bound.
     """
     times = MeanTimes(scenario, load)
     waits, links, service, rough = times.waits_s(), times.links_s(), times.services_s(), times.rough()
@@ -105,7 +111,11 @@ def critical_path(scenario: ScenarioDescription, load: Load) -> CriticalPath:
 
 
 class MeanTimes:
-    """Mean times of a tuple by operator and by stream, in a valid scenario with this load."""
+    """Mean times of a tuple by operator and by stream, in a valid scenario with this load.
+
+    A station is a task with its threads. Where tasks share too few cores, all tasks of the host together are a station
+    with a server for each core, too, and the longer of the two waits counts.
+    """
 
     def __init__(self, scenario: ScenarioDescription, load: Load) -> None:
         self.scenario, self.load = scenario, load
@@ -205,7 +215,11 @@ class MeanTimes:
 
 
 class _Station(NamedTuple):
-    """A queue: its share of the operator's input, its arrival rate, and mean [s] and scv of its service."""
+    """A queue, as M/G/c sees it.
+
+    `threads`: servers. `share`: of the operator's input. `rate_per_s`: arrivals. `service_s`, `scv`: mean and squared
+    coefficient of variation of a service.
+    """
 
     host: str
     threads: int

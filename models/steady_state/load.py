@@ -42,7 +42,11 @@ class OperatorLoad:
 
 @dataclass(frozen=True)
 class HostLoad:
-    """How busy a host and its link are; `utilisation` is per core, on dedicated cores of the busiest task."""
+    """How busy a host and its link are.
+
+    `tasks`: their names. `utilisation` is per core, on dedicated cores of the busiest task; `peak_utilisation` the same
+    at peak rates. `sent_bytes_per_s`, `received_bytes_per_s`: tuples to and from other hosts, on average.
+    """
 
     tasks: tuple[str, ...]
     utilisation: float
@@ -54,7 +58,10 @@ class HostLoad:
 
 @dataclass(frozen=True)
 class Load:
-    """Expected load of a scenario; `assumptions` lists the inputs that had to be guessed."""
+    """Expected load of a scenario, by name of operator and of host.
+
+    `assumptions` lists the inputs that had to be guessed, in words; empty if everything was given.
+    """
 
     operators: Mapping[str, OperatorLoad]
     hosts: Mapping[str, HostLoad]
@@ -63,6 +70,9 @@ class Load:
 
 def expected_load(scenario: ScenarioDescription, inputs: RunInputs | None = None) -> Load:
     """Return the load of operators, tasks, hosts and links by tuples alone; assumes a valid scenario.
+
+    `inputs`: recorded rates, and shares of streams. Utilisations above 1 mean overload; nothing here lets a queue stop
+    its senders (see `models.steady_state.estimate.backlog`). Checkpoints are not in it (`checkpoint_traffic`).
 
     >>> from holdfast import expected_load, read_scenario
     >>> load = expected_load(read_scenario("examples/two-hosts.toml").scenario)
@@ -85,7 +95,10 @@ def expected_load(scenario: ScenarioDescription, inputs: RunInputs | None = None
 def task_shares(
     scenario: ScenarioDescription, rates: Mapping[str, Flow], inputs: RunInputs | None = None
 ) -> dict[str, np.ndarray]:
-    """Return operator -> share of its input that each task gets, (parallelism,), sum 1."""
+    """Return operator -> share of its input that each task gets, (parallelism,), sum 1.
+
+    `rates`: those of `flows`, as weights of the inputs. An operator without input has equal shares.
+    """
     mixtures = _key_mixtures(scenario, rates, inputs)
     found: dict[str, np.ndarray] = {}
     # In topological order: by forward a task inherits the share of its upstream task.

@@ -21,10 +21,12 @@ class SteadyState:
 
 
 def _steady(utilisation: float, rate_per_s: float, wait_s: float) -> SteadyState:
+    """Return the steady state with this wait; the queue follows by Little's law (Operations Research 1961)."""
     return SteadyState(utilisation, wait_s, rate_per_s * wait_s)  # Little's law
 
 
 def _utilisation(rate_per_s: float, service_s: float, servers: int = 1) -> float:
+    """Return rate x service / servers; raises ValueError for no queue, and for one without a steady state."""
     utilisation = rate_per_s * service_s / servers
     if rate_per_s < 0 or service_s <= 0 or servers < 1:
         raise ValueError(f"no queue: rate {rate_per_s}, service {service_s}, servers {servers}")

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import networkx as nx
 
 from models.errors import InputError
-from models.scenario.active_replicas import planned_replicas
 from models.scenario.description import ScenarioDescription
 from models.scenario.inputs import RunInputs
 from models.steady_state.flow import copies
@@ -31,6 +30,8 @@ def graph_of(scenario: ScenarioDescription, of: str = "operators", inputs: RunIn
     """Return a graph of a valid scenario: of its "operators", its "tasks" or its "placement".
 
     Raises InputError for another name, and for a graph of more than a million edges.
+
+    `inputs`: recorded rates and measured shares. The graph is the caller's own, and its name is that of the scenario.
     """
     refuse_kind(of)
     graph = GRAPHS[of](scenario, inputs)
@@ -145,7 +146,7 @@ def placement_graph(scenario: ScenarioDescription, inputs: RunInputs | None = No
         task = layout.task_name(name, index)
         graph.add_node(f"task:{task}", role="task", name=task, operator=name, kind=scenario.operators[name].kind)
         graph.add_edge(f"task:{task}", f"host:{placed[task]}", replica=False)
-    for one in planned_replicas(scenario):
+    for one in layout.planned_replicas(scenario):
         index = layout.task_of_group(one.group, scenario.operators[one.operator].parallelism)
         ends = f"task:{layout.task_name(one.operator, index)}", f"host:{one.host}"
         groups = graph.edges[ends]["key_groups"] if graph.has_edge(*ends) else 0
@@ -161,6 +162,7 @@ GRAPHS: Mapping[str, Callable[[ScenarioDescription, RunInputs | None], Graph]] =
 
 
 def _known(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the attributes that are known."""
     return {key: value for key, value in described.items() if value is not None}
 
 
@@ -178,6 +180,7 @@ def _generations(scenario: ScenarioDescription) -> dict[str, int]:
 
 
 def _refuse_edges(scenario: ScenarioDescription) -> None:
+    """Raise InputError for a graph of tasks with more than a million edges."""
     edges = sum(
         operator.parallelism * (1 if partitioning == "forward" else scenario.operators[upstream].parallelism)
         for operator in scenario.operators.values()

@@ -1,17 +1,20 @@
-"""Names and places that follow from a scenario: its tasks, its hosts, and which task starts on which host.
+"""Names and places that follow from a scenario: its tasks, its hosts, which task starts on which host, and replicas.
 
-Task k of operator `count` is `count-k`; host k of group `worker` is `worker-k`.
+Task k of operator `count` is `count-k`; host k of group `worker` is `worker-k`. The last part says which key groups or
+tasks have an active replica, and where: `fault_tolerance.replicas`, one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 import networkx as nx
 
 from models.scenario.cluster import HostGroup
 from models.scenario.description import ScenarioDescription
+from models.scenario.fault_tolerance import ActiveReplica
 from models.scenario.job import Operator
 from models.scenario.workload import ProfileKeys
 
@@ -27,7 +30,7 @@ def host_name(group: str, index: int) -> str:
 
 
 def hosts(scenario: ScenarioDescription) -> dict[str, HostGroup]:
-    """Return every host by name with its group's description, in file order."""
+    """Return every host by name with its group's description, in file order; spare hosts included."""
     return {host_name(name, index): group for name, group in scenario.hosts.items() for index in range(group.count)}
 
 
@@ -117,6 +120,7 @@ class _Operators:
 
 @lru_cache(maxsize=4)  # flows, loads and the estimate of a scenario ask for it again and again
 def _dataflow(operators: _Operators) -> nx.DiGraph[str]:
+    """Return the graph of the operators, made once for each set of them."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     # Names that do not exist are left out: rules ask for the graph before references are known to be right.
     graph.add_nodes_from(operators.named)
@@ -128,6 +132,7 @@ def _dataflow(operators: _Operators) -> nx.DiGraph[str]:
 
 @lru_cache(maxsize=4)
 def _topological(operators: _Operators) -> tuple[str, ...] | None:
+    """Return the operators in order; None if there is a cycle."""
     place = {name: index for index, name in enumerate(operators.named)}
     try:
         generations = list(nx.topological_generations(_dataflow(operators)))
@@ -155,7 +160,10 @@ def output_bytes(scenario: ScenarioDescription) -> dict[str, float]:
 
 
 def keys_seen(scenario: ScenarioDescription, name: str) -> float:
-    """Return how many keys can reach an operator: those of the largest law, since all laws number keys alike."""
+    """Return how many keys can reach an operator: those of the largest law, since all laws number keys alike.
+
+    An upper bound of the different keys that arrive: an operator that gives its outputs new keys hides those upstream.
+    """
     operators = scenario.operators
 
     def own_keys(other: str) -> bool:
@@ -174,3 +182,56 @@ def keys_seen(scenario: ScenarioDescription, name: str) -> float:
         elif output is not None and output.keys is not None:
             largest = max(largest, output.keys.count)
     return float(largest)
+
+
+@dataclass(frozen=True)
+class PlannedReplica:
+    """The replica of one key group, or of one task where the operator is not keyed.
+
+    `name`: entry of `fault_tolerance.replicas` that it is from. `group`: number of the key group or task. `host`: where
+    the replica is; `primary`: host of what it replicates. `spares`: hosts for a new replica, in order. `renew`: whether
+    there is a new one after a take-over or a loss.
+    """
+
+    name: str  # of the entry that it is from
+    operator: str
+    group: int
+    host: str
+    primary: str  # the host of what it replicates
+    spares: tuple[str, ...]
+    renew: bool
+
+
+def groups_of(scenario: ScenarioDescription, replica: ActiveReplica) -> tuple[int, ...]:
+    """Return the key groups, or tasks, that an entry is about, rising; those that do not exist are left out.
+
+    An entry names key groups, or tasks and thereby all key groups of these, or neither and thereby all of the operator.
+    """
+    operator = scenario.operators[replica.operator]
+    if replica.key_groups is not None:
+        return tuple(sorted({group for group in replica.key_groups if 0 <= group < operator.groups}))
+    if replica.tasks is None:
+        return tuple(range(operator.groups))
+    named = {k for k in range(operator.parallelism) if task_name(replica.operator, k) in replica.tasks}
+    return tuple(k for k in range(operator.groups) if task_of_group(k, operator.parallelism) in named)
+
+
+def replicated_groups(scenario: ScenarioDescription) -> dict[str, int]:
+    """Return operator -> how many of its key groups or tasks have a replica, for those that have any."""
+    found: dict[str, set[int]] = {}
+    for replica in scenario.fault_tolerance.replicas.values():
+        found.setdefault(replica.operator, set()).update(groups_of(scenario, replica))
+    return {operator: len(groups) for operator, groups in found.items() if groups}
+
+
+def planned_replicas(scenario: ScenarioDescription) -> list[PlannedReplica]:
+    """Return all replicas at the start of a run of a valid scenario, by operator and key group."""
+    placed, made = placement(scenario), list[PlannedReplica]()
+    for name, replica in scenario.fault_tolerance.replicas.items():
+        parallelism = scenario.operators[replica.operator].parallelism
+        for group in groups_of(scenario, replica):
+            task = task_name(replica.operator, task_of_group(group, parallelism))
+            where = (replica.host, placed[task], replica.spares)
+            made.append(PlannedReplica(name, replica.operator, group, *where, replica.renew))
+    order = {name: index for index, name in enumerate(scenario.operators)}
+    return sorted(made, key=lambda one: (order[one.operator], one.group))

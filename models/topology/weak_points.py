@@ -14,7 +14,6 @@ from operator import or_
 
 import networkx as nx
 
-from models.scenario.active_replicas import planned_replicas
 from models.scenario.scenario import Scenario
 from models.topology import layout
 
@@ -28,6 +27,7 @@ _MOST_HOSTS = 100  # of a set that is searched for
 class WeakPoints:
     """Elements that all paths from sources to sinks need, and how many lost hosts leave no path.
 
+    `operators`, `tasks`, `hosts`: each is a single point of failure; operators in the order in which paths meet them.
     `hosts_cut` are hosts whose loss leaves no path, and no set of less than `hosts_at_least` does: a least set where
     the two are equal.
     """
@@ -45,6 +45,8 @@ def failover_regions(scenario: Scenario) -> list[tuple[str, ...]]:
     They are the connected components over streams that are not kept in between: a stream by forward joins pairs of
     tasks, any other all tasks of both operators. The simulator recovers partitions of state where Flink restarts a
     region.
+
+    Source: pipelined regions of Apache Flink ("Task Failure Recovery" in its documentation).
     """
     streams = [
         (upstream, name, partitioning == "forward")
@@ -68,7 +70,11 @@ def failover_regions(scenario: Scenario) -> list[tuple[str, ...]]:
 
 
 def weak_points(scenario: Scenario) -> WeakPoints:
-    """Return the single points of failure of a valid scenario, and a set of hosts that all paths need."""
+    """Return the single points of failure of a valid scenario, and a set of hosts that all paths need.
+
+    Operators on every path are dominators of the end in the dataflow. The least set of hosts is searched for with a
+    limit on the work: for large jobs the cut may be larger than the bound.
+    """
     job = _Job(scenario)
     operators = _on_every_path(scenario)
     # Tasks of one operator can stand in for each other on a path: operators joined by forward have equally many.
@@ -193,7 +199,7 @@ def _hosts_of(scenario: Scenario) -> dict[str, list[list[str]]]:
         name: [[placed[layout.task_name(name, index)]] for index in range(operator.parallelism)]
         for name, operator in scenario.operators.items()
     }
-    for one in planned_replicas(scenario):
+    for one in layout.planned_replicas(scenario):
         hosts = found[one.operator][layout.task_of_group(one.group, scenario.operators[one.operator].parallelism)]
         if one.host not in hosts:
             hosts.append(one.host)
@@ -201,6 +207,7 @@ def _hosts_of(scenario: Scenario) -> dict[str, list[list[str]]]:
 
 
 def _all_hosts(job: _Job, name: str) -> tuple[str, ...]:
+    """Return the hosts with an instance of an operator, each once."""
     return tuple(dict.fromkeys(host for hosts in job.hosts[name] for host in hosts))
 
 
@@ -223,6 +230,7 @@ def _hosts_on_every_path(job: _Job, operators: Sequence[str]) -> tuple[str, ...]
 
 
 def _all_in_order(job: _Job) -> dict[str, int]:
+    """Return host -> its place among all hosts with an instance, for ties that do not depend on hashing."""
     hosts = dict.fromkeys(host for name in job.operators for host in _all_hosts(job, name))
     return {host: number for number, host in enumerate(hosts)}
 
@@ -261,7 +269,10 @@ def _disjoint_paths(job: _Job, dead: Collection[str]) -> Iterator[frozenset[str]
 
 
 def _hitting(sets: Sequence[frozenset[str]], order: Mapping[str, int]) -> tuple[str, ...] | None:
-    """Return a least set that has a member of each of these; None where too many would have to be tried."""
+    """Return a least set that has a member of each of these; None where too many would have to be tried.
+
+    Minimum hitting set, by branch and bound: sets that share no member each need one of their own.
+    """
     tried, best = 0, tuple(sorted({host for one in sets for host in one}, key=order.__getitem__))
 
     def search(left: list[frozenset[str]], chosen: tuple[str, ...]) -> None:

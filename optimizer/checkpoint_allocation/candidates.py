@@ -71,6 +71,24 @@ def candidates(
     return Candidates(every, nodes, cost, load)
 
 
+def with_nodes(
+    problem: CheckpointAllocation, found: Candidates, prices: FloatArray, assignment: IntArray
+) -> Candidates:
+    """Return candidates with the node (J,) of each checkpoint among them, in place of the dearest at prices (N,).
+
+    A node where the checkpoint does not fit has infinite cost. `found` is not changed: others may hold its columns.
+    """
+    missing = np.flatnonzero(~(found.nodes == assignment[:, None]).any(axis=1))
+    if not len(missing):
+        return found
+    nodes, cost, load = found.nodes.copy(), found.cost.copy(), found.load.copy()
+    own, out = assignment[missing], found.priced(prices)[missing].argmax(axis=1)
+    fits = problem.allowed[missing, own] & (problem.weights[missing, own] <= problem.upper[own])
+    nodes[missing, out], load[missing, out] = own, problem.weights[missing, own]
+    cost[missing, out] = np.where(fits, problem.cost[missing, own], np.inf)
+    return Candidates(found.rows, nodes, cost, load)
+
+
 def _best(values: np.ndarray, kept: int) -> IntArray:
     """Return the columns (R, kept) of the `kept` smallest values of each row.
 

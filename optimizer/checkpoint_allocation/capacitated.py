@@ -21,6 +21,7 @@ from optimizer.checkpoint_allocation.infeasibility.irreducible_set import lp_is_
 from optimizer.checkpoint_allocation.lagrangian.heuristic import HeuristicAnswer, lagrangian_heuristic
 from optimizer.checkpoint_allocation.mixed_integer import Known, Outcome, branch_and_bound, pairs_left
 from optimizer.checkpoint_allocation.params import DEFAULT, Parameters
+from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.constraints import constraint_violations
 
 
@@ -34,6 +35,10 @@ class _State:
         self.best: IntArray | None = None
         self.value = np.inf
         self.prices, self.bound = searched.prices, searched.bound
+        # Prices of extreme units may overflow; those of zero always prove the sum of the cheapest nodes.
+        if not np.isfinite(self.bound):
+            self.prices = np.zeros(problem.n_nodes)
+            self.bound = lagrangian_bound(problem, self.prices)
         self.multipliers: FloatArray | None = None
         self.notes = ["Lagrangian heuristic"]
         self.offer(searched.assignment)
@@ -87,7 +92,9 @@ def solve_capacitated(
 ) -> Outcome | None:
     """Return the best answer with a proven bound; None when no step finds a feasible one.
 
-    `start` (J,) is a feasible assignment or None. Status `infeasible` only with a proof by a program.
+    `start` (J,) is a feasible assignment or None. The problem must have capacities, and neither anti-affinity pairs nor
+    a limit on moves. The note names all methods that had a part in the answer. Status `infeasible` only with a proof by
+    a program.
     """
     size, own = problem.cost.size, parameters.capacitated
     small, large = size <= parameters.sizes.program, size > parameters.sizes.columns

@@ -155,9 +155,9 @@ def _coupled(
     sizes = parameters.sizes
     # Too large for a program, but few moves are a small problem: the search is among moves, not assignments.
     if large_with_few_moves(problem, sizes):
-        moved = few_moves(problem, former, parameters)
+        moved = few_moves(problem, former, parameters, budget)
         if moved.assignment is not None and not constraint_violations(problem, moved.assignment):
-            note = "the running plan improved with few moves"
+            note = "the running plan improved with few moves" + ("; time limit struck" if moved.struck else "")
             return Outcome(moved.assignment, moved.bound, note=note, prices=moved.prices)
     # Column generation knows neither copies kept apart nor a limit on moves: only capacities may couple.
     alone = not problem.neighbours and problem.max_moves is None and problem.capacity is not None
@@ -169,7 +169,7 @@ def _coupled(
     # Any prices give a bound, so the maximum over price vectors is one too.
     bound = max(lagrangian_bound(problem, price), lagrangian_bound(problem, np.zeros(problem.n_nodes)))
     bound = max(bound, _bound_of_moves(problem, price))
-    best = _best_known(problem, price, hint, parameters)
+    best = _best_known(problem, price, hint, budget, parameters)
     value = math.inf if best is None else problem.objective(best)
     if problem.max_moves is not None and best is not None and is_proven(value, bound):
         return Outcome(best, bound, note="Lagrangian bound and few moves", prices=price)
@@ -223,15 +223,15 @@ def _start(problem: CheckpointAllocation, hint: IntArray | None) -> IntArray | N
 
 
 def _best_known(
-    problem: CheckpointAllocation, price: FloatArray, hint: IntArray | None, parameters: Parameters
+    problem: CheckpointAllocation, price: FloatArray, hint: IntArray | None, budget: Budget, parameters: Parameters
 ) -> IntArray | None:
     """Return the best feasible answer of the cheap methods, the first of equals; None when all fail."""
     starts = [reduced_minima(problem, price)[1]]
-    if problem.cost.size <= parameters.sizes.sensitive:
+    if problem.cost.size <= parameters.sizes.sensitive and not budget.late:
         starts.append(sensitive_first(problem))
     # The running plan is a start even where it breaks a rule: the search repairs it, often with few changes.
     starts += [start for start in (problem.current, hint) if start is not None]
-    found = [Search(problem, start, price, parameters.local_search).run() for start in starts]
+    found = [Search(problem, start, price, parameters.local_search, budget).run() for start in starts]
     # Unimproved starts stay in the running, since repair may fail on one that is feasible as it is.
     found += [start for start in (problem.current, hint) if start is not None]
     feasible = [one for one in found if one is not None and not constraint_violations(problem, one)]

@@ -33,9 +33,8 @@ from optimizer.checkpoint_allocation.candidates import Candidates, candidates, s
 from optimizer.checkpoint_allocation.lagrangian.bound import first_prices, smoothed_dual_prices
 from optimizer.checkpoint_allocation.params import DEFAULT, FlowParameters, Parameters
 from optimizer.common.solvers import minimum_cost_flow
-from optimizer.verify.checkpoint_bounds import Counts, counts, potential_bound
+from optimizer.verify.checkpoint_bounds import Counts, chunks, counts, potential_bound
 
-_CHUNK = 1_000_000
 _EPS = float(np.finfo(np.float64).eps)
 _SPARE_BITS = (0, 8, 16, 24)  # of integer costs, one flow after the other until one has room
 
@@ -76,9 +75,7 @@ def capped(problem: CheckpointAllocation, assignment: IntArray, smaller: float) 
     below a share (`smaller`) of its value.
     """
     least, largest = np.empty(problem.n_checkpoints), np.empty(problem.n_checkpoints)
-    step = max(1, _CHUNK // problem.n_nodes)
-    for first in range(0, problem.n_checkpoints, step):
-        rows = slice(first, first + step)
+    for rows in chunks(problem):
         least[rows] = np.where(problem.allowed[rows], problem.cost[rows], np.inf).min(axis=1)
         largest[rows] = np.where(problem.allowed[rows], problem.cost[rows], -np.inf).max(axis=1)
     own = problem.cost[np.arange(problem.n_checkpoints), assignment].astype(np.float64)
@@ -351,12 +348,10 @@ def _cheaper(problem: CheckpointAllocation, p: FloatArray, assignment: IntArray,
     """Return keys of the cheapest pairs at p that are cheaper than the checkpoint's own, at most `most` for each."""
     found = []
     # Rows are taken some at a time: the priced matrix of all pairs would not fit into memory.
-    step = max(1, _CHUNK // problem.n_nodes)
-    for first in range(0, problem.n_checkpoints, step):
-        rows = slice(first, first + step)
-        at = np.arange(first, min(first + step, problem.n_checkpoints))
+    for rows in chunks(problem):
+        at = np.arange(rows.start, rows.stop)
         priced = np.where(problem.allowed[rows], problem.cost[rows] + p, np.inf)
-        own = priced[at - first, assignment[rows]]
+        own = priced[at - rows.start, assignment[rows]]
         late = np.flatnonzero(priced.min(axis=1) < own)
         some = priced[late]
         best = np.argpartition(some, min(most, some.shape[1]) - 1, axis=1)[:, :most]

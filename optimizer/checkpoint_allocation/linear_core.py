@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.candidates import Candidates
 from optimizer.checkpoint_allocation.params import DEFAULT, LagrangianParameters
-from optimizer.common.solvers import linear_program
+from optimizer.common.solvers import linear_program, sparse_matrix
 
 
 @dataclass(frozen=True)
@@ -170,22 +169,23 @@ def _solved(core: _Core, prices: FloatArray, excess: float, budget: Budget) -> t
     Unused room gives its price back: its column costs the price, and fills the row. Load above a capacity costs
     `excess` for each unit; infinite forbids it. None where the program has no solution or the clock strikes.
     """
-    from scipy import sparse  # noqa: PLC0415
-
     n, size = len(core.room), core.size
     row = np.unique(core.j, return_inverse=True)[1]
     # Costs are brought to at most 1: tolerances of the solver are absolute.
     unit = max(float(core.extra.max()), 1e-300)
-    columns, count = np.arange(len(core.j)), int(row.max()) + 1
-    one = sparse.eye_array(n)
-    # The identity columns are unused room: they make the capacity rows equations and give the price back.
-    loads = [sparse.csr_array((core.load / size[core.node], (core.node, columns)), shape=(n, len(columns))), one]
-    costs = [core.extra, prices * size]
+    pairs, count, nodes = np.arange(len(core.j)), int(row.max()) + 1, np.arange(n)
+    # One column of unused room for each node makes the capacity rows equations and gives the price back.
+    costs, signs = [core.extra, prices * size], [1.0]
     if math.isfinite(excess):
-        loads.append(-one)
         costs.append(np.full(n, excess) * size)
-    once = sparse.csr_array((np.ones(len(columns)), (row, columns)), shape=(count, len(columns) + n * (len(loads) - 1)))
-    both: Any = sparse.vstack([sparse.hstack(loads), once])
+        signs.append(-1.0)
+    others = len(pairs) + np.arange(n * len(signs))
+    both = sparse_matrix(
+        np.concatenate([core.load / size[core.node], np.repeat(signs, n), np.ones(len(pairs))]),
+        np.concatenate([core.node, np.tile(nodes, len(signs)), n + row]),
+        np.concatenate([pairs, others, pairs]),
+        (n + count, len(pairs) + len(others)),
+    )
     objective = np.concatenate(costs) / unit
     # Prices of extreme units overflow here: no program is better than one with infinite costs.
     if not np.isfinite(objective).all():
@@ -200,4 +200,4 @@ def _solved(core: _Core, prices: FloatArray, excess: float, budget: Budget) -> t
         return None
     # Undo the scaling of rows and costs; a dual of an equation may have either sign.
     change = -answer.dual_equal[:n] * unit / size
-    return answer.x[: len(columns)], np.where(np.isfinite(change), change, 0.0)
+    return answer.x[: len(pairs)], np.where(np.isfinite(change), change, 0.0)

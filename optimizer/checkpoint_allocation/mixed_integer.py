@@ -24,7 +24,7 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.params import DEFAULT, ProgramParameters
-from optimizer.common.solvers import Rows, WholeAnswer, mixed_integer_program
+from optimizer.common.solvers import Rows, WholeAnswer, mixed_integer_program, sparse_matrix
 from optimizer.verify.checkpoint_bounds import cliques, fitting, is_clique, lagrangian_bound, reduced_minima
 
 _WIDER = 1e-5  # relative: load rows are relaxations; the true capacities are kept by the cuts
@@ -84,13 +84,9 @@ class _Rows:
 
     def constraint(self) -> Rows:
         """Return the rows as a sparse matrix with their limits."""
-        from scipy import sparse  # noqa: PLC0415
-
-        pointer = np.concatenate([[0], np.cumsum([len(columns) for columns in self.index])])
-        matrix = sparse.csr_array(
-            (np.concatenate(self.value), np.concatenate(self.index), pointer),
-            shape=(len(self.index), self.n_columns),
-        )
+        row = np.repeat(np.arange(len(self.index)), [len(columns) for columns in self.index])
+        columns = np.concatenate(self.index)
+        matrix = sparse_matrix(np.concatenate(self.value), row, columns, (len(self.index), self.n_columns))
         return matrix, np.array(self.low), np.array(self.high)
 
 
@@ -324,11 +320,9 @@ def rules_of_pairs(
 
     `j`, `n`, `share` (P,): checkpoint and node of each pair, and its load in the unit of the limits.
     """
-    from scipy import sparse  # noqa: PLC0415
-
     columns, row = np.arange(len(j)), np.unique(j, return_inverse=True)[1]
-    once = sparse.csr_array((np.ones(len(j)), (row, columns)))
-    loads = sparse.csr_array((share, (n, columns)), shape=(len(most), len(j)))
+    once = sparse_matrix(np.ones(len(j)), row, columns, (int(row.max()) + 1, len(j)))
+    loads = sparse_matrix(share, n, columns, (len(most), len(j)))
     return [(once, 1, 1), (loads, least, most)]
 
 

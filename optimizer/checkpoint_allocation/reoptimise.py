@@ -41,7 +41,7 @@ from optimizer.checkpoint_allocation.linear_core import relaxed
 from optimizer.checkpoint_allocation.local_search.ejection_chains import EjectionChains, apply_chains, forced_moves
 from optimizer.checkpoint_allocation.local_search.exchange import Exchange, pack_all
 from optimizer.checkpoint_allocation.params import DEFAULT, Parameters, ReoptimiseParameters
-from optimizer.common.solvers import linear_program
+from optimizer.common.solvers import linear_program, sparse_matrix
 from optimizer.verify.checkpoint_bounds import fits_somewhere, lagrangian_bound, move_bound
 
 _LIGHT = 1e-9  # share of the largest load: what brings less says nothing of prices
@@ -151,7 +151,11 @@ def moves_of(problem: CheckpointAllocation, found: Candidates) -> Moves:
 
 
 def best_prices(
-    moves: Moves, start: FloatArray, unit: float, parameters: ReoptimiseParameters = DEFAULT.reoptimise
+    moves: Moves,
+    start: FloatArray,
+    unit: float,
+    parameters: ReoptimiseParameters = DEFAULT.reoptimise,
+    budget: Budget | None = None,
 ) -> EvaluatedPrices:
     """Return the prices that prove most, searched from `start` (N,); `unit` is the size of the running cost.
 
@@ -169,7 +173,10 @@ def best_prices(
     box, once = _first_box(moves, start, parameters.box), np.flatnonzero(moves.must)
     inside = _next(moves, np.ones(len(moves.row), dtype=np.bool_), best.change, moves.of_must, count)
     # Ends by count; before that when the prediction is within `close_to`.
-    for _ in range(parameters.price_rounds):
+    for number in range(parameters.price_rounds):
+        # The first round also says which moves leave overloaded nodes: a feasible plan needs it, late or not.
+        if number and budget is not None and budget.late:
+            break
         at = np.flatnonzero(inside)
         answer = _program(moves, at, best.prices, box, once)
         if answer is None:
@@ -258,8 +265,6 @@ def _rows(moves: Moves, at: IntArray, once: IntArray) -> Any:
 
     Columns: the moves, load too much, room left over, staying.
     """
-    from scipy import sparse  # noqa: PLC0415
-
     n, count = len(moves.room), len(at)
     node, source, column, hosts = moves.node[at], moves.source[at], np.arange(count), np.arange(n)
     line = np.full(len(moves.must), -1)
@@ -275,7 +280,7 @@ def _rows(moves: Moves, at: IntArray, once: IntArray) -> Any:
         (np.ones(len(stays)), n + stays, count + 2 * n + np.arange(len(stays))),
     )
     entries, lines, columns = (np.concatenate(each) for each in zip(*parts, strict=True))
-    return sparse.csr_array((entries, (lines, columns)), shape=(n + len(once), count + 2 * n + len(stays)))
+    return sparse_matrix(entries, lines, columns, (n + len(once), count + 2 * n + len(stays)))
 
 
 @dataclass(frozen=True)
@@ -301,42 +306,50 @@ class _Start:
 
 
 def few_moves(
-    problem: CheckpointAllocation, former: Former | None, parameters: Parameters = DEFAULT
+    problem: CheckpointAllocation,
+    former: Former | None,
+    parameters: Parameters = DEFAULT,
+    budget: Budget | None = None,
 ) -> HeuristicAnswer:
     """Return the improved plan, with at most `max_moves` away from `current`; the former plan only helps.
 
-    The bound counts the moves.
+    The bound counts the moves. Work is limited by `parameters`; of the budget only the clock counts, and once it has
+    struck nothing is improved any more.
     """
     assert problem.current is not None
+    budget = Budget() if budget is None else budget
     if not fits_somewhere(problem):
         return HeuristicAnswer(None, np.zeros(problem.n_nodes), -math.inf)
     scale, own, pieces = scale_of(problem), parameters.reoptimise, parameters.pieces
-    start = _start(problem, None if former is None else former.prices, scale, parameters)
+    start = _start(problem, None if former is None else former.prices, scale, parameters, budget)
     prices, toll, bound = start.evaluated.prices, start.evaluated.toll, start.bound
     state = Exchange(problem, start.found, prices, parameters.local_search)
     chains = _feasible(state, start, toll, own)
     if chains is None or (state.loads < problem.lower).any():
-        return HeuristicAnswer(None, prices, bound)
+        return HeuristicAnswer(None, prices, bound, budget.late)
     # Tolls fall: moves that save most are made first, before others use up the limit.
     for share in own.tolls if "chains" in pieces else ():
+        if budget.late:
+            break
         chains.toll = share * toll
         chains.follow()
         apply_chains(chains, own.chains)
     unit = scale * float(problem.load.mean())
     # Margins widen as in the heuristic: near swaps first.
     for attempt in range(own.swaps if "swaps" in pieces else 0):
+        if budget.late:
+            break
         while state.shift():
             pass
         state.swap(0.05 * unit * (1 + attempt))
     if start.few and "few pairs" in pieces:
-        # A budget without limits: branch-and-bound nodes are counted, and the clock decides nothing here.
-        pack_all(state, Budget(), size=own.program_size, branches=1, target=0.0, toll=toll)
-    if "forced moves" in pieces:
+        pack_all(state, budget, size=own.program_size, branches=1, target=0.0, toll=toll)
+    if "forced moves" in pieces and not budget.late:
         # A gap no larger than that of the former plan is good enough: forced moves stop there.
         target = _target(state, (0.0 if former is None else former.gap) + own.same, bound)
         last = EjectionChains(state, own.chain_pairs, own.tolls[-1] * toll)
-        forced_moves(last, own.forced, Budget(), target=target)
-    return HeuristicAnswer(state.assignment, prices, bound)
+        forced_moves(last, own.forced, budget, target=target)
+    return HeuristicAnswer(state.assignment, prices, bound, budget.late)
 
 
 def _target(state: Exchange, gap: float, bound: float) -> float:
@@ -345,7 +358,9 @@ def _target(state: Exchange, gap: float, bound: float) -> float:
     return lost - (state.cost() - bound) + gap * abs(bound)
 
 
-def _start(problem: CheckpointAllocation, former: FloatArray | None, scale: float, parameters: Parameters) -> _Start:
+def _start(
+    problem: CheckpointAllocation, former: FloatArray | None, scale: float, parameters: Parameters, budget: Budget
+) -> _Start:
     """Return candidates, moves and prices to begin with, and the bound that the prices prove."""
     assert problem.current is not None and problem.max_moves is not None
     own = parameters.reoptimise
@@ -362,20 +377,22 @@ def _start(problem: CheckpointAllocation, former: FloatArray | None, scale: floa
     if many:
         linear = None
         if "linear core" in parameters.pieces:
-            linear = relaxed(problem, found, prices, Budget(), parameters.lagrangian)
+            linear = relaxed(problem, found, prices, budget, parameters.lagrangian)
         if linear is not None and lagrangian_bound(problem, linear[0]) > lagrangian_bound(problem, prices):
             prices = linear[0]
         return _Start(found, moves, moves.evaluated(prices), move_bound(problem, prices), few=False)
     cost = problem.objective(problem.current)
     evaluated = (
-        best_prices(moves, prices, abs(cost), own) if "move prices" in parameters.pieces else moves.evaluated(prices)
+        best_prices(moves, prices, abs(cost), own, budget)
+        if "move prices" in parameters.pieces
+        else moves.evaluated(prices)
     )
     bound = move_bound(problem, evaluated.prices)
     # The bound over all pairs is below that of the candidates: some moves are missing, so others are chosen once.
-    if bound < cost + evaluated.value - own.missed * abs(bound):
+    if bound < cost + evaluated.value - own.missed * abs(bound) and not budget.late:
         again = candidates(problem, evaluated.prices, own.kept)
         others = moves_of(problem, again)
-        better = best_prices(others, evaluated.prices, abs(cost), own)
+        better = best_prices(others, evaluated.prices, abs(cost), own, budget)
         value = move_bound(problem, better.prices)
         if value > bound:
             return _Start(again, others, better, value, few=True)

@@ -234,7 +234,7 @@ class _Draw:
         """Force j onto a random allowed node, and return who had to leave; None when the steps are used up."""
         self.steps_left -= 1
         # Room may be used up, for somebody is evicted below; only forbidden nodes are out of the question.
-        nodes = np.flatnonzero(self.problem.allowed[j] & (self.room.max(axis=1)[self.codes[j]] >= 0))
+        nodes = np.flatnonzero(self.problem.allowed[j])
         if self.steps_left < 0 or not len(nodes):
             return None
         n = int(nodes[self.random.integers(len(nodes))])

@@ -39,7 +39,8 @@ MOST_ORDERED = 6  # moves of which all orders are tried
 class Tried:
     """The best answer that beats a given value (None: nothing does); `decided`: whether all answers were tried.
 
-    Undecided, `best` may still be an answer that beats the value, only not the best one.
+    Only `decided` without a `best` is a proof. Undecided, `best` may still be an answer that beats the value, though
+    not the best one.
     """
 
     best: Any
@@ -58,7 +59,11 @@ def exact_integers(*groups: list[float]) -> list[list[int]]:
 
 
 def better_levels(problem: OperatorSelection, than: float, most: int = MOST_STEPS) -> Tried:
-    """Return the best levels (n,) that fit and are worth more than a value."""
+    """Return the best levels (n,) that fit and are worth more than a value, depth first in whole numbers.
+
+    A branch ends where even the best levels of all operators to come, whatever they weigh, are not worth enough. `most`
+    limits the steps.
+    """
     n, width = problem.level_values.shape
     flat, (goal,) = exact_integers(problem.level_values.ravel().tolist(), [than])
     weights, (room,) = exact_integers(problem.level_weights.ravel().tolist(), [problem.limit])
@@ -201,7 +206,11 @@ def _rate(value: int, share: int) -> tuple[bool, int]:
 
 
 def colouring(ends: IntArray, n_colours: int, most: int = MOST_STEPS) -> Tried:
-    """Return a colouring (E,) of edges (E, 2) with so many colours, where there is one."""
+    """Return a colouring (E,) of edges (E, 2) with so many colours in which edges that meet differ, where there is one.
+
+    Depth first, edges first whose ends have most edges; of colours that no edge has yet one is tried. `most` limits the
+    steps.
+    """
     pairs = ends.tolist()
     degree = np.bincount(ends.ravel()) if len(pairs) else np.zeros(0, dtype=np.int64)
     order = sorted(range(len(pairs)), key=lambda e: -int(degree[pairs[e]].sum()))
@@ -233,7 +242,10 @@ def first_of_all_orders(ends: IntArray, durations: FloatArray) -> tuple[FloatArr
 
 
 def first_of_some_orders(ends: IntArray, durations: FloatArray) -> tuple[FloatArray, float]:
-    """Return a schedule and its end: longest moves first, or those first whose ends have most to do."""
+    """Return a schedule and its end [s]: longest moves first, or those first whose ends have most to do.
+
+    List scheduling (Graham 1966): an upper bound of the least end, found without trying all orders.
+    """
     load = np.bincount(ends.ravel(), np.repeat(durations, 2))
     keys = (-durations, -load[ends].max(axis=1), -load[ends].sum(axis=1))
     return _first_of(ends, durations, (np.argsort(key, kind="stable").tolist() for key in keys))
@@ -256,7 +268,7 @@ def _first_of(ends: IntArray, durations: FloatArray, orders: Iterable[Sequence[i
 
 
 def exact_sum(numbers: list[float]) -> Fraction:
-    """Return the sum, not rounded."""
+    """Return the sum of float64 numbers as a fraction, not rounded."""
     return sum((Fraction(number) for number in numbers), Fraction(0))
 
 
@@ -276,7 +288,9 @@ _LEAST_EXPONENT = -1022
 def closed_by_granularity(problem: CheckpointAllocation, bound: float, value: float) -> bool:
     """Return whether no assignment can cost at least the bound and less than the value.
 
-    The power of two above their difference is the unit that all costs are tried with.
+    True where all costs, and the value, are whole multiples of a unit above their difference: the next lower objective
+    is then below the bound. The unit is the power of two above it. A value beyond 2^53 units is given up: a float64 sum
+    of so many may be rounded.
     """
     if value <= bound:
         return True

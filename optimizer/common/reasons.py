@@ -46,7 +46,8 @@ class Reason:
 def reasons(problem: CheckpointAllocation, plan: CheckpointPlan, *, others: int = 2) -> list[Reason]:
     """Return one row per placed checkpoint, in checkpoint order; empty without an assignment.
 
-    The reasons compare single moves: what would happen if this checkpoint alone went to the other node.
+    Each row compares the chosen node with the `others` cheapest ones. The reasons compare single moves: what would
+    happen if this checkpoint alone went to the other node. Costs are in the unit of the problem.
     """
     if plan.assignment is None:
         return []
@@ -222,7 +223,11 @@ def selection_reasons(problem: OperatorSelection, plan: SelectionPlan) -> list[S
 
 
 def query_reasons(problem: QuerySelection, plan: QueryPlan) -> list[SelectionReason]:
-    """Return one row per query, in order; empty without an answer. The weight is that of operators of its own."""
+    """Return one row per query, in order; empty without an answer.
+
+    The weight of a chosen query is that of operators which no other chosen query uses; of another one that of operators
+    which the plan does not have: what the query adds to the capacity that is used.
+    """
     if plan.queries is None or plan.operators is None:
         return []
     price = plan.price or 0.0

@@ -53,7 +53,8 @@ class AllPlaced:
     """One problem of placing everything, while it is solved.
 
     `known` holds the best placement and the bounds so far; `solve` goes from counting to searches to exact models, and
-    ends as soon as the bounds are reached.
+    ends as soon as the bounds are reached. Only placements that keep every rule become known, so an interrupted search
+    still ends with a plan that is right, and with bounds that hold.
     """
 
     def __init__(self, problem: Placement, budget: Budget, seed: int) -> None:

@@ -15,7 +15,11 @@ _STRUCK = "the time limit struck, so two runs may differ"
 
 
 class Budget:
-    """The remaining work and deterministic seconds of CP-SAT; `struck` once the clock ran out first."""
+    """The remaining work and deterministic seconds of CP-SAT; `struck` once the clock ran out first.
+
+    Work is in exchanges that were looked at. Both amounts follow from the time limit [s], so that the same problem
+    gives the same plan on any machine that is quick enough.
+    """
 
     def __init__(self, limit_s: float) -> None:
         self.began = time.monotonic()

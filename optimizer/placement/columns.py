@@ -55,8 +55,8 @@ class Columns:
 def column_bound(problem: Placement, known: int, deadline: float) -> Columns | None:
     """Return the best bound over the resources, and its columns; `known` hosts are enough, more is not looked for.
 
-    None where no resource can be bounded this way: too many sizes, or no room. `deadline` is of time.monotonic; what is
-    proven until then holds.
+    None where no resource can be bounded this way: too many sizes, or no room. `deadline` is of time.monotonic [s];
+    what is proven until then holds, since any prices give a bound (Farley 1990).
     """
     found = [_of_resource(problem, r, known, deadline) for r in range(len(problem.resources))]
     made = [each for each in found if each is not None]
@@ -145,7 +145,8 @@ def _relaxed(columns: IntArray, counts: IntArray) -> tuple[FloatArray, FloatArra
 def dearest_column(sizes: IntArray, counts: IntArray, prices: IntArray, room: int) -> tuple[int, IntArray]:
     """Return the highest price of what fits a room, at most `counts` of each size, and such a column (sizes,).
 
-    Sizes, prices and room are whole numbers. Copies are taken in bundles of 1, 2, 4 ..., a number of which makes any.
+    A bounded knapsack by dynamic programming over the room: `sizes`, `counts` and `prices` are (sizes,), and all
+    numbers are whole, so the result is exact. Copies are taken in bundles of 1, 2, 4 ..., a number of which makes any.
     """
     bundles = []
     for t, (size, count, price) in enumerate(zip(sizes.tolist(), counts.tolist(), prices.tolist(), strict=True)):

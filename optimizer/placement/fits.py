@@ -19,7 +19,7 @@ def fitted(problem: Placement, method: str) -> PlacementPlan:
     """Return the plan of a method of FITS with the bound that counting proves: optimal, feasible or unknown.
 
     No search follows: the status is unknown where the method leaves something out or moves too much, and infeasible
-    where counting proves that nothing keeps the rules.
+    where counting proves that nothing keeps the rules. Raises KeyError for a method that is none of FITS.
     """
     began = time.monotonic()
     host = FITS[method](problem)

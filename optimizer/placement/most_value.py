@@ -120,7 +120,8 @@ def whole_worth(value: FloatArray) -> tuple[IntArray, float, bool]:
 class MostValue:
     """One problem of placing what is worth most, while it is solved.
 
-    `bound` is an upper bound of the value, `proof` says in words what proves it; both only improve.
+    `bound` is an upper bound of the value, `proof` says in words what proves it; both only improve. `solve` goes from a
+    greedy placement to exchanges, and then to exact models of parts.
     """
 
     def __init__(self, problem: Placement, budget: Budget, seed: int) -> None:

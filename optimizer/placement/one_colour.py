@@ -47,7 +47,8 @@ class Covered:
 def host_sets(problem: Placement, most: int) -> BoolArray | None:
     """Return all maximal sets of instances that fit on one host, (sets, n); None if more than `most` are seen.
 
-    Hosts must be alike; colours are not counted.
+    Hosts must be alike; colours are not counted. Maximal sets are enough to cover with: an instance that two of them
+    have is left out of one afterwards.
     """
     order = np.argsort(-(problem.loads / np.maximum(problem.rooms[0], 1)).max(axis=1), kind="stable").tolist()
     loads = [tuple(each) for each in problem.loads[order].tolist()]

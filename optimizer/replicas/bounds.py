@@ -52,8 +52,8 @@ _SLACK = 1e-9
 def mean_bound(bounds: Bounds, budget: float) -> tuple[float, list[Cover]]:
     """Return a lower bound of the mean share of broken queries within the budget, and covers that are good for it.
 
-    The budget is in CPUs. With a limit on the number of replicas the better of two bounds counts: by load and by
-    number.
+    The budget is in CPUs. A set-union knapsack of covers gives the most that replicas can gain (`selection.queries`).
+    With a limit on the number of replicas the better of two bounds counts: by load and by number.
     """
     problem = bounds.problem
     if not bounds.covers or (budget <= 0 and not (problem.load == 0).any()):
@@ -77,7 +77,8 @@ def _best_covers(bounds: Bounds, weight: FloatArray, capacity: float) -> tuple[l
 def worst_bound(bounds: Bounds, budget: float, deadline: float = math.inf) -> tuple[float, list[Cover]]:
     """Return a lower bound of the largest chance within the budget, and covers that reach it if all find room.
 
-    After the deadline, one of time.monotonic, the bound is the highest that was proven until then.
+    The budget is in CPUs. Each target that bisection asks for takes one covering program (see the module). After the
+    deadline, one of time.monotonic [s], the bound is the highest that was proven until then.
     """
     targets = _targets(bounds)
     low, high = 0, len(targets) - 1
@@ -127,14 +128,20 @@ def _least_load(bounds: Bounds, target: float, deadline: float) -> tuple[float, 
         row = len(upper)
         mine = [(t, number[cover]) for t, cover in zip(one.times, one.covers, strict=True) if cover in number]
         for t, k in mine:
-            rows, columns, values = [*rows, row], [*columns, n + k], [*values, -t]
+            rows.append(row)
+            columns.append(n + k)
+            values.append(-t)
         upper.append(allowed - fixed - math.fsum(t for t, _ in mine))
     for k, cover in enumerate(bounds.covers):
         for o in sorted(cover):
-            rows, columns, values = [*rows, len(upper), len(upper)], [*columns, n + k, o], [*values, 1.0, -1.0]
+            rows += [len(upper)] * 2
+            columns += [n + k, o]
+            values += [1.0, -1.0]
             upper.append(0.0)
     if problem.max_replicas is not None:
-        rows, columns, values = [*rows, *[len(upper)] * n], [*columns, *range(n)], [*values, *[1.0] * n]
+        rows += [len(upper)] * n
+        columns += range(n)
+        values += [1.0] * n
         upper.append(float(problem.max_replicas))
     matrix = sparse_matrix(values, rows, columns, (len(upper), n + m))
     found = mixed_integer_program(

@@ -60,7 +60,11 @@ def direct(
 def knapsack(
     problem: ReplicaProblem, importance: FloatArray, order: IntArray, most: IntArray, time_limit_s: float = math.inf
 ) -> IntArray:
-    """Return levels (n,) of most importance: a knapsack, with several levels a multiple-choice one."""
+    """Return levels (n,) of most importance: a knapsack, with several levels a multiple-choice one.
+
+    The weight of a level is the load of its replicas, its value their importance; a further replica counts p times the
+    one before (section 3.2). The solver gets the time limit [s], and no more than `_TIME_LIMIT_S`.
+    """
     if problem.max_level < 1:
         return np.zeros(problem.n_operators, dtype=np.int64)
     p = float(problem.down[0].mean())

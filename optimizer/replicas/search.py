@@ -30,7 +30,8 @@ class State:
     """Instances of all operators, the primary first, with what hosts have left and how likely queries are broken.
 
     `free` (H,) is the room for CPU, `net` (H,) that of the network or None, `broken` (n_queries,) the exact chances.
-    After `add` and `drop` the chances are old until `refresh` is called for the queries concerned.
+    After `add` and `drop` the chances are old until `refresh` is called for the queries concerned: gains are measured
+    with `after`, which keeps nothing, so that what does not pay can be undone without another evaluation.
     """
 
     def __init__(self, problem: ReplicaProblem, instances: Sequence[Sequence[int]], deadline: float = math.inf) -> None:
@@ -97,7 +98,7 @@ class State:
         return np.asarray(found)
 
     def add(self, o: int, host: int) -> None:
-        """Add a replica on a host with room."""
+        """Add a replica on a host with room (`room_for`); the chances of its queries are old until `refresh`."""
         self.hosts[o].append(host)
         self._masks[o] |= 1 << host
         self._take(o, host, 1.0)
@@ -107,7 +108,7 @@ class State:
         self.moves -= host in self.running[o]
 
     def drop(self, o: int, host: int) -> None:
-        """Take a replica away."""
+        """Take a replica away, and give its room back; the chances of its queries are old until `refresh`."""
         self.hosts[o].remove(host)
         self._masks[o] &= ~(1 << host)
         self._take(o, host, -1.0)

@@ -110,7 +110,8 @@ def search_core(
 ) -> Searched:
     """Return the best selection, from the known one `level` (n,), within a number of states and until an instant.
 
-    The instant is of `time.monotonic`. When either strikes, `bound` is the highest bound of a state that is open.
+    The instant is of `time.monotonic` [s]. When either strikes, `bound` is the highest bound of a state that is open;
+    otherwise it is less than one step above the value, which proves the selection.
     """
     known = options.total(level)[0]
     if relaxation.bound < known + options.step:

@@ -25,7 +25,11 @@ _MOST_TRIED = 64  # queries taken out at once, at most
 
 
 class Filling:
-    """A set of queries within the capacity that changes; value and weight are exact, in units of their own."""
+    """A set of queries within the capacity that changes; value and weight are exact, in units of their own.
+
+    Invariant: the marginal weight of each query is that of its operators which no query of the set uses. `put` and
+    `drop` keep it up to date, and return the queries whose marginal weight they changed.
+    """
 
     def __init__(self, problem: QuerySelection, possible: BoolArray) -> None:
         (self._value,) = exact_integers(problem.value.tolist())

@@ -150,7 +150,11 @@ class _Answer:
 def select_operators(
     problem: OperatorSelection, *, time_limit_s: float, start: IntArray | None = None
 ) -> SelectionPlan:
-    """Return the best levels, with a bound; `start` (n,) is improved as well where it fits."""
+    """Return the best levels (n,), with an upper bound; `start` (n,) is improved as well where it fits.
+
+    `time_limit_s` [s] ends long searches; the note says so. Numbers are rounded to 60 bits so that the rounded problem
+    is a relaxation; `price` [value per weight] is that of its linear relaxation.
+    """
     began = time.perf_counter()
     deadline = time.monotonic() + time_limit_s
     numbers, options = whole_numbers(problem)
@@ -194,7 +198,10 @@ def _all_tried(
 
 
 def whole_numbers(problem: OperatorSelection) -> tuple[Scaled, Options]:
-    """Return the problem as whole numbers that relax it."""
+    """Return the problem as whole numbers that relax it.
+
+    Values are rounded up and weights down, so a bound of these holds for the problem.
+    """
     allowed = problem.allowed & (problem.level_values > 0)  # what is worth nothing is no better than level 0
     allowed[:, 0] = True
     value = np.where(allowed, problem.level_values, 0.0)

@@ -68,8 +68,9 @@ def select_queries(
 ) -> QueryPlan:
     """Return the best queries with a bound, and the best single operators for what they leave of the capacity.
 
-    `start` (m,) is improved as well, what is too much of it left out. The limit says how much work is done, and the
-    clock ends it after as long, or after `clock_s`: with math.inf nothing depends on how busy the machine is.
+    `start` (m,) is improved as well, what is too much of it left out. `time_limit_s` [s] says how much work is done,
+    and the clock ends it after as long, or after `clock_s` [s]: with math.inf nothing depends on how busy the machine
+    is. The plan's `price` and `split` (E,) are those of the root, and prove its bound unless branching passed it.
     """
     began = time.perf_counter()
     deadline = time.monotonic() + (time_limit_s if clock_s is None else clock_s)

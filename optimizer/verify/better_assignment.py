@@ -31,7 +31,11 @@ _ROUNDING = 1e-12  # relative: more than float64 adds to a sum of loads
 def better_assignment(
     problem: CheckpointAllocation, than: float, most: int = MOST_STEPS, prices: FloatArray | None = None
 ) -> Tried:
-    """Return the cheapest assignment (J,) that keeps every constraint and costs less than a value (infinity: any)."""
+    """Return the cheapest assignment (J,) that keeps every constraint and costs less than a value (infinity: any).
+
+    `most` limits the steps of the search. If they are used up, `decided` of the result is False, and `best` is the best
+    assignment so far. `prices` (N,), at least 0, raise the bounds that cut branches off; they never change the answer.
+    """
     j, n = problem.cost.shape
     if j * n > most:
         return Tried(None, False)
@@ -42,7 +46,11 @@ def better_assignment(
 
 
 def good_prices(problem: CheckpointAllocation, value: float) -> FloatArray:
-    """Return prices (N,) of the capacities at which the bound is high, by ascents towards a value."""
+    """Return prices (N,) [cost per load] of the capacities at which the bound is high, by ascents towards a value.
+
+    Subgradient steps of Polyak (1967): the step is in proportion to the distance between bound and `value`. The prices
+    prove nothing by themselves; they only make `better_assignment` cut off earlier.
+    """
     prices = best = np.zeros(problem.n_nodes)
     if problem.capacity is None or not math.isfinite(value):
         return best
@@ -206,7 +214,11 @@ def allowed_costs(problem: CheckpointAllocation) -> FloatArray:
 
 
 def cheap_assignments(problem: CheckpointAllocation, costs: FloatArray) -> Iterator[tuple[str, IntArray]]:
-    """Yield (how it was made, assignment (J,)): the cheapest nodes, then those repaired greedily, then no move."""
+    """Generate (how it was made, assignment (J,)): the cheapest nodes, then those repaired greedily, then no move.
+
+    `costs` (J, N) are infinite where a pair is forbidden (`allowed_costs`). No assignment is checked here: callers must
+    ask `constraint_violations` before they claim anything.
+    """
     yield "each checkpoint on its cheapest allowed node", costs.argmin(axis=1)
     orders = {
         "a greedy repair by what the next node costs more": _regret(costs),
@@ -221,7 +233,10 @@ def cheap_assignments(problem: CheckpointAllocation, costs: FloatArray) -> Itera
 
 
 def improved(problem: CheckpointAllocation, costs: FloatArray, assignment: IntArray) -> IntArray:
-    """Return the feasible assignment after one pass of moves, each to the cheapest cheaper node that takes it."""
+    """Return the feasible assignment (J,) after one pass of moves, each to the cheapest cheaper node that takes it.
+
+    Checkpoints are taken in the order of their index. The argument is not changed.
+    """
     found = assignment.copy()
     loads, moves = problem.node_loads(found), problem.moves(found)
     for j in range(problem.n_checkpoints):

@@ -44,8 +44,10 @@ All numbers stay below 2**53: float64 holds them, and adds them, exactly.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import networkx as nx
 import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
@@ -53,6 +55,13 @@ from models.planning.checkpoint_allocation import CheckpointAllocation
 
 _CHUNK = 2_000_000  # pairs that are looked at together, so that no second matrix of all costs is made
 _EPS = float(np.finfo(np.float64).eps)
+
+
+def chunks(problem: CheckpointAllocation) -> Iterator[slice]:
+    """Generate slices of all checkpoints, in order: so few rows of the matrices (J, N) at once that memory suffices."""
+    step = max(1, _CHUNK // problem.n_nodes)
+    for first in range(0, problem.n_checkpoints, step):
+        yield slice(first, min(first + step, problem.n_checkpoints))
 
 
 def fitting(problem: CheckpointAllocation) -> BoolArray:
@@ -69,9 +78,7 @@ def fits_in(problem: CheckpointAllocation, rows: slice | IntArray) -> BoolArray:
 
 def fits_somewhere(problem: CheckpointAllocation) -> bool:
     """Return whether every checkpoint has a node that may store it."""
-    step = max(1, _CHUNK // problem.n_nodes)
-    parts = (slice(first, first + step) for first in range(0, problem.n_checkpoints, step))
-    return all(bool(fits_in(problem, rows).any(axis=1).all()) for rows in parts)
+    return all(bool(fits_in(problem, rows).any(axis=1).all()) for rows in chunks(problem))
 
 
 def reduced_minima(
@@ -80,9 +87,7 @@ def reduced_minima(
     """Return the smallest priced cost of each checkpoint and the node that has it, both (J,)."""
     minima = np.empty(problem.n_checkpoints)
     nodes = np.empty(problem.n_checkpoints, dtype=np.int64)
-    step = max(1, _CHUNK // problem.n_nodes)
-    for first in range(0, problem.n_checkpoints, step):
-        rows = slice(first, first + step)
+    for rows in chunks(problem):
         within = fits_in(problem, rows) if fits is None else fits[rows]
         # Without prices the costs are compared as they are: a sum with zeros would only take time.
         priced = problem.cost[rows] + prices * problem.weights[rows] if prices.any() else problem.cost[rows]
@@ -176,9 +181,7 @@ def potential_bound(problem: CheckpointAllocation, limit: Counts, potentials: Fl
 def potential_minima(problem: CheckpointAllocation, potentials: FloatArray) -> FloatArray:
     """Return min_n (c[j,n] + p[n]) over the allowed nodes, (J,), in float64."""
     minima = np.empty(problem.n_checkpoints)
-    step = max(1, _CHUNK // problem.n_nodes)
-    for first in range(0, problem.n_checkpoints, step):
-        rows = slice(first, first + step)
+    for rows in chunks(problem):
         minima[rows] = np.where(problem.allowed[rows], problem.cost[rows] + potentials, np.inf).min(axis=1)
     return minima
 
@@ -187,8 +190,6 @@ def cliques(problem: CheckpointAllocation) -> list[IntArray]:
     """Return the connected components of the anti-affinity pairs, each as its sorted checkpoints."""
     if not problem.neighbours:
         return []
-    import networkx as nx  # noqa: PLC0415 - only needed for copies
-
     parts = nx.connected_components(nx.from_edgelist(problem.anti_affinity.tolist()))
     return [np.array(one, dtype=np.int64) for one in sorted(map(sorted, parts))]
 

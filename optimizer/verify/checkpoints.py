@@ -51,10 +51,22 @@ from optimizer.verify.checkpoint_bounds import (
     potential_bound,
     reduced_minima,
 )
-from optimizer.verify.claims import VALUE_TOLERANCE, Verdict, and_so, false_claims
+from optimizer.verify.claims import (
+    VALUE_TOLERANCE,
+    Evidence,
+    Outcome,
+    Recomputed,
+    Verdict,
+    proof_of,
+    slack,
+    unproven,
+    verdict_of,
+)
 from optimizer.verify.constraints import MOST_LISTED, Violation, constraint_violations, is_outside
 from optimizer.verify.infeasibility import why_infeasible
 
+BY_RULE = ("baseline", "even", "sensitive-first")  # methods that search nothing: no multipliers prove their bounds
+METHODS = (*BY_RULE, "exact", "expected-usable")
 _TRIED_PAIRS = 2_000
 _ROUNDING = 1e-9  # of what the cheapest nodes cost
 _LARGEST_PRICED = 1e290  # so that no sum of prices times loads overflows
@@ -64,13 +76,18 @@ _LARGEST_PRICED = 1e290  # so that no sum of prices times loads overflows
 class Proof:
     """A value that no assignment that keeps the constraints is below, what proves it, and whether it is the bound.
 
-    `example` is an assignment that is below the bound, where trying all found one.
+    `how` is a clause with its verb. `example` is an assignment that is below the bound, where trying all found one.
     """
 
     value: float
     how: str
     enough: bool = False
     example: IntArray | None = None
+
+    @property
+    def evidence(self) -> Evidence:
+        """Return the value, and what proves it, as evidence on a bound."""
+        return Evidence(self.value, self.how)
 
 
 def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, tolerance: float) -> Proof | None:
@@ -92,7 +109,7 @@ def proof_of_bound(problem: CheckpointAllocation, plan: CheckpointPlan, toleranc
     if problem.cost.size <= _TRIED_PAIRS:
         tried = better_assignment(problem, plan.bound - slack, prices=good_prices(problem, plan.bound))
         if tried.decided and tried.best is None:
-            return Proof(plan.bound, "all assignments that may cost less", enough=True)
+            return Proof(plan.bound, "all assignments that may cost less prove", enough=True)
         best = replace(best or Proof(-math.inf, ""), example=tried.best)
     return best
 
@@ -104,19 +121,19 @@ def _is_rounding(problem: CheckpointAllocation, proven: float, bound: float, min
 
 
 def _proofs(problem: CheckpointAllocation, plan: CheckpointPlan, minima: FloatArray) -> Iterator[Proof]:
-    yield Proof(math.fsum(minima.tolist()), "the cheapest allowed nodes")
+    yield Proof(math.fsum(minima.tolist()), "the cheapest allowed nodes prove")
     if problem.max_moves is not None:
-        yield Proof(move_bound(problem, np.zeros(problem.n_nodes)), "the moves that save most")
+        yield Proof(move_bound(problem, np.zeros(problem.n_nodes)), "the moves that save most prove")
     if problem.neighbours:
-        yield Proof(_different_nodes(problem, minima), "different nodes for copies")
+        yield Proof(_different_nodes(problem, minima), "different nodes for copies prove")
     packed = multiplier_bound(problem, plan.multipliers)
     if packed is not None:
-        yield Proof(packed, "the multipliers of the plan")
+        yield Proof(packed, "the multipliers of the plan prove")
     prices = plan.prices
     if prices is not None and prices.shape == (problem.n_nodes,) and _computable(problem, prices):
-        yield Proof(lagrangian_bound(problem, prices), "the dual prices of the plan")
+        yield Proof(lagrangian_bound(problem, prices), "the dual prices of the plan prove")
         if problem.max_moves is not None:
-            yield Proof(move_bound(problem, prices), "the dual prices of the plan, and the moves that save most")
+            yield Proof(move_bound(problem, prices), "the dual prices of the plan, and the moves that save most prove")
         yield from _counted(problem, prices)
 
 
@@ -131,7 +148,7 @@ def _counted(problem: CheckpointAllocation, prices: FloatArray) -> Iterator[Proo
     """Yield the bound of prices for numbers of checkpoints, where all weigh the same on a node."""
     if is_count_problem(problem):
         value, rounding = potential_bound(problem, counts(problem), prices * problem.weights[0])
-        yield Proof(value - rounding, "the dual prices of the plan")
+        yield Proof(value - rounding, "the dual prices of the plan prove")
 
 
 def _different_nodes(problem: CheckpointAllocation, minima: FloatArray) -> float:
@@ -190,51 +207,79 @@ def verify_checkpoints(
         found += constraint_violations(problem, plan.assignment)
         if plan.assignment.shape == (problem.n_checkpoints,) and not is_outside(problem, plan.assignment).any():
             objective = problem.objective(plan.assignment)
-    broken = bool(found)
-    found += [Violation("claim", text) for text in _false_claims(plan, objective, gap, broken=broken)]
-    found += _length_violations(problem, plan)
+    own = plan.assignment if objective is not None and not found else None
+    outcome = _outcome(problem, plan, own)
+    # Figures that the plan states wrongly, before what is better than it says.
+    wrong = _false_method(problem, plan) + _length_violations(problem, plan)
     if objective is not None and plan.assignment is not None and node_loads is not None:
-        found += _node_load_violations(problem.node_loads(plan.assignment), node_loads)
+        wrong += _node_load_violations(problem.node_loads(plan.assignment), node_loads)
+    known = Recomputed(
+        found,
+        objective,
+        -1,
+        outcome=replace(outcome, refuted=(*wrong, *outcome.refuted)),
+        answered=plan.assignment is not None,
+        before=_false_figures(plan, broken=bool(found)),
+        answer="an assignment",
+        passed="above the recomputed objective {}",
+    )
+    return verdict_of(plan, gap, known)
+
+
+def _outcome(problem: CheckpointAllocation, plan: CheckpointPlan, own: IntArray | None) -> Outcome:
+    """Return what became of bound or infeasibility; `own` is the plan's assignment if it keeps every constraint."""
+    without = plan.assignment is None
+    reason = why_no_assignment(problem) if plan.status is Status.INFEASIBLE and without else ""
     proof = proof_of_bound(problem, plan, VALUE_TOLERANCE)
     proven = proof is not None and proof.enough
-    reason = why_no_assignment(problem) if plan.status is Status.INFEASIBLE and plan.assignment is None else ""
-    own = plan.assignment if objective is not None and not broken else None
     # Only what is not proven may be refuted, so cheap assignments are made for those claims alone.
     claims = (plan.status is Status.INFEASIBLE and not reason) or (plan.bound is not None and not proven)
     tried = None if proof is None else proof.example
     if plan.bound is None and claims:
         tried = better_assignment(problem, math.inf).best
     example = _example(problem, own, tried) if claims else None
-    refuted = [] if example is None else _refuted(problem, plan, example)
-    checked = [] if plan.assignment is None else _checked(plan, gap, proof.how if proof and proven else "")
-    return Verdict(
-        objective,
-        tuple(found + refuted),
-        tuple(checked) if not reason else (f"the infeasibility: {reason}",),
-        () if refuted or reason else tuple(_not_checked(plan, proof, proven=proven)),
+    refuted = () if example is None else _refuted(problem, plan, example)
+    checked: tuple[str, ...] = (f"the infeasibility: {reason}",) if reason else ()
+    if not without and plan.bound is not None:
+        enough = proof_of(proof.evidence) if proof is not None and proven else "the bound against cheap assignments"
+        checked = (enough,)
+    return Outcome(
+        checked,
+        () if refuted or reason else _not_checked(plan, proof, proven=proven),
+        refuted,
         tuple(example.assignment.tolist()) if example is not None and refuted else None,
     )
 
 
-def _false_claims(plan: CheckpointPlan, objective: float | None, gap: float | None, *, broken: bool) -> list[str]:
-    """Return the claims of a plan that contradict its recomputed objective and gap, in words."""
-    before = []
+def _false_figures(plan: CheckpointPlan, *, broken: bool) -> list[str]:
+    """Return what is wrong with status, objective and bound by themselves, in words."""
+    found = []
     if plan.status is Status.INFEASIBLE and plan.assignment is not None and not broken:
-        before.append("says infeasible with an assignment that breaks nothing")
+        found.append("says infeasible with an assignment that breaks nothing")
     for name, value in (("objective", plan.objective), ("bound", plan.bound)):
         if value is not None and not math.isfinite(value):
-            before.append(f"{name} is {value}")
-    return false_claims(
-        plan,
-        objective,
-        gap,
-        sign=-1,
-        has_answer=plan.assignment is not None,
-        broken=broken,
-        answer="an assignment",
-        passed="above the recomputed objective {}",
-        before=before,
-    )
+            found.append(f"{name} is {value}")
+    return found
+
+
+def _false_method(problem: CheckpointAllocation, plan: CheckpointPlan) -> list[Violation]:
+    """Return violations of a method that does not exist, or that cannot prove what the plan claims; "" names none.
+
+    A method that searches nothing has the Lagrangian bound of a few prices, which the plan does not carry. Without
+    capacities that is the sum of the cheapest nodes.
+    """
+    found = []
+    if plan.method and plan.method not in METHODS:
+        found.append(f"says method {plan.method!r}, which is none of {', '.join(METHODS)}")
+    if plan.method in BY_RULE:
+        names = [name for name in ("prices", "multipliers") if getattr(plan, name) is not None]
+        found += [f"says method {plan.method!r}, which has no {name}" for name in names]
+        if plan.bound is not None and problem.capacity is None and fits_somewhere(problem):
+            minima, _ = reduced_minima(problem, np.zeros(problem.n_nodes))
+            most = math.fsum(minima.tolist())
+            if plan.bound > most + VALUE_TOLERANCE * math.fsum(np.abs(minima).tolist()):
+                found.append(f"says method {plan.method!r}, which proves {most!r} here, and bound {plan.bound!r}")
+    return [Violation("claim", text) for text in found]
 
 
 def _length_violations(problem: CheckpointAllocation, plan: CheckpointPlan) -> list[Violation]:
@@ -285,29 +330,20 @@ def _example(problem: CheckpointAllocation, own: IntArray | None, all_tried: Int
     return best
 
 
-def _refuted(problem: CheckpointAllocation, plan: CheckpointPlan, example: _Example) -> list[Violation]:
+def _refuted(problem: CheckpointAllocation, plan: CheckpointPlan, example: _Example) -> tuple[Violation, ...]:
     found = []
     costs = f"an assignment that keeps every constraint costs {example.objective!r} ({example.how})"
     if plan.status is Status.INFEASIBLE and plan.assignment is None:
         found.append(f"says infeasible, but {costs}")
-    slack = VALUE_TOLERANCE * abs(example.objective)
-    if plan.bound is not None and math.isfinite(plan.bound) and plan.bound > example.objective + slack:
+    above = example.objective + slack(example.objective)
+    if plan.bound is not None and math.isfinite(plan.bound) and plan.bound > above:
         found.append(f"says bound {plan.bound!r}, but {costs}")
-    return [Violation("claim", text) for text in found]
+    return tuple(Violation("claim", text) for text in found)
 
 
-def _checked(plan: CheckpointPlan, gap: float | None, how: str) -> list[str]:
-    checked = ["every constraint", "the objective"]
-    checked += [] if gap is None else ["the gap"]
-    if how:
-        return [*checked, f"the bound, which {how} prove"]
-    return checked if plan.bound is None else [*checked, "the bound against cheap assignments"]
-
-
-def _not_checked(plan: CheckpointPlan, proof: Proof | None, *, proven: bool) -> list[str]:
+def _not_checked(plan: CheckpointPlan, proof: Proof | None, *, proven: bool) -> tuple[str, ...]:
     if plan.assignment is None and plan.status is Status.INFEASIBLE:
-        return ["the infeasibility, which takes a solver"]
+        return ("the infeasibility, which takes a solver",)
     if plan.bound is None or proven:
-        return []
-    less = "" if proof is None or not proof.how else f": {proof.how} prove {display.number(proof.value, 12)}"
-    return [f"the bound{and_so(plan)}, which takes a solver{less}"]
+        return ()
+    return (unproven(plan, Evidence() if proof is None else proof.evidence),)

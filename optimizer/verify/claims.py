@@ -1,15 +1,14 @@
 """Judge the claims of a plan: its status, objective, bound and gap, by what was recomputed and proven of its problem.
 
-Every verifier of a problem recomputes the objective, lists broken constraints, and gathers evidence on the bound.
-`false_claims` compares the plan with that, for all problems alike. `verdict_of` makes the verdict of those whose
-evidence is a bound and a counterexample.
+Every verifier of a problem recomputes the objective, lists broken constraints, and gathers evidence on the bound: a
+`Recomputed`. `verdict_of` makes the verdict of all of them; `false_claims` compares the plan with what was recomputed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from models import display
@@ -19,6 +18,7 @@ from optimizer.verify.constraints import Violation
 VALUE_TOLERANCE = 1e-9  # relative to the recomputed value: how far a claimed objective may be off
 _GAP_TOLERANCE = 1e-6  # relative: how far a claimed gap may be from that of the claimed objective and bound
 _GAP_ROUNDING = 1e-15  # absolute: what rounding makes of a gap of 0
+GAP = "the gap"  # among what is recomputed: named only where a gap is claimed
 _SHOWN = 20  # entries of a counterexample that are spelled out
 
 
@@ -63,7 +63,10 @@ class Better:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A bound that is proven without a solver, how, and an answer that may refute the bound of the plan."""
+    """A bound that is proven without a solver, how, and an answer that may refute the bound of the plan.
+
+    `how` is a clause with its verb: "the busiest hosts prove".
+    """
 
     bound: float | None = None
     how: str = ""
@@ -71,19 +74,63 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Recomputed:
-    """Broken rules, the recomputed objective, and evidence for or against the bound.
+class Outcome:
+    """Claims on bound and infeasibility that are proven, left open, refuted, or assumed.
 
-    `no_answer` is a proof that nothing keeps the rules, `unproven` names other claims that nothing proves. `sign` is 1
-    where more is better and -1 where less is.
+    `example` is the answer that refutes one, as numbers.
     """
 
-    found: list[Violation]
+    proven: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    refuted: tuple[Violation, ...] = ()
+    example: tuple[float, ...] | None = None
+    assumed: tuple[str, ...] = ()
+
+    def proves(self, text: str) -> Outcome:
+        """Return this outcome with one more proven claim."""
+        return replace(self, proven=(*self.proven, text))
+
+    def leaves(self, text: str) -> Outcome:
+        """Return this outcome with one more claim that is left open."""
+        return replace(self, left=(*self.left, text))
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """All that a verifier knows of a plan: broken rules, the recomputed objective, and what became of its bound.
+
+    `sign` is 1 where more is better and -1 where less is. A verifier judges the bound itself (`outcome`), or leaves
+    that to `verdict_of`: then `evidence` is for or against the bound, `no_answer` a proof that nothing keeps the
+    rules, and `unproven` names other claims that nothing proves.
+
+    `answered`: the plan has an answer; without a value, that there is an objective. `judged`: False where the answer
+    has the wrong shape, so that nothing else may be concluded. `needs_objective`: a plan that says feasible must state
+    an objective. `compared`: the bound is compared with the recomputed objective; without a value, where no rule is
+    broken. `before` and `after` are false claims of figures that only this problem has, before the objective and after
+    the bound. `recomputed`, `answer` and `passed` are its words.
+    """
+
+    found: Sequence[Violation]
     objective: float | None
     sign: int
     evidence: Evidence = field(default_factory=Evidence)
     no_answer: str = ""
     unproven: tuple[str, ...] = ()
+    outcome: Outcome | None = None
+    answered: bool | None = None
+    judged: bool = True
+    needs_objective: bool = True
+    compared: bool | None = None
+    before: Sequence[str] = ()
+    after: Sequence[str] = ()
+    recomputed: tuple[str, ...] = ("every constraint", "the objective", GAP)
+    answer: str = "an answer"
+    passed: str = "which the recomputed objective {} passes"
+
+    @property
+    def has_answer(self) -> bool:
+        """Return whether the plan has an answer to judge."""
+        return self.objective is not None if self.answered is None else self.answered
 
 
 def slack(value: float) -> float:
@@ -92,23 +139,43 @@ def slack(value: float) -> float:
 
 
 def verdict_of(plan: Solution, gap: float | None, known: Recomputed) -> Verdict:
-    """Return the verdict: each claim is proven, refuted (a violation), or named among what is not checked."""
+    """Return the verdict: each claim is proven, refuted (a violation), or named among what is not checked.
+
+    `gap` is what a file claims beside objective and bound. Every kind of plan gets its verdict here.
+    """
+    known = known if known.outcome is not None else _by_evidence(plan, known)
+    outcome = known.outcome or Outcome()
+    claims = false_claims(plan, gap, known) if known.judged else []
+    recomputed = known.recomputed if known.has_answer else ()
+    return Verdict(
+        known.objective,
+        (*known.found, *(Violation("claim", text) for text in claims), *outcome.refuted),
+        (*(name for name in recomputed if name != GAP or gap is not None), *outcome.proven),
+        outcome.left,
+        outcome.example,
+        outcome.assumed,
+    )
+
+
+def _by_evidence(plan: Solution, known: Recomputed) -> Recomputed:
+    """Return what became of the bound by the evidence, and of an infeasibility by a proof or a counterexample."""
+    better, infeasible = known.evidence.better, plan.status is Status.INFEASIBLE
     # A proof that there is no answer leaves nothing else to judge.
-    if plan.status is Status.INFEASIBLE and known.no_answer:
-        return Verdict(None, tuple(known.found), (f"the infeasibility: {known.no_answer}",))
-    refuted = _refuted(plan, known)
-    claims = _claims(plan, known, gap) + refuted
-    answered = known.objective is not None
-    checked = ["every constraint", "the objective"] if answered else []
-    checked += ["the gap"] if answered and gap is not None else []
-    left = list(known.unproven)
+    if infeasible and known.no_answer:
+        return replace(known, judged=False, outcome=Outcome((f"the infeasibility: {known.no_answer}",)))
+    refuted = tuple(Violation("claim", text) for text in _refuted(plan, known))
+    proven: tuple[str, ...] = ()
+    left = known.unproven
     # A refuted bound is already among the violations: it is neither proven nor left open.
     if plan.bound is not None and not refuted:
-        proven = _is_proven(plan.bound, known)
-        (checked if proven else left).append(_proof(known.evidence) if proven else unproven(plan, known.evidence))
-    violations = (*known.found, *(Violation("claim", text) for text in claims))
-    example = known.evidence.better.answer if refuted and known.evidence.better is not None else None
-    return Verdict(known.objective, violations, tuple(checked), tuple(left), example)
+        if _is_proven(plan.bound, known):
+            proven = (proof_of(known.evidence),)
+        else:
+            left = (*left, unproven(plan, known.evidence))
+    example = better.answer if refuted and better is not None else None
+    always = "says infeasible, but to choose or to do nothing at once always keeps the rules"
+    before = [always] if infeasible and better is None else []
+    return replace(known, before=before, outcome=Outcome(proven, left, refuted, example))
 
 
 def _is_proven(bound: float, known: Recomputed) -> bool:
@@ -116,15 +183,16 @@ def _is_proven(bound: float, known: Recomputed) -> bool:
     return proof is not None and math.isfinite(proof) and known.sign * (bound - proof) >= -slack(proof)
 
 
-def _proof(evidence: Evidence) -> str:
-    return f"the bound, which {evidence.how} prove"
+def proof_of(evidence: Evidence) -> str:
+    """Return in words that the bound is proven, and how."""
+    return f"the bound, which {evidence.how}"
 
 
 def unproven(plan: Solution, evidence: Evidence) -> str:
     """Return which claim is not proven, and what is."""
     known = evidence.bound is not None and math.isfinite(evidence.bound)
     return f"the bound{and_so(plan)}, which takes a solver" + (
-        f": {evidence.how} prove {display.number(evidence.bound, 12)}" if known else ""
+        f": {evidence.how} {display.number(evidence.bound, 12)}" if known else ""
     )
 
 
@@ -140,51 +208,26 @@ def _refuted(plan: Solution, known: Recomputed) -> list[str]:
     return [f"says bound {plan.bound!r}, but an answer that keeps every rule reaches {better.objective!r}: {better}"]
 
 
-def _claims(plan: Solution, known: Recomputed, gap: float | None) -> list[str]:
-    always = plan.status is Status.INFEASIBLE and known.evidence.better is None
-    return false_claims(
-        plan,
-        known.objective,
-        gap,
-        sign=known.sign,
-        has_answer=known.objective is not None,
-        broken=bool(known.found),
-        before=["says infeasible, but to choose or to do nothing at once always keeps the rules"] if always else [],
-    )
-
-
-def false_claims(
-    plan: Solution,
-    objective: float | None,
-    gap: float | None,
-    *,
-    sign: int,
-    has_answer: bool,
-    broken: bool,
-    answer: str = "an answer",
-    passed: str = "which the recomputed objective {} passes",
-    before: Iterable[str] = (),
-    after: Iterable[str] = (),
-) -> list[str]:
+def false_claims(plan: Solution, gap: float | None, known: Recomputed) -> list[str]:
     """Return the false claims of a plan, in words: status, `before`, objective, bound, `after`, optimality, gap.
 
-    `objective` is the recomputed one, None without a whole answer; `gap` is what a file claims beside objective and
-    bound. `sign` is 1 where more is better and -1 where less is. The bound is not compared with an objective of an
-    answer that breaks a constraint. `answer` and `passed` are the words of the problem, `before` and `after` false
-    claims of figures that only it has.
+    A gap of None claims nothing. The bound is not compared with an objective of an answer that breaks a constraint. A
+    plan may claim less than it proves: "feasible" is true of an optimal answer as well, and so is a weaker bound.
     """
     found = []
     if plan.status in (Status.OPTIMAL, Status.FEASIBLE):
-        found += [] if has_answer else [f"says {plan.status} without {answer}"]
-        found += [f"says {plan.status} without an objective"] if plan.objective is None else []
-    found += before
-    if objective is not None:
-        hair, bound = slack(objective), plan.bound
+        found += [] if known.has_answer else [f"says {plan.status} without {known.answer}"]
+        missed = known.needs_objective and plan.objective is None
+        found += [f"says {plan.status} without an objective"] if missed else []
+    found += known.before
+    if known.objective is not None:
+        hair, bound, objective = slack(known.objective), plan.bound, known.objective
+        compared = not known.found if known.compared is None else known.compared
         if plan.objective is not None and not abs(plan.objective - objective) <= hair:
             found.append(f"says objective {plan.objective!r}, recomputed {objective!r}")
-        if not broken and bound is not None and not sign * (bound - objective) >= -hair:
-            found.append(f"says bound {bound!r}, {passed.format(repr(objective))}")
-    found += after
+        if compared and bound is not None and not known.sign * (bound - objective) >= -hair:
+            found.append(f"says bound {bound!r}, {known.passed.format(repr(objective))}")
+    found += known.after
     if plan.status is Status.OPTIMAL and (plan.gap is None or not plan.gap <= OPTIMAL_GAP):
         found.append(f"says optimal with gap {plan.gap}, at most {display.number(OPTIMAL_GAP, 6)} is a proof")
     return found + _false_gap(plan, gap)

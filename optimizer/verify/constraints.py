@@ -15,7 +15,11 @@ MOST_LISTED = 20  # violations of one kind that are spelled out
 
 @dataclass(frozen=True)
 class Violation:
-    """One rule that an answer breaks: which kind, and a sentence with the numbers."""
+    """A rule that an answer breaks: its kind, and a sentence with the numbers.
+
+    Kinds of checkpoints: `shape`, `unassigned`, `range`, `forbidden`, `anti_affinity`, `capacity`, `capacity_min` and
+    `max_moves`. False statements of a plan have the kind `claim`, and figures beside its answer `stated`.
+    """
 
     kind: str
     text: str
@@ -25,7 +29,11 @@ class Violation:
 
 
 def constraint_violations(problem: CheckpointAllocation, assignment: IntArray) -> list[Violation]:
-    """Return every constraint that an assignment breaks; the list is empty for a feasible one."""
+    """Return every constraint that an assignment (J,) breaks; the list is empty for a feasible one.
+
+    A wrong shape hides everything else. A checkpoint on no node counts as moved, and takes part in no other rule. Each
+    kind lists at most MOST_LISTED.
+    """
     if assignment.shape != (problem.n_checkpoints,):
         text = f"has shape {assignment.shape}, must have one node for each checkpoint: {problem.n_checkpoints}"
         return [Violation("shape", text)]
@@ -46,7 +54,7 @@ def constraint_violations(problem: CheckpointAllocation, assignment: IntArray) -
 
 
 def is_outside(problem: CheckpointAllocation, assignment: IntArray) -> BoolArray:
-    """Return for each checkpoint (J,) whether its node is not one of the problem."""
+    """Return for each checkpoint (J,) whether its node is not one of the problem: below 0, or beyond the last one."""
     return (assignment < 0) | (assignment >= problem.n_nodes)
 
 

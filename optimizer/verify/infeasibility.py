@@ -23,6 +23,7 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
+import networkx as nx
 import numpy as np
 
 from models import display
@@ -199,8 +200,6 @@ def violating_rows(may: BoolArray) -> list[int]:
     rows = _few_choices(may)
     if not rows:
         return []
-    import networkx as nx  # noqa: PLC0415 - only where there is a question
-
     graph: nx.DiGraph[int | str] = nx.DiGraph()
     graph.add_edges_from((-1 - row, choice) for row in rows for choice in np.flatnonzero(may[row]).tolist())
     graph.add_edges_from((choice, _FREE) for choice in np.flatnonzero(may[rows].any(axis=0)).tolist())
@@ -242,7 +241,11 @@ class Reason:
 
 
 def why_infeasible(problem: CheckpointAllocation) -> Reason | None:
-    """Return the reason; None when none of the cheap ones applies (it may still be infeasible)."""
+    """Return the reason why no assignment keeps all constraints; None when none of the cheap ones applies.
+
+    Without a reason the problem may still be infeasible: only sums and matchings are looked at. Reasons are tried from
+    the simplest to the most involved.
+    """
     fits = fitting(problem)
     for reason in (_nowhere, _too_few_nodes, _too_much, _too_little, _too_many_moves):
         found = reason(problem, fits)
@@ -324,7 +327,10 @@ def _narrow(problem: CheckpointAllocation) -> Reason | None:
 
 
 def hall_reason(problem: CheckpointAllocation) -> Reason | None:
-    """Return a set of nodes that cannot hold or reach its load, or its number of checkpoints."""
+    """Return a set of nodes that cannot hold or reach its load, or its number of checkpoints; None proves nothing.
+
+    Hall's condition (1935) for capacities, Hoffman's (1960) where nodes have minimum loads too.
+    """
     found = hall_violator(problem)
     if found is not None:
         return Reason(_of_loads(problem, found), parts_of(found))
@@ -347,6 +353,7 @@ def hall_reason(problem: CheckpointAllocation) -> Reason | None:
 
 
 def parts_of(found: HallViolator) -> tuple[Part, ...]:
+    """Return the parts of the problem that a Hall violator needs: rules of its checkpoints, and limits of its nodes."""
     limits: list[Part] = [("minimum" if found.least else "capacity", n) for n in found.nodes.tolist()]
     return (*limits, *(() if found.least else (("store", j) for j in found.checkpoints.tolist())))
 
@@ -392,6 +399,7 @@ def _lightest(problem: CheckpointAllocation, fits: BoolArray) -> FloatArray:
 
 
 def named(noun: str, indices: IntArray) -> str:
+    """Return a noun with indices in words: "node 3", "nodes 3, 5"; of many only the first ones are named."""
     shown = ", ".join(map(str, indices[:MOST_NAMED].tolist()))
     more = f" and {len(indices) - MOST_NAMED} more" if len(indices) > MOST_NAMED else ""
     return f"{noun}{'' if len(indices) == 1 else 's'} {shown}{more}"

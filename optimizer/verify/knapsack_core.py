@@ -36,17 +36,18 @@ _NEVER = 1e30  # the rate at which nothing gives weight back: beyond all values
 _MOST_FILLED = 10_000  # operators that are tried one by one
 
 
-def price_of_capacity(problem: OperatorSelection) -> float:
-    """Return the least price, up to rounding, at which the base levels are within the capacity."""
+def price_of_capacity(problem: OperatorSelection, limit: float | None = None) -> float:
+    """Return the least price, up to rounding, at which the base levels are within the capacity, or another limit."""
+    limit = problem.limit if limit is None else limit
     weighty = problem.level_weights > 0
     with np.errstate(over="ignore", divide="ignore"):
         rates = problem.level_values[weighty] / problem.level_weights[weighty]
     low, high = 0.0, float(rates.max(initial=0.0))
-    if not math.isfinite(high) or _weight_at(problem, low) <= problem.limit:
+    if not math.isfinite(high) or _weight_at(problem, low) <= limit:
         return 0.0
     # Bisection ends at two neighbouring floats, so the price depends on no tolerance.
     while low < (middle := low + (high - low) / 2) < high:
-        if _weight_at(problem, middle) <= problem.limit:
+        if _weight_at(problem, middle) <= limit:
             high = middle
         else:
             low = middle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +15,7 @@ from models.planning.placement import Placement, PlacementPlan
 from models.planning.solution import Status
 from optimizer.common.enumeration import Tried
 from optimizer.common.first_fit import best_fit, first_fit
-from optimizer.verify.claims import VALUE_TOLERANCE, Verdict, and_so, false_claims
+from optimizer.verify.claims import GAP, VALUE_TOLERANCE, Outcome, Recomputed, Verdict, and_so, verdict_of
 from optimizer.verify.constraints import MOST_LISTED, Violation
 from optimizer.verify.placement_bounds import Bound, Possible, colour_bound, host_bound, impossible
 from optimizer.verify.placement_enumeration import placement_within
@@ -33,24 +33,27 @@ def verify_placement(problem: Placement, plan: PlacementPlan, *, gap: float | No
     objective = None
     if host is not None and shaped and bool((host >= -1).all()):
         objective = problem.objective(host) if problem.goal == "value" or bool((host >= 0).all()) else None
-    broken = bool(found)
-    found += [Violation("claim", text) for text in _false_claims(problem, plan, objective, gap)]
-    claims = _bounds(problem, plan, None if broken else objective)
-    found += [Violation("claim", text) for text in claims.refuted]
-    checked = ["every rule", "the objective and what is counted"] if host is not None else []
-    checked += ["the gap"] if host is not None and gap is not None else []
-    return Verdict(
+    known = Recomputed(
+        found,
         objective,
-        tuple(found),
-        tuple(checked + claims.proven),
-        tuple(claims.left),
-        claims.example,
-        tuple(claims.assumed),
+        1 if problem.goal == "value" else -1,
+        outcome=_bounds(problem, plan, None if found else objective),
+        answered=host is not None,
+        needs_objective=host is not None,
+        compared=False,  # `_bounds` compares it, among the other placements
+        after=[] if objective is None or host is None else list(_false_counts(problem, plan, host)),
+        recomputed=("every rule", "the objective and what is counted", GAP),
+        answer="a placement",
     )
+    return verdict_of(plan, gap, known)
 
 
 def broken_rules(problem: Placement, host: IntArray, plan: PlacementPlan | None = None) -> Iterator[Violation]:
-    """Yield every rule that hosts (n,) break."""
+    """Generate every rule that hosts (n,) break, -1 for an instance without a host.
+
+    A wrong shape, or hosts that do not exist, hide all other rules. With a plan that says infeasible or unknown,
+    instances without a host break nothing. Each rule lists at most MOST_LISTED.
+    """
     if host.shape != (problem.n_instances,):
         yield Violation("shape", f"must have a host for each of {problem.n_instances} instances, has {host.shape}")
         return
@@ -100,22 +103,6 @@ def _others(problem: Placement, host: IntArray) -> Iterator[Violation]:
         yield Violation("moves", f"{problem.moves(host)} instances move, at most {problem.max_moves} may")
 
 
-def _false_claims(problem: Placement, plan: PlacementPlan, objective: float | None, gap: float | None) -> list[str]:
-    """Return the false claims of a plan. Its bound is compared with its objective among the other placements."""
-    found = false_claims(
-        plan,
-        objective,
-        gap,
-        sign=1 if problem.goal == "value" else -1,
-        has_answer=plan.host is not None,
-        broken=True,
-        answer="a placement",
-        after=[] if objective is None or plan.host is None else _false_counts(problem, plan, plan.host),
-    )
-    # without a placement nobody misses the objective
-    return [text for text in found if plan.host is not None or not text.endswith("without an objective")]
-
-
 def _false_counts(problem: Placement, plan: PlacementPlan, host: IntArray) -> Iterator[str]:
     counts = {
         "colours": problem.most_colours(host),
@@ -132,32 +119,23 @@ def _false_counts(problem: Placement, plan: PlacementPlan, host: IntArray) -> It
         yield f"says optimal with {counts['hosts']} hosts and a bound of {plan.hosts_bound}"
 
 
-@dataclass
-class _CheckedClaims:
-    """Claims that are proven, left open, refuted (and by which placement), and those that are only assumed."""
-
-    proven: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-    refuted: list[str] = field(default_factory=list)
-    example: tuple[int, ...] | None = None
-    assumed: list[str] = field(default_factory=list)
-
-    def refute(self, text: str, host: IntArray | None = None) -> _CheckedClaims:
-        """Return that a claim is false, and nothing else."""
-        return _CheckedClaims(refuted=[text], example=None if host is None else tuple(host.tolist()))
-
-    def tried(self, what: str, tried: Tried) -> None:
-        """Add a claim that trying all placements proves, or leaves open."""
-        (self.proven if tried.decided else self.left).append(
-            f"{what}, which " + ("all placements prove" if tried.decided else "takes a solver")
-        )
+def _refuted(text: str, host: IntArray | None = None) -> Outcome:
+    """Return that a claim is false, and nothing else."""
+    return Outcome(refuted=(Violation("claim", text),), example=None if host is None else tuple(host.tolist()))
 
 
-def _bounds(problem: Placement, plan: PlacementPlan, objective: float | None) -> _CheckedClaims:
+def _with_tried(outcome: Outcome, what: str, tried: Tried) -> Outcome:
+    """Add a claim that trying all placements proves, or leaves open."""
+    if tried.decided:
+        return outcome.proves(f"{what}, which all placements prove")
+    return outcome.leaves(f"{what}, which takes a solver")
+
+
+def _bounds(problem: Placement, plan: PlacementPlan, objective: float | None) -> Outcome:
     """Return what becomes of the bounds, or of the infeasibility."""
-    claims = _CheckedClaims()
+    outcome = Outcome()
     if plan.bound is None and plan.status is not Status.INFEASIBLE:
-        return claims
+        return outcome
     examples = list(_examples(problem, plan))
     if plan.status is Status.INFEASIBLE:
         return _infeasible(problem, plan, examples)
@@ -167,21 +145,21 @@ def _bounds(problem: Placement, plan: PlacementPlan, objective: float | None) ->
     values = [problem.objective(each) for each in examples]
     for value, host in zip(values, examples, strict=True):
         if sign * (value - plan.bound) > slack:
-            return claims.refute(f"says bound {plan.bound!r}, a placement reaches {value!r}", host)
+            return _refuted(f"says bound {plan.bound!r}, a placement reaches {value!r}", host)
     if objective is not None and sign * (objective - plan.bound) > slack:
-        return claims.refute(f"says bound {plan.bound!r}, which its own objective {objective!r} passes")
+        return _refuted(f"says bound {plan.bound!r}, which its own objective {objective!r} passes")
     if sign * (plan.bound - counted_bound(problem)) >= -slack:
-        claims.proven.append("the bound, which counting proves")
+        outcome = outcome.proves("the bound, which counting proves")
     else:
         # Counting is not enough: try all placements that are better than the bound, as far as the steps reach.
         tried = _better_than(problem, plan.bound, slack)
         if tried.best is not None:
             value = problem.objective(tried.best)
-            return claims.refute(f"says bound {plan.bound!r}, a placement reaches {value!r}", tried.best)
-        claims.tried("the bound" if tried.decided else "the bound" + and_so(plan), tried)
+            return _refuted(f"says bound {plan.bound!r}, a placement reaches {value!r}", tried.best)
+        outcome = _with_tried(outcome, "the bound" if tried.decided else "the bound" + and_so(plan), tried)
     if problem.goal == "colours" and plan.hosts_bound is not None:
-        return _bound_of_hosts(problem, plan, None if objective is None else plan.host, examples, claims)
-    return claims
+        return _bound_of_hosts(problem, plan, None if objective is None else plan.host, examples, outcome)
+    return outcome
 
 
 def _better_than(problem: Placement, bound: float, slack: float) -> Tried:
@@ -195,46 +173,42 @@ def _better_than(problem: Placement, bound: float, slack: float) -> Tried:
 
 
 def _bound_of_hosts(
-    problem: Placement, plan: PlacementPlan, host: IntArray | None, examples: list[IntArray], claims: _CheckedClaims
-) -> _CheckedClaims:
+    problem: Placement, plan: PlacementPlan, host: IntArray | None, examples: list[IntArray], outcome: Outcome
+) -> Outcome:
     """Return what becomes of the bound of hosts too: the fewest for as few colours as the plan has."""
     assert plan.hosts_bound is not None
     if host is None:
-        claims.left.append("the bound of hosts, which is of no answer")
-        return claims
+        return outcome.leaves("the bound of hosts, which is of no answer")
     colours = problem.most_colours(host)
     if plan.hosts_bound <= host_bound(problem, colours).value:
-        claims.proven.append("the bound of hosts, which counting proves")
-        return claims
+        return outcome.proves("the bound of hosts, which counting proves")
     used, example = _fewer_hosts(problem, plan, examples)
     tried = placement_within(problem, most_colours=colours, most_hosts=plan.hosts_bound - 1)
     if example is None and tried.best is not None:
         used, example = problem.hosts_used(tried.best), tried.best
     if example is not None:
         text = f"says at least {plan.hosts_bound} hosts, a placement of as few colours uses {used}"
-        return claims.refute(text, example)
-    claims.tried("the bound of hosts" if tried.decided else "the bound of hosts" + and_so(plan), tried)
-    return claims
+        return _refuted(text, example)
+    what = "the bound of hosts" if tried.decided else "the bound of hosts" + and_so(plan)
+    return _with_tried(outcome, what, tried)
 
 
-def _infeasible(problem: Placement, plan: PlacementPlan, examples: list[IntArray]) -> _CheckedClaims:
+def _infeasible(problem: Placement, plan: PlacementPlan, examples: list[IntArray]) -> Outcome:
     """Return what becomes of an infeasibility, perhaps because of some instances (`infeasible_set`)."""
-    claims, counted = _CheckedClaims(), impossible(problem)
+    outcome, counted = Outcome(), impossible(problem)
     tried = Tried(None, False) if examples or counted is not None else _any_placement(problem)
     examples = examples if tried.best is None else [tried.best]
     if examples:
-        return claims.refute("says infeasible, and there is a placement", examples[0])
+        return _refuted("says infeasible, and there is a placement", examples[0])
     if counted is not None:
-        claims.proven.append(f"that there is no placement, which counting proves: {counted.reason}")
+        outcome = outcome.proves(f"that there is no placement, which counting proves: {counted.reason}")
     else:
-        claims.tried("that there is no placement", tried)
+        outcome = _with_tried(outcome, "that there is no placement", tried)
     if counted is not None and plan.reason not in ("", counted.reason):
-        claims.assumed.append("the reason, which is in other words than counting has")
-    return (
-        claims
-        if plan.infeasible_set is None
-        else _with_infeasible_set(problem, plan, plan.infeasible_set.tolist(), claims)
-    )
+        outcome = replace(outcome, assumed=("the reason, which is in other words than counting has",))
+    if plan.infeasible_set is None:
+        return outcome
+    return _with_infeasible_set(problem, plan, plan.infeasible_set.tolist(), outcome)
 
 
 def _any_placement(problem: Placement) -> Tried:
@@ -242,24 +216,20 @@ def _any_placement(problem: Placement) -> Tried:
     return placement_within(problem, more_than=-1.0 if problem.goal == "value" else None)
 
 
-def _with_infeasible_set(
-    problem: Placement, plan: PlacementPlan, who: list[int], claims: _CheckedClaims
-) -> _CheckedClaims:
+def _with_infeasible_set(problem: Placement, plan: PlacementPlan, who: list[int], outcome: Outcome) -> Outcome:
     """Return what becomes of the claim that some instances have no placement by themselves, too."""
     if not who or min(who) < 0 or max(who) >= problem.n_instances or len(set(who)) < len(who):
         rule = f"must be different instances, 0 .. {problem.n_instances - 1}"
-        return claims.refute(f"says that the infeasible set is instances {who[:MOST_LISTED]}, {rule}")
+        return _refuted(f"says that the infeasible set is instances {who[:MOST_LISTED]}, {rule}")
     alone = only(problem, np.array(who))
     said = f"instances {', '.join(map(str, who[:MOST_LISTED]))}{' ...' if len(who) > MOST_LISTED else ''}"
     beside = " beside what is fixed" if alone.n_instances > len(who) else ""
     if impossible(alone) is not None:
-        claims.proven.append(f"that {said} have no placement{beside} by themselves, which counting proves")
-        return claims
+        return outcome.proves(f"that {said} have no placement{beside} by themselves, which counting proves")
     tried = _any_placement(alone)
     if tried.best is not None or next(_examples(alone, replace(plan, host=None)), None) is not None:
-        return claims.refute(f"says that the infeasible set is {said}, which can be placed{beside} by themselves")
-    claims.tried(f"that {said} have no placement{beside} by themselves", tried)
-    return claims
+        return _refuted(f"says that the infeasible set is {said}, which can be placed{beside} by themselves")
+    return _with_tried(outcome, f"that {said} have no placement{beside} by themselves", tried)
 
 
 def only(problem: Placement, instances: IntArray) -> Placement:
@@ -290,7 +260,11 @@ def _fewer_hosts(problem: Placement, plan: PlacementPlan, examples: list[IntArra
 
 
 def counted_bound(problem: Placement) -> float:
-    """Return the bound of the goal that counting proves."""
+    """Return the bound that counting proves, in the unit of the goal: colours, hosts, or value.
+
+    A lower bound for colours and hosts (`placement_bounds`), an upper bound for value: one knapsack of all hosts, whose
+    items may be divided (Dantzig 1957), for each resource.
+    """
     if problem.goal == "value":
         return _value_bound(problem)
     bound: Bound = colour_bound(problem) if problem.goal == "colours" else host_bound(problem, problem.max_colours)

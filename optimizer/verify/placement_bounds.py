@@ -32,7 +32,11 @@ class Bound:
 
 
 def colour_bound(problem: Placement) -> Bound:
-    """Return the least number of colours that some host has in every placement."""
+    """Return the least number of colours that some host has in every placement, with the reason.
+
+    The larger of two counts: all pairs (host, colour) divided by the hosts, rounded up, and the colours that are fixed
+    on one host.
+    """
     needed, who = hosts_of_colours(problem)
     total, on_fixed = int(needed.sum()), _fixed_colours(problem)
     counted = np.flatnonzero(problem.colours >= 0)
@@ -44,7 +48,7 @@ def colour_bound(problem: Placement) -> Bound:
 
 
 def hosts_of_colours(problem: Placement) -> tuple[IntArray, IntArray]:
-    """Return the least number of hosts of each colour that is there, and these colours."""
+    """Return the least number of hosts of each colour that is there, (C,), and these colours, (C,) ascending."""
     counted = problem.colours >= 0
     who, colour = np.unique(problem.colours[counted], return_inverse=True)
     loads = np.zeros((len(who), problem.loads.shape[1]), dtype=np.int64)
@@ -72,7 +76,11 @@ def _fixed_colours(problem: Placement) -> Bound | None:
 
 
 def host_bound(problem: Placement, most_colours: int | None) -> Bound:
-    """Return the least number of hosts in use in a placement of at most so many colours on a host."""
+    """Return the least number of hosts in use in a placement of at most so many colours on a host (None: any number).
+
+    The largest of several counts: load divided by room for each resource; instances of one operator, which must be
+    apart; pairs (host, colour) divided by `most_colours`; and L2 of Martello and Toth (1990, section 8.3.2).
+    """
     found = [_by_load(problem, r) for r in range(len(problem.resources))]
     found += [_by_size(problem, r) for r in range(len(problem.resources))]
     found.append(_by_operator(problem))

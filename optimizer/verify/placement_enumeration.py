@@ -29,7 +29,8 @@ def placement_within(
 ) -> Tried:
     """Return hosts (n,) that keep every rule, with at most so many colours on a host and so many hosts in use.
 
-    With `more_than`, instances may be left out (-1), and those placed must be worth more than it.
+    With `more_than`, instances may be left out (-1), and those placed must be worth more than it. `most` limits the
+    steps. Without a placement, `decided` of the result says whether that is a proof.
     """
     n = problem.n_instances
     if n > _MOST_INSTANCES or n * problem.n_hosts > _MOST_PAIRS:

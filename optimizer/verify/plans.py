@@ -41,7 +41,11 @@ Problem = OperatorSelection | QuerySelection | MigrationSteps | Placement | Chec
 
 
 def verify_plan(problem: Problem, plan: Solution, *, gap: float | None = None) -> Verdict:
-    """Return the verdict on a plan of the problem's kind; `gap` is what a file claims beside objective and bound."""
+    """Return the verdict on a plan of the problem's kind; `gap` is what a file claims beside objective and bound.
+
+    The type of the problem decides which verifier is asked, and the plan must be of the same kind. Plans of checkpoints
+    and of replicas have entry points of their own (`verify_checkpoints`, `verify_replicas`).
+    """
     if isinstance(problem, OperatorSelection):
         assert isinstance(plan, SelectionPlan)
         return verdict_of(plan, gap, recomputed_selection(problem, plan))
@@ -91,15 +95,15 @@ def _evidence_of_steps(problem: MigrationSteps, bound: float | None, weights: Fl
     """Return what the busiest hosts need; where the bound is more, a better plan, or a proof that there is none."""
     busy = busiest(problem.ends, weights)[0]
     if problem.durations_s is None:
-        known = Evidence(float(math.ceil(busy)), "the busiest hosts")
+        known = Evidence(float(math.ceil(busy)), "the busiest hosts prove")
         return known if bound is None else _with_fewer_steps(problem, bound, known)
-    known = Evidence(busy, "the busiest hosts")
+    known = Evidence(busy, "the busiest hosts prove")
     if bound is None or bound <= busy + slack(busy):
         return known
     few = problem.n_moves <= MOST_ORDERED
     start, end = (first_of_all_orders if few else first_of_some_orders)(problem.ends, weights)
     better = Better(end, as_answer(start))
-    return Evidence(end, "all orders of the moves", better) if few else Evidence(busy, known.how, better)
+    return Evidence(end, "all orders of the moves prove", better) if few else Evidence(busy, known.how, better)
 
 
 def _with_fewer_steps(problem: MigrationSteps, bound: float, known: Evidence) -> Evidence:
@@ -113,7 +117,7 @@ def _with_fewer_steps(problem: MigrationSteps, bound: float, known: Evidence) ->
     tried = colouring(problem.ends, math.ceil(bound - slack(bound)) - 1)
     if tried.best is not None:
         return replace(known, better=Better(float(tried.best.max() + 1), as_answer(tried.best)))
-    return Evidence(bound, "all ways with fewer steps") if tried.decided else known
+    return Evidence(bound, "all ways with fewer steps prove") if tried.decided else known
 
 
 def _interval(problem: CheckpointInterval, plan: IntervalPlan) -> Recomputed:
@@ -159,7 +163,7 @@ def _evidence_of_interval(problem: CheckpointInterval, least_s: float, most_s: f
     if useful > 0:
         objective = slowdown(useful, problem.checkpoint_s, problem.mtbf_s, problem.restart_s)
         better = Better(objective, (useful + problem.checkpoint_s,))
-    return Evidence(slowdown_bound(problem, least_s, most_s), "tangents of the slowdown", better)
+    return Evidence(slowdown_bound(problem, least_s, most_s), "tangents of the slowdown prove", better)
 
 
 def _beside(problem: CheckpointInterval, plan: IntervalPlan) -> list[Violation]:
@@ -184,10 +188,12 @@ def _said(name: str, said: float | None, value: float, size: float = 0.0) -> lis
 
 
 def slowdown_bound(problem: CheckpointInterval, least_s: float, most_s: float) -> float:
-    """Return a lower bound of the slowdown between two limits of useful time: the best of some tangents.
+    """Return a lower bound of the slowdown between two limits of useful time [s]: the best of some tangents.
 
-    e^x >= e^y (1 + x - y), so slowdown(tau) >= e^(R/M) (e^y + B(y) / tau), B(y) = M (e^y (1 - y + delta / M) - 1): the
-    right side is least at the upper limit where B > 0, else at the lower.
+    The slowdown is that of Daly (2006), e^(R/M) (e^((tau + delta) / M) - 1) M / tau, for useful time tau, checkpoint
+    delta, restart R and mean time between failures M. The exponential is above its tangents, e^x >= e^y (1 + x - y), so
+    slowdown(tau) >= e^(R/M) (e^y + B(y) / tau) with B(y) = M (e^y (1 - y + delta / M) - 1). The right side is least at
+    the upper limit where B > 0, else at the lower.
     """
     mean = problem.mtbf_s
     best = 1.0
@@ -209,7 +215,11 @@ def slowdown_bound(problem: CheckpointInterval, least_s: float, most_s: float) -
 
 
 def reason_of_bound(problem: MigrationSteps, bound: float, nodes: tuple[int, ...] | None = None) -> str:
-    """Return in words what proves the bound; `nodes`: the busiest ends, where they are known already."""
+    """Return in words what proves the bound of a migration: the hosts whose moves take so many steps, or so long.
+
+    `nodes` are the busiest ends, if they are known already. Where transfers are duplex, an end is a host that sends
+    (numbers from 0) or one that receives (numbers from the highest host number + 1).
+    """
     durations = problem.durations_s
     if nodes is None:
         _, nodes = busiest(problem.ends, np.ones(problem.n_moves) if durations is None else durations)

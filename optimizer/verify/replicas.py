@@ -17,7 +17,7 @@ from models.planning.replicas import Instances, ReplicaPlan, ReplicaProblem
 from models.planning.selection import QuerySelection
 from models.planning.solution import Status
 from optimizer.common.enumeration import better_queries
-from optimizer.verify.claims import VALUE_TOLERANCE, Verdict, and_so, false_claims
+from optimizer.verify.claims import VALUE_TOLERANCE, Outcome, Recomputed, Verdict, and_so, verdict_of
 from optimizer.verify.constraints import MOST_LISTED, Violation
 from optimizer.verify.replica_bounds import Bounds, bounds_of, most_cost, most_levels
 from optimizer.verify.replica_enumeration import ExactPoint, exact_front
@@ -26,64 +26,75 @@ from optimizer.verify.replica_program import cost_program_of, program_of
 _MOST_STATES = 200_000
 _MOST_SUBSETS = 12  # operators of which all sets are tried
 _ROUNDING = 1e-12  # relative: more than float64 adds to a bound
+_UNREACHED = "that no plan reaches the target"
 _EVERY = "against every plan"
 _COVERS = "against all hosts that replicas can cover"
 _CERTIFIED = 1e-9  # relative: what multipliers of a solver in floating point may prove less
 
 
 def verify_replicas(problem: ReplicaProblem, plan: ReplicaPlan, *, gap: float | None = None) -> Verdict:
-    """Return the verdict on a plan; `gap` is what a file claims beside objective and bound."""
+    """Return the verdict on a plan; `gap` is what a file claims beside objective and bound.
+
+    The bound is proven by all plans of a small problem (`exact_front`), by the plan's certificate, or by all sets of
+    hosts that replicas can cover, in this order. Hosts fail independently, as in `models.reliability`.
+    """
     if plan.instances is None:
-        return _without_an_answer(problem, plan)
+        return verdict_of(plan, gap, Recomputed([], None, -1, outcome=_without_an_answer(problem, plan), judged=False))
     found = [Violation("instances", text) for text in problem.violations(plan.instances)[:MOST_LISTED]]
-    if found and len(plan.instances) != problem.n_operators:
-        return Verdict(None, tuple(found), (), ())
-    if any(not hosts or max(hosts) >= problem.n_hosts or min(hosts) < 0 for hosts in plan.instances):
-        return Verdict(None, tuple(found), (), ())
-    objective, exact = _objective(problem, plan.instances)
+    outside = any(not hosts or max(hosts) >= problem.n_hosts or min(hosts) < 0 for hosts in plan.instances)
+    if outside or (found and len(plan.instances) != problem.n_operators):
+        return verdict_of(plan, gap, Recomputed(found, None, -1, outcome=Outcome(), judged=False))
+    return verdict_of(plan, gap, _recomputed(problem, plan, plan.instances, found))
+
+
+def _recomputed(problem: ReplicaProblem, plan: ReplicaPlan, instances: Instances, found: list[Violation]) -> Recomputed:
+    """Return the recomputed cost and availability, and what became of the bound, or of a target out of reach."""
+    objective, exact = _objective(problem, instances)
     if plan.target is not None and exact and plan.status in (Status.OPTIMAL, Status.FEASIBLE):
         if objective > (1 - plan.target) * (1 + VALUE_TOLERANCE):
             found.append(Violation("target", f"{1 - objective!r} of the queries run, the target is {plan.target!r}"))
-        objective = problem.cost(plan.instances)
-    found += [
-        Violation("claim", text)
-        for text in _false_claims(problem, plan, plan.instances, objective if exact else None, gap)
-    ]
-    checked = [
-        "every constraint",
-        "the cost",
-        *(["the moves"] if problem.running else []),
-        *(["the availability"] if exact else []),
-    ]
+        objective = problem.cost(instances)
+    names = ["every constraint", "the cost", *(["the moves"] if problem.running else [])]
+    names += ["the availability"] if exact else []
+    outcome = _outcome(problem, plan)
+    return Recomputed(
+        found,
+        objective if exact else None,
+        -1,
+        outcome=outcome if exact else outcome.leaves("the availability"),
+        answered=True,
+        compared=True,
+        before=_false_figures(problem, plan, instances),
+        recomputed=tuple(names),
+        passed="which the recomputed objective {} is below",
+    )
+
+
+def _outcome(problem: ReplicaProblem, plan: ReplicaPlan) -> Outcome:
+    """Return what became of the bound, or of the claim that no plan reaches the target."""
     unreached = plan.status is Status.INFEASIBLE and plan.target is not None
     every = exact_front(problem, allowed=_allowed(plan.target)) if plan.bound is not None or unreached else None
     # Where all plans could be tried, the front decides. Otherwise other proofs are tried.
-    if every:
-        refuted = list(_refuted(plan, every))
-        found += [Violation("bound", text) for text in refuted]
-        sure = [] if refuted else [f"{'that no plan reaches the target' if unreached else 'the bound'}, {_EVERY}"]
-        unsure = list[str]()
-    else:
-        sure, unsure = _unreached(problem, plan) if unreached else _bound(problem, plan)
-    checked += sure
-    left = [*unsure, *([] if exact else ["the availability"])]
-    return Verdict(objective if exact else None, tuple(found), tuple(checked), tuple(left))
+    if not every:
+        return _unreached(problem, plan) if unreached else _bound(problem, plan)
+    refuted = tuple(Violation("bound", text) for text in _refuted(plan, every))
+    return Outcome(refuted=refuted) if refuted else Outcome((f"{_UNREACHED if unreached else 'the bound'}, {_EVERY}",))
 
 
-def _without_an_answer(problem: ReplicaProblem, plan: ReplicaPlan) -> Verdict:
-    """Return the verdict on a plan without instances: that there is none is proven, refuted, or not checked."""
+def _without_an_answer(problem: ReplicaProblem, plan: ReplicaPlan) -> Outcome:
+    """Return the outcome of a plan without instances: that there is none is proven, refuted, or not checked."""
     if plan.status in (Status.OPTIMAL, Status.FEASIBLE):
-        return Verdict(None, (Violation("claim", f"says {plan.status} without an answer"),))
+        return Outcome(refuted=(Violation("claim", f"says {plan.status} without an answer"),))
     if plan.status is not Status.INFEASIBLE:
-        return Verdict(None, ())
+        return Outcome()
     every = exact_front(problem, allowed=_allowed(plan.target))
     if every is None:
-        return Verdict(None, (), (), ("that there is no plan, which takes a solver",))
+        return Outcome(left=("that there is no plan, which takes a solver",))
     reaching = [one for one in every if plan.target is None or one.value <= _allowed(plan.target)]
     if reaching:
         text = f"says infeasible, but a plan that keeps every rule costs {reaching[0].cost!r}"
-        return Verdict(None, (Violation("claim", text),))
-    return Verdict(None, (), (f"that there is no plan, {_EVERY}",))
+        return Outcome(refuted=(Violation("claim", text),))
+    return Outcome((f"that there is no plan, {_EVERY}",))
 
 
 def _allowed(target: float | None) -> float:
@@ -91,13 +102,12 @@ def _allowed(target: float | None) -> float:
     return 0.0 if target is None else (1 - target) * (1 + VALUE_TOLERANCE)
 
 
-def _unreached(problem: ReplicaProblem, plan: ReplicaPlan) -> tuple[list[str], list[str]]:
-    """Return (what is proven, what is not) of the claim that no plan reaches the target."""
+def _unreached(problem: ReplicaProblem, plan: ReplicaPlan) -> Outcome:
+    """Return the outcome of the claim that no plan reaches the target: proven by covers, or left open."""
     assert plan.target is not None
-    what = "that no plan reaches the target"
     if _is_covered(problem, most_cost(problem), math.nextafter(_allowed(plan.target), 1.0)):
-        return [f"{what}, {_COVERS}"], []
-    return [], [f"{what}, which takes a solver"]
+        return Outcome((f"{_UNREACHED}, {_COVERS}",))
+    return Outcome(left=(f"{_UNREACHED}, which takes a solver",))
 
 
 def _is_covered(problem: ReplicaProblem, budget: float, least: float) -> bool:
@@ -119,7 +129,10 @@ def _is_covered(problem: ReplicaProblem, budget: float, least: float) -> bool:
 
 
 def least_of_subsets(bounds: Bounds, budget: float) -> float:
-    """Return the least bound of the objective over all sets of operators with replicas that fit the budget."""
+    """Return the least bound of the objective over all sets of operators with replicas that fit the budget.
+
+    All 2^n sets of the n operators are looked at, so callers limit n. Rounding only makes the bound lower.
+    """
     problem = bounds.problem
     n = problem.n_operators
     subsets = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 == 1
@@ -150,14 +163,14 @@ def _refuted(plan: ReplicaPlan, every: Sequence[ExactPoint]) -> Iterator[str]:
         yield f"says that nothing is below {plan.bound!r}, but there is a plan with {least!r}"
 
 
-def _bound(problem: ReplicaProblem, plan: ReplicaPlan) -> tuple[list[str], list[str]]:
-    """Return (what of the bound is proven, what is not): by its certificate, else by all that replicas can cover."""
+def _bound(problem: ReplicaProblem, plan: ReplicaPlan) -> Outcome:
+    """Return what became of the bound: proven by its certificate, else by all that replicas can cover, or left open."""
     if plan.bound is None:
-        return [], []
-    proven, left = _certified(problem, plan, plan.bound)
-    if left and _covers_prove(problem, plan, plan.bound * (1 - _CERTIFIED)):
-        return [f"the bound, {_COVERS}"], []
-    return proven, left
+        return Outcome()
+    outcome = _certified(problem, plan, plan.bound)
+    if outcome.left and _covers_prove(problem, plan, plan.bound * (1 - _CERTIFIED)):
+        return Outcome((f"the bound, {_COVERS}",))
+    return outcome
 
 
 def _covers_prove(problem: ReplicaProblem, plan: ReplicaPlan, bound: float) -> bool:
@@ -166,48 +179,37 @@ def _covers_prove(problem: ReplicaProblem, plan: ReplicaPlan, bound: float) -> b
     return _is_covered(problem, bound, math.nextafter(_allowed(plan.target), 1.0))
 
 
-def _certified(problem: ReplicaProblem, plan: ReplicaPlan, bound: float) -> tuple[list[str], list[str]]:
-    """Return (what multipliers of the rows of the program prove of the bound, what they do not)."""
+def _certified(problem: ReplicaProblem, plan: ReplicaPlan, bound: float) -> Outcome:
+    """Return what multipliers of the rows of the program prove of the bound, and what they leave open."""
+    left = f"the bound{and_so(plan)}, which takes a solver: "
     if plan.certificate is None:
-        why = "the worst query has no certificate" if problem.goal == "worst" else "the plan has no certificate"
-        return [], [f"the bound{and_so(plan)}, which takes a solver: {why}"]
+        who = "the worst query" if problem.goal == "worst" else "the plan"
+        return Outcome(left=(f"{left}{who} has no certificate",))
     if plan.target is None:
         program = program_of(problem, most_cost(problem))
     else:
         program = cost_program_of(problem, (1 - plan.target) * (1 + 1e-12))
     rows = len(program.right)
     if rows != len(plan.certificate):
-        why = f"its certificate has {len(plan.certificate)} rows, the problem {rows}"
-        return [], [f"the bound{and_so(plan)}, which takes a solver: {why}"]
+        return Outcome(left=(f"{left}its certificate has {len(plan.certificate)} rows, the problem {rows}",))
     least = program.bound(plan.certificate)
     if least >= bound * (1 - _CERTIFIED):
-        return ["the bound, from its certificate"], []
+        return Outcome(("the bound, from its certificate",))
     if least <= 0:
-        return [], [f"the bound{and_so(plan)}, which takes a solver: its certificate proves nothing"]
-    return [f"that nothing is below {display.number(least, 6)}"], [
-        f"that nothing is below {display.number(bound, 6)}, which takes a solver"
-    ]
+        return Outcome(left=(f"{left}its certificate proves nothing",))
+    proven, claimed = display.number(least, 6), display.number(bound, 6)
+    return Outcome((f"that nothing is below {proven}",), (f"that nothing is below {claimed}, which takes a solver",))
 
 
-def _false_claims(
-    problem: ReplicaProblem, plan: ReplicaPlan, instances: Instances, objective: float | None, gap: float | None
-) -> list[str]:
-    before = ["says infeasible, with an answer"] if plan.status is Status.INFEASIBLE and plan.target is None else []
+def _false_figures(problem: ReplicaProblem, plan: ReplicaPlan, instances: Instances) -> list[str]:
+    """Return the false claims of cost, moves and infeasibility, in words."""
+    found = ["says infeasible, with an answer"] if plan.status is Status.INFEASIBLE and plan.target is None else []
     cost, moves = problem.cost(instances), problem.moves(instances)
     if plan.cost is not None and abs(plan.cost - cost) > VALUE_TOLERANCE * max(1.0, abs(cost)):
-        before.append(f"says cost {plan.cost!r}, recomputed {cost!r}")
+        found.append(f"says cost {plan.cost!r}, recomputed {cost!r}")
     if plan.moves is not None and plan.moves != moves:
-        before.append(f"says {plan.moves} running replicas leave their hosts, recomputed {moves}")
-    return false_claims(
-        plan,
-        objective,
-        gap,
-        sign=-1,
-        has_answer=True,
-        broken=False,
-        passed="which the recomputed objective {} is below",
-        before=before,
-    )
+        found.append(f"says {plan.moves} running replicas leave their hosts, recomputed {moves}")
+    return found
 
 
 def _objective(problem: ReplicaProblem, instances: Sequence[Sequence[int]]) -> tuple[float, bool]:

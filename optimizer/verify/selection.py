@@ -15,7 +15,7 @@ import numpy as np
 from models.checked_arrays import BoolArray, IntArray
 from models.planning.selection import OperatorSelection, QueryPlan, QuerySelection, SelectionPlan, fits
 from optimizer.common.enumeration import Tried, better_levels, better_queries
-from optimizer.verify.claims import Better, Evidence, Recomputed, as_answer, slack
+from optimizer.verify.claims import VALUE_TOLERANCE, Better, Evidence, Recomputed, as_answer, slack
 from optimizer.verify.constraints import MOST_LISTED, Violation
 from optimizer.verify.knapsack_core import (
     better_by_core,
@@ -32,7 +32,10 @@ _SINGLE = "the bound of single operators, which takes a solver"
 
 
 def recomputed_selection(problem: OperatorSelection, plan: SelectionPlan) -> Recomputed:
-    """Return what is wrong with a selection of operators, its value, and the evidence on its bound."""
+    """Return what is wrong with a selection of operators, its value, and the evidence on its bound.
+
+    Weights are added exactly (`math.fsum`), and compared with the capacity as the problem does (`fits`).
+    """
     evidence = evidence_of_levels(problem, plan.bound, plan.price)
     level = plan.level
     if level is None:
@@ -45,6 +48,7 @@ def recomputed_selection(problem: OperatorSelection, plan: SelectionPlan) -> Rec
     if not problem.fits(level):
         found.append(Violation("capacity", f"takes {problem.used(level)!r}, the capacity is {problem.capacity!r}"))
     found += _used(plan.used, problem.used(level))
+    found += _price_of_levels(problem, plan.price, problem.used(level))
     return Recomputed(found, problem.objective(level), 1, evidence)
 
 
@@ -54,16 +58,44 @@ def _used(said: float | None, used: float) -> list[Violation]:
     return [Violation("used", f"says that {said!r} is used, recomputed {used!r}")]
 
 
+def _price_of_levels(problem: OperatorSelection, said: float | None, used: float) -> list[Violation]:
+    """Return a violation where no capacity between that used and that of the problem has this price.
+
+    A capacity that no sum of weights reaches may be lowered to the next sum, so all capacities between are the same.
+    """
+    if said is None:
+        return []
+    own, most = price_of_capacity(problem), price_of_capacity(problem, used * (1 - VALUE_TOLERANCE))
+    if own * (1 - VALUE_TOLERANCE) <= said <= most * (1 + VALUE_TOLERANCE):
+        return []
+    return _price(said, lagrangian_bound(problem, said), own, lagrangian_bound(problem, own))
+
+
+def _price(said: float, bound: float, own: float, best: float) -> list[Violation]:
+    """Return a violation where a price proves less than the price that is recomputed.
+
+    Prices are compared by the bound that they prove, since a whole interval of prices may prove the best one.
+    """
+    if not math.isfinite(best) or bound <= best + slack(best):
+        return []
+    return [Violation("price", f"says price {said!r}, which proves {bound!r}; price {own!r} proves {best!r}")]
+
+
 def evidence_of_levels(problem: OperatorSelection, bound: float | None, price: float | None) -> Evidence:
-    """Return what is known about the bound: from the price, from a good selection, from all that could be better."""
+    """Return what is known about an upper bound of levels: a proof, or a better selection that refutes it.
+
+    In turn: the Lagrangian bound of the plan's price; that of the best price; a greedy selection; a dynamic program
+    over the core (`knapsack_core`); for small problems all levels. Later ones run only where earlier ones do not
+    decide.
+    """
     known = Evidence()
     if price is not None:
-        known = Evidence(lagrangian_bound(problem, price), "the price of capacity")
+        known = Evidence(lagrangian_bound(problem, price), "the price of capacity proves")
     if bound is None or _is_enough(bound, known):
         return known
     # The plan has no price, or a poor one: the best price is quick to find without a solver.
     own = price_of_capacity(problem)
-    priced = Evidence(lagrangian_bound(problem, own), "the price of capacity")
+    priced = Evidence(lagrangian_bound(problem, own), "the price of capacity proves")
     known = priced if known.bound is None or (priced.bound or 0.0) < known.bound else known
     filled = filled_levels(problem, own)
     if _is_enough(bound, known) or problem.objective(filled) > bound + slack(bound):
@@ -71,7 +103,7 @@ def evidence_of_levels(problem: OperatorSelection, bound: float | None, price: f
     tried = better_by_core(problem, bound + slack(bound), own)
     if not tried.decided and problem.level_values.size <= _TRIED:
         tried = better_levels(problem, bound + slack(bound))
-    return _tried(problem, bound, tried, known, "all levels that may be worth more")
+    return _tried(problem, bound, tried, known, "all levels that may be worth more prove")
 
 
 def _is_enough(bound: float, known: Evidence) -> bool:
@@ -115,6 +147,10 @@ def recomputed_queries(problem: QuerySelection, plan: QueryPlan) -> Recomputed:
         found.append(Violation("capacity", f"takes {used!r}, the capacity is {problem.capacity!r}"))
     if plan.split is not None and len(plan.split) != len(problem.uses):
         found.append(Violation("split", f"says {len(plan.split)} shares, {len(problem.uses)} pairs have one"))
+    if plan.price is not None and plan.split is not None and len(plan.split) == len(problem.uses):
+        shared = _Shared.of(problem, plan)
+        own = shared.price
+        found += _price(plan.price, shared.bound(Fraction(plan.price)), rounded_up(own), shared.bound(own))
     found += _single_value(problem, plan.single_value, queries, operators)
     wrong_bound, left = _single_bound(problem, plan, queries)
     return Recomputed(found + wrong_bound, problem.objective(queries), 1, evidence, unproven=left)
@@ -175,7 +211,7 @@ def _evidence_of_queries(problem: QuerySelection, plan: QueryPlan) -> Evidence:
     """Return what is known about the bound: from the shares of the plan, and from all that could be better."""
     known, bound = Evidence(), plan.bound
     if plan.split is not None and len(plan.split) == len(problem.uses):
-        known = Evidence(split_bound(problem, plan), "the shares of queries and the price of capacity")
+        known = Evidence(split_bound(problem, plan), "the shares of queries and the price of capacity prove")
     if bound is None or _is_enough(bound, known):
         return known
     filled = filled_queries(problem)
@@ -184,11 +220,15 @@ def _evidence_of_queries(problem: QuerySelection, plan: QueryPlan) -> Evidence:
     tried = Tried(None, False)
     if problem.n_queries <= _TRIED:
         tried = better_queries(problem, bound + slack(bound), split=plan.split)
-    return _tried(problem, bound, tried, known, "all sets that may be worth more")
+    return _tried(problem, bound, tried, known, "all sets that may be worth more prove")
 
 
 def filled_queries(problem: QuerySelection) -> BoolArray:
-    """Return queries (m,) that fit together: one by one that of most value for the weight that it adds."""
+    """Return queries (m,) that fit together: one by one that of most value for the weight that it adds.
+
+    The greedy rule for a set-union knapsack (Goldschmidt, Nehme and Yu 1994); queries that come with what others need
+    are chosen as well.
+    """
     chosen, taken = np.zeros(problem.n_queries, dtype=np.bool_), np.zeros(problem.n_operators, dtype=np.bool_)
     waiting = np.ones(problem.n_queries, dtype=np.bool_)
     who, what = problem.uses[:, 0], problem.uses[:, 1]
@@ -209,24 +249,44 @@ def filled_queries(problem: QuerySelection) -> BoolArray:
 
 
 def split_bound(problem: QuerySelection, plan: QueryPlan) -> float:
-    """Return the bound that the shares of a plan prove, rounded up: for each query what is not shared, and a price.
+    """Return the upper bound that the shares (E,) of a plan prove with a price of capacity, rounded up.
 
-    The price is the highest of what an operator carries for its weight; one without weight must carry nothing, or what
-    it carries is paid as well.
+    Weak duality of the linear program of `optimizer.selection.queries`: shares are multipliers of z <= y, so any of
+    them give a bound. The price is the highest of what an operator carries for its weight; one without weight must
+    carry nothing, or what it carries is paid as well.
     """
-    assert plan.split is not None
-    alone = [fits(problem.weight[problem.operators_of(q)], problem.limit) for q in range(problem.n_queries)]
-    left = [Fraction(v) if may else Fraction(0) for v, may in zip(problem.value.tolist(), alone, strict=True)]
-    carried = [Fraction(0)] * problem.n_operators
-    for (q, o), share in zip(problem.uses.tolist(), plan.split.tolist(), strict=True):
-        if share > 0:
-            left[q] -= Fraction(share)
-            carried[o] += Fraction(share)
-    price, extra = Fraction(0), Fraction(0)
-    for amount, weight in zip(carried, problem.weight.tolist(), strict=True):
-        if weight > 0:
-            price = max(price, amount / Fraction(weight))
-        else:
-            extra += amount
-    exact = price * Fraction(problem.limit) + sum((each for each in left if each > 0), extra)
-    return rounded_up(exact)
+    shared = _Shared.of(problem, plan)
+    return shared.bound(shared.price)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """Shares of a plan, added up: the value left of the queries, and for each operator (value carried, weight)."""
+
+    left: Fraction
+    carried: list[tuple[Fraction, Fraction]]
+    limit: Fraction
+
+    @classmethod
+    def of(cls, problem: QuerySelection, plan: QueryPlan) -> _Shared:
+        assert plan.split is not None
+        alone = [fits(problem.weight[problem.operators_of(q)], problem.limit) for q in range(problem.n_queries)]
+        left = [Fraction(v) if may else Fraction(0) for v, may in zip(problem.value.tolist(), alone, strict=True)]
+        carried = [Fraction(0)] * problem.n_operators
+        for (q, o), share in zip(problem.uses.tolist(), plan.split.tolist(), strict=True):
+            if share > 0:
+                left[q] -= Fraction(share)
+                carried[o] += Fraction(share)
+        weights = map(Fraction, problem.weight.tolist())
+        rest = sum((each for each in left if each > 0), Fraction(0))
+        return cls(rest, list(zip(carried, weights, strict=True)), Fraction(problem.limit))
+
+    @property
+    def price(self) -> Fraction:
+        """Return the least price that pays for all that operators with a weight carry."""
+        return max((amount / weight for amount, weight in self.carried if weight > 0), default=Fraction(0))
+
+    def bound(self, price: Fraction) -> float:
+        """Return the bound at a price: price * capacity, and all that the price does not pay for, rounded up."""
+        unpaid = (amount - price * weight for amount, weight in self.carried)
+        return rounded_up(price * self.limit + self.left + sum((each for each in unpaid if each > 0), Fraction(0)))

@@ -34,9 +34,10 @@ Figures = Mapping[str, Callable[[], Any]]
 
 
 def with_stated(verdict: Verdict, stated: Mapping[str, Any], figures: Figures) -> Verdict:
-    """Return the verdict, with every figure of a plan's document (`stated`) that is not the one expected.
+    """Return the verdict, with a violation for every stated figure of a plan's document that is not the one expected.
 
-    Of an answer that breaks a rule no figures are computed: nothing may follow from it.
+    Figures are computed only if the document states them. Of an answer that breaks a rule none is: nothing may follow
+    from it. Numbers agree within VALUE_TOLERANCE, relative to the larger one; booleans, texts and null must be equal.
     """
     if verdict.violations:
         return verdict
@@ -88,7 +89,10 @@ def _none(*names: str) -> dict[str, Callable[[], Any]]:
 
 
 def figures_of_checkpoints(problem: CheckpointAllocation, plan: CheckpointPlan) -> Figures:
-    """Return the figures of a plan of checkpoints."""
+    """Return the figures of a plan of checkpoints, by key of its document.
+
+    A figure that must be left out is expected as None.
+    """
     if plan.assignment is None:
         there_are_none = ("objective", "gap", "node_loads", *(("bound",) if plan.status is Status.INFEASIBLE else ()))
         return {"violations": list, "reasons": list} | _none(*there_are_none)

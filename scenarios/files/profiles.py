@@ -14,8 +14,9 @@ import pyarrow as pa
 from pyarrow import compute, parquet
 
 from analysis.correlation import between_streams, between_totals, pearson
-from models.errors import NO_VALUE, InputError
+from models.errors import NO_VALUE, InputError, named
 from models.records.profile import Profile
+from scenarios.files.documents import read_json
 from scenarios.files.parquet import Field, write_parquet
 from scenarios.files.write_once import check_place, new_directory
 
@@ -202,13 +203,10 @@ def _write_correlation(path: Path, profile: Profile) -> None:
 
 def _document(path: Path) -> dict[str, Any]:
     """Return the JSON document of a profile; raises InputError for another format, and keys of the wrong type."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError.at("profile", str(path), f"is not JSON: {error}") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        found = document.get("format") if isinstance(document, dict) else NO_VALUE
-        raise InputError.at("profile.format", found, f"must be {FORMAT}", "ingest the trace again")
+    with named("profile"):
+        document = read_json(path)
+    if document.get("format") != FORMAT:
+        raise InputError.at("profile.format", document.get("format"), f"must be {FORMAT}", "ingest the trace again")
     # The one optional key: profiles of rows that are not weighed do not have it.
     given = set(document) - {_WEIGHT}
     if given != _KEYS:

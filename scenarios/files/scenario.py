@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.errors import InputError, InputFault, raise_if_any
 from models.scenario.fault_tolerance import PlanFile
-from models.scenario.reading import scenario_with_settings
+from models.scenario.reading import raw_of, scenario_with_settings
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileRate, SeriesRate
-from models.scenario.writing import raw_of
 from models.schema_types import FrozenMap
 from models.validation_messages import nearest, path_text
+from scenarios.files.documents import tables_of
 from scenarios.files.write_once import write_text
-
-_LARGEST_BYTES = 10_000_000
-_PLACE = re.compile(r"\s*\(at line (\d+), column (\d+)\)$")
-_QUOTED = re.compile(r" \(.*\)|(?<= table key) .*", re.DOTALL)  # keys of the file, which may be a foreign one
 
 
 @dataclass(frozen=True)
@@ -51,42 +44,6 @@ def read_scenario(path: Path | str, overrides: Sequence[str] = ()) -> LoadedScen
     file = Path(path)
     scenario = scenario_with_settings(tables_of(file), dict(_settings(overrides)))
     return LoadedScenario(scenario, file.resolve().parent)
-
-
-def tables_of(path: Path, noun: str = "scenario") -> dict[str, Any]:
-    """Return the tables of a TOML file; raises InputError where it cannot be read, with the line at fault.
-
-    `noun` is what the file should be, for messages.
-    """
-    shown = str(path)
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise InputError.at(shown, NO_VALUE, "is not a plain file")
-    try:
-        with path.open("rb") as file:
-            data = file.read(_LARGEST_BYTES + 1)
-    except IsADirectoryError:
-        raise InputError.at(shown, NO_VALUE, f"is a directory, not a {noun} file") from None
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        reason = getattr(error, "strerror", None) or "not a file name"
-        raise InputError.at(shown, NO_VALUE, "cannot be read", reason.lower()) from None
-    if len(data) > _LARGEST_BYTES:
-        raise InputError.at(shown, NO_VALUE, f"is larger than {_LARGEST_BYTES // 10**6} MB")
-    try:
-        return tomllib.loads(data.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError.at(f"{shown}:{line}", NO_VALUE, "is not text in UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise _syntax_error(shown, str(error)) from None
-    except (ValueError, RecursionError):  # a number of thousands of digits, or thousands of nested tables
-        raise InputError.at(shown, NO_VALUE, f"is not a {noun}: a value in it is too large or too deep") from None
-
-
-def _syntax_error(shown: str, message: str) -> InputError:
-    place = _PLACE.search(message)
-    where = f"{shown}:{place[1]}" if place else shown
-    reason = _QUOTED.sub("", _PLACE.sub("", message)) or "invalid"
-    return InputError.at(where, NO_VALUE, "is not TOML", reason[:1].lower() + reason[1:])
 
 
 def _settings(overrides: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -1,24 +1,42 @@
-"""The page of `holdfast availability`: how often each query is broken, in each setting, and what hosts are worth."""
+"""The page of `holdfast availability`: how often each query is broken, in each setting, and what hosts are worth.
+
+All figures are unavailabilities, the share of time in which a query is broken, on log scales: availabilities such as
+99.99 % and 99.999 % would lie on each other. Tables are those of `scenarios.reliability.tables`, which the terminal
+draws as well.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from analysis.report import text
 from analysis.report.figure import Figure as Drawing
 from analysis.report.figure import Section, Spec, share_ticks
 from analysis.report.page import Fact, Page
-from analysis.report.tables import text_table
+from analysis.report.tables import cut
 from analysis.report.text import style
 from models import display
-from models.reliability.times import downtime_s
-from models.table import Table
 from scenarios.pages.run import versions
 from scenarios.reliability.availability import Answer, Figure, Line, weakest
 from scenarios.reliability.importance import Importance
+from scenarios.reliability.tables import (
+    MOST_SETTINGS,
+    every_setting,
+    fewer_table,
+    gains_table,
+    importance_table,
+    known_table,
+    month_text,
+    queries_table,
+    reading_notes,
+    settings_table,
+    single_points_table,
+    worst_first,
+)
 
-_MOST_DRAWN, _MOST_SETTINGS, _MOST_FOUND, _MOST = 30, 5, 1000, 60
-_MOST_NAMED = 8  # queries that a single point of failure breaks
+_MOST_DRAWN, _MOST_FOUND = 30, 1000
+_MARGIN = 0.12  # decades
 _ASSUMPTIONS = (
     "A query runs when each of its operators has an instance on a host that is up; it is broken else.",
     "Hosts fail independently of each other but for what the file says they share.",
@@ -27,10 +45,13 @@ _ASSUMPTIONS = (
 
 
 def availability_page(found: Answer, importance: Sequence[Importance] = (), *, command: str = "") -> Page:
-    """Return the page; figures of queries are those of the last settings."""
+    """Return the page; figures of queries are those of the last settings.
+
+    The headline, the order of queries and the importance are those of the last setting; the verdict on a target is
+    about all of them. `importance` is empty where nobody asked for it.
+    """
     description, last = found.description, found.lines[-1]
     sections = [_queries(found), _settings(found), _alone(found), *_importance(importance)]
-    sampled = any(one.estimate is not None for line in found.lines for one in (*line.queries, line.mean))
     return Page(
         title=description.name or "Availability",
         question="How often is each query broken because hosts are down?",
@@ -43,7 +64,7 @@ def availability_page(found: Answer, importance: Sequence[Importance] = (), *, c
         headline=_headline(found, last),
         assumptions=(
             *_ASSUMPTIONS,
-            *(("What is sampled has an interval that holds with 95 %.",) if sampled else ()),
+            *reading_notes(found),
         ),
         versions=versions(),
         command=command,
@@ -56,7 +77,7 @@ def _headline(found: Answer, last: Line) -> tuple[Fact, ...]:
     names = list(found.description.queries)
     worst = max(range(len(names)), key=lambda k: (last.queries[k].high, -k))
     facts = [
-        Fact("mean query is broken", chance(last.mean), note=f"{month(last.mean)} a month, {last.label}"),
+        Fact("mean query is broken", chance(last.mean), note=f"{month_text(last.mean)} a month, {last.label}"),
         Fact("worst query", chance(last.queries[worst]), note=f"{text.clip(names[worst], 24)}, {last.label}"),
     ]
     if last.some is not None:
@@ -68,25 +89,21 @@ def _headline(found: Answer, last: Line) -> tuple[Fact, ...]:
     return tuple(facts)
 
 
-def every_setting(found: Answer) -> str:
-    """Return to which settings the verdict on a target applies, where there are several."""
-    return " in every setting" if len(found.lines) > 1 else ""
-
-
 def _queries(found: Answer) -> Section:
     words = "Worst first, by the last setting."
-    return Section("queries", "Queries", "Queries", words, figures=tuple(_drawing(found)), tables=(_by_query(found),))
-
-
-def _order(found: Answer) -> list[int]:
-    last = found.lines[-1]
-    return sorted(range(len(last.queries)), key=lambda query: (-last.queries[query].high, query))
+    return Section(
+        "queries", "Queries", "Queries", words, figures=tuple(_drawing(found)), tables=(cut(queries_table(found)),)
+    )
 
 
 def _drawing(found: Answer) -> list[Drawing]:
-    """Return a mark for each query and setting at its unavailability, with what is known of it as a line."""
-    order, names = _order(found)[:_MOST_DRAWN], list(found.description.queries)
-    lines = found.lines[-_MOST_SETTINGS:]
+    """Return a mark for each query and setting at its unavailability, with what is known of it as a line.
+
+    At most 30 queries and five settings. A query that is never broken in a setting has no mark there, since zero has no
+    place on a log scale; the caption counts them.
+    """
+    order, names = worst_first(found)[:_MOST_DRAWN], list(found.description.queries)
+    lines = found.lines[-MOST_SETTINGS:]
     ends = [end for line in lines for k in order for end in (line.queries[k].low, line.queries[k].high) if end > 0]
     if not ends:
         return []
@@ -96,8 +113,15 @@ def _drawing(found: Answer) -> list[Drawing]:
         ends.append(1 - found.target)
         data.append(_target(1 - found.target, len(order)))
     least, most = min(ends), max(ends)
+    # A lower end of zero has no place on the axis, and plotly would stretch it by decades: such a line leaves the plot.
+    extent = [math.log10(least) - _MARGIN, math.log10(most) + _MARGIN]
     layout: Spec = {
-        "xaxis": {"title": {"text": "share of time broken (log scale)"}, "type": "log", **share_ticks(least, most)},
+        "xaxis": {
+            "title": {"text": "share of time broken (log scale)"},
+            "type": "log",
+            "range": extent,
+            **share_ticks(least, most),
+        },
         "yaxis": {"tickvals": list(range(len(order))), "ticktext": shown, "range": [len(order) - 0.4, -0.6]},
         "hovermode": "closest",
         "showlegend": True,
@@ -150,129 +174,45 @@ def _target(allowed: float, rows: int) -> Spec:
     }
 
 
-def _by_query(found: Answer) -> Table:
-    """Return the unavailability of each query in the last settings, worst first."""
-    lines, names = found.lines[-_MOST_SETTINGS:], list(found.description.queries)
-    order = _order(found)
-    missed = set(found.missed)
-    rows = [
-        (
-            text.plain(names[k]),
-            *(chance(line.queries[k]) for line in lines),
-            month(lines[-1].queries[k]),
-            lines[-1].queries[k].method,
-        )
-        for k in order
-    ]
-    heads = ("query", *(line.label for line in lines), f"a month, {lines[-1].label}", "method")
-    met, short = f"has it{every_setting(found)}", "misses it" + " in some setting" * (len(found.lines) > 1)
-    facets = [short if names[k] in missed else met if found.target else "" for k in order]
-    title = "Share of time broken, by query"
-    numbers = (False, *(True,) * (len(lines) + 1), False)
-    note = _left(len(rows), _MOST_FOUND)
-    return text_table(
-        "queries", title, heads, tuple(rows[:_MOST_FOUND]), numbers, note=note, facet="target", facets=tuple(facets)
-    )
-
-
 def _settings(found: Answer) -> Section:
     """Return the section of all queries together, a row for each setting."""
-    rows = tuple(
-        (line.label, chance(line.mean), span(line.mean), month(line.mean), *_some(line), line.mean.method)
-        for line in found.lines[:_MOST]
-    )
-    heads = ("setting", "mean query", "known to be in", "a month", "at least one broken", "known to be in", "method")
-    numbers = (False, *(True,) * 5, False)
-    made = [
-        text_table("settings", "All queries, by setting", heads, rows, numbers, note=_left(len(found.lines), _MOST))
-    ]
-    lines = [line for line in found.lines if line.short][:_MOST]
-    if lines:
-        shares = list(lines[0].short)
-        fewer = tuple((line.label, *(f"{chance(one)}{_open(one)}" for one in line.short.values())) for line in lines)
-        said = ("setting", *(f"fewer than {display.share(share, 6)} run" for share in shares))
-        made.append(text_table("fewer", "How likely it is that fewer queries run", said, fewer, (False, *(True,) * 3)))
-    return Section("settings", "All queries together", "Settings", tables=tuple(made))
-
-
-def _some(line: Line) -> tuple[str, str]:
-    return (text.NONE, text.NONE) if line.some is None else (chance(line.some), span(line.some))
-
-
-def _open(figure: Figure) -> str:
-    return "" if figure.low == figure.high else f" ({span(figure)})"
+    made = (settings_table(found), known_table(found), fewer_table(found))
+    tables = tuple(cut(one) for one in made if one is not None)
+    return Section("settings", "All queries together", "Settings", tables=tables)
 
 
 def _alone(found: Answer) -> Section:
     """Return the section of single points of failure, which follow from the structure alone."""
-    alone, fewest = weakest(found.description)
-    rows = tuple(
-        (text.plain(one.name), one.kind, f"{len(one.queries):,}", text.plain(_few(one.queries)))
-        for one in alone[:_MOST_FOUND]
-    )
+    _, fewest = weakest(found.description)
+    made = single_points_table(found)
     one, two = (sum(least == size for least in fewest.values()) for size in (1, 2))
     words = (
         f"One failure is enough to break {one:,} of {len(fewest):,} queries, and two are needed for {two:,}. "
         "A domain is one failure. How likely failures are is not looked at."
     )
-    heads = ("host or domain", "kind", "breaks", "queries")
-    note = _left(len(alone), _MOST_FOUND)
-    made = text_table("alone", "Single points of failure", heads, rows, (False, False, True, False), note=note)
-    return Section("alone", "What one failure breaks", "One failure", words, tables=(made,) if rows else ())
+    tables = () if made is None else (made.cut(_MOST_FOUND),)
+    return Section("alone", "What one failure breaks", "One failure", words, tables=tables)
 
 
 def _importance(found: Sequence[Importance]) -> list[Section]:
     """Return the section of importance in the last setting; empty if it was not asked for."""
     if not found:
         return []
-    last = found[-1]
-    elements = tuple((text.plain(one.name), between(one.low, one.high)) for one in last.elements[:_MOST_FOUND])
-    replicas = tuple(
-        (text.plain(one.operator), text.plain(one.host), between(one.low, one.high))
-        for one in last.replicas[:_MOST_FOUND]
-    )
-    note = f"{last.left_out} operators were not tried. " * bool(last.left_out) + _left(len(last.replicas), _MOST_FOUND)
-    tables = (
-        text_table("elements", f"Importance (Birnbaum), {last.label}", ("host or domain", "decides with"), elements,
-              (False, True), note=_left(len(last.elements), _MOST_FOUND), facet="host", facets=("",) * len(elements)),
-        text_table("replicas", f"One more replica, {last.label}", ("operator", "on host", "mean share gains"), replicas,
-              (False, False, True), note=note.strip(), facet="operator", facets=tuple(row[0] for row in replicas)),
-    )  # fmt: skip
     words = (
         "An element decides for the mean query when it is broken if the element is down and runs if it is up. "
         "A replica gains what the mean share of running queries would rise by with it alone."
     )
+    tables = (cut(importance_table(found[-1])), cut(gains_table(found[-1])))
     return [Section("importance", "What hosts and replicas are worth", "Importance", words, tables=tables)]
 
 
 # -- cells
 
 
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
-
-
 def chance(figure: Figure) -> str:
-    """Return a share of the time; `≤` where only the upper end is known."""
+    """Return a share of the time; `≤` where only the upper end is known.
+
+    Unlike in tables, an upper end alone stands where only bounds are known: a fact has little room.
+    """
     value = None if figure.estimate == 0 else figure.value
     return display.at_most(figure.high, display.share) if value is None else display.share(value)
-
-
-def span(figure: Figure) -> str:
-    """Return both ends of what is known, `exact` where they are one."""
-    return "exact" if figure.low == figure.high else between(figure.low, figure.high)
-
-
-def between(low: float, high: float) -> str:
-    """Return both ends, rounded so that they hold."""
-    return display.between(low, high, display.share)
-
-
-def month(figure: Figure) -> str:
-    """Time broken in a month; the upper end where there are only bounds, or nothing was seen."""
-    value = None if figure.estimate == 0 else figure.value
-    return display.at_most(downtime_s(figure.high)) if value is None else display.duration(downtime_s(value))
-
-
-def _left(rows: int, most: int) -> str:
-    return f"The first {most:,} of {rows:,} rows." if rows > most else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -13,36 +14,42 @@ from analysis.report.page import Fact, Page
 from analysis.report.parts import Chart, ClaimRow
 from models import display
 from models.queries.description import Templates
-from models.table import Table, columns_of
+from models.table import Column, Table
 from scenarios.pages.run import versions
-from scenarios.studies.reproduce.query_workloads import CHANCES, RUNS
+from scenarios.studies.reproduce.claims import Finding
+from scenarios.studies.reproduce.query_workloads import CHANCES, RUNS, Tried
 from scenarios.studies.reproduce.selective_replication import FIGURE_4, Results, curves, figure_5, verdicts
 
-_SHOWN = ("qodlu", "random", "qod", "lu", "full-half", "share")
+_SHOWN = {  # claim -> column, and decimals of its figure
+    "qodlu": ("QOD*LU", 2),
+    "random": ("random", 2),
+    "qod": ("QOD", 2),
+    "lu": ("LU", 2),
+    "full-half": ("all - half", 2),
+    "share": ("replicated", 3),
+}
 
 
-def claims_page(rows: Sequence[Mapping[str, Any]], replication: Results | None, command: str) -> Page:
-    """Return the page of these claims, and of the workloads of selective replication where they were tried."""
-    tried = [row for row in rows if row["holds"] is not None]
-    held = sum(row["holds"] for row in tried)
+def claims_page(rows: Sequence[ClaimRow], replication: Results | None, command: str) -> Page:
+    """Return the page of these claims, and of the workloads of selective replication where they were tried.
+
+    `replication` has the workloads of the study of selective replication, where that was tried; without it there are no
+    curves and no table of assumptions.
+    """
+    tried = [row for row in rows if row.holds is not None]
+    held = sum(bool(row.holds) for row in tried)
     return Page(
         "Claims of papers",
         "What papers report, tried again: each claim beside what came out here.",
         facts=(Fact("claims tried", f"{len(tried)} of {len(rows)}"), Fact("hold", str(held))),
         sections=[
-            claims_section([_row(row) for row in tried]),
+            claims_section(tried),
             None if replication is None else charts_section(charts(replication)),
             grids_section([sensitivity(replication)]) if replication is not None and replication.variants else None,
         ],
         assumptions=() if replication is None else assumptions(replication),
         versions=versions(),
         command=command,
-    )
-
-
-def _row(row: Mapping[str, Any]) -> ClaimRow:
-    return ClaimRow(
-        row["study"], row["claim"], row["text"], row["paper"], row["ours"], row["tolerance"], row["holds"], row["cause"]
     )
 
 
@@ -71,14 +78,23 @@ def sensitivity(found: Results) -> Table:
     rows = [_grid_row("as described", found.base)]
     rows += [_grid_row(name, tried) for name, tried in found.variants.items()]
     note = "At p = 0.02 and 50 % spare capacity, 'all - half' at p = 0.03; * where the claim does not hold."
-    heads = ("assumption", "QOD*LU", "random", "QOD", "LU", "all - half", "replicated", "hosts a query", "workloads")
-    return Table("The claims under other assumptions", columns_of(heads, texts=1), tuple(rows), "sensitivity", note)
+    columns = (
+        Column("assumption", number=False),
+        *(Column(head, partial(_figure, digits=digits)) for head, digits in _SHOWN.values()),
+        Column("hosts a query", "{:.2f}".format),
+        Column("workloads"),
+    )
+    return Table("The claims under other assumptions", columns, tuple(rows), "sensitivity", note)
 
 
-def _grid_row(name: str, tried: Sequence[Any]) -> tuple[str, ...]:
+def _grid_row(name: str, tried: Sequence[Tried]) -> tuple[Any, ...]:
     made = verdicts(tried)
-    values = [made[claim].ours.split(" ")[0] + ("" if made[claim].holds else " *") for claim in _SHOWN]
-    return (name, *values, f"{fmean(one.hosts_per_query for one in tried):.2f}", str(len(tried)))
+    return (name, *(made[claim] for claim in _SHOWN), fmean(one.hosts_per_query for one in tried), len(tried))
+
+
+def _figure(found: Finding, digits: int) -> str:
+    """Return the figure of a claim with so many decimals, and a mark where the claim does not hold."""
+    return f"{found.value:.{digits}f}" + ("" if found.holds else " *")
 
 
 def assumptions(found: Results) -> tuple[str, ...]:

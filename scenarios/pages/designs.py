@@ -1,4 +1,8 @@
-"""Designs of a study or a sweep as a report compares them: one interval for each measure, over the runs of each."""
+"""Designs of a study or a sweep as a report compares them: one interval for each measure, over the runs of each.
+
+Intervals are Student's t over runs (`analysis.statistics.mean_of`); differences are paired run by run where two designs
+had the same random numbers (common random numbers; Law, *Simulation Modeling and Analysis*, 5th ed., section 11.2).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from statistics import fmean
 import numpy as np
 
 from analysis.comparison import Difference, compare
-from analysis.report.parts import Change, Curve, Design, interval
+from analysis.report.parts import Change, Curve, Design
 from analysis.report.tables import with_interval
 from analysis.runs.metrics import Metrics, metrics_of
 from analysis.runs.run_summary import RunSummary
@@ -64,7 +68,11 @@ def design_runs(
 
 
 def designs(given: Sequence[DesignRuns]) -> tuple[Design, ...]:
-    """Return each design with means and 95 % intervals over its runs; moves only where there are any."""
+    """Return each design with means and 95 % intervals over its runs; moves only where there are any.
+
+    `values` of a design are in SI units by measure, such as `latency_p99_s` and `overhead_bytes_per_s`. The first
+    design is the baseline, and has no `changes`.
+    """
     migrated = any(one.get("migrations.count") for design in given for one in design.metrics)
     made = [_design(design, migrated) for design in given]
     return tuple(
@@ -74,14 +82,17 @@ def designs(given: Sequence[DesignRuns]) -> tuple[Design, ...]:
 
 
 def difference(first: DesignRuns, second: DesignRuns, measure: str) -> Difference | None:
-    """Return the difference in a measure, run by run where both had the same random numbers; None without runs."""
+    """Return the difference in a measure, run by run where both had the same random numbers; None without runs.
+
+    `measure` is a key of `Design.values`.
+    """
     return next(iter(_differences(first, second, [measure]).values()), None)
 
 
 def _changes(first: DesignRuns, second: DesignRuns) -> dict[str, Change]:
     """Return the differences of a design to the first one in the compared measures."""
     return {
-        name: Change(interval(one.difference), one.per_cent or with_interval(interval(one.difference)), one.shown)
+        name: Change(one.difference, one.per_cent or with_interval(one.difference), one.shown)
         for name, one in _differences(first, second, _COMPARED).items()
     }
 
@@ -111,7 +122,7 @@ def _design(given: DesignRuns, migrated: bool) -> Design:
     columns["overhead_bytes_per_s"] = [rate for rate, _ in traffic]
     columns["overhead_share"] = [share for _, share in traffic]
     known = {name: [value for value in column if value is not None] for name, column in columns.items()}
-    values = {name: interval(mean_of(column)) for name, column in known.items() if column}
+    values = {name: mean_of(column) for name, column in known.items() if column}
     latency_ccdf = _latency_ccdf(given)
     runs, unfinished = len(given.metrics), sum(int(one.get(_UNFINISHED) or 0) for one in given.metrics)
     return Design(given.label, given.allocation, given.protocol, runs, values, given.failed, latency_ccdf, unfinished)

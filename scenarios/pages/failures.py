@@ -1,4 +1,9 @@
-"""The page of a failure log: how long hosts stay up and are repaired, beside the laws fitted to it."""
+"""The page of a failure log: how long hosts stay up and are repaired, beside the laws fitted to it.
+
+The curves of up and repair times are Kaplan-Meier estimates (Kaplan and Meier, *Nonparametric Estimation from
+Incomplete Observations*, Journal of the American Statistical Association 1958), which count lengths that were cut by
+the window as longer than what was seen.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +14,16 @@ import numpy as np
 from analysis.failure_logs.lifetimes import LAWS, Fit, seen_survival, survival_of, verdict
 from analysis.report.figure import SHARE, Figure, Section, Spec, header, long_time_ticks, plain_list
 from analysis.report.page import Fact, Page
-from analysis.report.tables import text_table
+from analysis.report.tables import cut
 from analysis.report.text import plain, styles
 from models import display
 from models.reliability.failure_log import CensoredDurations
-from models.table import Table
 from scenarios.pages.run import versions
 from scenarios.reliability.failure_logs import FailureAnswer, document
+from scenarios.reliability.failure_tables import hosts_table, laws_table
 
 _POINTS = 300
 _TINY = 1e-12  # chances below are not told apart
-_MOST_HOSTS = 1000
 DOUBTFUL = 0.01  # p below which hosts are said to differ
 _FIFTHS = {"tickvals": [0, 0.2, 0.4, 0.6, 0.8, 1], "ticktext": [display.share(k / 5) for k in range(6)]}
 _DASHES = ("dash", "dot", "dashdot", "longdash")
@@ -33,14 +37,18 @@ _ASSUMPTIONS = (
 
 
 def failures_page(found: FailureAnswer, *, command: str = "") -> Page:
-    """Return the page of a failure log."""
+    """Return the page of a failure log.
+
+    Laws stand by rising AIC, the best one marked. `p` is that of the bootstrap of `analysis.failure_logs.lifetimes`.
+    Sections without a fitted law have no figure.
+    """
     said = document(found, hosts=False)
     records, bad = said["records"], sum(said["records"]["bad"].values())
     up, repair = found.log.up_times(), found.log.repair_times()
     sections = [
         _laws("up", "Up times", "From being up until the failure.", up, found.up),
         _laws("repair", "Repair times", "From the failure until the host is up again.", repair, found.repair),
-        Section("hosts", "Hosts", "Hosts", words=hosts_differ(found), tables=(_hosts(found),)),
+        Section("hosts", "Hosts", "Hosts", words=hosts_differ(found), tables=(cut(hosts_table(found.log)),)),
     ]
     low, high = found.mttf_interval_s
     return Page(
@@ -75,7 +83,11 @@ def failures_page(found: FailureAnswer, *, command: str = "") -> Page:
 
 
 def hosts_differ(found: FailureAnswer) -> str:
-    """Return the sentence for hosts that do not fail alike; empty where nothing says so."""
+    """Return the sentence for hosts that do not fail alike; empty where nothing says so.
+
+    The test is Pearson's chi-square of failures against up times. Below p = 1 % the page says that one MTTF for all
+    hosts is a mean of unequal ones.
+    """
     spread = found.spread
     if spread.p is None or spread.p >= DOUBTFUL:
         return ""
@@ -102,25 +114,8 @@ def _causes(count: Mapping[str, int]) -> str:
 def _laws(name: str, title: str, words: str, durations: CensoredDurations, laws: Sequence[Fit]) -> Section:
     if not laws:
         return Section(name, title, title, words=words)
-    heads = ("law", "parameters", "mean", "AIC", "distance", "p", "at 5 %")
-    rows = tuple(
-        (
-            fit.law,
-            ", ".join(_parameter(*pair) for pair in fit.parameters.items()),
-            display.duration(fit.mean_s),
-            display.number(fit.aic, 6),
-            display.share(fit.distance),
-            display.number(fit.p, 2),
-            {True: "rejected", False: "not rejected", None: display.NONE}[fit.rejected],
-        )
-        for fit in laws
-    )
-    table = text_table(f"{name}-laws", f"Laws of {title.lower()}", heads, rows, (False, False, *(True,) * 5), marked=0)
+    table = laws_table(f"{name}-laws", f"Laws of {title.lower()}", laws)
     return Section(name, title, title, words=words, figures=(_figure(name, title, durations, laws),), tables=(table,))
-
-
-def _parameter(name: str, value: float) -> str:
-    return f"{name.removesuffix('_s')} {(display.duration if name.endswith('_s') else display.number)(value)}"
 
 
 def _figure(name: str, title: str, durations: CensoredDurations, laws: Sequence[Fit]) -> Figure:
@@ -158,24 +153,3 @@ def _line(name: str, at: np.ndarray, share: np.ndarray, colour: str, dash: str, 
         "type": "scatter", "mode": "lines", "name": name, "x": plain_list(at), "y": plain_list(share),
         "line": {"color": colour, "width": 2, "dash": dash, "shape": shape}, "hovertemplate": SHARE,
     }  # fmt: skip
-
-
-def _hosts(found: FailureAnswer) -> Table:
-    log = found.log
-    order = sorted(range(len(log.hosts)), key=lambda host: (-log.down_s_of[host], log.hosts[host]))
-    rows = tuple(
-        (
-            plain(log.hosts[host]),
-            f"{int(log.failures_of[host]):,}",
-            display.duration(float(log.down_s_of[host])),
-            display.duration(float(log.up_s_of[host])),
-        )
-        for host in order[:_MOST_HOSTS]
-    )
-    note = f"The first {_MOST_HOSTS:,} of {len(order):,} rows." if len(order) > _MOST_HOSTS else ""
-    heads = ("host", "failures", "down", "up")
-    facets = tuple("failed" if int(log.failures_of[host]) else "never failed" for host in order[:_MOST_HOSTS])
-    return text_table(
-        "hosts-down", "Hosts, those that were down longest first", heads, rows, (False, True, True, True),
-        note=note, facet="host", facets=facets,
-    )  # fmt: skip

@@ -1,11 +1,17 @@
-"""The page of a run of `holdfast fleet`: objectives met, queries broken, hosts and decisions over time, and cost."""
+"""The page of a run of `holdfast fleet`: objectives met, queries broken, hosts and decisions over time, and cost.
+
+Two kinds of figures stand beside each other: simulated shares of time, which have luck in them, and exact
+unavailabilities of placements, which have not (`models.fleet.system.ExactUnavailability`).
+"""
 
 from __future__ import annotations
 
-from analysis.fleet.fleet_summary import QuerySummary, decisions_table
+from analysis.fleet.fleet_summary import QuerySummary
+from analysis.fleet.tables import decisions_table, queries_table
 from analysis.report import fleet_figures, text
 from analysis.report.figure import Section
 from analysis.report.page import Fact, Page
+from analysis.report.tables import cut
 from models import display
 from models.fleet.system import keeps
 from scenarios.fleet.runs import FleetResult
@@ -23,7 +29,11 @@ _ASSUMPTIONS = (
 
 
 def fleet_page(result: FleetResult, *, command: str = "") -> Page:
-    """Return the page; figures over time are those of the first replication."""
+    """Return the page; figures over time are those of the first replication.
+
+    Tables count all replications. Sections about decisions and cost are there only where a manager acts, or hosts have
+    a price.
+    """
     system, summary, fleet = result.system, result.found, result.system.fleet
     sections = (_slos(result), _queries(result), _hosts(result), _decisions(result), _cost(result))
     managed = fleet.manager is not None
@@ -99,16 +109,16 @@ def _order(result: FleetResult) -> list[str]:
 def _slos(result: FleetResult) -> Section:
     drawn = fleet_figures.slo_figure(result.system, result.records[0], _order(result))
     words = (
-        "Exact P(broken) beside the simulated share of time; the last column is the time broken by the time that the "
-        "objective allows in as long a run."
+        "The simulated share of time broken beside the exact P(broken) of placements, mean and worst. The budget used "
+        "is the time broken by the time that the objective allows in as long a run."
     )
     return Section(
         "slo",
-        "Objective and had",
+        "Availability objectives",
         "SLOs",
         words,
         figures=() if drawn is None else (drawn,),
-        tables=(fleet_figures.queries(result.found),),
+        tables=(cut(queries_table(result.found)),),
     )
 
 

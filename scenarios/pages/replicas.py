@@ -1,4 +1,8 @@
-"""The page of `holdfast plan replicas`: which operators get replicas, where, and what that buys."""
+"""The page of `holdfast plan replicas`: which operators get replicas, where, and what that buys.
+
+Unavailability is exact for each plan; bounds hold for every plan of the budget. The tables of plans, of operators and
+of the front are those of `scenarios.queries.tables`, which the terminal draws as well.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 from analysis.report import text
 from analysis.report.figure import SHARE, Figure, Section, Spec, reading, share_ticks
 from analysis.report.page import Fact, Page
-from analysis.report.tables import text_table
+from analysis.report.tables import cut, text_table
 from analysis.report.text import style
 from models import display
 from models.planning.replicas import ReplicaPlan, ReplicaProblem
@@ -18,10 +22,18 @@ from models.reliability.times import downtime_s
 from models.table import Table
 from optimizer.replicas.optimise import FrontPoint
 from scenarios.pages.run import versions
-from scenarios.queries.replicas import OPTIMISED, OVER, best_of, by_worth, count_of, worth_of
+from scenarios.queries.replicas import OPTIMISED, OVER, best_of, count_of
+from scenarios.queries.tables import (
+    GOALS,
+    chances_of,
+    front_table,
+    month_text,
+    operators_table,
+    plans_table,
+    share_text,
+)
 
 _MOST_FOUND, _MOST_CHANCES = 1000, 4
-_GOALS = {"mean": "broken, mean query", "worst": "broken, worst query"}
 _QUESTION = "Which operators get replicas, where, and what does it buy?"
 _ASSUMPTIONS = (
     "A query runs when each of its operators has an instance on a host that is up.",
@@ -40,15 +52,21 @@ def plans_page(
     title: str = "",
     command: str = "",
 ) -> Page:
-    """Return the page of plans by their importance, and in full of the best of them."""
-    # All hosts of a problem from a file have the same chance: the greatest of a row is that of the row.
-    chances, name = problem.down.max(axis=1).tolist(), best_of(found)
+    """Return the page of plans by their importance, and in full of the best of them.
+
+    `found` maps the name of a plan (an importance, or `optimised`) to it, `names` and `queries` are those of operators
+    and queries by their number. Only the best plan is shown with its hosts. A page without any plan has the status in
+    its headline.
+    """
+    chances, name = chances_of(problem), best_of(found)
     best = found[name]
     sections = [_compared(found, problem, chances)]
     if best.instances is not None and best.broken is not None:
         words = f"The plan in full is the best one: {name}."
         sections += [
-            Section("operators", "Which operators", "Operators", words, tables=(_operators(best, problem, names),)),
+            Section(
+                "operators", "Which operators", "Operators", words, tables=(cut(operators_table(best, problem, names)),)
+            ),
             Section("queries", "What queries have", "Queries", tables=(_queries(best, problem, queries, chances),)),
             Section("hosts", "Where instances go", "Hosts", tables=(_hosts(best, problem, names),)),
         ]
@@ -72,17 +90,23 @@ def front_page(
     title: str = "",
     command: str = "",
 ) -> Page:
-    """Return the page of a front: what each budget buys, and what no plan of it can be below."""
-    chances = problem.down.max(axis=1).tolist()
+    """Return the page of a front: what each budget buys, and what no plan of it can be below.
+
+    Points are sorted by cost, and none is dominated. The area between both lines is what neither the search nor the
+    proof could decide.
+    """
+    chances = chances_of(problem)
     first, last = found[0].plan, found[-1].plan
     return Page(
         title=title or "Replicas",
         question="What do replicas cost, and what do they buy?",
         facts=_facts(problem, chances),
         headline=(
-            Fact(f"without replicas, {_GOALS[problem.goal]}", share(first.objective), note=_a_month(first.objective)),
-            Fact("with all there is room for", share(last.objective), note=_a_month(last.objective)),
-            Fact("no plan is below", share(last.bound), note=_a_month(last.bound)),
+            Fact(
+                f"without replicas, {GOALS[problem.goal]}", share_text(first.objective), note=_a_month(first.objective)
+            ),
+            Fact("with all there is room for", share_text(last.objective), note=_a_month(last.objective)),
+            Fact("no plan is below", share_text(last.bound), note=_a_month(last.bound)),
             Fact("plans", f"{len(found)}", note="none of them beaten by a cheaper one"),
         ),
         assumptions=(*_ASSUMPTIONS, *((last.note,) if last.note else ())),
@@ -113,8 +137,12 @@ def _headline(best: ReplicaPlan, problem: ReplicaProblem, name: str) -> tuple[Fa
     bare = np.array([1 - math.prod(1 - p for p in _hosts_of(needed, best, problem)) for needed in problem.operators])
     without = float(bare @ problem.shares)
     facts = [
-        Fact(f"mean query is broken{at}", share(mean), note=f"{_a_month(mean)}; without its replicas {share(without)}"),
-        Fact(f"worst query{at}", share(worst), note=_a_month(worst)),
+        Fact(
+            f"mean query is broken{at}",
+            share_text(mean),
+            note=f"{_a_month(mean)}; without its replicas {share_text(without)}",
+        ),
+        Fact(f"worst query{at}", share_text(worst), note=_a_month(worst)),
         Fact("operators with replicas", f"{int((best.levels > 0).sum())}", note=f"of {problem.n_operators}"),
         Fact(
             "replicas take [CPUs]", display.number(best.cost or 0, 4), note=f"of {display.number(problem.capacity, 4)}"
@@ -124,9 +152,9 @@ def _headline(best: ReplicaPlan, problem: ReplicaProblem, name: str) -> tuple[Fa
         total = sum(map(len, problem.running))
         limit = "" if problem.max_moves is None else f"; at most {problem.max_moves} may"
         facts.append(Fact("replicas that leave their hosts", f"{best.moves}", note=f"of {total} that run{limit}"))
-    proof = f"{_GOALS[problem.goal]}; {best.status}, gap {text.share(best.gap)}"
+    proof = f"{GOALS[problem.goal]}; {best.status}, gap {text.share(best.gap)}"
     if best.bound is not None and best.target is None:
-        facts.append(Fact("no plan is below", share(best.bound), note=proof))
+        facts.append(Fact("no plan is below", share_text(best.bound), note=proof))
     elif best.bound is not None:
         facts.append(Fact("no plan takes less than [CPUs]", display.number(best.bound, 4), note=f"{best.status}"))
     else:
@@ -146,28 +174,9 @@ def _hosts_of(needed: Sequence[int], plan: ReplicaPlan, problem: ReplicaProblem)
 def _compared(found: Mapping[str, ReplicaPlan], problem: ReplicaProblem, chances: Sequence[float]) -> Section:
     """Return the section of all plans beside each other, the best one marked; empty if none has an answer."""
     known = [(name, one) for name, one in found.items() if one.broken is not None and one.levels is not None]
-    if not known:
+    table = plans_table(found, problem)
+    if table is None:
         return Section("plans", "Plans", "Plans")
-    rows = []
-    for name, one in known:
-        assert one.broken is not None
-        assert one.levels is not None
-        figures = [share(value) for value in (one.broken @ problem.shares).tolist()]
-        worst = share(float(one.broken[0].max()))
-        rows.append(
-            (
-                name,
-                *figures,
-                worst,
-                f"{int((one.levels > 0).sum()):,}",
-                display.number(one.cost or 0, 4),
-                str(one.left_out),
-            )
-        )
-    heads = ("importance", *(f"broken, p = {display.number(p, 6)}" for p in chances))
-    heads = (*heads, f"worst query, p = {display.number(chances[0], 6)}", "operators", "CPUs", "found no host")
-    best = next(k for k, (name, _) in enumerate(known) if name == best_of(found))
-    table = text_table("plans", "Plans", heads, tuple(rows), (False, *(True,) * (len(heads) - 1)), marked=best)
     drawn = (_marks(known, problem, chances),) if len(known) > 1 else ()
     return Section("plans", "Ways to choose", "Plans", figures=drawn, tables=(table,))
 
@@ -216,31 +225,6 @@ def _marks(known: Sequence[tuple[str, ReplicaPlan]], problem: ReplicaProblem, ch
 # -- the best plan
 
 
-def _operators(plan: ReplicaPlan, problem: ReplicaProblem, names: Sequence[str]) -> Table:
-    """Return the operators with replicas, primaries and worth, at most _MOST_FOUND rows."""
-    assert plan.instances is not None
-    worth = worth_of(plan, problem)
-    order = by_worth(plan, worth)
-    rows = tuple(
-        (
-            text.plain(names[op]),
-            f"{len(plan.instances[op]) - 1}",
-            share(worth[op]) if op in worth else text.NONE,
-            display.number(problem.load[op], 4),
-            f"{int(problem.degree[op]):,}",
-            f"host {plan.instances[op][0]}",
-            ", ".join(f"host {host}" for host in plan.instances[op][1:]) or text.NONE,
-        )
-        for op in order[:_MOST_FOUND]
-    )
-    heads = ("operator", "replicas", "without them, more broken", "CPUs each", "in queries", "primary", "replicas on")
-    facets = tuple("has replicas" if len(plan.instances[op]) > 1 else "has none" for op in order[:_MOST_FOUND])
-    numbers = (False, True, True, True, True, False, False)
-    title = "Operators, those whose replicas are worth most first"
-    note = "" if len(order) <= _MOST_FOUND else f"The first {_MOST_FOUND:,} of {len(order):,} rows."
-    return text_table("operators", title, heads, rows, numbers, note=note, facet="operators", facets=facets)
-
-
 def _queries(plan: ReplicaPlan, problem: ReplicaProblem, queries: Sequence[str], chances: Sequence[float]) -> Table:
     """Return the queries, worst first, with their unavailability at each chance."""
     assert plan.broken is not None
@@ -249,7 +233,7 @@ def _queries(plan: ReplicaPlan, problem: ReplicaProblem, queries: Sequence[str],
     rows = tuple(
         (
             text.plain(queries[q]),
-            *(share(value) for value in plan.broken[:_MOST_CHANCES, q].tolist()),
+            *(share_text(value) for value in plan.broken[:_MOST_CHANCES, q].tolist()),
             display.duration(downtime_s(float(plan.broken[0, q]))),
             f"{sum(len(plan.instances[op]) > 1 for op in problem.operators[q])} of {len(problem.operators[q])}",
             display.number(problem.weights[q], 6),
@@ -330,7 +314,7 @@ def _front(found: Sequence[FrontPoint], problem: ReplicaProblem, over: str = OVE
         ),
     ]
     above = [value for line in data for value in line["y"] if value]
-    broken = _GOALS[problem.goal]
+    broken = GOALS[problem.goal]
     layout: Spec = {
         "xaxis": {"title": {"text": "CPUs that replicas take" if by_cpus else "replicas"}, "rangemode": "tozero"},
         "yaxis": {
@@ -340,24 +324,10 @@ def _front(found: Sequence[FrontPoint], problem: ReplicaProblem, over: str = OVE
         "hovermode": "closest",
         "showlegend": True,
     }  # fmt: skip
-    rows = tuple(
-        (
-            display.number(plan.cost or 0, 6),
-            f"{count_of(plan):,}",
-            share(plan.objective),
-            share(plan.bound),
-            text.share(plan.gap),
-            _a_month(plan.objective).removesuffix(" a month"),
-            "–" if plan.levels is None else f"{int((plan.levels > 0).sum()):,}",
-            plan.status.value,
-        )
-        for plan in plans
-    )
-    heads = ("CPUs", "replicas", broken, "no plan is below", "gap", "a month", "operators with replicas", "status")
     caption = "Each mark is a plan; what lies between the lines is neither found nor excluded."
     drawn = Figure("front", "What replicas cost, and buy", caption, data, layout, 420)
-    table = text_table("front", "Plans of the front", heads, rows, (*(True,) * 7, False))
-    return Section("front", "What replicas cost, and buy", "Front", figures=(drawn,), tables=(table,))
+    tables = (front_table(found, problem),)
+    return Section("front", "What replicas cost, and buy", "Front", figures=(drawn,), tables=tables)
 
 
 def _steps(
@@ -371,13 +341,5 @@ def _steps(
     }  # fmt: skip
 
 
-# -- cells
-
-
-def share(value: float | None) -> str:
-    """Return a small share in per cent, with four digits."""
-    return display.share(value, 4)
-
-
-def _a_month(value: float | None) -> str:
-    return text.NONE if value is None else f"{display.duration(downtime_s(value))} a month"
+def _a_month(broken: float | None) -> str:
+    return text.NONE if broken is None else f"{month_text(broken)} a month"

@@ -21,7 +21,10 @@ def run_page(result: RunResult, inputs: RunInputs, *, command: str = "") -> Page
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python, of this package and of the libraries that it was made with."""
+    """Return the versions of Python, of this package and of the libraries that it was made with.
+
+    Libraries that are not installed, such as the optional PySpark, are left out.
+    """
     found = {"python": platform.python_version(), "holdfast": importlib.metadata.version("holdfast")}
     for name in _LIBRARIES:
         try:

@@ -1,16 +1,19 @@
-"""The page of a sizing: the plan, what every availability costs, and why no cheaper plan does."""
+"""The page of a sizing: the plan, what every availability costs, and why no cheaper plan does.
+
+Tables of plans and of the curve are those of `scenarios.planning.sizing_tables`, which the terminal draws as well. Time
+down is always said per month of 30.44 days.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from analysis.report.figure import Figure, Section, Spec, reading, share_ticks
 from analysis.report.page import Fact, Page
-from analysis.report.tables import text_table
-from analysis.report.text import NONE, plain, style
+from analysis.report.tables import cut, text_table
+from analysis.report.text import NONE, style
 from models import display
-from models.planning.sizing.problem import CurvePoint, EvaluatedPlan, SizingProblem, SystemPlan
+from models.planning.sizing.problem import CurvePoint, SizingProblem, SystemPlan
 from models.planning.solution import Status
 from models.reliability.times import downtime_s
 from models.table import Table
@@ -27,8 +30,8 @@ from scenarios.planning.sizing import (
     recovery_target,
     serving_text,
 )
+from scenarios.planning.sizing_tables import curve_table, plans_table
 
-_MOST_ROWS = 1000
 _INTERVALS = (
     "Time down is at the interval beside it: of the chosen plan the one to use, of others the best one found. The last "
     "column is a bound that is proven for every interval."
@@ -51,7 +54,11 @@ _UNITS = "Units stay where recoveries put them: figures marked ≤ are upper bou
 
 
 def sizing_page(found: SizingAnswer, *, command: str = "") -> Page:
-    """Return the page of a sizing."""
+    """Return the page of a sizing.
+
+    Without a chosen plan the page says why: infeasible (all plans fail) or unknown (some are not decided), with the
+    best plan that is possible. Sections that have nothing to show are left out.
+    """
     problem = found.problem
     units = () if problem.description.units is None else (_UNITS,)
     sections = [
@@ -117,7 +124,10 @@ def _together(plan: SystemPlan) -> str:
 
 
 def _plan(found: SizingAnswer) -> tuple[Table, ...]:
-    """Return where the time down comes from, and how long recoveries take."""
+    """Return where the time down comes from, and how long recoveries take.
+
+    The causes of time down are disjoint, so their shares sum to the unavailability, the marked last row.
+    """
     plan, at, problem = found.plan, found.plan.figures, found.problem
     if plan.chosen is None or at is None:
         return ()
@@ -146,7 +156,11 @@ def _cost(found: SizingAnswer, cost: float | None) -> str:
 
 
 def _curves(found: SizingAnswer) -> tuple[Figure, ...]:
-    """Return the cost of an availability, as steps that are never below what it costs."""
+    """Return the cost of an availability, as steps that are never below what it costs.
+
+    The axis is the share of time that may be down, from lax to strict. Costs are in the unit of the answer: USD an
+    hour, or hosts where these have no price.
+    """
     points = [point for point in found.plan.curve if point.cost is not None]
     if not points:
         return ()
@@ -176,17 +190,9 @@ def _curves(found: SizingAnswer) -> tuple[Figure, ...]:
         "yaxis": {"title": {"text": f"cost [{cost_unit(found.problem)}]"}, "rangemode": "tozero"},
         "hovermode": "x unified",
     }  # fmt: skip
-    heads = (
-        "availability",
-        "allowed a month",
-        "cheapest plan",
-        "checkpoint every",
-        "down a month",
-        "cost",
-        "proven cost",
-    )
-    rows = tuple(_curve_row(found, point) for point in found.plan.curve)
-    return (Figure("cost", "Cost of an availability", _caption(found), data, layout, 400, heads, rows),)
+    table = curve_table(found)
+    caption = _caption(found)
+    return (Figure("cost", "Cost of an availability", caption, data, layout, 400, table.heads, table.cells),)
 
 
 def _number(found: SizingAnswer, point: CurvePoint) -> float:
@@ -200,54 +206,19 @@ def _caption(found: SizingAnswer) -> str:
     caption = f"Each point is a plan, {least}, at the checkpoint interval to use for that availability. "
     caption += "Between two points the line shows the cost of the stricter one."
     beyond = sum(point.cost is None for point in found.plan.curve)
+    if any(point.bound != point.cost for point in found.plan.curve if point.plan is not None):
+        caption += " LOW–HIGH: the plan costs HIGH, and no plan below LOW meets the availability."
     return (
         f"{caption} No plan within the limits surely meets the {beyond} strictest of the table." if beyond else caption
     )
 
 
-def _curve_row(found: SizingAnswer, point: CurvePoint) -> tuple[str, ...]:
-    at = point.at
-    return (
-        display.availability(point.allowed, 10),
-        display.duration(point.allowed_down_s),
-        NONE if point.plan is None else point.plan.text,
-        NONE if at is None else display.duration(at.interval_s),
-        NONE if at is None else down_text(at),
-        _cost(found, point.cost),
-        NONE if point.bound is None else f"≥ {_cost(found, point.bound)}",
-    )
-
-
 def _tables(found: SizingAnswer) -> tuple[Table, ...]:
     plan = found.plan
-    tables = [_table(found, "one-less", "One unit less", plan.next_cheaper)] if plan.next_cheaper else []
+    tables = [plans_table(found, "one-less", "One unit less", plan.next_cheaper)] if plan.next_cheaper else []
     if plan.possible is not None:
-        tables.append(_table(found, "possible", "The best that is possible", (plan.possible,)))
-    evaluated = _table(
-        found, "evaluated", "Every plan that was evaluated", plan.evaluated[::-1]
-    )  # the closest ones first
+        tables.append(plans_table(found, "possible", "The best that is possible", (plan.possible,)))
+    # The closest ones first.
+    evaluated = cut(plans_table(found, "evaluated", "Every plan that was evaluated", plan.evaluated[::-1]))
+    evaluated = replace(evaluated, note=f"{_INTERVALS} {evaluated.note}".strip())
     return (*tables, evaluated if plan.chosen is None else replace(evaluated, marked=0))
-
-
-def _table(found: SizingAnswer, name: str, title: str, evaluated: Sequence[EvaluatedPlan]) -> Table:
-    heads = ("plan", "verdict", "why", "cost", "checkpoint every", "down a month", "at any interval")
-    rows = tuple(
-        (
-            one.plan.text,
-            one.verdict.value,
-            plain(one.why),
-            _cost(found, one.cost),
-            NONE if one.at is None else display.duration(one.at.interval_s),
-            NONE if one.at is None else down_text(one.at),
-            display.at_least(one.least_down_s),
-        )
-        for one in evaluated[:_MOST_ROWS]
-    )
-    note = _INTERVALS if name == "evaluated" else ""
-    note += (
-        f" The first {display.count(_MOST_ROWS)} of {display.count(len(evaluated), 'row')}."
-        if len(evaluated) > _MOST_ROWS
-        else ""
-    )
-    return text_table(name, title, heads, rows, (False, False, False, True, True, True, True), note=note.strip(),
-                      prose=(2,), facet="verdict", facets=tuple(row[1] for row in rows))  # fmt: skip

@@ -32,7 +32,10 @@ _HEADLINE = (  # measure, what it is called, how it is written, whether more of 
 
 
 def study_page(study: Study, inputs: RunInputs, *, command: str = "") -> Page:
-    """Return the page of the study: that of the run in full, with profile, methods and designs beside it."""
+    """Return the page of the study: that of the run in full, with profile, methods and designs beside it.
+
+    `inputs` are those of the run in full, from which the topology and the rates come.
+    """
     chosen = next((one for one in study.planned if one.method == study.method), study.planned[-1])
     page = run_page(study.run, inputs, command=command)
     profile = study.profile
@@ -61,7 +64,11 @@ def study_page(study: Study, inputs: RunInputs, *, command: str = "") -> Page:
 
 
 def correlation(loads: GroupLoads) -> Correlation:
-    """Return the correlation of the loads of key groups in the windows that plans are made from."""
+    """Return the correlation of the loads of key groups in the windows that plans are made from.
+
+    Pearson's coefficient of the loads of each pair of key groups, over the windows of training; blocks are the
+    operators.
+    """
     blocks: dict[str, int] = {}
     for operator in loads.operators:
         blocks[operator] = blocks.get(operator, 0) + 1
@@ -69,7 +76,11 @@ def correlation(loads: GroupLoads) -> Correlation:
 
 
 def allocation_row(one: PlannedAllocation, study: Study) -> AllocationRow:
-    """Return what a method reached in its plan, and in the runs of its design if it has one."""
+    """Return what a method reached in its plan, and in the runs of its design if it has one.
+
+    The shares of the plan are those on the profile alone; recovery and p99 latency are means over the runs, and None
+    for a method without a design.
+    """
     assert one.plan.assignment is not None
     design = study.design_of(one.method)
     worth = {} if design is None else replications_of(design)

@@ -44,7 +44,10 @@ def sweep_page(result: SweepResult, *, command: str = "") -> Page:
 
 
 def write_page(result: SweepResult, *, command: str) -> Path:
-    """Return the page beside the runs of the sweep; one of an earlier attempt is replaced."""
+    """Return the page beside the runs of the sweep; one of an earlier attempt is replaced.
+
+    It is `report.html` in the directory of the sweep. `command` is shown as the one that makes the page again.
+    """
     page = result.directory / REPORT
     text = render_page(sweep_page(result, command=command))
     write_text(page, text, force=True)
@@ -52,7 +55,10 @@ def write_page(result: SweepResult, *, command: str) -> Path:
 
 
 def runs_of_designs(result: SweepResult) -> list[DesignRuns]:
-    """Return the runs of each design, by number."""
+    """Return the runs of each design, by number.
+
+    Failed runs have no metrics, and are counted in `failed`.
+    """
     return [_runs(result, number) for number in range(len(result.plan.points))]
 
 

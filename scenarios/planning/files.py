@@ -37,7 +37,7 @@ from models.planning.migration_steps import MigrationSteps
 from models.planning.placement import Placement
 from models.planning.selection import OperatorSelection, QuerySelection
 from models.schema_types import seed_faults
-from scenarios.files.documents import BROKEN, key_faults, read_document
+from scenarios.files.documents import BROKEN, key_faults, read_document, refuse_suffix
 from scenarios.files.write_once import write_file, write_text
 
 KEYS = ("load", "host", "speed", "outside", "theta", "seed", "group")
@@ -152,7 +152,7 @@ def refuse_too_large(path: Path, memory_bytes: float | None = None, kind: str = 
         rule = "needs about {} of memory, {} may be taken".format(*display.apart(needed, limit, form=display.size))
         smaller = "write cost as float32 into an .npz file" if kind == "checkpoints" else "write an .npz file"
         hint = f"{smaller}, or allow more with --memory"
-        raise InputError.at("file", path.name, rule, hint)
+        raise InputError.at(str(path), NO_VALUE, rule, hint)
 
 
 def _head(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], int]:
@@ -267,8 +267,7 @@ def write_problem(problem: CheckpointAllocation, path: str | Path, *, force: boo
     Raises InputError when the file exists and `force` is false, or the suffix is neither.
     """
     path = Path(path)
-    if path.suffix not in _OF_CHECKPOINTS:
-        raise InputError.at("file", path.name, "must end in .json or .npz")
+    refuse_suffix(path, _OF_CHECKPOINTS)
     if path.suffix == ".json":
         write_text(path, json.dumps(problem_to_dict(problem), allow_nan=False) + "\n", force=force)
         return

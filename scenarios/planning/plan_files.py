@@ -104,7 +104,7 @@ def read_plan_file(path: str | Path, kind: str | None = None) -> StatedPlan:
 def plan_document_in(path: str | Path) -> tuple[str, dict[str, Any]]:
     """Return the kind and the document of a plan in a JSON or NPZ file; raises InputError for an unknown kind."""
     path = Path(path)
-    found = _unpacked(read_arrays(path), path.name) if path.suffix == ".npz" else read_json(path)
+    found = _unpacked(read_arrays(path), str(path)) if path.suffix == ".npz" else read_json(path)
     kind = found.get("kind")
     # PLANS has no entry for checkpoints: their files have no `kind`.
     if kind is not None and kind not in tuple(PLANS):  # perhaps a list, which has no hash
@@ -387,7 +387,7 @@ def _unpacked(arrays: dict[str, Any], name: str) -> dict[str, Any]:
     text = arrays.get("plan")
     if not isinstance(text, str):
         rule = "is no plan: its array `plan` must hold the document of a plan as JSON text"
-        raise InputError.at("file", name, rule)
+        raise InputError.at(name, NO_VALUE, rule)
     with named("plan"):
         document = json_object(text, name)
     return document | {key: _listed(key, arrays[key]) for key in _ARRAYS if key in arrays}

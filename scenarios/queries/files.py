@@ -9,8 +9,7 @@ from pathlib import Path
 from models.checked_arrays import FloatArray
 from models.queries.description import QuerySet, query_set_from
 from models.queries.graph import OperatorTable, QueryGraph, table_of
-from models.queries.operators import Query
-from models.queries.reading import queries_from
+from models.queries.operators import Query, queries_from
 from scenarios.files.documents import read_document
 from scenarios.queries.language import compile_query
 from scenarios.queries.templates import workload

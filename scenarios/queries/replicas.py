@@ -54,7 +54,11 @@ class Options:
 
 
 def problem_of(found: LoadedQueries, options: Options) -> ReplicaProblem:
-    """Return the problem of a file; raises InputError for no hosts, unknown operators and hosts, bad numbers."""
+    """Return the problem of a file; raises InputError for no hosts, unknown operators and hosts, bad numbers.
+
+    Options go before the file. Faults have the path of the option or key that the user wrote. Spare hosts get the
+    numbers after all others, and take replicas only.
+    """
     hosts = found.query_set.hosts
     if hosts is None:
         raise InputError.at("hosts", NO_VALUE, "is missing: replicas need somewhere to go", "[hosts] with count = 10")
@@ -240,6 +244,9 @@ def worth_of(plan: ReplicaPlan, problem: ReplicaProblem) -> dict[int, float]:
     """Return how much the mean share of broken queries rises if an operator alone gives up its replicas; exact.
 
     Of large plans nothing: each operator costs a look at all queries.
+
+    Returned are shares of the mean query, weighted, in the first setting, by number of operator. Operators without
+    replicas have no entry.
     """
     assert plan.instances is not None
     assert plan.broken is not None
@@ -260,7 +267,10 @@ def count_of(plan: ReplicaPlan) -> int:
 
 
 def broken_alone(plan: ReplicaPlan, problem: ReplicaProblem) -> dict[int, list[int]]:
-    """Return the queries that the failure of each host breaks by itself, for hosts that do, most queries first."""
+    """Return the queries that the failure of each host breaks by itself, for hosts that do, most queries first.
+
+    A query survives the failure of any other single host.
+    """
     assert plan.instances is not None
     found: dict[int, list[int]] = {}
     for query, hosts in enumerate(single_points(problem.queries(plan.instances))):

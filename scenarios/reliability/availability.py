@@ -88,7 +88,10 @@ _LUMPED = "chain"
 
 @dataclass(frozen=True)
 class Figure:
-    """A probability between `low` and `high`, equal where it is exact; of a sampled one the estimate and interval."""
+    """A probability between `low` and `high`, equal where it is exact; of a sampled one the estimate and interval.
+
+    `method` names how it was found: an exact method, `bounds`, or a way of sampling.
+    """
 
     low: float
     high: float
@@ -116,7 +119,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Line:
-    """The figures of one setting. `short`: P(fewer than the share of queries run); `running`: share by level."""
+    """The figures of one setting. `short`: P(fewer than the share of queries run); `running`: share by level.
+
+    `p` is None for settings that failure times or a day describe. Keys of `short` are shares such as 0.95, those of
+    `running` probabilities.
+    """
 
     label: str
     p: float | None
@@ -137,7 +144,10 @@ class Answer:
 
     @property
     def missed(self) -> tuple[str, ...]:
-        """The queries of which some setting does not show that they have the target."""
+        """The queries of which some setting does not show that they have the target.
+
+        A query whose bounds leave the target open counts as missed.
+        """
         if self.target is None:
             return ()
         # 1 - 0.999 is not exactly 0.001: a system that just meets its target must not miss it by rounding.
@@ -411,7 +421,11 @@ class SinglePoint:
 
 
 def weakest(description: Availability) -> tuple[tuple[SinglePoint, ...], dict[str, int | None]]:
-    """Return what breaks queries alone, what breaks most first, and how many failures each query takes at least."""
+    """Return what breaks queries alone, what breaks most first, and how many failures each query takes at least.
+
+    By structure alone: a query whose number is 2 survives any single failure, however likely that is. A domain counts
+    as one failure.
+    """
     queries, domains = queries_of(description), domains_of(description)
     elements = [
         *(("host", name) for name in description.host_names),

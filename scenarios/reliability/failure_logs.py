@@ -15,6 +15,7 @@ import numpy as np
 from analysis.failure_logs.lifetimes import Fit, Spread, fits, mean_interval, rate_interval, spread_of
 from analysis.failure_logs.reader import read_plain
 from analysis.failure_logs.records import LANL, LogQuestion, Records, kind_of, log_of
+from analysis.spark.session import require_pyspark
 from analysis.spark.sources import TABLES, Source, open_sources
 from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
 from models.records.profile import instant_text
@@ -23,7 +24,7 @@ from models.schema_types import seed_faults
 from scenarios.files.documents import read_json
 from scenarios.files.write_once import write_text
 
-ENGINES = ("auto", "plain", "spark")
+READERS = ("auto", "local", "spark")
 FORMAT = "holdfast failures 1"
 YEAR_S = 365.25 * 86_400
 _SMALL_BYTES = 64_000_000  # what auto reads without Spark
@@ -47,7 +48,11 @@ class FailureAnswer:
 
     @property
     def mttf_interval_s(self) -> tuple[float, float | None]:
-        """Its 95 % interval if failures are a Poisson process; without an upper end where nothing failed."""
+        """Its 95 % interval if failures are a Poisson process; without an upper end where nothing failed.
+
+        The exact interval of Garwood (*Fiducial Limits for the Poisson Distribution*, Biometrika 1936) for the rate,
+        turned around.
+        """
         low, high = rate_interval(self.log.failures, float(self.log.up_s_of.sum()))
         return 1 / high, 1 / low if low else None
 
@@ -60,7 +65,10 @@ class FailureAnswer:
 
     @property
     def unavailability(self) -> float:
-        """Share of the time in which a host was watched that it was down."""
+        """Share of the time in which a host was watched that it was down.
+
+        It is the pooled share over all hosts, so hosts that were watched longer weigh more.
+        """
         down = float(self.log.down_s_of.sum())
         return down / (down + float(self.log.up_s_of.sum()))
 
@@ -74,19 +82,19 @@ def read_failures(
     files: Sequence[str | Path],
     question: LogQuestion | None = None,
     *,
-    engine: str = "auto",
+    on: str = "auto",
     draws: int | None = None,
     seed: int = 1,
     on_progress: Callable[[str], None] = lambda text: None,
 ) -> FailureAnswer:
     """Return the answer to some logs; raises InputError with all faults, and MissingTool for Spark without Java.
 
-    `engine`: plain, spark, or auto, which takes Spark for more than 64 MB; all say the same. `draws` of the
+    `on`: local, spark, or auto, which takes Spark for more than 64 MB; all say the same. `draws` of the
     bootstrap (`analysis.failure_logs.lifetimes.fits`).
     """
     question = question or LogQuestion()
-    if engine not in ENGINES:
-        raise InputError.at("--engine", engine, f"must be one of {', '.join(ENGINES)}")
+    if on not in READERS:
+        raise InputError.at("--on", on, f"must be one of {', '.join(READERS)}")
     if draws is not None and not 0 <= draws <= 10_000:
         raise InputError.at("--draws", draws, "must be between 0 and 10000")
     raise_if_any(seed_faults("--seed", seed))
@@ -97,10 +105,11 @@ def read_failures(
         raise InputError.at(
             "--hosts", question.n_hosts, "is not for the format of LANL", "the number of nodes is known"
         )
-    if engine == "auto":
+    if on == "auto":
         # Starting Spark takes seconds: the plain reader is faster below this size. Both give the same records.
-        engine = "spark" if sum(source.path.stat().st_size for source in sources) > _SMALL_BYTES else "plain"
-    if engine == "spark":
+        on = "spark" if sum(source.path.stat().st_size for source in sources) > _SMALL_BYTES else "local"
+    if on == "spark":
+        require_pyspark()
         from analysis.spark.failures import read_with_spark  # noqa: PLC0415 - Spark only where it is used
 
         records = read_with_spark(sources, kind, question, on_progress=on_progress)
@@ -216,7 +225,10 @@ _MAKE = "`holdfast failures LOG --out FILE.json` writes one"
 
 @dataclass(frozen=True, eq=False)
 class KeptLog:
-    """A file of `holdfast failures --out` as it is read again."""
+    """A file of `holdfast failures --out` as it is read again.
+
+    Other commands take MTTF, MTTR and outages from it, so that a log is read and judged once.
+    """
 
     log: FailureLog
     mttf_s: float | None

@@ -49,7 +49,11 @@ class Importance:
 
 
 def importances(description: Availability, p: Sequence[float] = ()) -> tuple[Importance, ...]:
-    """Return the importance of elements and replicas in each setting of independent hosts; InputError for none."""
+    """Return the importance of elements and replicas in each setting of independent hosts; InputError for none.
+
+    Raises InputError where no setting has independent hosts. The importance of Birnbaum is P(broken | element down) -
+    P(broken | element up), here of the mean query.
+    """
     queries = queries_of(description)
     settings = [one for one in settings_of(description, p) if one.is_independent and len(one.weights) == 1]
     if not settings:

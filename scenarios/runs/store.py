@@ -22,6 +22,7 @@ from analysis.statistics import NS_PER_S
 from models.errors import NO_VALUE, InputError
 from models.records.histogram import bounds
 from models.records.tables import HISTOGRAM_TABLES, TABLES, Column, RunRecords
+from scenarios.files.documents import read_json, read_text
 from scenarios.files.parquet import Field, read_parquet, write_parquet
 from scenarios.files.write_once import check_place, new_directory
 
@@ -115,12 +116,11 @@ def read_run(directory: Path | str) -> StoredRun:
     folder = Path(directory)
     if not folder.is_dir():
         raise InputError.at(str(folder), NO_VALUE, "must be the directory of a run", "made with --out")
-    scenario, summary = _text(folder / SCENARIO), _text(folder / SUMMARY)
-    try:
-        content = json.loads(summary)
-    except json.JSONDecodeError as error:
-        raise InputError.at(str(folder / SUMMARY), NO_VALUE, "must be JSON", str(error)) from None
-    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+    for path in (folder / SCENARIO, folder / SUMMARY):
+        if not path.exists():
+            raise InputError.at(str(path), NO_VALUE, "is missing: this is not the directory of a run")
+    scenario, content = read_text(folder / SCENARIO), read_json(folder / SUMMARY)
+    if content.pop("format", None) != FORMAT:
         raise InputError.at(str(folder / SUMMARY), NO_VALUE, f"must be a summary of format {FORMAT}")
     # Which of these were written depends on options of the run; all others must be there.
     more = [name for name in (*RAW, *OF_HISTOGRAMS) if (folder / f"{name}.parquet").exists()]
@@ -266,13 +266,3 @@ def _named(one: RunRecords, table: str) -> _Columns:
 def _repeat(one: RunRecords, table: str) -> np.ndarray:
     rows = len(next(iter(one.tables[table].values())))
     return np.full(rows, one.replication, np.int32)
-
-
-def _text(path: Path) -> str:
-    """Return the text of a file of the run; raises InputError where it is missing or no text."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError.at(str(path), NO_VALUE, "is missing: this is not the directory of a run") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError.at(str(path), NO_VALUE, "cannot be read", str(error)) from None

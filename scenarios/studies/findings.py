@@ -43,7 +43,7 @@ SHORT: Mapping[str, str] = {
     OVERHEAD: "overhead",
     NETWORK: "of all bytes",
     COST: "cost",
-    RECOVERY: "recovery, max",
+    RECOVERY: "recovery max",
 }
 """What tables call them."""
 _TUPLES = "data"  # of the kinds of messages, those between hosts that are no overhead

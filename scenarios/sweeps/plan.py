@@ -18,10 +18,10 @@ from pathlib import Path
 
 from models.errors import NO_VALUE, InputError
 from models.records.profile import Profile
-from models.scenario.reading import DesignPoint, design_points, number_of_points, scenario_from
+from models.scenario.reading import DesignPoint, design_points, number_of_points, raw_of, scenario_from
 from models.scenario.scenario import Scenario
-from models.scenario.writing import raw_of
 from models.steady_state.estimate import estimate
+from scenarios.files.documents import read_json
 from scenarios.files.scenario import LoadedScenario, named_files
 from scenarios.queries.replica_plan import with_planned_replicas
 from scenarios.runs.inputs import profiles_of, rates_of, shares_of
@@ -97,13 +97,10 @@ def make_plan(loaded: LoadedScenario, on_progress: Callable[[float], None] = lam
 
 def read_plan(path: Path) -> SweepPlan:
     """Return the plan that is written there; raises InputError where there is none that can be read."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError.at(str(path), NO_VALUE, "is missing: this is not the directory of a sweep") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError.at(str(path), NO_VALUE, "cannot be read", str(error)) from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
+    if not path.exists():
+        raise InputError.at(str(path), NO_VALUE, "is missing: this is not the directory of a sweep")
+    document = read_json(path)
+    if document.get("format") != FORMAT:
         raise InputError.at(str(path), NO_VALUE, f"must be the plan of a sweep of format {FORMAT}")
     try:
         plan = SweepPlan(

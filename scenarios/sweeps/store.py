@@ -46,9 +46,11 @@ _FIELDS = (
     Field("status", "str", "", "ok, error (the input), timeout, memory, crashed or failed"),
     Field("stage", "str", "", "what it came to: scenario, inputs, compilation, simulation, summary, done"),
     Field("message", "str", "", "what went wrong"),
-    Field("run_s", "float64", "s", "time of the computation"),
-    Field("attempt", "str", "", "which attempt made the row"),
+    Field("run_s", "float64", "s", "wall time of the computation; differs between attempts"),
+    Field("attempt", "str", "", "which attempt made the row: a random name"),
 )
+OF_THE_ATTEMPT = ("run_s", "attempt")
+"""The columns that differ between two attempts; all others are equal for any number of workers, byte for byte."""
 _SUMMARY = Field("summary", "str", "", "the whole summary of the run as JSON, where it was asked for")
 
 
@@ -205,7 +207,7 @@ class SweepStore:
 
 
 def digest(rows: Sequence[Row]) -> str:
-    """Return digest of the results, wall times and attempts aside: equal for any engine and number of workers."""
+    """Return digest of the results, wall times and attempts aside: equal for any number of workers, or on Spark."""
     plain = [
         [row.point, row.replication, row.status, row.stage, row.message, sorted(row.metrics.items())]
         # In the order of runs, since chunks are stored in whatever order they end.

@@ -20,7 +20,7 @@ from scenarios.sweeps.plan import SweepPlan, make_plan
 from scenarios.sweeps.run import Chunks
 from scenarios.sweeps.store import OK, Row, SweepStore, digest
 
-Engine = Literal["local", "spark"]
+Where = Literal["local", "spark"]
 Progress = Callable[[float], None]
 _LIMITS_S = (0.001, 1e9)  # what --time-limit may be
 
@@ -48,7 +48,7 @@ class SweepResult:
 
     @property
     def digest(self) -> str:
-        """Digest of the results, equal for any engine and number of workers."""
+        """Digest of the results, equal for any number of workers, or on Spark."""
         return digest(self.rows)
 
     def replications(self, point: int) -> Replications:
@@ -68,7 +68,7 @@ def sweep(
     loaded: LoadedScenario,
     out: Path | str,
     *,
-    engine: Engine = "local",
+    on: Where = "local",
     workers: int = 1,
     master: str | None = None,
     time_limit_s: float | None = None,
@@ -81,13 +81,13 @@ def sweep(
 ) -> SweepResult:
     """Make what is missing of a sweep in the directory `out`, and return all of it.
 
-    The same scenario gives the same digest for any engine, number of workers and interruptions. `workers` are
-    processes (local) or threads of Spark (without a `master`). A run that takes more CPU time than `time_limit_s`
-    (without it `limits.time`) ends as a row with that status; `retry` makes again what ended by time, memory, a
-    crash or an error that nobody expected. `summaries` keeps the whole summary of each run in its row. Files that
-    the scenario names are read from where `loaded` found them. `check` sees what is stored before anything is made,
-    and may raise. Raises InputError for a directory that holds something else or cannot be written, WorkerLost
-    where Spark gave up or the machine could not go on.
+    The same scenario gives the same digest on processes of this machine (`on="local"`) and on Spark, for any number of
+    workers and interruptions. `workers` are processes (local) or threads of Spark (without a `master`). A run that
+    takes more CPU time than `time_limit_s` (without it `limits.time`) ends as a row with that status; `retry` makes
+    again what ended by time, memory, a crash or an error that nobody expected. `summaries` keeps the whole summary of
+    each run in its row. Files that the scenario names are read from where `loaded` found them. `check` sees what is
+    stored before anything is made, and may raise. Raises InputError for a directory that holds something else or
+    cannot be written, WorkerLost where Spark gave up or the machine could not go on.
 
     >>> from holdfast import LoadedScenario, read_scenario, scenario_with, sweep
     >>> loaded = read_scenario("examples/two-hosts.toml")
@@ -118,7 +118,7 @@ def sweep(
             # Chunks of an earlier attempt count as done from the start: the share is of the whole sweep.
             done = set(range(len(plan.chunks))) - set(todo)
             share = Share(plan.costs_s, on_progress or (lambda _: None), done)
-            if engine == "spark":
+            if on == "spark":
                 from scenarios.sweeps.spark import on_spark  # noqa: PLC0415 - only where Spark is asked for
 
                 def look() -> None:

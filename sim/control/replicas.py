@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
-from models.scenario.active_replicas import PlannedReplica, planned_replicas
+from models.topology.layout import PlannedReplica, planned_replicas
 from models.units import to_ns
 from sim.clock import Process
 from sim.control.cluster import LostPartition

@@ -24,9 +24,11 @@ def largest_load(placement: FleetPlacement) -> float:
 
 
 def importance(kind: str, placement: FleetPlacement, part: Part, largest: float, draw: float) -> float:
-    """Return the share of queries that need it, low load, the product of both, a draw, or the value of the file.
+    """Return the importance of a part, the larger the sooner it gets a replica.
 
-    `largest` is the load of the largest part [cores].
+    `kind`: "degree" is the share of present queries that need it, "utilisation" the rest of its load to the largest
+    part's, "product" both multiplied, "random" the `draw` (0 to 1), anything else the value of the file. `largest`:
+    load of the largest part [cores]. All are 0 to 1.
 
     Source: Adaptive selective replication (VLDB PhD workshop 2013), "Importance".
     """
@@ -44,7 +46,10 @@ def importance(kind: str, placement: FleetPlacement, part: Part, largest: float,
 
 
 class HostLoads:
-    """Loads of the hosts of a system whose placement changes."""
+    """Loads of the hosts of a system whose placement changes, and the hosts that may take more.
+
+    Nothing is cached: each question reads the placement as it is now.
+    """
 
     def __init__(self, changes: Reconfiguration) -> None:
         self.changes, self.placement = changes, changes.placement
@@ -80,7 +85,11 @@ _TRIED = 4  # hosts nearest to the query that are tried for a replica, and as ma
 
 
 class Admitting:
-    """The arrival of one query."""
+    """The arrival of one query: made for it, asked once (`admit`), then dropped.
+
+    `shares` (n_hosts,) are the loads with the plan so far; `taken` are spare hosts that the plan needs, each with the
+    reason. Both are drafts: neither the placement nor a host changes before the admission succeeds.
+    """
 
     def __init__(
         self, query: int, rules: ManagerSettings, hosts: HostLoads, changes: Reconfiguration, admission: Admission
@@ -92,7 +101,11 @@ class Admitting:
         self.taken: dict[int, str] = {}  # hosts that are not in use yet, and why they will be
 
     def admit(self, missing: list[int]) -> bool:
-        """Admit the query and return True, or refuse it. New operators go where the file says, else near each other."""
+        """Admit the query and return True, or refuse it. New operators go where the file says, else near each other.
+
+        `missing`: operators of the query that are not deployed. A query with an objective gets replicas until the
+        objective is met; it is refused if that needs more room than there is.
+        """
         for op in missing:
             self.plan.hosts[op] = list(self.system.placed[op]) or [self._home(op)]
             for slot, host in enumerate(self.plan.hosts[op]):
@@ -132,6 +145,11 @@ class Admitting:
         """Return the load of an instance [cores], `slot` 0 being the primary."""
         return float(self.placement.load[op]) * share * (self.placement.replica_load if slot else 1.0)
 
+    def _fits(self, load: float) -> np.ndarray:
+        """Return the hosts that so much more load [cores] does not fill above `high`, (n_hosts,) bool."""
+        found: np.ndarray = self.shares + load / self.capacity <= self.rules.high + _TIE
+        return found
+
     def _near(self) -> np.ndarray:
         """Return how many instances of the query each host has, (n_hosts,)."""
         found = np.zeros(len(self.capacity), dtype=int)
@@ -142,7 +160,7 @@ class Admitting:
     def _home(self, op: int) -> int:
         """Return the host with room that has most of the query; else a spare one; else the least loaded."""
         load = self._load(op, 1.0, 0)
-        fits = self.shares + load / self.capacity <= self.rules.high + _TIE
+        fits = self._fits(load)
         up = [host for host in range(len(self.capacity)) if self.hosts.is_up(host) or host in self.taken]
         near = self._near()
         room = [host for host in up if fits[host]]
@@ -176,7 +194,10 @@ class Admitting:
             self._takes(op, share, host, 1)
 
     def _best(self, hosts: Callable[[tuple[int, ...], float], list[int]]) -> tuple[tuple[int, int], int] | None:
-        """Return (what, host) of the best replica on these hosts."""
+        """Return (what, host) of the best replica on these hosts.
+
+        Best is the least P(broken) of the query, then the least sum over its operators, then the first candidate.
+        """
         unavailability = self.system.unavailability
         assert unavailability is not None
         best: tuple[float, float, tuple[int, int], int] | None = None
@@ -217,13 +238,13 @@ class Admitting:
 
     def _spare_rooms(self, placed: tuple[int, ...], load: float) -> list[int]:
         """Return hosts that are not in use where a replica fits."""
-        fits = self.shares + load / self.capacity <= self.rules.high + _TIE
+        fits = self._fits(load)
         spare = [host for host, used in enumerate(self.placement.in_use) if not used and self.changes.service.up[host]]
         return [host for host in spare if fits[host] and host not in placed][:_TRIED]
 
     def _rooms(self, placed: tuple[int, ...], load: float) -> list[int]:
         """Return hosts where a replica fits: those with most of the query, and the least loaded ones."""
-        fits = self.shares + load / self.capacity <= self.rules.high + _TIE
+        fits = self._fits(load)
         near = self._near()
         hosts = [*self.hosts.by_share(self.shares), *self.taken]
         room = [host for host in dict.fromkeys(hosts) if fits[host] and host not in placed]

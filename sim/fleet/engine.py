@@ -1,6 +1,9 @@
 """One replication: hosts that fail, queries that come and go, rates that change, and a manager that checks the loads.
 
 A static system can do without events (`sim.fleet.outages`); the rows are the same.
+
+Draws are functions of seed, replication and the name of what is drawn. So systems that differ only in manager or
+placement see the same failures, arrivals and rates (common random numbers).
 """
 
 from __future__ import annotations
@@ -35,8 +38,12 @@ def simulate_fleet(
 ) -> FleetRecords:
     """Return the rows of one replication; a pure function of its arguments.
 
-    `merged` is for static systems, and `auto` takes it for those. `manager` decides if the file asks for one; without
-    `enforce_slos` no request is refused because of an objective (for tests). Raises InputError.
+    `replication`: its number, which decides its draws together with the seed of the file. `method`: "merged" merges
+    down times and is for static systems, "events" simulates, and "auto" takes the first of them that can do it.
+    `manager` decides if the file asks for one; without `enforce_slos` no request is refused because of an objective
+    (for tests).
+
+    Raises InputError for an unknown method, and for "merged" if the system is not static.
     """
     if method not in METHODS:
         raise InputError.at("--method", method, "must be auto, events or merged")
@@ -49,7 +56,10 @@ def simulate_fleet(
 
 
 class _Run:
-    """All processes of a replication."""
+    """All processes of a replication, on one clock.
+
+    `_rates` [1/s] are products of two parts that change by themselves: the steps of the file, and a drawn factor.
+    """
 
     def __init__(self, system: System, replication: int, manager: type[Manager], enforce_slos: bool) -> None:
         self.system, self.replication = system, replication
@@ -79,14 +89,17 @@ class _Run:
         self.service.close(self.system.end_ns)
         self.placement.close(self.system.end_ns)
         self.service.rows["instances"] = self.placement.rows
-        return FleetRecords(self.replication, self.system.end_ns, "events", in_order(self.service.rows))
+        rows = in_order(self.service.rows)
+        return FleetRecords(self.replication, self.system.end_ns, "events", rows, self.placement.split)
 
     def _renewal_times(self, mean_s: float, *name: object) -> RenewalTimes:
+        """Return exponential times of this mean for a named element."""
         return RenewalTimes(Exponential(mean_s=mean_s), self.system.fleet.seed, self.replication, *name)
 
     # -- sources
 
     def _start_sources(self) -> None:
+        """Start a process for each step of a rate, and one for each rate that varies."""
         for index, (name, source) in enumerate(self.system.fleet.sources.items()):
             for step in source.steps:
                 self.clock.process(self._step(index, to_ns(step.at_s), step.rate_per_s))

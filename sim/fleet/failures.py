@@ -1,17 +1,25 @@
-"""Failures and repairs of hosts and of groups of hosts, as SimPy processes."""
+"""Failures and repairs of hosts and of groups of hosts, as SimPy processes.
+
+`sim.fleet.outages` computes the same down times without a clock; a test compares the two. A host may be down for
+several reasons at once, its own and those of its groups: `Service` counts them.
+"""
 
 from __future__ import annotations
 
 import heapq
 
-from models.fleet.system import Renewal, System
+from models.fleet.system import System
 from models.units import to_ns
 from sim.clock import ARRIVAL, Clock, Process
-from sim.fleet.service import RenewalTimes, Service
+from sim.fleet.service import RenewalTimes, Service, up_and_down_times_of
 
 
 class HostFailures:
-    """The processes that take hosts down, and the crews that repair them."""
+    """The processes that take hosts down, and the crews that repair them.
+
+    One process for each element: recorded downtimes, days, repairs by few crews, or an alternating renewal process.
+    With few crews a repair begins when a crew is free, first failed first.
+    """
 
     def __init__(self, clock: Clock, system: System, service: Service, replication: int) -> None:
         self.clock, self.system, self.service, self.replication = clock, system, service, replication
@@ -22,13 +30,13 @@ class HostFailures:
 
     def start(self) -> None:
         """Start the processes: hosts in order, then groups; or those of recorded downtimes."""
-        system, times = self.system, self.system.fleet.times
+        system, times, seed = self.system, self.system.fleet.times, self.system.fleet.seed
         if system.downtimes is not None:
             for host, down_ns, up_ns in sorted(system.downtimes, key=lambda row: row[1]):
                 self.clock.process(self._once(host, down_ns, up_ns))
             return
         for host, law in enumerate(system.own):
-            up, down = self._up_and_down_times(law, "host", system.hosts[host])
+            up, down = up_and_down_times_of(law, seed, self.replication, "host", system.hosts[host])
             if times.day_s is not None:
                 self.clock.process(self._days(host, up, to_ns(times.day_s)))
             elif times.crews is not None:
@@ -36,12 +44,8 @@ class HostFailures:
             else:
                 self.clock.process(self._in_turn((host,), up, down))
         for index, (group, law) in enumerate(zip(system.groups, system.shocks, strict=True)):
-            self.clock.process(self._in_turn(group, *self._up_and_down_times(law, "domain", index)))
-
-    def _up_and_down_times(self, law: Renewal, *name: object) -> tuple[RenewalTimes | None, RenewalTimes | None]:
-        seed, replication = self.system.fleet.seed, self.replication
-        up = None if law.up is None else RenewalTimes(law.up, seed, replication, *name, "up")
-        return up, None if law.down is None else RenewalTimes(law.down, seed, replication, *name, "down")
+            up, down = up_and_down_times_of(law, seed, self.replication, "domain", index)
+            self.clock.process(self._in_turn(group, up, down))
 
     def _once(self, host: int, down: int, up: int) -> Process:
         """Go down and come back at recorded instants."""
@@ -68,6 +72,7 @@ class HostFailures:
             number += 1
 
     def _all_down(self, hosts: tuple[int, ...]) -> None:
+        """Take all hosts of a group down at this instant."""
         for host in hosts:
             self.service.down(host)
 

@@ -6,6 +6,8 @@ It only asks (`sim.fleet.reconfiguration`); if a request is refused it tries the
    is split; else a replica is given up.
 2. With no host above `high`, spare room is used: replicas of the most important operators within the budget, and
    hosts below `low` given back; which of the two comes first is `spare`.
+
+Which operators get replicas first follows Adaptive selective replication (VLDB PhD workshop 2013), "Importance".
 """
 
 from __future__ import annotations
@@ -27,7 +29,12 @@ _MOST_TARGETS = 8  # tried for one instance before the next one: each target cos
 
 
 class Manager:
-    """Checks the loads and decides; it knows the placement, and which hosts are up."""
+    """Checks the loads and decides; it knows the placement, and which hosts are up.
+
+    `rules`: thresholds (shares of capacity), budget (cores) and preferences of the file. The middle of the two
+    thresholds is the limit for everything that is optional, replicas and emptied hosts, so that a small rise of the
+    load does not undo it at the next check (hysteresis). Sums of loads are compared with a margin of 1e-9.
+    """
 
     def __init__(
         self, rules: ManagerSettings, changes: Reconfiguration, admission: Admission, replication: int
@@ -55,10 +62,14 @@ class Manager:
             self._scale_in()
 
     def _is_over(self, host: int) -> bool:
+        """Return True if the host will be above `high` once all that is under way is over."""
         return bool(self._hosts.will_be()[host] > self.rules.high + _TIE)
 
     def _targets(self, part: Part, load: float, limit: float) -> list[int]:
-        """Return the hosts on which another instance of the part fits, least loaded first."""
+        """Return the hosts on which another instance of the part fits, least loaded first.
+
+        `load` [cores] is what the instance needs; `limit` is the share of capacity up to which a host is filled.
+        """
         shares = self._hosts.at_most()
         fits = shares + load / self.capacity <= limit + _TIE
         if not fits.any():
@@ -256,6 +267,7 @@ class Manager:
     def _ways_off(
         self, part: Part, slot: int, host: int, shares: FloatArray, limit: float, load: float
     ) -> Iterator[Change]:
+        """Yield changes that take one instance off the host, the cheapest first: give up a replica, else move."""
         if slot and self.rules.spare == "hosts":
             yield Remove(part.number, host)
         near = self._neighbours(part.op)

@@ -14,15 +14,22 @@ import numpy as np
 
 from models.checked_arrays import IntArray
 from models.fleet.records import TABLES, FleetRecords, Row
-from models.fleet.system import Renewal, System
+from models.fleet.system import System
 from models.units import to_ns
-from sim.fleet.service import Coverage, RenewalTimes, late_ns
+from sim.fleet.placement import NOBODY
+from sim.fleet.service import Coverage, RenewalTimes, up_and_down_times_of
 
 Pair = tuple[int, int]
 
 
 def flat(pairs: Iterable[Pair], end_ns: int) -> IntArray:
-    """Return the timeline of pairs in rising order of their begins; those that meet or overlap become one."""
+    """Return the timeline of pairs in rising order of their begins; those that meet or overlap become one.
+
+    Times after `end_ns` are cut off, and empty ones left out.
+
+    >>> flat([(0, 5), (5, 7), (9, 20)], end_ns=10).tolist()
+    [0, 7, 9, 10]
+    """
     found: list[int] = []
     for down, up in pairs:
         up = min(up, end_ns)  # noqa: PLW2901 - the run ends
@@ -36,7 +43,11 @@ def flat(pairs: Iterable[Pair], end_ns: int) -> IntArray:
 
 
 def union(timelines: Sequence[IntArray]) -> IntArray:
-    """Return the timeline that is down when one of these is."""
+    """Return the timeline that is down when one of these is; O(n log n) in the number of down times.
+
+    >>> union([np.array([0, 5, 8, 9]), np.array([3, 6])]).tolist()
+    [0, 6, 8, 9]
+    """
     some = [one for one in timelines if len(one)]
     if len(some) < 2:
         return some[0] if some else np.zeros(0, dtype=np.int64)
@@ -48,19 +59,25 @@ def union(timelines: Sequence[IntArray]) -> IntArray:
 
 
 def inside(timeline: IntArray, at_ns: IntArray) -> np.ndarray:
-    """Return True for the instants at which it is down, (n,) bool."""
+    """Return True for the instants at which it is down, (n,) bool.
+
+    `at_ns` (n,): instants in any order. A host is down at the instant of its failure, and up at that of its repair.
+    """
     down: np.ndarray = np.searchsorted(timeline, at_ns, side="right") % 2 == 1
     return down
 
 
 def host_downtimes(system: System, replication: int) -> list[IntArray]:
-    """Return the timeline of each host: down by itself, or with one of its groups."""
+    """Return the timeline [ns] of each host: down by itself, or with one of its groups.
+
+    Recorded downtimes take the place of draws. The times equal those of `HostFailures`, which draws the same numbers.
+    """
     end_ns = system.end_ns
     if system.downtimes is not None:
         return _downtimes(system, end_ns)
     seed, times = system.fleet.seed, system.fleet.times
     up_and_down_times = [
-        _up_and_down_times(law, seed, replication, "host", name)
+        up_and_down_times_of(law, seed, replication, "host", name)
         for law, name in zip(system.own, system.hosts, strict=True)
     ]
     if times.day_s is not None:
@@ -71,19 +88,23 @@ def host_downtimes(system: System, replication: int) -> list[IntArray]:
         own = [flat(_renewals(up, down, end_ns), end_ns) for up, down in up_and_down_times]
     parts = [[one] for one in own]
     for index, (group, law) in enumerate(zip(system.groups, system.shocks, strict=True)):
-        shock = flat(_renewals(*_up_and_down_times(law, seed, replication, "domain", index), end_ns), end_ns)
+        shock = flat(_renewals(*up_and_down_times_of(law, seed, replication, "domain", index), end_ns), end_ns)
         for host in group:
             parts[host].append(shock)
     return [union(one) for one in parts]
 
 
 def late_timeline(system: System, replication: int, host: int, down: IntArray) -> IntArray:
-    """Return when the host is down and nobody has taken over."""
+    """Return the timeline [ns] in which the host is down and nobody has taken over.
+
+    `down`: the timeline of the host. After a failure that is detected it lasts for the time of a take-over, after one
+    that is not for the whole outage; empty without standbys.
+    """
     standby = system.fleet.standby
     if standby is None:
         return np.zeros(0, dtype=np.int64)
     covered = Coverage(standby.coverage, system.fleet.seed, replication, system.hosts[host])
-    late = late_ns(standby.take_over_s)
+    late = to_ns(standby.take_over_s)
     pairs = zip(down[::2].tolist(), down[1::2].tolist(), strict=True)
     ends = [(a, min(b, a + late) if covered[k] else b) for k, (a, b) in enumerate(pairs)]
     return flat(ends, system.end_ns)
@@ -95,14 +116,6 @@ def _downtimes(system: System, end_ns: int) -> list[IntArray]:
     for host, down, up in system.downtimes or ():
         rows[host].append((down, up))
     return [flat(sorted(pairs), end_ns) for pairs in rows]
-
-
-def _up_and_down_times(
-    law: Renewal, seed: int, replication: int, *name: object
-) -> tuple[RenewalTimes | None, RenewalTimes | None]:
-    up = None if law.up is None else RenewalTimes(law.up, seed, replication, *name, "up")
-    down = None if law.down is None else RenewalTimes(law.down, seed, replication, *name, "down")
-    return up, down
 
 
 def _renewals(up: RenewalTimes | None, down: RenewalTimes | None, end_ns: int) -> Iterable[Pair]:
@@ -134,7 +147,11 @@ def _by_day(up: RenewalTimes | None, day_ns: int, end_ns: int) -> Iterable[Pair]
 def _with_crews(
     up_and_down_times: Sequence[tuple[RenewalTimes | None, RenewalTimes | None]], crews: int, end_ns: int
 ) -> list[list[Pair]]:
-    """Return the down times with few crews, which take the host that failed first, ties by number."""
+    """Return the down times with few crews, which take the host that failed first, ties by number.
+
+    A queue with `crews` servers, first come first served, and one finite source of failures for each host. Times down
+    end at `end_ns` for hosts that still wait or are being repaired then.
+    """
     found: list[list[Pair]] = [[] for _ in up_and_down_times]
     number = [0] * len(up_and_down_times)
     fails: list[Pair] = []  # (instant, host)
@@ -179,11 +196,12 @@ def _with_crews(
     return found
 
 
-NOBODY = -1
-
-
 def merged(system: System, replication: int) -> FleetRecords:
-    """Return the rows of one replication of a static system."""
+    """Return the rows of one replication of a static system.
+
+    Instances and queries never change, so each timeline is a function of those of the hosts: an operator is down when
+    nobody serves it, a query when one of its operators is. Cost: a sort of the down times of each operator.
+    """
     end_ns = system.end_ns
     down = host_downtimes(system, replication)
     firsts = {hosts[0] for hosts in system.placed}
@@ -234,7 +252,11 @@ def in_order(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
 
 
 def _serving(down: list[IntArray], late: IntArray) -> tuple[IntArray, IntArray]:
-    """Return (instants, who serves from each on): the first instance that is up, nobody before a take-over."""
+    """Return (instants, who serves from each on): the first instance that is up, nobody before a take-over.
+
+    `down`: timelines of the hosts of one operator, the primary first; `late`: that of the primary before a take-over.
+    Who serves is a place in `down`, or NOBODY; neighbours differ.
+    """
     at = np.unique(np.concatenate([[0], *down, late]))
     up = np.array([~inside(one, at) for one in down])
     # Before the take-over only the primary could serve, which is down.
@@ -246,7 +268,10 @@ def _serving(down: list[IntArray], late: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def _changes(at: IntArray, serves: IntArray, end_ns: int) -> tuple[IntArray, list[tuple[int, int, int, int]]]:
-    """Return when nobody serves, and (instant, from, to, gap) of each take-over; the first instance is at home."""
+    """Return when nobody serves, and (instant, from, to, gap) of each take-over; the first instance is at home.
+
+    The gap [ns] is the time that nobody served before it. If the same instance serves again, that is no take-over.
+    """
     ends = np.append(at[1:], end_ns)
     nobody = (serves == NOBODY) & (at < end_ns)
     gaps = np.stack([at[nobody], ends[nobody]], axis=1).ravel()
@@ -259,4 +284,5 @@ def _changes(at: IntArray, serves: IntArray, end_ns: int) -> tuple[IntArray, lis
 
 
 def _pairs(timeline: IntArray) -> list[tuple[int, int]]:
+    """Return a timeline as (down, up) pairs of Python integers."""
     return list(zip(timeline[::2].tolist(), timeline[1::2].tolist(), strict=True))

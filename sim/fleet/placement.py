@@ -1,6 +1,7 @@
 """The placement of a fleet: parts of operators with their instances, changes under way, and loads of hosts.
 
-A change of the placement is a value, which names a part and hosts by their numbers.
+A change of the placement is a value, which names a part and hosts by their numbers. `FleetPlacement.apply` carries it
+out at once; that it takes time and may be refused is the business of `sim.fleet.reconfiguration`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from models.fleet.system import System
 
 @dataclass(frozen=True)
 class Move:
-    """Move an instance to another host."""
+    """Move an instance of a part from host `origin` to host `target`."""
 
     part: int
     origin: int
@@ -34,7 +35,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Add:
-    """Give a part another replica."""
+    """Give a part another replica, on host `target`."""
 
     part: int
     target: int
@@ -42,7 +43,7 @@ class Add:
 
 @dataclass(frozen=True)
 class Remove:
-    """Take a replica from a part."""
+    """Take the replica on this host from a part; primaries cannot be removed."""
 
     part: int
     host: int
@@ -56,7 +57,12 @@ NOBODY = -1
 
 @dataclass
 class Part:
-    """An operator, or a share of one: its live instances, the primary first, and which of their hosts serves."""
+    """An operator, or a share of one: its live instances, the primary first, and which of their hosts serves.
+
+    `number`: identity, never given twice. `name`: the operator's, with "/2", "/3", ... for parts that were split off.
+    `share`: of the operator's load, a power of 1/2. `hosts`, `live_from` [ns]: of each instance, in the same order.
+    `serving`: host that serves now, or NOBODY since `silent_since` [ns]; `served_last`: host that served before.
+    """
 
     number: int
     name: str
@@ -71,7 +77,10 @@ class Part:
 
 @dataclass
 class Pending:
-    """A change that is under way. It reserves room at its target until it is done or aborted."""
+    """A change that is under way since `begun_ns`. It reserves room at its target until it is done or aborted.
+
+    An aborted one has `alive` False: its process finds that when it wakes up.
+    """
 
     change: Change
     begun_ns: int
@@ -80,7 +89,16 @@ class Pending:
 
 @dataclass
 class FleetPlacement:
-    """The placement while it changes. `users` are the queries that are there and need an operator, by operator."""
+    """The placement while it changes.
+
+    `replica_load`: load of a replica as a share of its primary's. `parts`: part by number; `of_op`: numbers of the
+    parts of each deployed operator. `users`: present queries that need an operator, by operator; `present`: since when
+    each query is there [ns]. `in_use` (n_hosts): False for spare hosts. `draining`: hosts that nothing more is placed
+    on. `load` (n_operators,): cores at the rates of now.
+
+    Invariants: the instances of a part are on different hosts; the shares of an operator's parts have the sum 1; a part
+    has at most one pending change.
+    """
 
     system: System
     replica_load: float
@@ -92,6 +110,7 @@ class FleetPlacement:
     in_use: list[bool] = field(default_factory=list)
     draining: set[int] = field(default_factory=set)
     rows: list[Row] = field(default_factory=list)  # of the table `instances`
+    split: dict[str, str] = field(default_factory=dict)  # part of a split operator, ended or not -> operator
     load: FloatArray = field(default_factory=lambda: np.zeros(0))  # cores by operator
     _next: int = 0
     _flat: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
@@ -124,7 +143,10 @@ class FleetPlacement:
         self._flat = None
 
     def apply(self, change: Change, now: int) -> list[Part]:
-        """Carry out the change; return the parts that it changed."""
+        """Carry out the change; return the parts that it changed.
+
+        The caller has checked that the change is possible: its part exists, and `target` has no instance of the part.
+        """
         self._flat = None
         part = self.parts[change.part]
         if isinstance(change, Move):
@@ -155,6 +177,7 @@ class FleetPlacement:
         base = self.system.operators[part.op]
         free = next(f"{base}/{k}" for k in range(2, len(taken) + 3) if f"{base}/{k}" not in taken)
         part.share /= 2
+        self.split[free] = base
         other = self._new(free, part.op, part.share, [target, *part.hosts[1:]], now)
         return [part, other]
 
@@ -180,7 +203,7 @@ class FleetPlacement:
                 yield tuple(self.parts[number].hosts)
 
     def changed(self, query: int, changes: Sequence[Change]) -> list[tuple[int, ...]]:
-        """Return the same after these changes, one after the other."""
+        """Return the hosts of each part that the query needs after these changes, in turn; nothing is changed."""
         found: list[tuple[int, ...]] = []
         for op in self.system.needs[query]:
             for number in self.of_op[op]:
@@ -220,7 +243,10 @@ class FleetPlacement:
         return found
 
     def expected(self) -> FloatArray:
-        """Return the same with changes under way at their targets; an instance that leaves still counts where it is."""
+        """Return the cores that instances need on each host once changes under way are done, (n_hosts,).
+
+        An instance that leaves still counts where it is, so each host has room at any moment of a change.
+        """
         found = self.demand()
         for one in self.pending:
             if not isinstance(one.change, Move | Add | Split):

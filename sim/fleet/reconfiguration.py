@@ -20,7 +20,10 @@ from sim.fleet.service import Service
 
 @dataclass(frozen=True)
 class Refusal:
-    """The query that would miss its objective, with P(broken) as it is, after the change, and as allowed."""
+    """The query that would miss its objective, with P(broken) as it is, after the change, and as allowed.
+
+    `query`: its index. `allowed` is 1 minus the objective.
+    """
 
     query: int
     before: float
@@ -35,7 +38,10 @@ class SloCheck:
         self.placement, self.system = placement, placement.system
 
     def refusal(self, changes: Sequence[Change]) -> Refusal | None:
-        """Return the first query with an objective that would miss it."""
+        """Return the first query with an objective that would miss it.
+
+        The changes are applied one after the other in thought. None means that all objectives are met.
+        """
         unavailability = self.system.unavailability
         if unavailability is None:
             return None  # then there is no objective: a system with objectives has exact methods
@@ -62,6 +68,7 @@ class SloCheck:
         return next((found for one in sets if (found := self.refusal(one)) is not None), None)
 
     def _touched(self, changes: Sequence[Change]) -> list[int]:
+        """Return the present queries that need an operator of the changed parts, rising."""
         placement = self.placement
         return sorted({query for change in changes for query in placement.users[placement.parts[change.part].op]})
 
@@ -71,7 +78,12 @@ _WORD = {Move: "move", Split: "split", Add: "add", Remove: "remove"}
 
 
 class Reconfiguration:
-    """Changes of the placement, each checked against the objectives unless `enforce_slos` is false."""
+    """Changes of the placement, each checked against the objectives unless `enforce_slos` is false.
+
+    The life of a change: requested (`ask`), begun, and after `move_s` seconds done, or refused by a second check, or
+    aborted because a host failed or nobody needs the part any more. Removals are done at once. Each step is a row of
+    the table `decisions`; of equal refusals one row is written until something else changes.
+    """
 
     def __init__(self, clock: Clock, service: Service, move_s: float, *, enforce_slos: bool = True) -> None:
         self.clock, self.service, self.placement = clock, service, service.placement
@@ -173,6 +185,7 @@ class Reconfiguration:
         return None if self.service.up[change.target] else "the host is down"
 
     def _begin(self, change: Change, reason: str) -> None:
+        """Start one change: carry out a removal at once, let others take the time of a move."""
         self.placed_otherwise()
         if isinstance(change, Remove):
             self._commit(change, reason, "what was done before it: ")
@@ -206,6 +219,7 @@ class Reconfiguration:
                 self.service.query_changed(query)
 
     def _host_changed(self, host: int) -> None:
+        """Abort the changes that need a host which failed at this instant."""
         self.touched = True
         if self.service.up[host]:
             return
@@ -238,6 +252,7 @@ class Reconfiguration:
     # -- rows
 
     def _refused(self, change: Change, found: Refusal, why: str) -> None:
+        """Write the two rows of a refusal: the decision, and its figures."""
         system = self.placement.system
         query = system.queries[found.query]
         self._decide(
@@ -249,6 +264,7 @@ class Reconfiguration:
         self.service.rows["refusals"].append((*row, found.before, found.after, found.allowed))
 
     def _decide(self, change: Change, verdict: str, reason: str) -> None:
+        """Write the row of a decision about a change; a split leaves the host of the primary."""
         names, part = self.placement.system.hosts, self.placement.parts[change.part]
         if isinstance(change, Remove):
             origin, target = names[change.host], ""
@@ -261,21 +277,32 @@ class Reconfiguration:
 
 @dataclass
 class Deployment:
-    """Needs of a query that are not there: hosts of instances of new operators; (part, host) of replicas."""
+    """Needs of a query that are not there: hosts of instances of new operators; (part, host) of replicas.
+
+    `hosts`: operator -> hosts, the primary first. `added`: replicas of parts that other queries use already.
+    """
 
     hosts: dict[int, list[int]] = field(default_factory=dict)
     added: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Admission:
-    """Admits queries that come, places what they need or refuses them because of objectives, and lets them go."""
+    """Admits queries that come, places what they need or refuses them because of objectives, and lets them go.
+
+    Only an arriving query's own objective can fail: instances that are there stay, and further replicas help the
+    others.
+    """
 
     def __init__(self, reconfiguration: Reconfiguration) -> None:
         self.changes, self.placement, self.service = reconfiguration, reconfiguration.placement, reconfiguration.service
         self.system, self.clock = reconfiguration.placement.system, reconfiguration.clock
 
     def arrive(self, query: int, plan: Deployment, most: str = "") -> bool:
-        """Start the query with all that the plan deploys, in no time; return True if it was admitted."""
+        """Start the query with all that the plan deploys, in no time; return True if it was admitted.
+
+        `plan`: hosts for each operator of `missing`; `most`: end of the reason of a refusal. A refused query changes
+        nothing.
+        """
         slo, name = self.system.slos[query], self.system.queries[query]
         if slo is not None and self.changes.enforce_slos:
             assert self.system.unavailability is not None

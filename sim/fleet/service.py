@@ -15,7 +15,7 @@ import numpy as np
 
 from models.distributions import TimeDistribution
 from models.fleet.records import TABLES, Row
-from models.fleet.system import System
+from models.fleet.system import Renewal, System
 from models.units import to_ns
 from sim.clock import END_OF_INSTANT, Clock
 from sim.draws import code_of, delays_ns, numbered, uniforms
@@ -25,13 +25,17 @@ _BLOCK = 64
 
 
 class RenewalTimes:
-    """The 0th, 1st, ... time [ns] of one kind that one element takes; drawn in blocks, asked for one by one."""
+    """The 0th, 1st, ... time [ns] of one kind that one element takes; drawn in blocks, asked for one by one.
+
+    `name` identifies element and kind, as in ("host", "a", "up"). A time is at least 1 ns.
+    """
 
     def __init__(self, law: TimeDistribution, seed: int, replication: int, *name: object) -> None:
         self._law, self._code = law, code_of(seed, replication, "dynamics", *name)
         self._known: list[int] = []
 
     def __getitem__(self, number: int) -> int:
+        """Return the time with this number [ns]; the same whenever it is asked for."""
         # By number, not by order: the size of a block and the order of questions change no time.
         while number >= len(self._known):
             first = len(self._known)
@@ -41,13 +45,14 @@ class RenewalTimes:
 
 
 class Coverage:
-    """Draws whether the k-th failure of a host is detected."""
+    """Draws whether the k-th failure of a host is detected: True with probability `share`, independently."""
 
     def __init__(self, share: float, seed: int, replication: int, host: str) -> None:
         self._share, self._code = share, code_of(seed, replication, "dynamics", host, "coverage")
         self._known: list[bool] = []
 
     def __getitem__(self, number: int) -> bool:
+        """Return True if the failure with this number, from 0, is detected."""
         while number >= len(self._known):
             first = len(self._known)
             of = uniforms(numbered(self._code, np.arange(first, first + _BLOCK)), 0)
@@ -55,13 +60,21 @@ class Coverage:
         return self._known[number]
 
 
-def late_ns(take_over_s: float) -> int:
-    """Return how long nobody serves after a failure that is detected [ns]."""
-    return to_ns(take_over_s)
+def up_and_down_times_of(
+    law: Renewal, seed: int, replication: int, *name: object
+) -> tuple[RenewalTimes | None, RenewalTimes | None]:
+    """Return the up and the down times of a named element; None where it has none of that kind."""
+    up = None if law.up is None else RenewalTimes(law.up, seed, replication, *name, "up")
+    return up, None if law.down is None else RenewalTimes(law.down, seed, replication, *name, "down")
 
 
 class Service:
-    """The state of hosts, parts and queries, and the rows that it leaves."""
+    """The state of hosts, parts and queries, and the rows that it leaves.
+
+    `up` (n_hosts): whether each host is up at the end of the last instant. `rows`: table -> rows so far.
+    `host_changed`: functions that are called with a host when it went down or came back. Methods without underscore
+    only mark what may have changed; one check at the end of the instant compares it with the state before.
+    """
 
     def __init__(self, clock: Clock, placement: FleetPlacement, replication: int) -> None:
         self.clock, self.placement, self.system = clock, placement, placement.system
@@ -264,8 +277,9 @@ class Service:
 
 
 def _take_over(system: System, replication: int) -> tuple[int, list[Coverage]] | None:
+    """Return the time of a take-over [ns], and per host which failures are detected; None without standbys."""
     standby = system.fleet.standby
     if standby is None:
         return None
     seed = system.fleet.seed
-    return late_ns(standby.take_over_s), [Coverage(standby.coverage, seed, replication, name) for name in system.hosts]
+    return to_ns(standby.take_over_s), [Coverage(standby.coverage, seed, replication, name) for name in system.hosts]

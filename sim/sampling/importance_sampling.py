@@ -43,6 +43,9 @@ def weighted(
 
     Without a tilt it makes about two failures a run. `effective_runs` is (sum of w)^2 / sum of w^2 over the runs that
     broke something. Raises InputError.
+
+    `tilt`: factor on the odds q / (1 - q) of each failure, at least 1; a larger one sees more failures with smaller
+    weights. The other arguments are those of `plain.sampled`; `runs` is not rounded.
     """
     check(failures, setting, runs, workers)
     arrays, chances = arrays_of(query_cuts(queries, failures)), failures.chances[setting]
@@ -75,7 +78,10 @@ def weighted(
 
 
 def tilted_chances(chances: FloatArray, tilt: float | None) -> FloatArray:
-    """Return the chances at `tilt` times the odds; without one, those that give two failures, or more by themselves."""
+    """Return the chances at `tilt` times the odds; without one, those that give two failures, or more by themselves.
+
+    `chances` (n,): probabilities of failure, 0 to 1. Raises InputError for a tilt below 1 or infinite.
+    """
     if tilt is None:
         expected = float(chances.sum())
         tilt = max(1.0, _FAILURES_A_RUN / expected) if expected > 0 else 1.0
@@ -88,7 +94,11 @@ def tilted_chances(chances: FloatArray, tilt: float | None) -> FloatArray:
 
 
 def log_weights(chances: FloatArray, tilted: FloatArray) -> tuple[float, FloatArray]:
-    """Return the log weight of a run without failures (but certain ones), and the change by each failure."""
+    """Return the log weight of a run without failures (but certain ones), and the change by each failure.
+
+    The log weight of a run is the first plus the sum of the second, (n,), over the elements that are down. Elements
+    that fail never or certainly add nothing.
+    """
     free = (chances > 0) & (chances < 1)
     change = np.zeros(len(chances))
     up = np.log1p(-chances[free]) - np.log1p(-tilted[free])
@@ -116,6 +126,8 @@ _NEGLIGIBLE = 1e-12  # share of the probability of two failures and more that is
 
 
 class _Stratum(NamedTuple):
+    """Sampled runs with one number of failures."""
+
     weight: float  # probability of so many failures
     runs: int
     broken: IntArray  # runs that broke each query
@@ -127,7 +139,11 @@ class _Stratum(NamedTuple):
 def stratified(
     queries: Queries, failures: Failures, *, setting: int = 0, runs: int, seed: int = 1, workers: int = 1
 ) -> Sampled:
-    """Return the estimate of one setting; every stratum gets a thousand runs at least. Raises InputError."""
+    """Return the estimate of one setting by strata of the number of failures.
+
+    Every stratum gets a thousand runs at least, so the total may exceed `runs`; the others follow the probability of a
+    stratum times its number of failures. Arguments are those of `plain.sampled`. Raises InputError.
+    """
     check(failures, setting, runs, workers)
     of_queries, chances = query_cuts(queries, failures), failures.chances[setting]
     exactly = exactly_down(chances)
@@ -146,7 +162,14 @@ def stratified(
 
 
 def exactly_down(chances: FloatArray) -> FloatArray:
-    """Return P(j of the elements i, i + 1, .. are down), (n + 1, n + 1) by i and j."""
+    """Return P(j of the elements i, i + 1, .. are down), (n + 1, n + 1) by i and j.
+
+    `chances` (n,). The Poisson-binomial law of each tail, by the recursion over elements; O(n^2). Row 0 is the law of
+    the number of failures.
+
+    >>> exactly_down(np.array([0.5, 0.5]))[0].tolist()
+    [0.25, 0.5, 0.25]
+    """
     n = len(chances)
     found = np.zeros((n + 1, n + 1))
     found[n, 0] = 1.0
@@ -202,17 +225,23 @@ _Part = tuple[float, float, Interval]  # weight, estimate, its interval
 
 
 def _of_events(weight: float, events: int, runs: int) -> _Part:
+    """Return the share of runs with an event, with its interval."""
     return weight, events / runs, wilson(events, runs)
 
 
 def _mean_of(queries: Queries, stratum: _Stratum) -> _Part:
+    """Return the mean share of broken queries in a stratum, with its interval."""
     number, square = stratum.number / stratum.runs, stratum.square / stratum.runs
     variance = max(0.0, square - number * number) / queries.n_queries**2
     return stratum.weight, *mean_and_interval(queries, stratum.broken / stratum.runs, variance, stratum.runs)
 
 
 def _together(known: float, left: float, parts: Sequence[_Part]) -> Estimate:
-    """Return the sum over strata; `left` is the probability of strata without samples, where all may be broken."""
+    """Return the sum over strata; `left` is the probability of strata without samples, where all may be broken.
+
+    `known`: probability that was computed. The interval is that of MOVER (see the module): distances from the estimates
+    are combined as the root of the sum of squares.
+    """
     value = known + math.fsum(weight * estimate for weight, estimate, _ in parts)
     below = math.sqrt(math.fsum((weight * (estimate - low)) ** 2 for weight, estimate, (low, _) in parts))
     above = math.sqrt(math.fsum((weight * (high - estimate)) ** 2 for weight, estimate, (_, high) in parts))

@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Estimate:
-    """A sampled probability and its 95 % interval."""
+    """A sampled probability, and its 95 % interval (low, high)."""
 
     value: float
     interval: Interval
@@ -43,8 +43,9 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """P(broken) of each query, the mean share of broken ones by weight, P(some is broken); how it was found.
+    """Sampled availability in one setting, and how it was found.
 
+    `queries`: P(broken) of each query. `mean`: mean share of broken queries, by weight. `some`: P(any query is broken).
     `law` (n_queries + 1,): the number of runs with k broken queries; None if runs have weights. `effective_runs`: the
     number of equally weighted runs that the runs are worth, or, with weights, the runs that broke something.
     """
@@ -60,7 +61,11 @@ class Sampled:
 
 @dataclass(frozen=True, eq=False)
 class Arrays:
-    """The cuts of all queries as kernels read them: (start of each cut, their elements, first cut of each query)."""
+    """The cuts of all queries as kernels read them, in compressed rows.
+
+    `cut_start` (n_cuts + 1,): cut c has the elements `cut_elements[cut_start[c]:cut_start[c + 1]]`. `query_start`
+    (n_queries + 1,): query q has the cuts from `query_start[q]` to before `query_start[q + 1]`.
+    """
 
     cut_start: IntArray
     cut_elements: IntArray
@@ -73,7 +78,12 @@ class Arrays:
 
 
 def arrays_of(of_queries: Sequence[Cuts]) -> Arrays:
-    """Return the minimal cuts of all queries, one after the other."""
+    """Return the minimal cuts of all queries, one after the other.
+
+    >>> arrays = arrays_of([(0b11,), (0b1, 0b110)])  # bit masks of elements
+    >>> [one.tolist() for one in arrays.all]
+    [[0, 2, 3, 5], [0, 1, 0, 1, 2], [0, 1, 3]]
+    """
     cut_start, inside, query_start = [0], [], [0]
     for cuts in of_queries:
         for cut in cuts:
@@ -86,7 +96,11 @@ def arrays_of(of_queries: Sequence[Cuts]) -> Arrays:
 def sampled(
     queries: Queries, failures: Failures, *, setting: int = 0, runs: int, seed: int = 1, workers: int = 1
 ) -> Sampled:
-    """Return the estimate of one setting; `runs` is rounded up to whole blocks of 4,096. Raises InputError."""
+    """Return the estimate of one setting; `runs` is rounded up to whole blocks of 4,096.
+
+    `setting`: row of the failure probabilities. `seed`, `runs`: decide every figure. `workers`: threads, which change
+    no figure. Intervals are those of Wilson (1927). Raises InputError for arguments out of range.
+    """
     check(failures, setting, runs, workers)
     arrays, chances = arrays_of(query_cuts(queries, failures)), failures.chances[setting]
     # Whole blocks: the draws of a block depend on its size, and so would every figure.
@@ -111,6 +125,7 @@ def sampled(
 
 
 def _mean_of(queries: Queries, broken: IntArray, law: IntArray, runs: int) -> Estimate:
+    """Return the mean share of broken queries; its variance comes from the sampled law of their number."""
     shares = np.arange(len(law)) / queries.n_queries
     number = float(shares @ law) / runs
     variance = float(((shares - number) ** 2) @ law) / runs
@@ -118,10 +133,11 @@ def _mean_of(queries: Queries, broken: IntArray, law: IntArray, runs: int) -> Es
 
 
 def mean_and_interval(queries: Queries, broken: FloatArray, variance: float, runs: float) -> tuple[float, Interval]:
-    """Return the mean share of broken queries by weight and its interval.
+    """Return the mean share of broken queries by weight, and its 95 % interval.
 
-    `variance` is that of the unweighted share in one run. With unequal weights it is unknown; the largest variance for
-    these frequencies is taken, that of queries which break together (Cauchy-Schwarz).
+    `broken` (n_queries,): share of runs that broke each query. `variance` is that of the unweighted share in one run.
+    With unequal weights it is unknown; the largest variance for these frequencies is taken, that of queries which break
+    together (Cauchy-Schwarz).
     """
     mean = float(queries.shares @ broken)
     if len(set(queries.weights)) > 1:
@@ -131,7 +147,10 @@ def mean_and_interval(queries: Queries, broken: FloatArray, variance: float, run
 
 
 def in_parts(work: Callable[[P], R], parts: Sequence[P], workers: int) -> list[R]:
-    """Return the results in the order of the parts; the first in this thread, which compiles missing kernels."""
+    """Return the results in the order of the parts; the first in this thread, which compiles missing kernels.
+
+    `work` must release the GIL to gain from threads, as kernels marked `nogil` do.
+    """
     # Threads that start together would each wait for the same compilation.
     first = [work(parts[0])]
     if workers == 1 or len(parts) == 1:

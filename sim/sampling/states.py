@@ -2,6 +2,8 @@
 
 `cut_start`, `cut_elements`: the elements of each cut, one after the other. `query_start`: the cuts of each query. A
 query is broken when all elements of one of its cuts are down.
+
+Words are uint64: bit r of word w is run 64 w + r. So one AND or OR decides about 64 runs at once.
 """
 
 from __future__ import annotations
@@ -20,22 +22,27 @@ _30, _27, _31, _11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 _ODD, _PAIRS, _NIBBLES = (np.uint64(x) for x in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F))
 _BYTES = np.uint64(0x0101010101010101)
 _U1, _U2, _U4, _U6, _U56, _U63 = (np.uint64(x) for x in (1, 2, 4, 6, 56, 63))
+_UNIT = 2.0**-53
+_BELOW_ONE = 1 - _UNIT  # the largest of the hashes would round to 1
 
 
 @allocating
 def uniform(state: Any) -> Any:
-    """Return a number strictly between 0 and 1, and move the state on (SplitMix64)."""
+    """Return a number strictly between 0 and 1, and move the state on.
+
+    `state` (1,) uint64. The top 53 bits of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014) are the number, plus a half.
+    """
     state[0] += _GOLDEN
     x = state[0]
     x = (x ^ (x >> _30)) * _FIRST
     x = (x ^ (x >> _27)) * _SECOND
     x = x ^ (x >> _31)
-    return (np.float64(x >> _11) + 0.5) * 1.1102230246251565e-16
+    return min((np.float64(x >> _11) + 0.5) * _UNIT, _BELOW_ONE)
 
 
 @allocating
 def ones(x: Any) -> Any:
-    """Return the number of bits of a word that are set."""
+    """Return the number of bits of a word that are set, by sums over pairs, nibbles and bytes (no branch, no table)."""
     x = x - ((x >> _U1) & _ODD)
     x = (x & _PAIRS) + ((x >> _U2) & _PAIRS)
     x = (x + (x >> _U4)) & _NIBBLES
@@ -44,7 +51,12 @@ def ones(x: Any) -> Any:
 
 @allocating
 def draw_words(state: Any, down: Any, chances: Any) -> None:
-    """Set the bits of the runs in which each element is down, from one such run to the next (geometric gaps)."""
+    """Set the bits of the runs in which each element is down.
+
+    `down` (n_elements, n_words) is overwritten; `chances` (n_elements,). The gap from one such run to the next is
+    geometric: floor(log(u) / log(1 - q)) + 1 with u uniform (Devroye, Non-Uniform Random Variate Generation, 1986,
+    section X.2).
+    """
     n = np.float64(down.shape[1] * 64)
     for element in range(down.shape[0]):
         row, chance = down[element], chances[element]
@@ -66,7 +78,10 @@ def draw_words(state: Any, down: Any, chances: Any) -> None:
 def break_words(
     broken: Any, down: Any, scratch: Any, query: Any, cut_start: Any, cut_elements: Any, query_start: Any
 ) -> None:
-    """Find the runs in which a query is broken: OR over its cuts of AND over the elements of each."""
+    """Find the runs in which a query is broken: OR over its cuts of AND over the elements of each.
+
+    `broken`, `scratch` (n_words,) are overwritten; `down` (n_elements, n_words).
+    """
     broken[:] = np.uint64(0)
     for cut in range(query_start[query], query_start[query + 1]):
         first = cut_start[cut]
@@ -81,7 +96,11 @@ def break_words(
 
 @allocating
 def add_bits(planes: Any, broken: Any) -> None:
-    """Count up the runs of `broken`; plane b holds bit b of every run's number. Uses up `broken`."""
+    """Count up the runs of `broken`; uses up `broken`.
+
+    `planes` (n_planes, n_words): plane b holds bit b of every run's number of broken queries, a bit-sliced counter. The
+    caller provides enough planes for the largest number.
+    """
     for plane in range(planes.shape[0]):
         row = planes[plane]
         for w in range(len(broken)):
@@ -93,7 +112,7 @@ def add_bits(planes: Any, broken: Any) -> None:
 
 @allocating
 def tell_numbers(planes: Any, law: Any) -> None:
-    """Add every run's number to the law."""
+    """Add every run's number of broken queries to the law, (n_queries + 1,); `planes` as `add_bits` leaves them."""
     for w in range(planes.shape[1]):
         some = np.uint64(0)
         for plane in range(planes.shape[0]):
@@ -114,7 +133,11 @@ def tell_numbers(planes: Any, law: Any) -> None:
 def count_words(
     seeds: Any, n_words: Any, chances: Any, cut_start: Any, cut_elements: Any, query_start: Any, broken: Any, law: Any
 ) -> None:
-    """Add 64 n_words runs for each seed: how often each query was broken, how often how many were."""
+    """Add 64 n_words runs for each seed: how often each query was broken, how often how many were.
+
+    `seeds` (n_blocks,) uint64: the state at the begin of each block. `chances` (n_elements,). Results are added to
+    `broken` (n_queries,) and `law` (n_queries + 1,), both int64.
+    """
     n_queries = len(query_start) - 1
     state = np.zeros(1, dtype=np.uint64)
     down = np.zeros((len(chances), n_words), dtype=np.uint64)
@@ -169,6 +192,9 @@ def count_given(
 
     `exactly[i, j]`: P(j of the elements i, i + 1, .. are down). `totals`: sum and sum of squares of the number of
     broken queries, and the runs in which any was.
+
+    Elements are drawn one by one, each given the number of failures that is left for it and those after it; so every
+    run has exactly k, with the right probability. `exactly` comes from `importance_sampling.exactly_down`.
     """
     state = np.zeros(1, dtype=np.uint64)
     state[0] = seed

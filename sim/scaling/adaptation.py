@@ -3,6 +3,8 @@
 Source: the manager of Madsen and Zhou (CIKM 2015), as reconstructed under "Balance" in docs/explanation/elasticity.md.
 Loads are in cores of speed 1, utilisations in shares of the CPU of a host. Nothing here knows of time, of a data plane
 or of names.
+
+All functions are deterministic: hosts and groups come in the order of their numbers, and ties go to the lower one.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ Prefer = Literal["sufficient", "quarter", "usable"]
 class Host:
     """A host as the manager sees it.
 
-    `capacity` is cores times speed, `outside` the share of the CPU that others take, `fixed` the load that cannot move;
-    `member` says whether its load is checked, `accepts_work` whether key groups may move there.
+    `capacity`: cores times speed. `outside`: share of the CPU that others take, 0 to 1. `fixed`: load that cannot move
+    [cores]. `member`: whether its load is checked. `accepts_work`: whether key groups may move there.
     """
 
     capacity: float
@@ -35,9 +37,11 @@ class Host:
 
 @dataclass(frozen=True)
 class Group:
-    """A key group that can move, where it is, and which host holds its newest checkpoint; `rested`: it may move now.
+    """A key group that can move, and where it is.
 
-    `checkpoint_host` is ANYWHERE where checkpoints are in a remote store, which every host can fetch them from.
+    `number`: its identity. `host`: index of its host, or of the one that it is moving to. `load` [cores of speed 1].
+    `checkpoint_host`: host of its newest checkpoint; None if there is none, ANYWHERE where checkpoints are in a remote
+    store, which every host can fetch them from. `rested`: whether it may move now.
     """
 
     number: int
@@ -49,7 +53,12 @@ class Group:
 
 @dataclass(frozen=True)
 class Rules:
-    """Thresholds of a round; `moves` is how many key groups may leave one host."""
+    """Thresholds of a round, as shares of a host's CPU.
+
+    `high`: above it a host is overloaded, and none is filled above it. `low`: below it a host may be emptied. `moves`:
+    how many key groups may leave one host. `prefer`: how many groups are tried at the host of their checkpoint before
+    any is moved elsewhere: the first one ("sufficient"), a quarter of those on the host, or all ("usable").
+    """
 
     high: float
     low: float = 0.0
@@ -59,7 +68,11 @@ class Rules:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A proposed move of a key group; `origin_share` and `target_share` are the utilisations before it."""
+    """A proposed move of a key group.
+
+    `assisted`: the target has its checkpoint, so only what changed since has to be replayed. `origin_share`,
+    `target_share`: utilisations before the move.
+    """
 
     group: int
     origin: int
@@ -73,8 +86,9 @@ class Proposal:
 class Round:
     """The outcome of one check.
 
-    `groups` are those on overloaded hosts before any move, `usable` of these would fit on the host of their
-    checkpoint; `unplaced` are hosts that stay overloaded because none of their rested groups fits anywhere.
+    `overloaded`: hosts above the threshold, most utilised first (or the host that `drain` empties). `groups`: number of
+    key groups on them before any move; `usable` of these would fit on the host of their checkpoint. `moves`: in the
+    order to carry them out. `unplaced`: hosts that stay overloaded because none of their rested groups fits anywhere.
     """
 
     overloaded: tuple[int, ...] = ()
@@ -133,7 +147,15 @@ def utilisation(hosts: Sequence[Host], groups: Sequence[Group]) -> list[float]:
 
 
 def balance(hosts: Sequence[Host], groups: Sequence[Group], rules: Rules) -> Round:
-    """Return the moves off overloaded hosts, highest utilisation first (steps 2 to 5 of the page)."""
+    """Return the moves off overloaded hosts, highest utilisation first (steps 2 to 5 of the page).
+
+    A host is relieved until it is at `rules.high`, has used up its moves, or nothing fits elsewhere.
+
+    >>> groups = [Group(0, 0, 0.5), Group(1, 0, 0.4), Group(2, 0, 0.2, checkpoint_host=1)]
+    >>> found = balance([Host(1.0), Host(1.0)], groups, Rules(high=0.9))  # host 0 needs 1.1 of its core
+    >>> [(move.group, move.target, move.assisted) for move in found.moves]
+    [(2, 1, True)]
+    """
     tentative = _tentative_placement(hosts, groups, rules.high)
     over = [host for host, one in enumerate(hosts) if one.member and tentative.share[host] > rules.high + _TIE]
     over.sort(key=lambda host: (-_rank(tentative.share, host)[0], host))
@@ -191,6 +213,7 @@ def _rank(share: Sequence[float], host: int) -> tuple[float, int]:
 
 
 def _tentative_placement(hosts: Sequence[Host], groups: Sequence[Group], limit: float) -> _TentativePlacement:
+    """Return the utilisations before any move of the round."""
     return _TentativePlacement(hosts, {group.number: group for group in groups}, limit, utilisation(hosts, groups))
 
 
@@ -220,6 +243,7 @@ def _tried_first(tentative: _TentativePlacement, host: int, prefer: Prefer) -> i
 
 
 def _placed(tentative: _TentativePlacement, ordered: Sequence[Group]) -> Iterator[Proposal]:
+    """Yield, and make, the move of each group that fits somewhere."""
     for group in ordered:
         made = _place(tentative, group)
         if made is not None:

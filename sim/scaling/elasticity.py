@@ -1,6 +1,9 @@
 """The adaptation manager as a process: it checks the load each period, and has key groups move and hosts come and go.
 
 Decisions on given loads are in `sim.scaling.adaptation`, which knows nothing of the run.
+
+A round is: sample the loads, ask `adaptation` for moves, request them from `sim.migration`, and acquire or release a
+host if moves alone do not help. Source: Madsen and Zhou (CIKM 2015); see docs/explanation/elasticity.md.
 """
 
 from __future__ import annotations
@@ -27,7 +30,11 @@ _FEWEST = 2  # hosts that stay: one owns a key group, another holds its checkpoi
 
 
 class Elasticity:
-    """Checks the load, decides, asks for moves, and writes down why."""
+    """Checks the load, decides, asks for moves, and writes down why.
+
+    It knows what control knows: hosts that it trusts, loads of the last periods. A move is only requested here; it may
+    be refused, or called off by a crash. A group that was asked to move rests for `rest_s` before it may move again.
+    """
 
     def __init__(
         self,
@@ -44,6 +51,7 @@ class Elasticity:
         self._members = self._hosts_that_take_part()
 
     def _hosts_that_take_part(self) -> list[bool]:
+        """Return for each host whether the policy covers its group; all if the scenario names no groups."""
         groups = self.rules.hosts
         return [not groups or group in groups for group in self.plan.host_group_names]
 
@@ -54,6 +62,7 @@ class Elasticity:
             self.state.clock.process(self._checks())
 
     def _checks(self) -> Process:
+        """Sample the load each period, and adapt from the configured instant on."""
         clock, period_ns = self.state.clock, max(1, to_ns(self.rules.period_s))
         while True:
             yield clock.sleep(clock.now_ns() + period_ns)
@@ -64,7 +73,10 @@ class Elasticity:
     # -- one round
 
     def adapt(self) -> None:
-        """Relieve overloaded hosts; if there are none, see whether a host can be released."""
+        """Relieve overloaded hosts; if there are none, see whether a host can be released.
+
+        Writes one row of the table `adaptations`, and a decision for each move.
+        """
         loads = self.statistics.loads()
         hosts, groups = self._hosts(loads), self._groups(loads)
         limits = Rules(self.rules.high, self.rules.low, self.rules.moves, self.rules.prefer)
@@ -125,13 +137,16 @@ class Elasticity:
         return found
 
     def _can_move(self, group: int) -> bool:
+        """Return True if key groups of its operator can move at all."""
         return self.plan.operators[self.cluster.partition_operator[group]].description.movable
 
     def _has_rested(self, group: int) -> bool:
+        """Return True if the group was not asked to move within the last `rest_s` seconds."""
         since = self._moved_ns.get(group)
         return since is None or self.state.clock.now_ns() >= since + to_ns(self.rules.rest_s)
 
     def _request(self, move: Proposal, cause: str, why: str) -> None:
+        """Write why, and request the move: by the configured protocol, or `direct` if that needs a checkpoint."""
         now = self.state.clock.now_ns()
         name, target = self.cluster.partition_name(move.group), self._name(move.target)
         to = f"the least loaded host, at {_percent(move.target_share)}"
@@ -254,6 +269,7 @@ class Elasticity:
         return planned is not None and elsewhere and self.cluster.accepts_work(planned)
 
     def _plan_checkpoint_host(self, partition: int, host: int | None) -> None:
+        """Have further checkpoints of the partition go to this host; None leaves the plan as it is."""
         if host is not None:
             self.state.plan_checkpoint_host(partition, host)
 
@@ -265,11 +281,14 @@ class Elasticity:
     # -- words
 
     def _at(self, move: Proposal) -> str:
+        """Return the origin of a move with its utilisation, in words."""
         return f"{self._name(move.origin)} is at {_percent(move.origin_share)}"
 
     def _name(self, host: int) -> str:
+        """Return the name of a host."""
         return self.plan.host_names[host]
 
 
 def _percent(share: float) -> str:
+    """Return a utilisation in percent."""
     return display.share(share)

@@ -28,7 +28,11 @@ def in_use(cluster: Cluster) -> list[int]:
 
 
 class SpareHosts:
-    """Acquires and releases hosts. A spare host counts as dead: no task, no checkpoint, and no recovery there."""
+    """Acquires and releases hosts. A spare host counts as dead: no task, no checkpoint, and no recovery there.
+
+    `coming`: the host that was acquired and is not usable yet; one at a time. `usable_since`: host -> when its last
+    acquisition was over [ns].
+    """
 
     def __init__(
         self, state: StateOn[RecoverablePlane], migrations: Migrations, recovery: Recovery, failures: Failures
@@ -53,6 +57,7 @@ class SpareHosts:
         self.state.clock.process(self._arrives(host))
 
     def _arrives(self, host: int) -> Process:
+        """Make the host usable when its acquisition is over."""
         clock, elasticity = self.state.clock, self.state.plan.scenario.elasticity
         yield clock.sleep(clock.now_ns() + to_ns(elasticity.acquisition_s))
         self.coming = None
@@ -88,10 +93,11 @@ class SpareHosts:
         next(one for one in self._intervals if one[0] == host and one[2] == NEVER)[2] = now
 
     def _name(self, host: int) -> str:
+        """Return the name of a host."""
         return self.state.plan.host_names[host]
 
     def rows(self, end_ns: int) -> list[tuple[int, int, int]]:
-        """Return when each host was in use."""
+        """Return (host, since, until) [ns] of each time that a host was in use; `end_ns` where it still is."""
         return [(host, since, end_ns if until == NEVER else until) for host, since, until in self._intervals]
 
 
@@ -110,7 +116,11 @@ class _Change:
 
 
 class Rescaling:
-    """Changes the number of tasks of operators, and requests the moves that follow from it."""
+    """Changes the number of tasks of operators, and requests the moves that follow from it.
+
+    `_seats` are the hosts of the tasks of each operator, by number of the task: where its key groups belong. It is a
+    plan: groups may still be on their way, or be elsewhere after a recovery.
+    """
 
     def __init__(self, state: StateOn[Plane], migrations: Migrations) -> None:
         self.state, self.cluster, self.plan, self.migrations = state, state.cluster, state.plan, migrations
@@ -126,12 +136,18 @@ class Rescaling:
                 self.state.clock.process(self._event(event))
 
     def _event(self, event: Rescale) -> Process:
+        """Rescale at the instant of an event of the scenario."""
         yield self.state.clock.sleep(to_ns(event.at_s))
         operator = [operator.name for operator in self.plan.operators].index(event.operator)
         self.rescale(operator, event.parallelism, event.protocol)
 
     def rescale(self, operator: int, parallelism: int, protocol: str) -> None:
-        """Give key group k to task k modulo the new number; request moves of those that are elsewhere, at once."""
+        """Give key group k to task k modulo the new number; request moves of those that are elsewhere, at once.
+
+        `operator`: its index. `parallelism`: number of tasks from now on. `protocol`: name of the migration protocol.
+        With n tasks before and m after, key groups k with k mod n = k mod m stay where they are, unless their task has
+        another host.
+        """
         before = len(self._seats[operator])
         self._seats[operator] = self._new_seats(operator, parallelism)
         bound, first = self.migrations.bound_for(), self.plan.first_partition[operator]
@@ -167,13 +183,14 @@ class Rescaling:
         return seats
 
     def rows(self) -> list[tuple[int, ...]]:
-        """Return one row for each change."""
+        """Return one row of the table `rescales` for each change."""
         return [
             (one.operator, one.at_ns, one.before, one.after, len(one.groups), self._completed_ns(one))
             for one in self._changes
         ]
 
     def _completed_ns(self, change: _Change) -> int:
+        """Return when the last group of a rescaling had moved [ns]; NEVER if one did not."""
         done = {
             run.move.group: run.completed_ns
             for run in self.migrations.runs

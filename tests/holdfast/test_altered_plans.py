@@ -51,9 +51,9 @@ CASES: dict[str, tuple[tuple[str, ...], dict[str, Any] | None]] = {
     "interval, unsteady": (("interval",), STREAM | {"checkpoint_s": 600.0, "utilisation": 0.9}),
     "replicas": (("replicas", "--importance", "product", "--placement", "coloured"), None),
 }
-WORDS = {"wall_s", "note", "method"}
+WORDS = {"wall_s", "note"}
 """How a plan came about: nothing that follows from problem and answer."""
-PROOFS = {"prices", "price", "split"}
+PROOFS = {"prices", "split"}
 """What the bound may be proven by: altered, the bound is proven otherwise, or said not to be checked."""
 HARMLESS = {
     "placement": {"reason"},  # says by which count; the verdict names its own

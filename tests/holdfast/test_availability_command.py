@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import main
-from holdfast.commands.availability import _number
 from scenarios.reliability.availability import Figure
+from scenarios.reliability.tables import figure_text
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "availability.toml"
 
@@ -56,10 +56,12 @@ def test_a_sampled_answer_says_so(capsys) -> None:  # type: ignore[no-untyped-de
 
 
 def test_bounds_are_shown_with_the_digits_in_which_they_differ() -> None:
-    shown = [_number(Figure(low, high, "bounds")) for low, high in ((0.1, 0.2), (0.0075, 0.007523), (0.1, 0.1 + 1e-9))]
+    shown = [
+        figure_text(Figure(low, high, "bounds")) for low, high in ((0.1, 0.2), (0.0075, 0.007523), (0.1, 0.1 + 1e-9))
+    ]
     assert shown == ["10–20 %", "0.75–0.753 %", "10–10.0000001 %"]
-    assert _number(Figure(0.1, 0.3, "monte-carlo", 0.2)) == "~20 %"
-    assert _number(None) == "–"
+    assert figure_text(Figure(0.1, 0.3, "monte-carlo", 0.2)) == "~20 %"
+    assert figure_text(None) == "–"
 
 
 def test_many_settings_and_long_names_still_fit(capsys, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -119,8 +121,8 @@ def test_single_points_of_failure_are_named_what_breaks_most_first(capsys, tmp_p
     )
     code, out, _ = called(capsys, file)
     assert code == 0
-    assert out.index(" rack    domain   first, second         2") < out.index(
-        " b       host     first                 1"
+    assert out.index(" rack             domain        2   first, second ") < out.index(
+        " b                host          1   first "
     )
     assert "Fewest hosts or domains down that break a query: 1 (2 queries), 2 (1 query)." in out
     found = json.loads(called(capsys, file, "--json")[1])

@@ -390,4 +390,14 @@ def test_a_path_that_is_too_long_is_not_said_in_full(capsys: pytest.CaptureFixtu
     assert left.value.code == 2
     assert len(said) == 1
     assert len(said[0]) < 500
-    assert said[0].endswith("file name too long")
+    assert said[0].endswith("(file name too long)")
+
+
+@pytest.mark.parametrize("name", ["failures", "ingest", "reproduce"])
+def test_the_help_of_a_command_with_several_arguments_has_dots_once(
+    capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([name, "--help"])
+    usage = capsys.readouterr().out.partition("\n\n")[0]
+    assert usage.count("...") == 1

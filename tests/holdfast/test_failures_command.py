@@ -72,8 +72,8 @@ def test_the_page_shows_both_laws_and_the_hosts(capsys, monkeypatch, log: Path, 
 @pytest.mark.parametrize(
     "arguments, rule",
     [
-        (["nosuch.csv"], "FILE = nosuch.csv: no such file"),
-        (["LOG", "--engine", "dask"], "--engine = dask: must be one of auto, plain, spark"),
+        (["nosuch.csv"], "nosuch.csv: cannot be read (no such file or directory)"),
+        (["LOG", "--on", "dask"], "--on = dask: must be one of auto, local, spark"),
         (["LOG", "--draws", -1], "--draws = -1: must be between 0 and 10000"),
         (["LOG", "--hosts", 2], "--hosts = 2: must be at least 3"),
         (["LOG", "--end", "1969-01-01"], "--end = 1969-01-01: must be a time in ISO 8601 since 1970"),

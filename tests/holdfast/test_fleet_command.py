@@ -70,7 +70,7 @@ def test_a_page_stands_in_the_directory_or_alone(capsys, monkeypatch, tmp_path: 
     path, out, alone = asked(tmp_path), tmp_path / "out", tmp_path / "page.html"
     assert called(capsys, path, "--out", out, "--report", alone)[0] == 0
     assert (out / "report.html").read_text() == alone.read_text()
-    assert "Objective and had" in alone.read_text()
+    assert "Availability objectives" in alone.read_text()
     code, _, err = called(capsys, path, "--report", alone)
     assert (code, err.count("\n")) == (2, 1)  # the middle of a long path is left out
     assert err.startswith("error: --report = ")

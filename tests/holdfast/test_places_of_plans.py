@@ -33,7 +33,7 @@ def test_a_plan_is_not_written_into_a_file_named_as_if_it_were_something_else(
     out = tmp_path / name
     words = (kind, tmp_path / "none.json", "--out", out, "--force")
     if (kind, name) == ("checkpoints", "plan.npz"):
-        assert refusal(*words).path == "file"
+        assert refusal(*words).path == str(tmp_path / "none.json")
         return
     fault = refusal(*words)
     suffixes = ".json or .npz" if kind == "checkpoints" else ".json"

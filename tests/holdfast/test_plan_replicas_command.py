@@ -41,7 +41,7 @@ def test_the_example_is_planned_by_every_importance_and_verified(
     assert (code, out.splitlines()[0]) == (0, "the plan holds")
     code, out, _ = run(capsys, "plan", "replicas", EXAMPLE, "--importance", "product", "--p", 0.02)
     assert code == 0
-    assert "Queries that run, of 3 on 8 operators" in out
+    assert "Plans for 3 queries on 8 operators" in out
 
 
 def test_queries_that_a_single_host_breaks_are_counted(capsys: pytest.CaptureFixture[str]) -> None:

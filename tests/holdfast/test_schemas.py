@@ -17,10 +17,9 @@ from models.fleet.rules import shaped_from
 from models.planning.sizing.description import sizing_from
 from models.queries.description import query_set_from
 from models.reliability.description import availability_from
+from models.scenario.file_keys import schema_of
 from models.scenario.reading import scenario_from
-from models.schema import schema_of
-from scenarios.files.documents import read_json
-from scenarios.files.scenario import tables_of
+from scenarios.files.documents import read_json, tables_of
 from scenarios.planning.files import read_problem, read_problem_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

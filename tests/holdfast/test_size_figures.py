@@ -210,13 +210,13 @@ def test_headline_and_tables_of_the_page_state_the_figures_of_the_document(views
                 assert row[4:6] == [display.duration(one["at"]["interval_s"]), down_of(one["at"])]
             assert row[6] == display.at_least(one["least_s_per_month"])
     for point, row in zip(document["curve"], views.tables.get("figure-cost", [[]])[1:], strict=True):
-        assert row[:2] == [
+        assert [row[0].removesuffix(" (asked)"), row[1]] == [
             display.availability(point["allowed_unavailability"], 10),
             display.duration(point["allowed_s_per_month"]),
         ]
         if point["at"] is not None:
-            figures = [display.duration(point["at"]["interval_s"]), down_of(point["at"])]
-            assert row[2:5] == [plan_text(point["plan"]), *figures]
+            assert row[2:4] == [plan_text(point["plan"]), display.duration(point["at"]["interval_s"])]
+            assert row[5] == down_of(point["at"])
     if at is None:
         certain = "nothing meets the target" if document["status"] == "infeasible" else "nothing is certain to meet"
         assert views.headline["plan"].startswith(certain)

@@ -131,8 +131,8 @@ def half(made: Path, tmp_path: Path) -> Path:
         (["sweep", "tiny-sweep", "--out", "MADE"], "holds a sweep of another scenario: duration, replications"),
         (["sweep", "mm1", "--out", "HERE"], "must be a new or empty directory"),
         ([*SWEEP, "--out", "MADE", "--metric", "latency"], "is no metric of this sweep"),
-        ([*SWEEP, "--out", "MADE", "--master", "local"], "is for --engine spark"),
-        ([*SWEEP, "--out", "MADE", "--engine", "ray"], "for '--engine': 'ray' is not one of 'local', 'spark'."),
+        ([*SWEEP, "--out", "MADE", "--master", "local"], "is for --on spark"),
+        ([*SWEEP, "--out", "MADE", "--on", "ray"], "for '--on': 'ray' is not one of 'local', 'spark'."),
         ([*SWEEP, "--out", "MADE", "--workers", "0"], "--workers"),
     ],
 )

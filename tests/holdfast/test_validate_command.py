@@ -11,9 +11,11 @@ import pytest
 
 from holdfast import cli
 from models.scenario.events import PROTOCOLS
-from models.schema import scenario_schema
+from models.scenario.file_keys import schema_of
+from models.scenario.scenario import Scenario
 from models.validation_messages import path_text
-from scenarios.files.scenario import names, path_of, tables_of
+from scenarios.files.documents import tables_of
+from scenarios.files.scenario import names, path_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCENARIOS = [one for one in sorted(EXAMPLES.glob("*.toml")) if "format" in tables_of(one)]
@@ -49,7 +51,7 @@ def enumerations(node: Any, table: Mapping[str, Any], schema: Mapping[str, Any])
 
 
 def every_value() -> list[tuple[str, str]]:
-    schema, found = scenario_schema(), []
+    schema, found = schema_of(Scenario), []
     for base in BASES:
         for path, value in enumerations(schema, tables_of(path_of(base)), schema):
             found.append((base, f"{path_text(path)}={json.dumps(value)}"))
@@ -124,14 +126,14 @@ REFUSED = {
     "a plan of checkpoints": (
         "crash-recovery",
         'fault_tolerance.allocation={ plan = "none.json" }',
-        "fault_tolerance.allocation: file = ",
+        "fault_tolerance.allocation: ",
     ),
     "a series": (
         "mm1",
         'workload.arrivals.rate={ series = "none.csv", step = "1 s" }',
         "workload.arrivals.rate.series",
     ),
-    "a log": ("crash-recovery", 'failures.log="none.json"', "failures.log: file = "),
+    "a log": ("crash-recovery", 'failures.log="none.json"', "failures.log: "),
     "times": (
         "mm1",
         'operators.server.service={ distribution = "deterministic", value = "100 d" }',

@@ -20,8 +20,8 @@ class Row:
 
 
 COLUMNS = (
-    Column("operator", of="name", number=False, brief="op"),
-    Column("wait, p99", display.duration, "wait.p99"),
+    Column("operator", of="name", number=False),
+    Column("wait p99", display.duration, "wait.p99", wide=True),
 )
 
 
@@ -35,9 +35,9 @@ def test_cells_are_values_in_the_form_of_their_column() -> None:
     assert made(2).cells == (("o0", display.NONE), ("o1", "100 ms"))
 
 
-def test_the_brief_form_has_the_columns_with_a_brief_head() -> None:
+def test_the_brief_form_has_no_wide_columns() -> None:
     brief = made(2, brief_title="W").brief
-    assert (brief.title, brief.heads, brief.rows) == ("W", ("op",), (("o0",), ("o1",)))
+    assert (brief.title, brief.heads, brief.rows) == ("W", ("operator",), (("o0",), ("o1",)))
     assert made(1).brief.title == "Waits"
 
 

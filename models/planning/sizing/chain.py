@@ -38,7 +38,11 @@ Rates = dict[tuple[State, State], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class NotThere:
-    """Shares of the time in which the system does not serve, (n,) each, and how often checkpoints are used [1/s]."""
+    """Shares of the time in which the system does not serve, (n,) each, and how often checkpoints are used [1/s].
+
+    `switching`: to another copy. `recovering`: from a checkpoint. `standing`: too few hosts, and the catch-up after
+    that.
+    """
 
     switching: FloatArray
     recovering: FloatArray
@@ -53,7 +57,11 @@ class NotThere:
 
 
 def not_there(problem: SizingProblem, plan: SystemPlan, recovery_s: FloatArray, resume_s: FloatArray) -> NotThere:
-    """Return how often the system is not there; recovery_s and resume_s (spare + 1, n) for n cases at once."""
+    """Return how often the system is not there, by the stationary law of the chain, for n cases at once.
+
+    `recovery_s`, `resume_s` (spare + 1, n): mean recoveries with 0 .. spare hosts down [s], without and with the
+    backlog of standing; infinite where it never ends.
+    """
     law = down_law(plan.hosts, problem.mttf_s, problem.mttr_s, plan.crews or plan.hosts)
     # Summed from the rare end: small probabilities keep their digits.
     beyond = np.cumsum(law[::-1])[::-1]  # P(at least k are down)
@@ -80,7 +88,11 @@ def not_there(problem: SizingProblem, plan: SystemPlan, recovery_s: FloatArray, 
 
 @dataclass(frozen=True, eq=False)
 class _Moves:
-    """The rates of one plan's chain."""
+    """The rates of one plan's chain.
+
+    `spare`: most hosts down with which it serves. `deepest`: most hosts down that the chain tells apart. Times as in
+    `not_there`.
+    """
 
     problem: SizingProblem
     plan: SystemPlan
@@ -105,6 +117,7 @@ class _Moves:
         return found
 
     def _states(self) -> Iterator[State]:
+        """Yield the states; those of one number of hosts down together."""
         for down in range(self.spare + 1):
             for missing in range(self.plan.copies):
                 yield down, SERVING, missing
@@ -116,6 +129,7 @@ class _Moves:
             yield down, STANDING, 0
 
     def _failures(self, state: State) -> Iterator[tuple[State, float]]:
+        """Yield (next state, rate [1/s]) of failures of a host."""
         down, doing, missing = state
         if down == self.deepest:
             return
@@ -136,6 +150,7 @@ class _Moves:
                 yield (down + 1, SWITCHING if switches else SERVING, missing + 1), rate * (1 - lost)
 
     def _repairs(self, state: State) -> Iterator[tuple[State, float]]:
+        """Yield (next state, rate [1/s]) of the next repair; every crew is busy if enough hosts are down."""
         down, doing, missing = state
         if not down:
             return
@@ -147,6 +162,7 @@ class _Moves:
             yield (down - 1, doing, missing), rate  # the host is back empty, which changes nothing else
 
     def _ends(self, state: State) -> Iterator[tuple[State, FloatArray | float]]:
+        """Yield (next state, rate [1/s]) of the end of what goes on: rebuild, take-over, recovery or catch-up."""
         down, doing, missing = state
         copies = self.problem.description.copies
         if doing == SERVING and missing:

@@ -7,14 +7,13 @@ Shapes are checked when the value is made; `faults` checks which keys fit togeth
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from models.errors import NO_VALUE, InputError, InputFault, raise_if_any
+from models.errors import NO_VALUE, InputFault, raise_if_any
 from models.schema_types import (
-    FROM_FILE,
     Count,
     Description,
     FilePath,
@@ -24,7 +23,7 @@ from models.schema_types import (
     Seconds,
     Share,
 )
-from models.validation_messages import faults_of
+from models.validation_messages import validated
 
 YEAR_S = 365.25 * 86_400
 DAY_S = 86_400.0
@@ -205,24 +204,26 @@ class Sizing(Description):
 
 
 def _values(given: int | tuple[int, ...]) -> tuple[int, ...]:
+    """Return one or several values as a rising tuple without repetitions."""
     return tuple(sorted(set(given))) if isinstance(given, tuple) else (given,)
 
 
 def sizing_from(raw: object, *, from_file: bool = True) -> Sizing:
-    """Return the description that the tables hold; raises InputError with all faults of shape, or all of sense."""
-    if not isinstance(raw, Mapping):
-        raise InputError.at("file", raw, "must be a table")
-    try:
-        context = dict(FROM_FILE) if from_file else {}
-        found = Sizing.model_validate(raw, by_alias=True, by_name=not from_file, context=context)
-    except ValidationError as error:
-        raise InputError(*faults_of(error.errors(include_url=False), raw, Sizing)) from None
+    """Return the description that the tables hold.
+
+    `raw`: the tables as a TOML reader gives them. `from_file`: quantities need units, and keys are those of a file.
+    Raises InputError with all faults of shape, or, if there are none, with all contradictions between keys.
+    """
+    found = validated(Sizing, raw, from_file=from_file, refined=list)
     raise_if_any(faults(found))
     return found
 
 
 def faults(description: Sizing) -> Iterator[InputFault]:
-    """Yield the keys that do not fit each other."""
+    """Yield the keys that do not fit each other.
+
+    Each fault has the path of the key to change; a log or file that a key names is not opened.
+    """
     work, said, hosts, points = description.work, description.failures, description.hosts, description.checkpoints
     flow = (work.rate_per_s, work.service_s)
     if work.load is None and None in flow:

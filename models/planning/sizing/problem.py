@@ -35,7 +35,7 @@ _FITS = 1 + 1e-12  # tolerance for loads that fill all hosts: rounding
 
 @dataclass(frozen=True, order=True)
 class SystemPlan:
-    """So many hosts, copies of each task, and crews (0: one for each host)."""
+    """A system to choose: hosts, copies of each task, and repair crews (0: one for each host)."""
 
     hosts: int
     copies: int
@@ -51,7 +51,10 @@ class SystemPlan:
 
 @dataclass(frozen=True)
 class SizingProblem:
-    """The question in SI units; `asked` is where it comes from, mttf_s and mttr_s perhaps from a log."""
+    """The question in SI units.
+
+    `description`: the file. `mttf_s`, `mttr_s`: mean up time and repair time of a host [s], which may come from a log.
+    """
 
     description: Sizing
     mttf_s: float
@@ -112,7 +115,7 @@ class SizingProblem:
         return self.description.load * (1 + (plan.copies - 1) * self.description.copies.load)
 
     def busy(self, plan: SystemPlan, down: int) -> float:
-        """Return rho with so many hosts down."""
+        """Return rho, the load of a host, with so many hosts down; infinite if none is left."""
         left = plan.hosts - down
         return self.load(plan) / left if left > 0 else math.inf
 
@@ -121,7 +124,10 @@ class SizingProblem:
         return max(-1, plan.hosts - self.fewest_hosts(plan.copies))
 
     def fewest_hosts(self, copies: int) -> int:
-        """Return how many hosts are needed while none is down."""
+        """Return how many hosts are needed while none is down.
+
+        Each copy of a task needs a host of its own, and the load of all must leave the hosts below `work.utilisation`.
+        """
         load = self.load(SystemPlan(1, copies))
         # A hair more than full still fits: the load is a sum of rounded numbers.
         found = max(copies, math.ceil(load / (self.description.work.utilisation * _FITS)))
@@ -225,6 +231,7 @@ class SizingProblem:
 
 
 def _per_hour(price_per_s: float) -> Decimal:
+    """Return a price [USD/h] with the digits that it has in the file."""
     return Decimal(repr(units.in_unit(price_per_s, "USD/s", "USD/h")))
 
 

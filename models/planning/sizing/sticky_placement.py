@@ -43,7 +43,7 @@ Counts = tuple[int, ...]  # units of each host that is up, falling
 
 @dataclass(frozen=True)
 class Failure:
-    """One of `hosts` hosts with `units` units fails, and state `then` is next."""
+    """One of `hosts` hosts with `units` units fails, and state `then` is next; each such host fails at 1 / MTTF."""
 
     hosts: int
     units: int
@@ -54,7 +54,8 @@ class Failure:
 class Placements:
     """All states that are reached from an even start, which is state 0.
 
-    `failures[k]` are those that state k may meet, `repaired[k]` the state after a repair (None: none is down).
+    `counts[k]`: units of each host that is up in state k, falling. `down[k]`: hosts that are down. `failures[k]`: those
+    that state k may meet. `repaired[k]`: the state after a repair (None: none is down).
     """
 
     counts: tuple[Counts, ...]
@@ -70,7 +71,7 @@ class Placements:
         return found
 
     def repair_rate(self, state: int, crews: int, mttr_s: float) -> float:
-        """Return the rate of repairs in a state [1/s]."""
+        """Return the rate of repairs in a state [1/s]: hosts that are down, at most the crews, over MTTR."""
         return min(self.down[state], crews) / mttr_s
 
     def law(self, mttf_s: float, mttr_s: float, crews: int) -> FloatArray:
@@ -86,7 +87,10 @@ class Placements:
 
 
 def law_from(home: int, n_states: int, rates: dict[tuple[int, int], float]) -> FloatArray:
-    """Return `stationary` of a chain in which `home` is the state that is reached from all others."""
+    """Return the stationary law (n_states,) of a chain in which `home` is the state that is reached from all others.
+
+    `rates`: (from, to) -> rate [1/s].
+    """
     # `stationary` asks for a state 0 that all others reach: swap the numbers, and swap them back.
     other = {0: home, home: 0}
     swapped = {(other.get(a, a), other.get(b, b)): rate for (a, b), rate in rates.items() if a != b}
@@ -96,7 +100,11 @@ def law_from(home: int, n_states: int, rates: dict[tuple[int, int], float]) -> F
 
 
 def after_failure(counts: Counts, units: int) -> Counts:
-    """Return the counts after the failure of a host with so many units."""
+    """Return the counts after the failure of a host with so many units.
+
+    >>> after_failure((3, 3, 2), 3)  # each of its units goes to the host with the fewest
+    (4, 4)
+    """
     left = list(counts)
     left.remove(units)
     if not left:
@@ -108,7 +116,11 @@ def after_failure(counts: Counts, units: int) -> Counts:
 
 
 def placements(hosts: int, units: int, most: int = MOST_PLACEMENTS) -> Placements | None:
-    """Return all states of so many hosts and units, breadth-first; None if there are more than `most`."""
+    """Return all states of so many hosts and units, breadth-first; None if there are more than `most`.
+
+    The chain has one state for each multiset of counts with a number of hosts down that can come about; their number
+    grows fast with hosts and units.
+    """
     even = tuple(units // hosts + (host < units % hosts) for host in range(hosts))
     place = {(even, 0): 0}
     todo = deque(place)
@@ -140,7 +152,12 @@ def placements(hosts: int, units: int, most: int = MOST_PLACEMENTS) -> Placement
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Least and largest share of the load that k units can have, for k = 0 .. all: (units + 1,) each."""
+    """Least and largest share of the load that k units can have, for k = 0 .. all: (units + 1,) each.
+
+    >>> bounds = Shares.of(np.array([1.0, 2.0, 1.0]))
+    >>> bounds.least.tolist(), bounds.most.tolist()
+    ([0.0, 0.25, 0.5, 1.0], [0.0, 0.5, 0.75, 1.0])
+    """
 
     least: FloatArray
     most: FloatArray
@@ -162,7 +179,11 @@ _ROUNDING = 1 + 1e-9
 
 @dataclass(frozen=True, eq=False)
 class StickyPlacement:
-    """A plan with units: its placements, their chances, and the loads of hosts in each."""
+    """A plan with units: its placements, their chances, and the loads of hosts in each.
+
+    `states`: the placements. `law` (states,): P(placement) in the long run. `shares`: bounds of the load of k units.
+    Loads are in hosts, a backlog is in hosts x seconds: with one host free it takes as many seconds.
+    """
 
     problem: SizingProblem
     plan: SystemPlan
@@ -225,7 +246,7 @@ class StickyPlacement:
         return units.steps * service_s * float((busy / (left - busy) ** 2).sum())
 
     def left(self, interval_s: float) -> float:
-        """Return u, the share of the time that checkpoints leave."""
+        """Return u, the share of the time that checkpoints every `interval_s` leave for work."""
         return 1 - self.problem.description.checkpoints.pause_s / interval_s
 
     def behind_after(self, one: Failure, interval_s: float, *, late: bool = False) -> float:
@@ -247,7 +268,7 @@ class StickyPlacement:
                     yield one, float(self.law[state]) * one.hosts
 
     def in_time(self, interval_s: float, target_s: float) -> float:
-        """Return the share of failures in a whole system that are surely caught up within a time."""
+        """Return the share of failures in a whole system that are surely caught up within `target_s`: a lower bound."""
         total = good = 0.0
         for one, weight in self.strikes():
             total += weight
@@ -255,6 +276,7 @@ class StickyPlacement:
         return good / total if total else 1.0
 
     def _part_in_time(self, one: Failure, interval_s: float, target_s: float) -> float:
+        """Return the share of instants within a checkpoint interval at which the failure is caught up in time."""
         problem, left = self.problem, self.left(interval_s)
         drain = self.drain(one.then, left)
         steps = problem.description.units.steps if problem.description.units else 1
@@ -267,7 +289,7 @@ class StickyPlacement:
         return min(1.0, (free / own - problem.complete_s) / interval_s) if own else 1.0
 
     def at_best_in_time(self, shortest_s: float, longest_s: float, target_s: float) -> float:
-        """Return a bound on the share of failures caught up within the target, over all intervals between these."""
+        """Return the most of the failures that may be caught up within the target, at any interval between two [s]."""
         # The most favourable figures of the whole cell: a bound on all its intervals.
         total = good = 0.0
         for one, weight in self.strikes():
@@ -297,10 +319,11 @@ class StickyPlacement:
         return sum(float(p) * one.hosts for p, ones in pairs for one in ones if one.units) / self.problem.mttf_s
 
     def _free_hosts(self, state: int, left: float) -> float:
+        """Return how many hosts the hosts with units have to spare; below 0 if the work does not fit on them."""
         return self.used_hosts(state) * left - self.load
 
     def at_least(self, shortest_s: float, longest_s: float) -> float:
-        """Return a bound of P(not there) that no interval between these two is below."""
+        """Return a lower bound of P(not there) for all intervals between these two [s]."""
         return float(self.at_least_by_state(shortest_s, longest_s).sum())
 
     def at_least_by_state(self, shortest_s: float, longest_s: float) -> FloatArray:
@@ -365,7 +388,10 @@ class NotThereAtMost:
 
 
 def at_most(sticky: StickyPlacement, interval_s: float) -> NotThereAtMost:
-    """Return P(not there) at an interval, from above."""
+    """Return P(not there) at an interval [s], from above.
+
+    The chain has a state for each placement and level of the backlog, and its law is that of a sparse linear system.
+    """
     left = sticky.left(interval_s)
     drains = [sticky.drain(state, left) for state in range(len(sticky.law))]
     if not any(drain > 0 and chance > 0 for drain, chance in zip(drains, sticky.law, strict=True)):
@@ -381,6 +407,7 @@ def at_most(sticky: StickyPlacement, interval_s: float) -> NotThereAtMost:
 
 
 def _levels(sticky: StickyPlacement, interval_s: float, drains: list[float]) -> FloatArray:
+    """Return the levels of the backlog [hosts x s]: 0, and then rising by a constant ratio."""
     jumps = [
         sticky.behind_after(one, interval_s, late=late)
         for failures in sticky.states.failures
@@ -398,7 +425,10 @@ def _levels(sticky: StickyPlacement, interval_s: float, drains: list[float]) -> 
 
 
 def _level_law(sticky: StickyPlacement, interval_s: float, drains: list[float], levels: FloatArray) -> FloatArray:
-    """Return P(state, level), (states, levels)."""
+    """Return P(state, level), (states, levels).
+
+    `drains` (states,): how fast the backlog falls in each placement [hosts]. `levels`: of the backlog [hosts x s].
+    """
     n, m = len(drains), len(levels)
     at = np.arange(m)
     starts: list[IntArray] = []
@@ -447,9 +477,12 @@ def _jumps(
 
 
 def _sparse_law(home: int, n: int, starts: IntArray, ends: IntArray, rates: FloatArray) -> FloatArray:
-    """Return the stationary law of a chain of which state `home` is reached from all others."""
-    from scipy.sparse import coo_array  # noqa: PLC0415 - slow to load
-    from scipy.sparse.linalg import splu  # noqa: PLC0415
+    """Return the stationary law of a chain of which state `home` is reached from all others.
+
+    `starts`, `ends`, `rates`: of each transition [1/s]; those of equal ends add up. Solves pi Q = 0 with sum 1, Q the
+    generator of the chain, by a sparse LU decomposition (SuperLU).
+    """
+    from scipy.sparse import coo_array, linalg  # noqa: PLC0415 - slow to load, and only plans with units need it
 
     # A rate from a state to itself does nothing, and would only spoil the diagonal.
     kept = (starts != ends) & (rates > 0)
@@ -463,7 +496,7 @@ def _sparse_law(home: int, n: int, starts: IntArray, ends: IntArray, rates: Floa
     # One state is fixed at 1: the equations of a chain are dependent, so one of them has to go.
     rest = np.delete(every, home)
     found[home] = 1.0
-    found[rest] = splu(flows[rest][:, rest].tocsc()).solve(-flows[rest][:, [home]].toarray()[:, 0])
+    found[rest] = linalg.splu(flows[rest][:, rest].tocsc()).solve(-flows[rest][:, [home]].toarray()[:, 0])
     # The sparse solution may be a hair below 0.
     found = np.maximum(found, 0.0)
     result: FloatArray = found / found.sum()

@@ -1,4 +1,8 @@
-"""Rules over a whole scenario: references that must exist, things that must fit, what deserves a warning."""
+"""Rules over a whole scenario: references that must exist, things that must fit, what deserves a warning.
+
+Each module has a function `faults(scenario, broken)` for one part of the file. They assume correct shapes: types,
+ranges and units are checked by the descriptions. Rules only yield; nothing here raises for what a user wrote.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Collection
 from itertools import chain
 
 from models.errors import InputFault
-from models.scenario.rules import cluster, dataflow, fault_tolerance, replicas, times
+from models.scenario.rules import cluster, dataflow, fault_tolerance, times
 from models.scenario.rules.advice import Advice, causes_of_backlog, warnings
 from models.scenario.rules.support import not_simulated
 from models.scenario.scenario import Scenario
@@ -25,6 +29,5 @@ def faults(scenario: Scenario, broken: Collection[str] = ()) -> list[InputFault]
         dataflow.faults(scenario, broken),
         cluster.faults(scenario, broken),
         fault_tolerance.faults(scenario, broken),
-        replicas.faults(scenario, broken),
     )
     return list(found)

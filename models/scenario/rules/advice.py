@@ -25,7 +25,7 @@ _OTHERS = {"sends": "records", "writes": "services", "stores": "others"}
 
 @dataclass(frozen=True)
 class Advice:
-    """One thing to think about: where, and what about it."""
+    """One thing to think about: the path of the key that would change it, and a sentence about it."""
 
     path: str
     text: str
@@ -36,6 +36,9 @@ class Advice:
 
 def warnings(scenario: Scenario, inputs: RunInputs | None = None, load: Load | None = None) -> list[Advice]:
     """Return the warnings about a valid scenario; pass `load` if it was computed already.
+
+    `inputs`: rates, shares and checkpoint hosts of its files, where it names any. All figures are
+    expected values; no run is made.
 
     >>> from holdfast import read_scenario, scenario_with, warnings
     >>> scenario = read_scenario("examples/two-hosts.toml").scenario

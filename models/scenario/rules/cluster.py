@@ -17,7 +17,7 @@ _NAMES_SHOWN = 1000
 
 
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
-    """Yield the faults of hosts, placement and events."""
+    """Yield the faults of hosts, placement and events; `broken` as in `models.scenario.rules.faults`."""
     total = sum(group.count for group in scenario.hosts.values())
     if not scenario.hosts and whole("hosts", broken):
         yield InputFault("hosts", NO_VALUE, "at least one host is needed")
@@ -67,6 +67,7 @@ class _Names:
 
 
 def _exists(name: str, counts: dict[str, int], unread: set[str]) -> bool:
+    """Return True if a group or operator of that name has so many; also for one that could not be read."""
     head, number = _split(name)
     return head in unread or (number is not None and number < counts.get(head, 0))
 
@@ -82,10 +83,12 @@ def _split(name: str) -> tuple[str, int | None]:
 
 
 def _some(counts: dict[str, int]) -> list[str]:
+    """Return names of hosts or tasks to suggest, at most a thousand of each group or operator."""
     return [f"{name}-{index}" for name, count in counts.items() for index in range(min(count, _NAMES_SHOWN))]
 
 
 def _of_placement(scenario: Scenario, names: _Names) -> Iterator[InputFault]:
+    """Yield unknown operators, tasks, groups and hosts of the placement."""
     for operator, group in scenario.placement.operators.items():
         fault = names.operator(("placement", "operators", operator), operator, shown=NO_VALUE)
         if fault:
@@ -137,6 +140,7 @@ def _of_elasticity(scenario: Scenario, broken: Collection[str]) -> Iterator[Inpu
 
 
 def _of_slots(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield one fault for each group of hosts in which more tasks are placed on a host than it has slots."""
     if all(group.slots is None for group in scenario.hosts.values()):
         return
     used = Counter(layout.placement(scenario).values())
@@ -151,6 +155,7 @@ def _of_slots(scenario: Scenario) -> Iterator[InputFault]:
 
 
 def _of_events(scenario: Scenario, names: _Names) -> Iterator[InputFault]:
+    """Yield unknown hosts and operators of events, and operators whose key groups cannot move."""
     for name, event in scenario.events.items():
         here = ("events", name)
         if isinstance(event, (HostFailure, Migrate)):
@@ -165,6 +170,7 @@ def _of_events(scenario: Scenario, names: _Names) -> Iterator[InputFault]:
 
 
 def _of_groups(scenario: Scenario, here: tuple[str, ...], event: Migrate | Rescale) -> Iterator[InputFault]:
+    """Yield a missing partitioning by key, and key groups or tasks beyond the number of key groups."""
     operator = scenario.operators.get(event.operator)
     if operator is None:
         return

@@ -37,7 +37,11 @@ def unknown_name(
     shown: object | None = None,
     besides: str | None = None,
 ) -> InputFault:
-    """Return the fault of a reference to something that does not exist; the hint names another than `besides`."""
+    """Return the fault of a reference to something that does not exist; the hint names another than `besides`.
+
+    `what`: its kind, as in "there is no host of this name". `known`: names that exist. `shown`: the value of the fault,
+    if that is not the name.
+    """
     value = name if shown is None else shown
     hint = nearest_if_shown(name, known, besides)
     return InputFault(path_text(path), value, f"there is no {what} of this name", hint)
@@ -53,7 +57,11 @@ _WITH_SERVICE = ("map", "filter", "aggregate", "join")
 
 
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
-    """Yield the faults of workload tables, inputs, kinds, parallelism and the shape of the dataflow."""
+    """Yield the faults of workload tables, inputs, kinds, parallelism and the shape of the dataflow.
+
+    `broken` as in `models.scenario.rules.faults`. The shape of the graph is checked only if all operators could be
+    read.
+    """
     yield from _of_workload(scenario, broken)
     unread = broken_in("operators", broken)
     known = dict.fromkeys((*scenario.operators, *unread))
@@ -70,14 +78,17 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
 
 
 def _a(kind: str) -> str:
+    """Return a kind of operator with its article."""
     return f"an {kind}" if kind[0] == "a" else f"a {kind}"
 
 
 def _at(name: str, *keys: str) -> str:
+    """Return the path of a key of an operator."""
     return path_text(("operators", name, *keys))
 
 
 def _of_workload(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Yield workloads of operators that are no sources, sources without one, and watermarks that come too often."""
     unread = broken_in("operators", broken)
     sources = [name for name, operator in scenario.operators.items() if operator.kind == "source"]
     for name in scenario.workload:
@@ -134,10 +145,12 @@ def _of_inputs(scenario: Scenario, name: str, operator: Operator, known: Collect
 
 
 def _has_profile(scenario: Scenario) -> bool:
+    """Return True if a source has a measured rate, which knows shares of streams."""
     return any(isinstance(workload.rate, ProfileRate) for workload in scenario.workload.values())
 
 
 def _of_kind(name: str, operator: Operator) -> Iterator[InputFault]:
+    """Yield keys that the kind of an operator needs or excludes."""
     kind = operator.kind
     if kind in _WITH_SERVICE and operator.service is None:
         yield InputFault(_at(name, "service"), NO_VALUE, f"is missing: {_a(kind)} needs a service time")
@@ -156,6 +169,7 @@ def _of_kind(name: str, operator: Operator) -> Iterator[InputFault]:
 
 
 def _of_window(name: str, operator: Operator) -> Iterator[InputFault]:
+    """Yield windows of operators that have none, and windows that are too short or overlap too often."""
     window = operator.window
     if window is None:
         return
@@ -174,6 +188,7 @@ def _of_window(name: str, operator: Operator) -> Iterator[InputFault]:
 
 
 def _of_timer(name: str, operator: Operator) -> Iterator[InputFault]:
+    """Yield timers of operators that have none, and timers that go off too often."""
     if operator.timer is None:
         return
     if operator.kind not in ("map", "filter") or operator.keyed:
@@ -185,6 +200,7 @@ def _of_timer(name: str, operator: Operator) -> Iterator[InputFault]:
 
 
 def _of_source(name: str, operator: Operator) -> Iterator[InputFault]:
+    """Yield keys that a source cannot have; its workload says what it emits."""
     hint = f"what a source emits stands in workload.{name}"
     if operator.selectivity != 1:
         yield InputFault(_at(name, "selectivity"), operator.selectivity, "must be 1 for a source", hint)
@@ -196,6 +212,7 @@ def _of_source(name: str, operator: Operator) -> Iterator[InputFault]:
 
 
 def _of_tasks(name: str, operator: Operator) -> Iterator[InputFault]:
+    """Yield numbers of tasks, key groups and threads that are too large or do not fit each other."""
     if operator.key_groups is not None:
         if not operator.keyed:
             yield InputFault(_at(name, "key_groups"), operator.key_groups, "needs an input partitioned by key")
@@ -236,7 +253,11 @@ def _of_shape(scenario: Scenario) -> Iterator[InputFault]:
 
 
 def _of_cycles(scenario: Scenario) -> Iterator[InputFault]:
-    """Yield a fault for each cycle, at its first operator, in file order; only some if there are very many."""
+    """Yield a fault for each cycle, at its first operator, in file order; only some if there are very many.
+
+    Strongly connected components are found first: only inside one can there be cycles, and their number may be
+    exponential, so at most ten of each component are listed (Johnson, SIAM J. Computing 1975, by networkx).
+    """
     if layout.has_order(scenario):
         return
     names = list(scenario.operators)
@@ -254,11 +275,13 @@ def _of_cycles(scenario: Scenario) -> Iterator[InputFault]:
 
 
 def _from_least(cycle: list[int]) -> list[int]:
+    """Return the cycle from its first operator in the order of the file."""
     begin = cycle.index(min(cycle))
     return cycle[begin:] + cycle[:begin]
 
 
 def _on_cycle(name: str, path: list[str]) -> InputFault:
+    """Return the fault of a cycle; a long one is shortened in the middle."""
     if len(path) > _MOST_STEPS + 3:
         path = [*path[:_MOST_STEPS], f"{len(path) - _MOST_STEPS - 2} more", *path[-2:]]
     return InputFault(_at(name, "inputs"), NO_VALUE, "is on a cycle: " + " -> ".join(path))

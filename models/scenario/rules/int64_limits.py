@@ -31,7 +31,11 @@ TAIL = 50.0  # means, times the squared coefficient of variation, that the longe
 
 
 def whole_time_faults(scenario: Scenario, inputs: RunInputs) -> list[InputFault]:
-    """Return a fault for each key whose times or bytes might not fit; none for any realistic run."""
+    """Return a fault for each key whose times or bytes might not fit; none for any realistic run.
+
+    `inputs`: measured rates and shares that the scenario names. The limit of 30 years leaves room for sums of such
+    times below the 292 years of 2^63 ns, and 2^61 bytes for sums below 2^63.
+    """
     busy = _busy(scenario, inputs)
     return [*_of_services(scenario, busy), *_of_links(scenario, busy), *_of_state(scenario, busy)]
 
@@ -82,6 +86,7 @@ def _busier(scenario: Scenario, inputs: RunInputs) -> Scenario:
 
 
 def _count(scenario: Scenario, rate_per_s: float) -> float:
+    """Return an upper estimate of the tuples of a run at this mean rate; 0 without any."""
     return rate_per_s * scenario.duration_s + SPARE if rate_per_s else 0.0
 
 

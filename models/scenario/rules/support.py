@@ -1,4 +1,8 @@
-"""Rules against combinations of keys that no engine executes yet."""
+"""Rules against combinations of keys that no engine executes yet.
+
+Such a scenario is valid: it describes something that exists. It is refused when a run is asked for, not when the file
+is read, and the hint says which combination is simulated.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +47,7 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
 
 
 def _of_migration(scenario: Scenario, name: str, event: Migrate | Rescale) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of an event that moves key groups in a way that is not simulated."""
     here = path_text(("events", name))
     found = _of_protocol(f"{here}.protocol", event.protocol)
     found += _beside_moves(scenario, f"{here}.kind", event.kind)
@@ -54,6 +59,7 @@ def _of_migration(scenario: Scenario, name: str, event: Migrate | Rescale) -> li
 
 
 def _of_protocol(path: str, protocol: str) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of a migration protocol that is not implemented."""
     return [] if protocol in PROTOCOLS else [(path, protocol, f"{', '.join(PROTOCOLS)} are")]
 
 
@@ -94,6 +100,7 @@ def _is_simple(join: Operator) -> bool:
 
 
 def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of methods, stores and numbers of copies that are not simulated."""
     tolerance = scenario.fault_tolerance
     found: list[tuple[str, object, str]] = []
     if tolerance.method not in ("none", "checkpoint"):

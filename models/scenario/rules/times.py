@@ -1,4 +1,7 @@
-"""Rules about times: rates over time, warm-up, when events happen."""
+"""Rules about times: rates over time, warm-up, when events happen.
+
+Times are shown with their units, and each fault has the path of the key that comes too late or is out of order.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ MOST_KEYS = 10_000_000
 
 
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
-    """Yield the faults of times, rates, distributions and keys."""
+    """Yield the faults of times, rates, distributions and keys; `broken` as in `models.scenario.rules.faults`."""
     yield from _of_run(scenario, broken)
     yield from _of_rates(scenario)
     yield from _of_loads(scenario)

@@ -143,7 +143,7 @@ class Improvement:
     """The best allocation known, and what is known to make it better.
 
     Costs and multipliers `u` (J,) are in the units of `numbers`, `value` in those of the problem. `offer` is the only
-    way in which `best` (J,) changes.
+    way in which `best` (J,) changes, so it is always feasible, and never gets worse.
     """
 
     def __init__(

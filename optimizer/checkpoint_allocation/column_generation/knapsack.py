@@ -40,10 +40,10 @@ def best_set(
     work: Budget | None = None,
     parameters: ColumnGenerationParameters = DEFAULT.columns,
 ) -> tuple[float, IntArray]:
-    """Return the largest value, and the positions of a set that has it; counted as work.
+    """Return the largest value, and the positions of a set that has it; the work is counted in the budget.
 
     `value` (J,) are whole numbers in float64, negative or -inf where a checkpoint is not wanted; `load` (J,) and `room`
-    are whole.
+    are whole. Sums of values must stay below 2^53.
     """
     work, few = work or Budget(), parameters.knapsack_core
     # What has no value, or does not fit alone, is in no best set.

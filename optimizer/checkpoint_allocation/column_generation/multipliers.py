@@ -24,7 +24,7 @@ from models.checked_arrays import FloatArray, IntArray
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.column_generation.knapsack import best_set
 from optimizer.checkpoint_allocation.params import DEFAULT, ColumnGenerationParameters
-from optimizer.common.solvers import linear_program
+from optimizer.common.solvers import linear_program, sparse_matrix
 
 _LARGE = 1e100
 
@@ -210,8 +210,6 @@ class _Columns:
 
     def program(self, u: FloatArray, box: float, until_s: float) -> tuple[FloatArray, float, int] | None:
         """Return what to add to u (j,), what the sum of the sets' reduced costs would be, and iterations."""
-        from scipy import sparse  # noqa: PLC0415
-
         chosen = list(self.known.values())
         node = np.array([key[0] for key in self.known])
         sizes = np.array([len(one) for one in chosen])
@@ -222,13 +220,11 @@ class _Columns:
         more = np.arange(j)
         # Rows: one for each checkpoint, then one for each node. Columns: sets, then too little and too much of each
         # checkpoint.
-        at = (
-            np.concatenate([rows, more, more, j + node]),
-            np.concatenate([columns, len(chosen) + more, len(chosen) + j + more, np.arange(len(chosen))]),
-        )
+        lines = np.concatenate([rows, more, more, j + node])
+        places = np.concatenate([columns, len(chosen) + more, len(chosen) + j + more, np.arange(len(chosen))])
         ones = np.ones(len(rows) + len(chosen) + 2 * j)
         ones[len(rows) + j : len(rows) + 2 * j] = -1
-        matrix = sparse.csr_array((ones, at), shape=(j + n, len(chosen) + 2 * j))
+        matrix = sparse_matrix(ones, lines, places, (j + n, len(chosen) + 2 * j))
         # Too little and too much of a checkpoint cost the box: the dual of that is |change of u| <= box.
         answer = linear_program(
             np.concatenate([cost / box, np.ones(2 * j)]),

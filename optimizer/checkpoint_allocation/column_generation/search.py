@@ -32,7 +32,8 @@ from optimizer.verify.checkpoint_bounds import (
 class ColumnGenerationResult:
     """The best allocation (None: not found), multipliers (J,), the bound that they prove, and what pairs are left.
 
-    `pairs` (J, N) is False where no allocation better than the best one has the pair.
+    `pairs` (J, N) is False where no allocation better than the best one has the pair, so it is only valid beside an
+    answer that is at least as good as `assignment`. `struck`: the clock ended the search.
     """
 
     assignment: IntArray | None
@@ -45,7 +46,9 @@ class ColumnGenerationResult:
 class ColumnGeneration:
     """Multipliers with their bound, then better and better allocations; no anti-affinity pairs, no limit on moves.
 
-    `prices` (N,) are where the multipliers start, `start` is a feasible allocation.
+    `prices` (N,) are where the multipliers start, `start` (J,) is a feasible allocation or None. Making the object
+    takes the subgradient steps and the master program, and counts them in the budget. With minimum loads nothing is
+    improved, since the sets know no minima; the bound holds all the same.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class ColumnGeneration:
         return (self._state.value - self.bound) / max(abs(self.bound), 1e-300)
 
     def improve(self, share: float, seconds: float = math.inf) -> None:
-        """Improve the allocation until a share of the work is done, or so many seconds after the beginning."""
+        """Improve the allocation until a share of the work is done, or so many seconds [s] after the beginning."""
         work = self._state.work
         work.limit = share * self._limit
         if math.isfinite(seconds):
@@ -123,23 +126,6 @@ class ColumnGeneration:
             self._state.offer(self._start)
         state = self._state
         return ColumnGenerationResult(state.best, self.multipliers, self.bound, _open_pairs(state), state.work.struck)
-
-
-def generate_columns(
-    problem: CheckpointAllocation,
-    prices: FloatArray,
-    start: IntArray | None,
-    budget: Budget,
-    parameters: Parameters = DEFAULT,
-) -> ColumnGenerationResult:
-    """Return the bound of column generation, and the best allocation from it, without any program on all nodes.
-
-    `prices` (N,) give the first multipliers, `start` (J,) is a feasible allocation or None. Capacities alone may couple
-    the checkpoints.
-    """
-    search = ColumnGeneration(problem, prices, start, budget, parameters)
-    search.improve(1.0)
-    return search.found()
 
 
 def _multipliers(

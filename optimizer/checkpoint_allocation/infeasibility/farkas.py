@@ -21,7 +21,7 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
-from optimizer.common.solvers import linear_program
+from optimizer.common.solvers import linear_program, sparse_matrix
 
 _EPS = float(np.finfo(np.float64).eps)
 _LEAST = 1e-12  # multipliers below it count for nothing
@@ -95,8 +95,6 @@ class Farkas:
 
         `each` row may have a shortage of its own. The work is in iterations times entries.
         """
-        from scipy import sparse  # noqa: PLC0415 - slow to load
-
         # A minimum counts what anybody brings, so with one all checkpoints take part, stored or not.
         used = some.stored | bool(some.minimum.any())
         j, n = np.nonzero(self.fits & used[:, None])
@@ -116,7 +114,7 @@ class Farkas:
         value = np.concatenate([*rows.value, -np.ones(len(asked)), -np.ones(count), np.ones(width)])
         n_once = int(once_row.max()) + 1
         n_short = count if each else 1
-        matrix = sparse.csr_array((value, (row, column)), shape=(count + n_once, width + n_short))
+        matrix = sparse_matrix(value, row, column, (count + n_once, width + n_short))
         limit = np.concatenate([rows.limit, -np.ones(len(stored)), np.ones(n_once)])
         answer = linear_program(
             np.concatenate([np.zeros(width), np.ones(n_short)]),

@@ -28,7 +28,7 @@ from models.checked_arrays import FloatArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.candidates import Candidates, candidates, sample
 from optimizer.checkpoint_allocation.params import DEFAULT, LagrangianParameters
-from optimizer.common.solvers import linear_program
+from optimizer.common.solvers import linear_program, sparse_matrix
 from optimizer.verify.checkpoint_bounds import fitting, reduced_minima
 
 
@@ -50,8 +50,6 @@ def dual_prices(problem: CheckpointAllocation, parameters: LagrangianParameters 
 
 def _relaxation_prices(problem: CheckpointAllocation) -> FloatArray | None:
     """Return prices (N,) [cost per load] from the duals of the linear relaxation; None where the solver fails."""
-    from scipy import sparse  # noqa: PLC0415
-
     j, n = np.nonzero(fitting(problem))
     cost = problem.cost[j, n].astype(np.float64)  # of float32 a unit of 1e-300 would be 0
     # Shifted and divided by the largest difference: duals change by the unit alone.
@@ -61,8 +59,8 @@ def _relaxation_prices(problem: CheckpointAllocation) -> FloatArray | None:
     cap = np.maximum(problem.upper, 1e-300)
     columns = np.arange(len(j))
     share = np.where(problem.weights[j, n] > 0, problem.weights[j, n] / cap[n], 0.0)
-    load = sparse.csr_array((share, (n, columns)), shape=(problem.n_nodes, len(j)))
-    once = sparse.csr_array((np.ones(len(j)), (j, columns)), shape=(problem.n_checkpoints, len(j)))
+    load = sparse_matrix(share, n, columns, (problem.n_nodes, len(j)))
+    once = sparse_matrix(np.ones(len(j)), j, columns, (problem.n_checkpoints, len(j)))
     answer = linear_program(
         shifted / unit,
         at_most=(load, np.ones(problem.n_nodes)),

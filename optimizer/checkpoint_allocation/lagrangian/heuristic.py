@@ -23,7 +23,7 @@ import numpy as np
 from models.checked_arrays import FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.budget import Budget
-from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of
+from optimizer.checkpoint_allocation.candidates import Candidates, candidates, scale_of, with_nodes
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices, first_prices, smoothed_dual_prices
 from optimizer.checkpoint_allocation.linear_core import dived, relaxed
 from optimizer.checkpoint_allocation.local_search.ejection_chains import (
@@ -82,6 +82,7 @@ def lagrangian_heuristic(
         states.append(search.improved(better, at=at))
     # A given start is improved as well, so the answer is never worse than it.
     if start is not None:
+        search.found = with_nodes(problem, search.found, search.prices, start)
         states.append(search.improved(search.prices, start=start))
     # Repair failed from every start: prices for smaller capacities leave room for it.
     if not any(states):
@@ -91,6 +92,8 @@ def lagrangian_heuristic(
         return HeuristicAnswer(None, search.prices, bound, budget.late)
     state = min(kept, key=lambda one: problem.objective(one.assignment))
     # Judged by the best prices from here on, whatever prices the state was made with.
+    if state.found is not search.found:
+        state.look_at(search.found)
     state.at_prices(search.prices)
     if problem.cost.size <= parameters.sizes.search:
         target = parameters.lagrangian.close * abs(bound)
@@ -143,7 +146,7 @@ class _Search:
             # What is to be gained decides how far from their minimum heavy checkpoints may go.
             gain = state.cost() - bound
             at = dived(problem, found, prices, self.budget, self.own, gain=gain, share=share)
-            other = None if at is None else self.improved(prices, at=at)
+            other = None if at is None else self.improved(prices, at=at, found=found)
             if other is not None:
                 self._forced(self._with_chains(other, rounds=1), 0.0)
                 # `min` keeps the first of equals: a dive replaces the state only where it is better.
@@ -188,10 +191,18 @@ class _Search:
         return chains
 
     def improved(
-        self, prices: FloatArray, *, at: IntArray | None = None, start: IntArray | None = None
+        self,
+        prices: FloatArray,
+        *,
+        at: IntArray | None = None,
+        start: IntArray | None = None,
+        found: Candidates | None = None,
     ) -> Exchange | None:
-        """Return a repaired and improved state, from the cheapest nodes at prices, given columns, or a given answer."""
-        state = Exchange(self.problem, self.found, prices, self.local)
+        """Return a repaired and improved state, from the cheapest nodes at prices, given columns, or a given answer.
+
+        `at` (J,) are columns of `found`; without a value these are the candidates of the search.
+        """
+        state = Exchange(self.problem, self.found if found is None else found, prices, self.local)
         if at is not None:
             state.place(at)
         if start is not None:

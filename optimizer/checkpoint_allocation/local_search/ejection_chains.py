@@ -46,8 +46,12 @@ class _Ends:
 class EjectionChains:
     """The pairs of a state along which chains may go: those within `margin` of the least, and none that is taken.
 
-    `toll` is added to the cost of every move away from the running plan. Arrays of pairs, (P,), are sorted by target
-    node and read again by `follow` whenever a checkpoint has moved.
+    `toll` [cost] is added to every move away from the running plan. Arrays of pairs, (P,), are sorted by target node
+    and read again by `follow` whenever a checkpoint has moved. Source: Glover (1996), "Ejection chains, reference
+    structures and alternating path methods for traveling salesman problems".
+
+    Invariant: between calls the arrays belong to the present assignment of the state. Who changes it by other means
+    (`place`, `start_from`) must call `follow`.
     """
 
     def __init__(self, state: Exchange, most_pairs: int, toll: float) -> None:
@@ -100,12 +104,19 @@ class EjectionChains:
         self.paid = state.prices[self.target] * self.load
 
     def leave(self, node: int) -> bool:
-        """Return whether a chain from an overloaded node, the cheapest for the load it takes away, was made."""
+        """Return whether a chain from an overloaded node, the cheapest for the load it takes away, was made.
+
+        It may cost more than it saves: the node has to lose load.
+        """
         first = np.flatnonzero(self.source == node)
         return self._made(first, -self.state.prices[node] * self.own, node, np.inf)
 
     def improve(self, row: int) -> bool:
-        """Return whether a chain that begins with a checkpoint, and may close at its node, saves cost and was made."""
+        """Return whether a chain that begins with a checkpoint, and may close at its node, saves cost and was made.
+
+        `row` is the checkpoint. Closing at its own node makes a cycle: a rotation of checkpoints over several full
+        nodes.
+        """
         state, first = self.state, np.flatnonzero(self.rows == row)
         return self._made(first, np.zeros(len(self.rows)), int(state.found.nodes[row, state.at[row]]), 0.0)
 
@@ -257,13 +268,28 @@ def descended(chains: EjectionChains, before: IntArray) -> None:
 _LEAST = 1e-12  # relative: less is not saved
 
 
+class _Best:
+    """The cheapest assignment of a state so far: what a trial starts from, and goes back to where it saves nothing."""
+
+    def __init__(self, state: Exchange) -> None:
+        self.state, self.at, self.cost = state, state.at.copy(), state.cost()
+
+    def keep(self, *, fits: bool = True) -> None:
+        """Take the state's assignment where it fits and is cheaper; else put the state back to the best one."""
+        found = self.state.cost()
+        if fits and found < self.cost - _LEAST * abs(self.cost):
+            self.at, self.cost = self.state.at.copy(), found
+        else:
+            self.state.place(self.at)
+
+
 def forced_moves(chains: EjectionChains, most: int, budget: Budget, *, target: float) -> bool:
     """Improve the state of some chains by forced moves of at most `most` checkpoints; False when the clock struck.
 
     Stops when the answer is within `target` of the bound that the state's prices prove.
     """
     state = chains.state
-    best, cost = state.at.copy(), state.cost()
+    best = _Best(state)
     tried: set[tuple[int, int]] = set()
     for _ in range(most):
         if budget.late:
@@ -276,12 +302,8 @@ def forced_moves(chains: EjectionChains, most: int, budget: Budget, *, target: f
         tried.add(pair)
         fits = _made_room(chains, *pair)
         if fits:
-            descended(chains, best)
-        found = state.cost()
-        if fits and found < cost - _LEAST * abs(cost):
-            best, cost = state.at.copy(), found
-        else:
-            state.place(best)
+            descended(chains, best.at)
+        best.keep(fits=fits)
     chains.follow()
     return True
 
@@ -314,9 +336,6 @@ def _made_room(chains: EjectionChains, row: int, to: int) -> bool:
     return False
 
 
-_LEAST_GAIN = 1e-12  # relative: less is not saved
-
-
 def iterated_local_search(chains: EjectionChains, rounds: int, budget: Budget, *, target: float, seed: int = 0) -> bool:
     """Improve the state of some chains; False when the clock struck before the rounds were over.
 
@@ -324,7 +343,7 @@ def iterated_local_search(chains: EjectionChains, rounds: int, budget: Budget, *
     """
     state, noise, kicks = chains.state, chains.state.parameters.noise, chains.state.parameters.kicks
     random = np.random.default_rng(seed)
-    best, cost = state.at.copy(), state.cost()
+    best = _Best(state)
     for turn in range(rounds):
         if budget.late:
             return False
@@ -336,12 +355,8 @@ def iterated_local_search(chains: EjectionChains, rounds: int, budget: Budget, *
             return True
         begin = random.choice(len(dear), kicks[turn // len(noise) % len(kicks)], p=dear / dear.sum())
         _kicked(chains, begin, size * chains.drawn(random))
-        descended(chains, best)
-        found = state.cost()
-        if found < cost - _LEAST_GAIN * abs(cost):
-            best, cost = state.at.copy(), found
-        else:
-            state.place(best)
+        descended(chains, best.at)
+        best.keep()
     chains.follow()
     return True
 

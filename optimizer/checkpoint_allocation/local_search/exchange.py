@@ -22,7 +22,7 @@ import numpy as np
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from optimizer.checkpoint_allocation.budget import Budget
-from optimizer.checkpoint_allocation.candidates import Candidates
+from optimizer.checkpoint_allocation.candidates import Candidates, with_nodes
 from optimizer.checkpoint_allocation.mixed_integer import at_most, rules_of_pairs
 from optimizer.checkpoint_allocation.params import DEFAULT, LocalSearchParameters
 from optimizer.common.solvers import mixed_integer_program
@@ -32,7 +32,11 @@ class Exchange:
     """An assignment that is being changed: `at` (J,) is the column of each checkpoint's node among its candidates.
 
     `loads` (N,) are those of the assignment, `priced` (J, K) the costs at `prices` (N,), `least` (J,) their minima.
-    Only `accept`, `shift` and `swap` keep the capacities; `place` and `start_from` take anything.
+    Only `accept`, `shift` and `swap` keep the capacities; `place` and `start_from` take anything. Anti-affinity pairs
+    are unknown here.
+
+    Invariant: `loads` is the exact sum of the present assignment, for it is counted anew after every change. Candidates
+    are values that several states may share, so none of them is ever changed.
     """
 
     def __init__(
@@ -56,32 +60,27 @@ class Exchange:
         return here
 
     def start_from(self, assignment: IntArray) -> None:
-        """Take a given assignment; a node that is no candidate replaces the dearest one."""
-        match = self.found.nodes == assignment[:, None]
-        # A start may use nodes that the prices ranked low: they replace the dearest candidate, so K stays the same.
-        missing = np.flatnonzero(~match.any(axis=1))
-        if len(missing):
-            self._replace(missing, assignment[missing])
-            match[missing] = self.found.nodes[missing] == assignment[missing, None]
+        """Take a given assignment (J,); a node that is no candidate replaces the dearest one."""
+        found = with_nodes(self.problem, self.found, self.prices, assignment)
+        lost = np.flatnonzero(found.nodes[self.rows, self.at] != self.assignment)
+        if found is not self.found:
+            self.found = found
+            self.at_prices(self.prices)
         # A candidate with infinite cost is a forbidden pair: the checkpoint must not be there.
-        finite = match & np.isfinite(self.found.cost)
+        finite = (found.nodes == assignment[:, None]) & np.isfinite(found.cost)
         known = finite.any(axis=1)
         self.at[known] = finite[known].argmax(axis=1)
-        if len(missing):  # of equal candidates the one replaced may be where a checkpoint was
-            lost = missing[~np.isfinite(self.found.cost[missing, self.at[missing]])]
-            self.at[lost] = self.priced[lost].argmin(axis=1)
+        # One whose candidate was replaced, by a node that it may not have, goes where it is cheapest.
+        lost = lost[~known[lost]]
+        self.at[lost] = self.priced[lost].argmin(axis=1)
         self._count()
 
-    def _replace(self, rows: IntArray, nodes: IntArray) -> None:
-        """Put nodes in place of the dearest candidates of some checkpoints; infinite cost where they do not fit."""
-        # The arrays are changed in place: all states of these candidates see the new pair.
-        out = self.priced[rows].argmax(axis=1)
-        fits = self.problem.allowed[rows, nodes] & (self.problem.weights[rows, nodes] <= self.problem.upper[nodes])
-        cost = np.where(fits, self.problem.cost[rows, nodes], np.inf)
-        self.found.nodes[rows, out], self.found.cost[rows, out] = nodes, cost
-        self.found.load[rows, out] = self.problem.weights[rows, nodes]
-        self.priced[rows, out] = cost + self.prices[nodes] * self.found.load[rows, out]
-        self.least[rows] = np.minimum(self.least[rows], self.priced[rows, out])
+    def look_at(self, found: Candidates) -> None:
+        """Look at other candidates, and stay: where a checkpoint is becomes a candidate if it is none."""
+        here = self.assignment
+        self.found = found
+        self.at_prices(self.prices)
+        self.start_from(here)
 
     def _count(self) -> None:
         here = self.assignment
@@ -95,18 +94,18 @@ class Exchange:
         self._count()
 
     def place(self, at: IntArray) -> None:
-        """Take the column `at` (J,) of each checkpoint."""
+        """Take the column `at` (J,) of each checkpoint, whatever the capacities; a copy is kept."""
         self.at = at.copy()
         self._count()
 
     def at_prices(self, prices: FloatArray) -> None:
-        """Judge by other prices."""
+        """Judge by other prices (N,) [cost per load]; the assignment stays."""
         self.prices = prices
         self.priced = self.found.priced(prices)
         self.least = self.priced.min(axis=1)
 
     def cost(self) -> float:
-        """Return the cost of the assignment."""
+        """Return the cost of the assignment: a plain float64 sum, to compare states with."""
         return float(self.found.cost[self.rows, self.at].sum())
 
     def dear(self) -> FloatArray:
@@ -115,7 +114,11 @@ class Exchange:
         return above
 
     def losses(self) -> FloatArray:
-        """Return the loss of each node against the bound of the prices, (N,): dearer checkpoints, and priced room."""
+        """Return the loss of each node against the bound of the prices, (N,): dearer checkpoints, and priced room.
+
+        Their sum is the objective less the Lagrangian bound of the candidates (see the module), so it is also the most
+        that any search can still gain.
+        """
         lost: FloatArray = np.bincount(self.assignment, self.dear(), self.problem.n_nodes).astype(np.float64)
         # Room without a price loses nothing; without this test infinite room would give a number that is none.
         priced = self.prices > 0
@@ -123,7 +126,11 @@ class Exchange:
         return lost
 
     def accept(self, rows: IntArray, to: IntArray, *, dearer: bool = False) -> bool:
-        """Move checkpoints together when that keeps the capacities and costs less, or may be dearer; else False."""
+        """Move checkpoints (k,) to columns (k,) if that keeps the limits and costs less (or may be dearer).
+
+        Capacities, minima and the limit on moves are tested after all of them have moved, since a chain is feasible
+        only as a whole. If the answer is False, nothing has changed.
+        """
         cost = self.found.cost
         saved = (cost[rows, self.at[rows]] - cost[rows, to]).sum()
         # Compared relative to the costs: a saving within rounding could be undone and repeated for ever.
@@ -141,7 +148,10 @@ class Exchange:
         return False
 
     def accept_relief(self, rows: IntArray, to: IntArray) -> bool:
-        """Move checkpoints together when no node has too much after it that had not before; False when one has."""
+        """Move checkpoints (k,) to columns (k,) when no node has too much after it that had not before; else False.
+
+        An overloaded node may stay so, but may not get more. If the answer is False, nothing has changed.
+        """
         before, loads = self.at[rows].copy(), self.loads
         self._move(rows, to)
         # Against the loads before, not the capacity: relief must not wait for all nodes to fit at once.
@@ -152,7 +162,11 @@ class Exchange:
         return False
 
     def repair(self) -> bool:
-        """Return whether no node is overloaded any more: moves of least priced cost per useful load, into room."""
+        """Return whether no node is overloaded any more: moves of least priced cost per useful load, into room.
+
+        False where no such move is left, or their rounds are used up; the state is then somewhere between. Minimum
+        loads are not looked at.
+        """
         upper = self.problem.upper
         # Ends by count: a repair that goes in circles has no other limit.
         for _ in range(self.parameters.repairs):
@@ -181,7 +195,11 @@ class Exchange:
         return False
 
     def shift(self) -> bool:
-        """Return whether there were moves of single checkpoints to cheaper nodes with room."""
+        """Return whether there were moves of single checkpoints to cheaper nodes with room.
+
+        All moves of a call touch different nodes, so each is still right after the others. Every call that moves
+        anything lowers the cost, so a loop of calls ends.
+        """
         upper, lower = self.problem.upper, self.problem.lower
         own = self.found.cost[self.rows, self.at]
         weight = self.found.load[self.rows, self.at]
@@ -199,7 +217,11 @@ class Exchange:
         return len(chosen) > 0
 
     def swap(self, margin: float) -> bool:
-        """Return whether pairs of checkpoints were exchanged to save cost, among pairs within `margin` of the least."""
+        """Return whether pairs of checkpoints were exchanged to save cost, among pairs within `margin` of the least.
+
+        `margin` is in units of cost at the prices. Pairs that exchange places are found by a join on (from, to), of at
+        most `swap_pairs` rows; the swaps that are made touch different nodes.
+        """
         n, here = self.problem.n_nodes, self.assignment
         near = self.priced - self.least[:, None] <= margin
         near[self.rows, self.at] = False

@@ -9,14 +9,19 @@ import numpy as np
 
 from models.checked_arrays import BoolArray, FloatArray, IntArray
 from models.planning.checkpoint_allocation import CheckpointAllocation
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.params import DEFAULT, LocalSearchParameters
 from optimizer.verify.checkpoint_bounds import fitting
 
 
 class Search:
-    """An assignment that is being changed, with its node loads.
+    """An assignment that is being changed, with its node loads: the only local search that knows copies.
 
-    `start` (J,) may break any rule, with -1 for a checkpoint on no node; `prices` (N,) rank moves and prove nothing.
+    `start` (J,) may break any rule, with -1 for a checkpoint on no node; `prices` (N,) [cost per load] rank moves and
+    prove nothing. Once the clock of the budget has struck, the repair still ends, and nothing is improved.
+
+    State: `node` (J,) and `loads` (N,), which `_move` keeps in step. Every move looks at all nodes of a checkpoint;
+    `Exchange` looks at few of them, in bulk, and is for larger problems without copies.
     """
 
     def __init__(
@@ -25,15 +30,21 @@ class Search:
         start: IntArray,
         prices: FloatArray,
         parameters: LocalSearchParameters = DEFAULT.local_search,
+        budget: Budget | None = None,
     ) -> None:
         self.problem, self.parameters = problem, parameters
+        self.budget = Budget() if budget is None else budget
         self.prices = prices
         self.fits = fitting(problem)
         self.node = start.copy()
         self.loads = problem.node_loads(self.node)
 
     def run(self) -> IntArray | None:
-        """Return a repaired and improved assignment (J,), or None when repair got stuck."""
+        """Return a repaired and improved assignment (J,), or None when repair got stuck.
+
+        Steps: everybody on an allowed node, overloaded nodes emptied, nodes filled up to their minimum, then moves and
+        swaps that save cost. None proves nothing: the order of the moves may have been a bad one.
+        """
         # The order matters: unloading and filling assume that everyone is on an allowed node.
         if not (self._settle() and self._unload() and self._fill()):
             return None
@@ -136,6 +147,8 @@ class Search:
         # A large problem gets one pass: a pass looks at every pair.
         for _ in range(self.parameters.plain_passes if p.cost.size <= self.parameters.plain_quick else 1):
             changed = False
+            if self.budget.late:
+                return
             for j in range(p.n_checkpoints):
                 one = np.array([j])
                 # A saving must not break a minimum that was just filled.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module, resources
 from typing import Any
 
+from analysis.report.parts import ClaimRow
 from models.errors import InputError
 from models.validation_messages import nearest
 from scenarios.studies.reproduce.tasks import TaskRunner, check_directory
@@ -36,11 +37,15 @@ class Claim:
 
 @dataclass(frozen=True)
 class Finding:
-    """The outcome: `ours` beside the paper's value, whether the claim holds by its tolerance, and if not why."""
+    """The outcome: `ours` beside the paper's value, whether the claim holds by its tolerance, and if not why.
+
+    `value` is the figure that is compared, where it is one number.
+    """
 
     ours: str
     holds: bool
     cause: str = ""
+    value: float | None = None
 
 
 def claims() -> tuple[Claim, ...]:
@@ -67,13 +72,13 @@ def study_names() -> list[str]:
 class Outcome:
     """One row for each claim, and by study what else a page can show of it."""
 
-    rows: list[dict[str, Any]]
+    rows: tuple[ClaimRow, ...]
     results: Mapping[str, Any]
 
 
 def reproduce(
     studies: Sequence[str] = (), runner: TaskRunner | None = None, *, quick: bool = False
-) -> list[dict[str, Any]]:
+) -> tuple[ClaimRow, ...]:
     """Return one row for each claim of the studies (all without any): the paper's value, ours, and whether it holds.
 
     `holds` is None for a claim that was not tried. `quick` takes fewer seeds; `runner` says where and how the pieces
@@ -102,19 +107,20 @@ def tried(studies: Sequence[str] = (), runner: TaskRunner | None = None, *, quic
             found[name] = module.findings_of(results[name])
         elif module is not None:
             found[name] = module.findings(runner, quick=quick)
-    rows = [_row(claim, found.get(claim.study, {}).get(claim.id)) for claim in claims() if claim.study in chosen]
-    return Outcome(rows, results)
+    rows = (_row(claim, found.get(claim.study, {}).get(claim.id)) for claim in claims() if claim.study in chosen)
+    return Outcome(tuple(rows), results)
 
 
-def _row(claim: Claim, finding: Finding | None) -> dict[str, Any]:
-    return {
-        "study": claim.study,
-        "claim": claim.id,
-        "text": claim.text,
-        "role": claim.role,
-        "paper": claim.paper,
-        "ours": None if finding is None else finding.ours,
-        "tolerance": claim.accept,
-        "holds": None if finding is None else finding.holds,
-        "cause": "" if finding is None else finding.cause or ("" if finding.holds else "not looked into"),
-    }
+def _row(claim: Claim, finding: Finding | None) -> ClaimRow:
+    cause = "" if finding is None else finding.cause or ("" if finding.holds else "not looked into")
+    return ClaimRow(
+        study=claim.study,
+        claim=claim.id,
+        text=claim.text,
+        role=claim.role,
+        paper=claim.paper,
+        ours=None if finding is None else finding.ours,
+        tolerance=claim.accept,
+        holds=None if finding is None else finding.holds,
+        cause=cause,
+    )

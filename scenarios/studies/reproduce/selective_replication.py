@@ -7,7 +7,7 @@ paper made them, stand beside it. Variants of the assumptions show on which of t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from statistics import fmean, stdev
 from typing import Any
@@ -188,7 +188,7 @@ def _with_variants(claim: str, finding: Finding, others: Mapping[str, Mapping[st
         return finding
     word = "does not hold" if finding.holds else "holds"
     said = f"{word} with: {', '.join(apart)}" if apart else f"so with all {len(others)} variants of the assumptions"
-    return Finding(finding.ours, finding.holds, f"{finding.cause}; {said}" if finding.cause else said)
+    return replace(finding, cause=f"{finding.cause}; {said}" if finding.cause else said)
 
 
 def verdicts(tried: Sequence[Tried]) -> dict[str, Finding]:
@@ -198,12 +198,12 @@ def verdicts(tried: Sequence[Tried]) -> dict[str, Finding]:
     lost = _mean(tried, "product", ALL, _AT_MOST) - _mean(tried, "product", HALF, _AT_MOST)
     share = fmean(one.points["product", HALF].replicated for one in tried)
     return {
-        "qodlu": Finding(_said(tried, "product"), abs(product - 99.2) <= 0.2),
-        "random": Finding(_said(tried, "random"), abs(random - 97.1) <= 0.6),
-        "qod": Finding(_said(tried, "degree"), abs(degree - 98.8) <= 0.3),
+        "qodlu": Finding(_said(tried, "product"), abs(product - 99.2) <= 0.2, value=product),
+        "random": Finding(_said(tried, "random"), abs(random - 97.1) <= 0.6, value=random),
+        "qod": Finding(_said(tried, "degree"), abs(degree - 98.8) <= 0.3, value=degree),
         "lu": _low_utilisation(tried, low, product),
-        "full-half": Finding(f"{lost:.2f}", abs(lost - 1.0) <= 0.3),
-        "share": Finding(f"{share:.3f}", abs(share - 0.80) <= 0.06),
+        "full-half": Finding(f"{lost:.2f}", abs(lost - 1.0) <= 0.3, value=lost),
+        "share": Finding(f"{share:.3f}", abs(share - 0.80) <= 0.06, value=share),
         "order": _order(tried),
         "monotone": _monotone(tried),
     }
@@ -218,7 +218,8 @@ def _low_utilisation(tried: Sequence[Tried], low: float, product: float) -> Find
         f"both choose nearly the same: {alike:.1f} % of the operators that QOD*LU replicates LU replicates too, all "
         "light ones among them, and the few heavy ones that differ are in few queries"
     )
-    return Finding(f"{_said(tried, 'utilisation')}; {below:.2f} below QOD*LU", holds, "" if holds else cause)
+    ours = f"{_said(tried, 'utilisation')}; {below:.2f} below QOD*LU"
+    return Finding(ours, holds, "" if holds else cause, low)
 
 
 def _order(tried: Sequence[Tried]) -> Finding:

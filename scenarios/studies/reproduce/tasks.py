@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from models.errors import NO_VALUE, InputError
 from scenarios.files.write_once import disk_errors, remove_stale, write_once
 from scenarios.runs.execute import COMPILING
 from scenarios.runs.task_runner import run_tasks
+from scenarios.sweeps.sweep import Where
 
 # A little weight for the expectation: the first short piece alone must not decide the pace of a long study.
 _PRIOR = 0.02  # of the expected time of all pieces: how much the expectation weighs beside what pieces took
@@ -132,7 +133,6 @@ def _work_s() -> float:
     return time.process_time() - began
 
 
-Engine = Literal["local", "spark"]
 Prepare = Callable[[Callable[[float], None]], None]
 
 RESULTS, TMP = "results", "tmp"
@@ -174,7 +174,7 @@ class TaskRunner:
     """Where and how pieces are made; without `directory` nothing is kept. `say` gets a line for whoever waits."""
 
     directory: Path | None = None
-    engine: Engine = "local"
+    on: Where = "local"
     workers: int = 1
     master: str | None = None
     on_progress: ProgressCallback = _silent
@@ -209,7 +209,7 @@ class TaskRunner:
 
     def _start_s(self, pieces: int) -> float:
         """Return how long it takes until the first piece begins."""
-        if self.engine == "spark":
+        if self.on == "spark":
             return _SPARK_START_S
         return _WORKER_START_S if self._at_once(pieces) > 1 else 0.0
 
@@ -225,7 +225,7 @@ class TaskRunner:
             made[number] = content
             progress.ended(number, content.get(_TOOK_S))
 
-        if self.engine == "spark":
+        if self.on == "spark":
             from scenarios.sweeps.spark import each_on_spark  # noqa: PLC0415 - only where Spark is asked for
 
             def look() -> None:

@@ -15,7 +15,12 @@ _TINY, _HUGE = 1e-150, 1e150  # squares between are numbers of full length
 def arrival_times(
     counts: np.ndarray, edges_s: np.ndarray, cumulative: np.ndarray, begin_per_s: np.ndarray, slope: np.ndarray
 ) -> np.ndarray:
-    """Return when the cumulative rate reaches each of the rising `counts` [ns] (n,): `RateCurve.inverse`, rounded."""
+    """Return when the cumulative rate reaches each of the rising `counts` [ns] (n,): `RateCurve.inverse`, rounded.
+
+    `counts` (n,): cumulative numbers of arrivals. A rate is linear within segments: segment j is [edges_s[j], edges_s[j
+    + 1]), begins at `begin_per_s[j]` with `cumulative[j]` arrivals before it, and rises by `slope[j]` [1/s^2]. Within
+    it, missing = begin t + slope t^2 / 2, solved for t without cancellation.
+    """
     found = np.empty(counts.shape[0], np.int64)
     last = begin_per_s.shape[0] - 1
     segment = 0
@@ -36,7 +41,7 @@ def arrival_times(
 
 
 def is_constant(begin_per_s: np.ndarray, slope: np.ndarray) -> bool:
-    """Return whether the rate is one that `write_arrivals` can do."""
+    """Return whether the rate is constant, and of a size that `write_arrivals` computes exactly."""
     return len(begin_per_s) == 1 and slope[0] == 0 and bool(_TINY < begin_per_s[0] < _HUGE)
 
 
@@ -104,6 +109,7 @@ def uniform_keys(draws: np.ndarray, count: int) -> np.ndarray:
 
 @allocating
 def _uniform_key(u: float, guess: int, count: int) -> int:
+    """Return the key of a uniform number, from a guess that rounding may have put beside it."""
     key = guess
     while key > 0 and key / count > u:
         key -= 1
@@ -114,7 +120,11 @@ def _uniform_key(u: float, guess: int, count: int) -> int:
 
 @allocating
 def guide_of(cumulative: np.ndarray) -> np.ndarray:
-    """Return where to look for a uniform number in a distribution function: entry j is for those from j / n on (n,)."""
+    """Return where to look for a uniform number in a distribution function: entry j is for those from j / n on (n,).
+
+    Source: the method of guide tables (Chen and Asau 1974; Devroye, Non-Uniform Random Variate Generation, 1986,
+    section III.2.4): the expected number of steps for a draw is at most two.
+    """
     n = cumulative.shape[0]
     found = np.empty(n, np.int64)
     key = 0

@@ -2,6 +2,9 @@
 
 Whose key group a tuple belongs to does not matter for them: ids alone are followed, many at a time, from the sources
 to the sinks.
+
+Sums of ids are uint64 and wrap around. Ids are well mixed, so two different sets of equal size have equal sums with a
+probability of about 2^-64.
 """
 
 from __future__ import annotations
@@ -21,9 +24,9 @@ _BLOCK = 2**13  # ids that are followed at a time: they stay in the processor's 
 
 
 def by_sum(state: State) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Expected, lost and duplicated inputs, each (n_operators,).
+    """Return expected, lost and duplicated inputs, each (n_operators,); the last two are zeros.
 
-    Raises RuntimeError if what was applied is not what follows from the sources.
+    Raises RuntimeError if what was applied is not what follows from the sources: then the kernel has a fault.
     """
     sums = _Sums(state)
     for source in state.sources:
@@ -55,7 +58,7 @@ class _Sums:
         self.total = np.zeros(state.operators.shape[0], np.uint64)
 
     def apply(self, operator: int, ids: np.ndarray, sign: int) -> None:
-        """An operator applies the tuples, or (-1) does not after all; what it makes of them it sends on."""
+        """Count tuples as applied by an operator (sign 1), or not after all (-1), and send on its outputs."""
         if not ids.size:
             return
         add_ids(ids, operator, sign, self.count, self.total)
@@ -65,11 +68,12 @@ class _Sums:
             self.send(operator, made[: outputs(self._draws, operator, op["code"], ids, made)], sign)
 
     def send(self, operator: int, ids: np.ndarray, sign: int) -> None:
-        """Outputs of an operator, over every edge."""
+        """Send the outputs of an operator over each of its edges."""
         for down, sent in self._sent(operator, ids):
             self.apply(down, sent, sign)
 
     def _sent(self, operator: int, ids: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield (operator downstream, ids that it gets) of each edge; a broadcast gives each target ids of its own."""
         first = int(self._operators["first_edge"][operator])
         for edge in self._edges[first : first + int(self._operators["edges"][operator])]:
             taken = ids if edge["takes"] >= 1.0 else ids[taken_by(ids, edge["takes_code"], edge["takes"])]
@@ -100,7 +104,7 @@ def tick_ids(code: Any, index: int, ticks: int) -> np.ndarray:
 
 @allocating
 def outputs(records: np.ndarray, operator: int, code: Any, ids: np.ndarray, made: np.ndarray) -> int:
-    """Fill in the ids of all that an operator makes of tuples, in any order; how many."""
+    """Write the ids of all that an operator makes of tuples into `made`, in any order; return how many there are."""
     law, n = records[operator], 0
     if law.rest == 0.0:  # each makes as many: short loops, several tuples at a time
         for index in range(law.whole):

@@ -1,16 +1,15 @@
-"""Where compiled code is kept between processes.
+"""The directory of compiled code, and the decorators that compile.
 
 Numba keeps machine code of a function beside its file and looks whether that file has changed, not whether the
-functions that were compiled into it have. Here the code is kept by a digest of all files of this package: what one
-version of them made, another never reads. The first of these directories that can be written is used: NUMBA_CACHE_DIR,
-`__pycache__` of this package, the user's cache directory, and a private one among the temporary files. Without any
-every process compiles for itself. So it does where a file was damaged: each begins with a checksum of the rest.
+functions that were compiled into it have. Here the code is kept by a digest of all files of this package: code that one
+version of them made is never read by another. The first of these directories that can be written is used:
+NUMBA_CACHE_DIR, `__pycache__` of this package, the user's cache directory, and a private one among the temporary files.
+Without any, every process compiles for itself. So it does where a file was damaged: each begins with a checksum of the
+rest.
 
-Compiling, so that a first run need not wait long for it.
-
-What is called from Python is compiled with all that it calls, once, and kept (`cache`). What is called from compiled
-code only is compiled for one kind of numbers, 64-bit integers, whatever narrower ones come, and without the wrappers
-for calls from Python, each of which would hold a copy of it. A type of arguments may carry constants, as
+A function that is called from Python is compiled with all that it calls, once, and kept. A function that is called from
+compiled code only is compiled for one kind of numbers, 64-bit integers, whatever narrower ones come, and without the
+wrappers for calls from Python, each of which would hold a copy of it. A type of arguments may carry constants, as
 `state.extended`: a branch that such a constant rules out is gone before anything behind it is compiled.
 """
 
@@ -67,6 +66,7 @@ def directory() -> Path | None:
 
 
 def _bases() -> Iterator[Path]:
+    """Yield the directories to try, best first; the last one only if nobody else can write to it."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
         yield Path(given) / "holdfast"
@@ -127,6 +127,8 @@ class _Locator(_CacheLocator):
 
 
 class _Impl(CompileResultCacheImpl):
+    """Numba's cache of results with the one locator."""
+
     _locator_classes = [_Locator]  # type: ignore[list-item]  # noqa: RUF012 - as in the base class
 
 
@@ -134,14 +136,17 @@ class _Files(IndexDataCacheFile):
     """An index and the code it names; what does not fit its checksum, or is not of that signature, is not there."""
 
     def save(self, key: Any, data: Any) -> None:
+        """Keep the code with its signature."""
         super().save(key, (key, data))
 
     def load(self, key: Any) -> Any:
+        """Return the code of a signature; None if there is none."""
         found = super().load(key)
         # Two processes that compile at the same time may have given their code the same name.
         return found[1] if found is not None and found[0] == key else None
 
     def _dump(self, obj: Any) -> bytes:
+        """Return the bytes of an object behind their checksum."""
         made: bytes = super()._dump(obj)
         return _checksum(made) + made
 
@@ -157,6 +162,7 @@ class _Files(IndexDataCacheFile):
         return self._read(self._data_path(name))
 
     def _read(self, path: str) -> Any:
+        """Return the object in a file; None if the file is missing or damaged."""
         try:
             found = Path(path).read_bytes()
         except OSError:
@@ -166,6 +172,7 @@ class _Files(IndexDataCacheFile):
 
 
 def _checksum(content: bytes) -> bytes:
+    """Return the digest that a file begins with."""
     return hashlib.sha256(content).digest()
 
 
@@ -179,11 +186,13 @@ class _Cache(FunctionCache):
         self._cache_file = _Files(self.cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled code of a signature; None if it cannot be read, whatever the cause."""
         with suppress(Exception):
             return super().load_overload(sig, target_context)
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the compiled code of a signature, if that can be done."""
         with suppress(OSError):
             super().save_overload(sig, data)
 
@@ -193,17 +202,20 @@ _njit: Any = njit  # with options that are not in its stubs
 
 
 def kernel(function: F) -> F:
-    """Compile a function of the event loop: exact, and without reference counts, so that it may not allocate."""
+    """Compile a function of the event loop: exact, and without reference counts, so that it may not allocate.
+
+    All decorators here use NumPy's error model: a division by zero gives infinity and no exception.
+    """
     return _compiled(function, _nrt=False)
 
 
 def inlined(function: F) -> F:
-    """The same, and no call is left where it is used: for what each tuple needs, in few places."""
+    """Compile as `kernel` does, and leave no call where the function is used: for the work of each tuple."""
     return _compiled(function, _nrt=False, forceinline=True)
 
 
 def noinline(function: F) -> F:
-    """The same, and a call is always left: for what is rare and large, that it take nothing from what is not."""
+    """Compile as `kernel` does, and always leave a call: rare and large work stays out of the common path."""
     return _compiled(function, _nrt=False, forceinline=False, pipeline_class=_NoinlineCompiler)
 
 
@@ -213,23 +225,25 @@ def allocating(function: F) -> F:
 
 
 def nogil(function: F) -> F:
-    """Compile a function that may allocate arrays and runs beside other threads: it touches nothing of Python."""
+    """Compile a function that may allocate arrays and runs beside other threads: it must not touch Python objects."""
     return _compiled(function, nogil=True)
 
 
 def entry(function: Callable[..., Any], *kinds: Any) -> Callable[..., Any]:
-    """The same for arguments of these types only, compiled: it spends nothing on finding out what it is given."""
+    """Return the compiled function for these types of arguments only: it spends no time on telling types."""
     return cast(Callable[..., Any], cast(Any, function).compile(kinds))
 
 
 @contextmanager
 def watched(tell: Callable[[], None]) -> Iterator[None]:
-    """`tell` is called for each function that is compiled, and not for those that were kept."""
+    """Call `tell` for each function that is compiled meanwhile, and not for those that were kept."""
     with event.install_listener("numba:compile", _Watcher(tell)):
         yield
 
 
 class _Watcher(event.Listener):
+    """Listens to Numba's compiler."""
+
     def __init__(self, tell: Callable[[], None]) -> None:
         self._tell = tell
 
@@ -237,10 +251,12 @@ class _Watcher(event.Listener):
         """Nothing is compiled yet."""
 
     def on_end(self, event: event.Event) -> None:
+        """Tell that a function has been compiled."""
         self._tell()
 
 
 def _compiled(function: F, **options: Any) -> F:
+    """Return a function compiled with these options, which calls from compiled code reach without wrappers."""
     options = {"error_model": "numpy", "pipeline_class": _Compiler, "forceinline": False} | options
     made = _njit(**options)(function)
     options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -278,6 +294,7 @@ class _PutConstants(FunctionPass):
         FunctionPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
+        """Put in the constants of a function; return True if there was one."""
         found = False
         for block in state.func_ir.blocks.values():
             for assignment in block.find_insts(ir.Assign):
@@ -305,6 +322,7 @@ class _Compiler(CompilerBase):
     """Numba's own, with constants put before it looks for branches that are never taken."""
 
     def define_pipelines(self) -> list[Any]:
+        """Return Numba's passes with the constants put in."""
         builder = DefaultPassBuilder.define_nopython_pipeline(self.state)
         builder.add_pass_after(_PutConstants, RewriteSemanticConstants)
         builder.finalize()
@@ -315,12 +333,15 @@ class _NeverInlined(lowering.Lower):
     """Lowering to a function that LLVM leaves where it is."""
 
     def setup_function(self, fndesc: Any) -> None:
+        """Mark the function: LLVM inlines small ones unless they say not to."""
         super().setup_function(fndesc)
         self.function.attributes.add("noinline")
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _LowerNoinline(NativeLowering):
+    """The last pass, with `_NeverInlined` in place of Numba's lowering."""
+
     _name = "holdfast_noinline"
 
     @property
@@ -329,9 +350,10 @@ class _LowerNoinline(NativeLowering):
 
 
 class _NoinlineCompiler(_Compiler):
-    """The same for a function that is not to be inlined."""
+    """The compiler of functions that are not to be inlined."""
 
     def define_pipelines(self) -> list[Any]:
+        """Return the same passes with a lowering that marks the function for LLVM."""
         (builder,) = super().define_pipelines()
         builder.passes = [(_LowerNoinline if made is NativeLowering else made, why) for made, why in builder.passes]
         builder.finalize()

@@ -23,7 +23,7 @@ from typing import Any, cast
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+from numba.extending import get_cython_function_address, intrinsic
 
 from models.distributions import Deterministic, Erlang, Exponential, Gamma, LogNormal, TimeDistribution, Uniform
 from models.scenario.job import Operator
@@ -48,7 +48,7 @@ _WHOLE_BITS = int(np.float64(_WHOLE).view(np.int64))
 
 @kernel
 def minus_log(x: Any) -> Any:
-    """-log(x) for x from 2^-53 to 1, with an error below 2^-45.
+    """Return -log(x) for x from 2^-53 to 1, with an error below 2^-45.
 
     x = 2^exponent m with m between the roots of 1/2 and 2, and log m = 2 artanh(s) with s = (m - 1) / (m + 1) and
     s^2 < 0.0295: what is left out of the series is below 2^-51.
@@ -134,7 +134,7 @@ _call_1, _call_2 = _foreign(1), _foreign(2)
 
 @kernel
 def mix(x: Any) -> Any:
-    """64 well mixed bits of 64 bits."""
+    """Return 64 well mixed bits of 64 bits: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
     x = np.uint64(x)
     x = (x ^ (x >> np.uint64(30))) * _FIRST
     x = (x ^ (x >> np.uint64(27))) * _SECOND
@@ -170,7 +170,10 @@ def whole_ns(ns: Any) -> Any:
 
 @kernel
 def time_ns(law: Any, a: Any, b: Any, stream: Any, fixed_ns: Any, inverse: Any, tuple_id: Any) -> Any:
-    """`service_ns` by the fields of OPERATOR_DRAWS."""
+    """Return `service_ns` from the single fields of OPERATOR_DRAWS.
+
+    Inverse transform: the quantile of the law at the tuple's uniform number, in whole nanoseconds, at least 1.
+    """
     if law <= DETERMINISTIC:
         return np.int64(fixed_ns)
     u = uniform(tuple_id, stream)
@@ -225,7 +228,7 @@ def output_key(draws: Any, cumulative: Any, tuple_id: Any, key: Any) -> Any:
 
 @kernel
 def shuffle_target(tuple_id: Any, edge_code: Any, partitions: Any) -> Any:
-    """Index of the partition downstream that a shuffle gives the tuple to."""
+    """Return the index of the partition downstream that a shuffle gives the tuple to."""
     return np.int64(mix(np.uint64(tuple_id) ^ np.uint64(edge_code)) % np.uint64(partitions))
 
 
@@ -280,7 +283,5 @@ def _law_fields(law: TimeDistribution | None) -> dict[str, float]:
 
 
 def _address(name: str) -> int:
-    """Return where a function of scipy.special is in this process."""
-    from numba.extending import get_cython_function_address  # noqa: PLC0415 - loads SciPy, which most runs need not
-
+    """Return where a function of scipy.special is in this process; loads SciPy, which most runs do not need."""
     return int(get_cython_function_address("scipy.special.cython_special", name))

@@ -32,14 +32,14 @@ _NOTHING = 2**63 - 1  # the least of no values
 
 @allocating
 def bin_of_one(value: int) -> int:
-    """`models.records.histogram.bin_of` of one value [ns] that is not negative."""
+    """Return `models.records.histogram.bin_of` of one value [ns] that is not negative."""
     in_bin = bin_of_more(value)  # first, so that it is chosen and not jumped over: 0 is as frequent as not
     return in_bin if value > 0 else 0
 
 
 @allocating
 def bin_of_more(value: int) -> int:
-    """`bin_of_one` of a value above 0; of 0 some number that is no bin."""
+    """Return `bin_of_one` of a value above 0; of 0 some number that is no bin."""
     if value >= _EXACT_FLOAT:
         value &= _CUT
     return int((np.float64(value).view(np.int64) >> _SHIFT) - _FIRST + 1)
@@ -55,8 +55,11 @@ def bin_visits(
     sojourns: np.ndarray,
     ended: np.ndarray,
 ) -> int:
-    """Add rows (n, 5) to the sums (operators, SUMS), the extremes (operators, 4), the histograms (operators, BINS) and
-    the services that ended (operators, intervals); `window` is warm-up, duration, length of an interval [ns].
+    """Add rows of visits to sums, extremes and histograms by operator.
+
+    `rows` (n, 5) int64: operator, task, arrival, start, end [ns]; an end is NEVER where the service did not end.
+    `window`: warm-up, duration, length of an interval [ns]. Added to: `sums` (operators, SUMS), `extremes` (operators,
+    4), `waits` and `sojourns` (operators, BINS), `ended` (operators, intervals).
 
     Returns -1, or the first row that cannot be; then nothing of what was added means anything.
     """
@@ -88,7 +91,7 @@ def _bin_visits(
     sojourns: np.ndarray,
     ended: np.ndarray,
 ) -> int:
-    """`bin_visits`, but waits and sojourns of visits within the window are added to `inner` (operators, 2)."""
+    """Do as `bin_visits`, but add waits and sojourns of visits within the window to `inner` (operators, 2)."""
     warmup, duration, length = window
     bucket, begin, end_of = 0, 0, length
     for k in range(rows.shape[0]):
@@ -135,12 +138,16 @@ def bin_deliveries(
     pages: np.ndarray,
     used: np.ndarray,
 ) -> tuple[int, bool]:
-    """Add rows (n, 3) from `first` on to what is known of the sinks; sink_of (operators,) is -1 for other operators.
+    """Add rows of deliveries to sums, extremes and histograms by sink and interval.
 
-    sums, extremes (sinks, 2), latencies (sinks, BINS): of tuples created in the window; intervals (sinks, intervals, 4)
-    and the histograms of intervals, whose pages (n, PAGE) `directory` (sinks, intervals, PAGES) names: of all.
-    Page 0 is nobody's, used[0] says how many pages are in use. Returns the first row that was not added, and whether
-    that is because it cannot be; else there are no more pages, or no more rows.
+    `rows` (n, 3) int64: operator, created, delivered [ns], of which those before `first` are done. `sink_of`
+    (operators,) is -1 for operators that are no sinks. Of tuples created in the window: `sums`, `extremes` (sinks, 2)
+    and `latencies` (sinks, BINS). Of all tuples: `intervals` (sinks, intervals, 4), and the histograms of intervals,
+    whose pages (n, PAGE) `directory` (sinks, intervals, PAGES) names. Page 0 is nobody's, `used[0]` says how many pages
+    are in use.
+
+    Returns the first row that was not added, and whether that is because it cannot be; else there are no more pages, or
+    no more rows. The caller adds pages, and calls again from that row on.
     """
     warmup, duration, length = window
     last = intervals.shape[1] - 1
@@ -193,6 +200,7 @@ def bin_deliveries(
 
 @allocating
 def _add_deliveries(interval: np.ndarray, count: int, high: int, low: int, greatest: int) -> None:
+    """Add the deliveries of one sink in one interval."""
     if count > 0:
         interval[COUNT] += count
         interval[HIGH] += high
@@ -204,6 +212,7 @@ def _add_deliveries(interval: np.ndarray, count: int, high: int, low: int, great
 def _add_in_window(
     sums: np.ndarray, extremes: np.ndarray, sink: np.uint64, high: int, low: int, least: int, most: int
 ) -> None:
+    """Add the latencies of one sink that count; nothing if there was none (most < 0)."""
     if most >= 0:
         sums[sink, 0] += high
         sums[sink, 1] += low
@@ -237,6 +246,7 @@ def _add_outer(
 
 @allocating
 def _add(sums: np.ndarray, row: int | np.uint64, column: int, value: int) -> None:
+    """Add a value to a sum in two parts; a negative one too, since its upper bits carry the sign."""
     sums[row, column] += value >> 32
     sums[row, column + 1] += value & _LOW_BITS
 
@@ -251,7 +261,10 @@ def _add_clipped(sums: np.ndarray, row: np.uint64, column: int, begin: int, end:
 
 @allocating
 def cells(directory: np.ndarray, pages: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(interval, sink, bin, count) of all counts of the histograms of intervals, by these (n,)."""
+    """Return (interval, sink, bin, count) of all counts of the histograms of intervals, (n,) each, sorted by these.
+
+    `directory`, `pages`: as `bin_deliveries` leaves them.
+    """
     n = 0
     for page in range(1, pages.shape[0]):
         for within in range(PAGE):

@@ -6,12 +6,10 @@ order of its arrays, behind which its records stand. In a compiled function `sta
 reference count: nothing compiled here may keep one beyond the call, and only Python replaces arrays, between two calls.
 `state.clock` is a record: its address follows from the pointer, so that a field of it costs one load.
 
-Arrays as compiled code sees them: an index is never negative, and nothing is paid for that it could be.
+Compiled code assumes that an index is never negative, and does not wrap it around. With HOLDFAST_CHECK_INDICES set,
+every index is compared with the length, and one outside ends the process: for the tests.
 
-With HOLDFAST_CHECK_INDICES set every index is compared with the length when code is compiled, and one outside ends the
-process: for the tests.
-
-Where records begin in memory: the processor has it in lines.
+Records begin at lines of the processor's cache (`in_lines`), so that the fields of one are fetched together.
 """
 
 from __future__ import annotations
@@ -62,12 +60,14 @@ def _place(context: Any, builder: Any, array_type: Any, array: Any, index_type: 
 
 @lower_builtin(operator.getitem, PlainArray, types.Integer)
 def _get_item(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Generate code that reads an item."""
     (array_type, index_type), (array, index) = signature.args, arguments
     return load_item(context, builder, array_type, _place(context, builder, array_type, array, index_type, index))
 
 
 @lower_builtin(operator.setitem, PlainArray, types.Integer, types.Any)
 def _set(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Generate code that writes an item, converted to the type of the array."""
     (array_type, index_type, value_type), (array, index, value) = signature.args, arguments
     made = context.cast(builder, value, value_type, array_type.dtype)
     store_item(context, builder, array_type, made, _place(context, builder, array_type, array, index_type, index))
@@ -114,7 +114,7 @@ def in_lines(fields: list[tuple[str, str]]) -> np.dtype:
 
 
 def records(count: int, dtype: np.dtype) -> np.ndarray:
-    """So many records of zeros (count,), the first at the begin of a line."""
+    """Return so many records of zeros (count,), the first at the begin of a line."""
     room = np.zeros(count * dtype.itemsize + LINE, np.uint8)
     first = -room.ctypes.data % LINE
     return room[first : first + count * dtype.itemsize].view(dtype)
@@ -137,7 +137,10 @@ def extended(array: np.ndarray, count: int) -> np.ndarray:
 
 
 class Room(NamedTuple):
-    """A module, and the records and arrays that it owns: others read them and, but for listed exceptions, only read."""
+    """The records and arrays of one module of the kernel.
+
+    The module owns them: others read them and, but for listed exceptions, only read.
+    """
 
     module: str
     records: Mapping[str, np.dtype] = MappingProxyType({})
@@ -193,7 +196,7 @@ class State:
         cls.numba_type = _StateType(type_name, arrays, records, **constants)
 
     def __init__(self, **found: np.ndarray) -> None:
-        """All arrays, and those records (1,) that do not begin as zeros."""
+        """Keep all arrays, and those records (1,) that do not begin as zeros."""
         made = self.numba_type
         memory = records(1, np.dtype((np.void, made.size)))
         self.address = int(memory.ctypes.data)
@@ -207,7 +210,7 @@ class State:
             setattr(self, name, found[name])
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Raises TypeError for an array of another type than was declared, and for a record."""
+        """Set an array, and its address in the table; raise TypeError for a record or another type of array."""
         arrays = self.numba_type.arrays
         if name in self.numba_type.records:
             raise TypeError(f"{name} is a record: assign its fields")
@@ -223,6 +226,7 @@ register_model(_StateType)(models.OpaqueModel)
 
 @typeof_impl.register(State)
 def _typeof(value: State, _context: object) -> _StateType:
+    """Return the type by which compiled code takes a state."""
     return value.numba_type
 
 
@@ -237,14 +241,18 @@ def _unbox(type_: _StateType, value: Any, c: Any) -> Any:
 
 
 def _array_type(type_: _StateType, name: str) -> Any:
+    """Return the type of one of the state's arrays in compiled code."""
     return PlainArray(from_dtype(type_.arrays[name]))
 
 
 @infer_getattr
 class _StateAttributes(AttributeTemplate):
+    """The types of `state.name`, for Numba's type inference."""
+
     key = _StateType
 
     def generic_resolve(self, type_: _StateType, name: str) -> Any:
+        """Return the type of a record or an array; None for any other name."""
         if name in type_.records:
             return from_dtype(type_.records[name])
         return _array_type(type_, name) if name in type_.arrays else None

@@ -10,6 +10,8 @@ from scipy import stats
 
 from analysis.failure_logs.lifetimes import (
     Fit,
+    _chance,
+    _drawn,
     _fit,
     _sample,
     fits,
@@ -109,6 +111,17 @@ def test_a_true_law_is_rejected_about_as_often_as_stated() -> None:
         fit = _fit("exponential", durations, _sample(durations.length_s, durations.kind), 1.0, draws=19, seed=seed)
         rejected += bool(fit.rejected)
     assert rejected <= 8  # binomial(60, 0.05): more with probability 0.4 %
+
+
+def test_draws_without_a_length_seen_to_its_end_do_not_count() -> None:
+    # One host in a window as long as the mean: no failure is seen in about 37 % of the draws.
+    log = CensoredDurations(np.array([0.5, 0.5]), np.array([SEEN, LONGER]), np.array([1.0]), 0.0)
+    rng = np.random.default_rng(np.random.SeedSequence(1, spawn_key=(0,)))
+    kinds = [_drawn("exponential", (0.0,), log, 1.0, rng)[1] for _ in range(15)]
+    seen = sum(bool(np.any(kind == SEEN)) for kind in kinds)
+    assert 0 < seen < 15
+    # No distance is as great as 2: p is that of the draws that have a distance.
+    assert _chance("exponential", (0.0,), log, 1.0, 2.0, 15, seed=1) == (1 / (seen + 1), seen)
 
 
 def test_lengths_shorter_than_the_tick_count_as_that() -> None:

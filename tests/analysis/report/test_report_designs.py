@@ -11,19 +11,20 @@ from pages import Parts
 from analysis.report.ccdf import ccdf_figure, reached
 from analysis.report.designs import front, measured, pareto, recoveries
 from analysis.report.figure import is_wide, rate_unit, share_ticks, time_unit
-from analysis.report.parts import Change, Curve, Design, Interval
+from analysis.report.parts import Change, Curve, Design
 from analysis.report.tables import designs as table
 from analysis.report.tables import efforts, with_interval
+from analysis.statistics import Mean
 
 UP, ACROSS = "latency_p99_s", "overhead_bytes_per_s"
 
 
-def design(label: str, p99: Interval | float | None, sent: float | None = 1000.0, protocol: str = "cpal") -> Design:
+def design(label: str, p99: Mean | float | None, sent: float | None = 1000.0, protocol: str = "cpal") -> Design:
     values = {}
     if p99 is not None:
-        values[UP] = p99 if isinstance(p99, Interval) else Interval(p99)
+        values[UP] = p99 if isinstance(p99, Mean) else Mean(p99)
     if sent is not None:
-        values[ACROSS] = Interval(sent)
+        values[ACROSS] = Mean(sent)
     return Design(label, "even", protocol, 3, values)
 
 
@@ -97,8 +98,12 @@ def test_an_axis_begins_at_zero_unless_all_values_are_close() -> None:
 
 def compared(label: str, mean: float, low: float, high: float, shown: str, measure: str = UP) -> Design:
     """Return a design whose difference to design 0, of mean 0.010, has this interval."""
-    change = Change(Interval(mean - 0.010, low, high), f"{10_000 * (mean - 0.010):+.1f}\u00a0%", shown)
-    return replace(design(label, None), values={measure: Interval(mean)}, changes={measure: change})
+    change = Change(
+        Mean(mean - 0.010, None if low is None or high is None else (low, high)),
+        f"{10_000 * (mean - 0.010):+.1f}\u00a0%",
+        shown,
+    )
+    return replace(design(label, None), values={measure: Mean(mean)}, changes={measure: change})
 
 
 def test_a_design_is_marked_by_its_verdict_and_its_bar_is_the_interval_of_the_difference() -> None:
@@ -126,7 +131,7 @@ def test_a_design_is_marked_by_its_verdict_and_its_bar_is_the_interval_of_the_di
 
 
 def test_without_an_interval_the_caption_says_what_is_missing() -> None:
-    other = replace(design("b", 2.0), changes={UP: Change(Interval(1.0), "+100\u00a0%", "unclear")})
+    other = replace(design("b", 2.0), changes={UP: Change(Mean(1.0), "+100\u00a0%", "unclear")})
     figure = measured([design("a", 1.0), other], UP, name="n", title="t", axis="p99")
     assert figure is not None
     assert figure.caption.endswith("There is no interval: that takes two runs or more of each design.")
@@ -134,9 +139,9 @@ def test_without_an_interval_the_caption_says_what_is_missing() -> None:
 
 def recovering(label: str, *phases: float | None, unfinished: int = 0) -> Design:
     names = ("detect_s", "restore_s", "replay_s", "catch_up_s")
-    values = {name: Interval(phase) for name, phase in zip(names, phases, strict=True) if phase is not None}
+    values = {name: Mean(phase) for name, phase in zip(names, phases, strict=True) if phase is not None}
     if None not in phases:
-        values["recovery_s"] = Interval(sum(phase or 0.0 for phase in phases))
+        values["recovery_s"] = Mean(sum(phase or 0.0 for phase in phases))
     return Design(label, "", "", 3, values, unfinished_recoveries=unfinished)
 
 
@@ -145,10 +150,10 @@ def test_phases_of_recoveries_are_stacked_design_by_design() -> None:
     figure = recoveries(given)
     assert figure is not None
     assert figure.layout["barmode"] == "stack"
-    assert [one["name"] for one in figure.data] == ["detection", "restoring", "replay", "catching up"]
+    assert [one["name"] for one in figure.data] == ["detect", "restore", "replay", "catch up"]
     assert [one["x"] for one in figure.data] == [[2.0, 1.0], [0.5, 0.5], [0.25, 0.25], [1.25, 0.25]]
     assert [(row[0], row[-1]) for row in figure.rows] == [("0", "4\u00a0s"), ("2", "2\u00a0s")]
-    assert "Of the time shown 50\u00a0% goes into detection." in figure.caption
+    assert 'Of the time shown 50\u00a0% goes into the phase "detect".' in figure.caption
 
 
 def test_there_is_no_figure_of_recoveries_without_any() -> None:
@@ -173,12 +178,12 @@ def test_one_design_is_no_comparison_and_forty_are_the_most() -> None:
 
 def test_measures_that_no_design_has_are_no_column() -> None:
     made = table([design("a", 1.0), Design("b", "", "", 2, failed=1)])
-    assert made.heads == ("design", "runs", "failed", "latency, p99")
+    assert made.heads == ("design", "runs", "failed", "latency p99")
     assert made.rows == (("0 a", "3", "0", "1\u00a0s"), ("1 b", "2", "1", "–"))
 
 
 def test_what_designs_send_and_cost_is_a_table_of_its_own() -> None:
-    dear = Design("b", "", "", 3, {"cost_usd": Interval(0.25), "assisted_share": Interval(0.5)})
+    dear = Design("b", "", "", 3, {"cost_usd": Mean(0.25), "assisted_share": Mean(0.5)})
     made = efforts([design("a", 1.0, 2500.0), dear])
     assert made is not None
     assert made.heads == ("design", "assisted", "overhead", "cost [USD]")
@@ -187,16 +192,16 @@ def test_what_designs_send_and_cost_is_a_table_of_its_own() -> None:
 
 
 def test_the_difference_to_the_first_design_stands_below_each_mean() -> None:
-    changes = {UP: Change(Interval(-0.5, -0.6, -0.4), "-25.0 ± 5.0\u00a0%", "lower")}
+    changes = {UP: Change(Mean(-0.5, (-0.6, -0.4)), "-25.0 ± 5.0\u00a0%", "lower")}
     made = table([design("a", 2.0), replace(design("b", 1.5), changes=changes), design("c", 2.0)])
-    assert made.heads == ("design", "latency, p99")
+    assert made.heads == ("design", "latency p99")
     assert [row[1] for row in made.rows] == ["2\u00a0s", "1.5\u00a0s\n-25.0 ± 5.0\u00a0% lower", "2\u00a0s"]
 
 
 def test_a_mean_and_half_its_interval_have_one_unit() -> None:
-    assert with_interval(Interval(0.0111, 0.0, 0.0222)) == "11\u00a0±\u00a011\u00a0ms"
-    assert with_interval(Interval(0.0111)) == "11.1\u00a0ms"
-    assert with_interval(Interval()) == "–"
+    assert with_interval(Mean(0.0111, (0.0, 0.0222))) == "11\u00a0±\u00a011\u00a0ms"
+    assert with_interval(Mean(0.0111)) == "11.1\u00a0ms"
+    assert with_interval(Mean()) == "–"
 
 
 def test_the_tail_of_several_designs_names_the_best_and_the_worst() -> None:

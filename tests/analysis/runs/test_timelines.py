@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from analysis.runs.timelines import (
-    busy,
-    busy_share,
+    _growth,
     fullest_queues,
     held_back,
     lags,
-    latency_bins,
+    latency_bin_parts,
     latency_timeline,
     queues,
     throughput,
@@ -43,7 +42,7 @@ def test_latency_per_interval_equals_a_plain_loop(make, seed, interval):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_histogram_per_interval_holds_every_delivery_once(make, seed):
     one = make.random(seed)
-    cells = latency_bins(one)
+    (cells,) = latency_bin_parts(one)
     rows = one.tables["deliveries"]
     expected = {}
     for created, at in zip(rows["created_ns"].tolist(), rows["delivered_ns"].tolist(), strict=True):
@@ -67,34 +66,12 @@ def test_throughput_counts_services_that_ended(make, seed):
 def test_queues_are_summed_over_tasks(make):
     one = make.records(samples=[(S, 1, 0, 3, 0, 0), (S, 2, 1, 4, 0, 0), (2 * S, 1, 0, 5, 0, 0)])
     assert queues(one).values.tolist() == [[0, 0], [7, 5], [0, 0]]
-    assert queues(one, "host").values.tolist() == [[3, 5], [4, 0]]
 
 
-def test_busy_servers_are_the_growth_of_service_time(make):
-    half = S // 2
-    one = make.records(
-        samples=[
-            (S, 1, 0, 0, half, 0),
-            (S, 2, 1, 0, S, 0),
-            (2 * S, 1, 0, 0, S, 0),
-            (2 * S, 2, 1, 0, 2 * S, 0),
-        ]
-    )
-    assert busy(one).values.tolist() == [[0, 0], [1.5, 1.5], [0, 0]]
-    assert busy_share(one).values.tolist() == [[0, 0], [0.75, 0.75], [0, 0]]
-    assert busy_share(one, [1, 2], "host").values.tolist() == [[0.5, 0.5], [0.5, 0.5]]
-
-
-def test_a_total_that_begins_again_after_a_crash_counts_from_zero(make):
-    one = make.records(samples=[(S, 1, 0, 0, S, 0), (2 * S, 1, 0, 0, S // 4, 0), (3 * S, 1, 1, 0, S // 2, 0)])
-    assert busy(one).values[1].tolist() == [1.0, 0.25, 0.5]
-
-
-def test_hosts_need_their_servers(make):
-    with pytest.raises(ValueError, match="one number of servers"):
-        busy_share(make.random(1), by="host")
-    with pytest.raises(ValueError, match="'operator' or 'host'"):
-        queues(make.random(1), by="rack")
+def test_a_total_that_begins_again_after_a_crash_counts_from_zero():
+    at, total, host = np.array([S, 2 * S, 3 * S]), np.array([S, S // 4, S // 2]), np.array([0, 0, 1])
+    assert _growth(np.ones(3, int), host, at, total).tolist() == [S, S // 4, S // 2]
+    assert _growth(np.ones(3, int), np.zeros(3, int), at, total).tolist() == [S, S // 4, S // 4]
 
 
 def test_traffic_by_kind(make):
@@ -108,9 +85,8 @@ def test_empty_records_have_empty_lines(make):
     one = make.records()
     assert latency_timeline(one).count.tolist() == [0] * 10
     assert latency_timeline(one).p99_ns.tolist() == [-1] * 10
-    assert latency_bins(one).bin.size == 0
+    assert [part.bin.size for part in latency_bin_parts(one)] == [0]
     assert queues(one).values.shape == (3, 0)
-    assert busy(one).values.shape == (3, 0)
     assert traffic(one).names == ()
     assert throughput(one).values.sum() == 0
 

@@ -197,7 +197,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def started(*_: object) -> None:
         raise AssertionError("Spark was started")
 
-    monkeypatch.setattr("analysis.spark.ingest.session_for", started)
+    monkeypatch.setattr("analysis.spark.profiling.session_for", started)
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,15 @@ def test_the_laboratorys_log_is_read_alike(spark: Any) -> None:
     assert_same(read_plain(sources, "lanl", question), read_with_spark(sources, "lanl", question, spark=spark))
 
 
+def test_bad_records_of_csv_are_kept_as_they_are_written(spark: Any, tmp_path: Path) -> None:
+    lines = ('"a, b",x,9,', " c , 5x,6 ,", 'd,"7,8",9,"say ""so"""', "e,,,", '"f","7,8', "NaN,NaN,1,", "g,9,1, why ")
+    (tmp_path / "a.csv").write_text("\n".join(("host,down,up,cause", *lines)) + "\n")
+    sources, question = open_sources([tmp_path / "a.csv"]), LogQuestion()
+    plain = read_plain(sources, "table", question)
+    assert sorted(raw for _, _, raw in plain.examples) == sorted(lines)
+    assert read_with_spark(sources, "table", question, spark=spark).examples == plain.examples
+
+
 def test_tricky_records_of_csv_and_parquet_are_read_alike(spark: Any, tmp_path: Path) -> None:
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from models.errors import InputError
-from models.scenario.reading import scenario_from, scenario_with, scenario_with_settings, split_path
+from models.scenario.reading import raw_of, scenario_from, scenario_with, scenario_with_settings, split_path
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ConstantRate
-from models.scenario.writing import raw_of
 from models.schema_types import FrozenMap
 from models.validation_messages import nearest, path_text
 

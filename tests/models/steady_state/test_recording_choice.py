@@ -7,9 +7,8 @@ from small_runs import small_scenario
 
 from models.errors import InputError
 from models.records.tables import bucket_ns
-from models.scenario.reading import scenario_from
-from models.scenario.recording import MOST_TUPLE_STEPS
-from models.scenario.writing import raw_of
+from models.scenario.events import MOST_TUPLE_STEPS
+from models.scenario.reading import raw_of, scenario_from
 from models.steady_state.estimate import BYTES_PER_STEP, BYTES_PER_WAITING_IN_SCAN, Estimate, check_limits, estimate
 
 S = 10**9

@@ -11,10 +11,10 @@ import networkx as nx
 import plain_graphs
 import pytest
 
-from models.scenario.active_replicas import planned_replicas
 from models.scenario.reading import scenario_from
 from models.scenario.scenario import Scenario
 from models.topology import layout, weak_points
+from models.topology.layout import planned_replicas
 
 ROOT = Path(__file__).parents[3]
 SEEDS = range(40)

@@ -121,3 +121,11 @@ def test_where_no_flow_is_found_another_method_answers(monkeypatch):
     plan = solve(problem)
     assert "flow" not in plan.note
     assert verify_checkpoints(problem, plan).ok
+
+
+@pytest.mark.parametrize("largest", [5e-324, 1e-300, 1e-16, 1.0, 1e100, 1e290])
+def test_integer_costs_use_all_bits_whatever_the_magnitude(largest):
+    """The scale has no limit: a power of two beyond float64 still multiplies exactly (`ldexp`)."""
+    costs = flow.integer_costs(np.array([[0.0, largest], [largest, 0.0]]), np.ones((2, 2), np.bool_), 5)
+    assert costs[0, 0] == 0 and costs[0, 1] == costs[1, 0]
+    assert 2**56 <= int(costs.max()) < 2**61 // 6 + 1

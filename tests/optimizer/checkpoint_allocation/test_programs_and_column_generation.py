@@ -11,11 +11,12 @@ from work_limits import as_much_work_as_in
 
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import Status
-from optimizer.checkpoint_allocation import solve
+from optimizer.checkpoint_allocation import capacitated, solve
 from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.column_generation.search import ColumnGeneration
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.checkpoint_allocation.params import DEFAULT, PIECES
+from optimizer.verify.checkpoint_bounds import lagrangian_bound
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
 
@@ -84,3 +85,14 @@ def test_minima_are_left_to_the_program_that_knows_them():
         plan = solve(least, time_limit_s=seconds)
     assert constraint_violations(least, plan.assignment) == []
     assert plan.bound <= plan.objective
+
+
+def test_prices_that_prove_nothing_finite_give_way_to_those_of_zero(monkeypatch):
+    """The answer of the heuristic is kept, where it was thrown away with its bound."""
+    problem = alike(0, 7, 44, 1.3)
+    begun = capacitated.lagrangian_heuristic(problem, Budget.of_seconds(60.0, 0.1))
+    without = dataclasses.replace(begun, prices=np.full(7, np.inf), bound=-np.inf)
+    monkeypatch.setattr(capacitated, "lagrangian_heuristic", lambda *given, **named: without)
+    found = capacitated.solve_capacitated(problem, Budget.of_seconds(60.0, 0.1), start=None)
+    assert constraint_violations(problem, found.assignment) == []
+    assert lagrangian_bound(problem, np.zeros(7)) <= found.bound <= problem.objective(found.assignment)

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from models.planning.solution import Solution, Status
-from optimizer.verify.claims import Better, Evidence, Recomputed, false_claims, verdict_of
+from optimizer.verify.claims import GAP, Better, Evidence, Outcome, Recomputed, false_claims, verdict_of
 
 
 def claims(
     objective: float | None, *, recomputed: float | None = 10.0, sign: int = -1, gap: float | None = None, **fields: Any
 ) -> list[str]:
     plan = Solution(**({"status": Status.FEASIBLE, "objective": objective} | fields))
-    return false_claims(plan, recomputed, gap, sign=sign, has_answer=recomputed is not None, broken=False)
+    return false_claims(plan, gap, Recomputed([], recomputed, sign))
 
 
 def test_a_plan_that_is_right_claims_nothing_false():
@@ -48,6 +48,11 @@ def test_optimal_is_a_claim_about_the_gap():
     assert claims(10.0, status=Status.OPTIMAL, bound=9.0)[0].startswith("says optimal with gap 0.111")
 
 
+def test_feasible_is_true_of_an_optimal_answer_as_well():
+    """A weaker claim is not a false one: who reads the plan may still see from its gap that nothing is better."""
+    assert claims(10.0, status=Status.FEASIBLE, bound=10.0, gap=0.0) == []
+
+
 def test_a_gap_must_be_that_of_objective_and_bound():
     assert claims(10.0, bound=8.0, gap=0.1) == ["says gap 0.1, of its objective and bound it is 0.25"]
     assert claims(10.0, gap=0.1) == ["says gap 0.1 without an objective or a bound"]
@@ -55,7 +60,7 @@ def test_a_gap_must_be_that_of_objective_and_bound():
 
 
 def test_a_better_answer_refutes_a_bound_and_is_the_counterexample():
-    known = Recomputed([], 10.0, -1, Evidence(7.0, "sums", Better(7.5, (1.0, 2.0))))
+    known = Recomputed([], 10.0, -1, Evidence(7.0, "sums prove", Better(7.5, (1.0, 2.0))))
     verdict = verdict_of(Solution(status=Status.FEASIBLE, objective=10.0, bound=9.0), None, known)
     assert not verdict.ok
     assert verdict.counterexample == (1.0, 2.0)
@@ -63,9 +68,23 @@ def test_a_better_answer_refutes_a_bound_and_is_the_counterexample():
 
 
 def test_a_bound_that_evidence_does_not_reach_is_left_open():
-    known = Recomputed([], 10.0, -1, Evidence(7.0, "sums"))
+    known = Recomputed([], 10.0, -1, Evidence(7.0, "sums prove"))
     verdict = verdict_of(Solution(status=Status.FEASIBLE, objective=10.0, bound=9.0), None, known)
     assert (verdict.ok, verdict.holds) == (True, None)
     assert verdict.not_checked == ("the bound, which takes a solver: sums prove 7",)
     lower = verdict_of(Solution(status=Status.FEASIBLE, objective=10.0, bound=6.0), None, known)
     assert lower.holds
+
+
+def test_a_verifier_that_judged_the_bound_itself_has_its_outcome_in_the_verdict():
+    outcome = Outcome(("a",), ("b",)).proves("c").leaves("d")
+    known = Recomputed([], 10.0, -1, outcome=outcome, recomputed=("the cost", GAP))
+    plan = Solution(status=Status.FEASIBLE, objective=10.0, bound=8.0)
+    assert verdict_of(plan, None, known).checked == ("the cost", "a", "c")
+    verdict = verdict_of(plan, 0.25, known)
+    assert (verdict.checked, verdict.not_checked) == (("the cost", "the gap", "a", "c"), ("b", "d"))
+
+
+def test_of_an_answer_of_the_wrong_shape_no_claim_is_judged():
+    known = Recomputed([], None, -1, outcome=Outcome(), judged=False)
+    assert verdict_of(Solution(status=Status.OPTIMAL), 0.5, known).ok

@@ -6,9 +6,11 @@ import itertools
 import numpy as np
 import pytest
 
+from analysis.usable import EXPECTED
 from models.planning.checkpoint_allocation import CheckpointAllocation, CheckpointPlan
 from models.planning.solution import Status
-from optimizer.checkpoint_allocation import solve
+from optimizer.checkpoint_allocation import METHODS, solve
+from optimizer.verify import checkpoints
 from optimizer.verify.checkpoints import verify_checkpoints
 from optimizer.verify.constraints import constraint_violations
 
@@ -27,6 +29,27 @@ def test_a_good_plan_passes_for_every_method(problem):
         verdict = verify_checkpoints(problem, plan)
         assert verdict.ok == (not plan.violations)
         assert verdict.objective == plan.objective
+
+
+def test_the_methods_are_those_of_the_solver_and_of_the_command():
+    assert set(checkpoints.METHODS) == {*METHODS, EXPECTED}
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"method": "best"}, "says method 'best', which is none of baseline, even, sensitive-first, exact, "),
+        ({"method": "even", "prices": np.zeros(2)}, "says method 'even', which has no prices"),
+        ({"method": "baseline", "multipliers": np.zeros(2)}, "says method 'baseline', which has no multipliers"),
+        ({"method": "baseline", "bound": 3.0}, "says method 'baseline', which proves 2.0 here, and bound 3.0"),
+    ],
+)
+def test_a_method_that_cannot_claim_what_the_plan_claims_is_told(changes, text):
+    apart = CheckpointAllocation(cost=[[1.0, 2.0], [1.0, 3.0]], load=[1, 1], anti_affinity=[[0, 1]])
+    plan = CheckpointPlan(status=Status.FEASIBLE, objective=3.0, bound=2.0, assignment=np.array([1, 0]))
+    assert verify_checkpoints(apart, dataclasses.replace(plan, method="baseline")).ok
+    verdict = verify_checkpoints(apart, dataclasses.replace(plan, **changes))
+    assert [one.text.startswith(text) for one in verdict.violations] == [True]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_an_empty_file_misses_its_keys(file: Path) -> None:
 
 def test_a_file_that_is_not_there_or_is_a_directory_is_a_fault(tmp_path: Path) -> None:
     assert fault_of(tmp_path / "no.toml").endswith("cannot be read (no such file or directory)")
-    assert fault_of(tmp_path).endswith("is a directory, not a scenario file")
+    assert fault_of(tmp_path).endswith("is a directory (name a file)")
     assert "cannot be read" in fault_of(Path("a\0b"))
 
 

@@ -16,7 +16,7 @@ from runs_inside import inside
 
 from analysis.report import content as values
 from analysis.report import lines_of_records, page, render_page
-from analysis.report.parts import Change, interval
+from analysis.report.parts import Change
 from analysis.runs.metrics import metrics_of
 from analysis.runs.migration_kinds import classified, grouped
 from holdfast.sweep_tables import sweep_tables
@@ -134,11 +134,10 @@ def test_designs_of_summaries_have_the_means_of_their_runs(moved: RunResult) -> 
     for name, path in (("latency_p99_s", "latency_s.p99"), ("pause_s", "migrations.pause_s.mean")):
         both = [metrics_of(summary)[path] for summary in (one, other)]
         assert made.of(name).mean == pytest.approx(fmean(value for value in both if value is not None))
-    low, mean, high = made.of("latency_p99_s").low, made.of("latency_p99_s").mean, made.of("latency_p99_s").high
-    assert low is not None
-    assert mean is not None
-    assert high is not None
-    assert low < mean < high
+    latency = made.of("latency_p99_s")
+    assert latency.ci95 is not None
+    assert latency.mean is not None
+    assert latency.ci95[0] < latency.mean < latency.ci95[1]
     sent = [
         sum(counted.bytes for kind, counted in summary.messages.items() if kind in OVERHEAD) for summary in (one, other)
     ]
@@ -153,7 +152,7 @@ def test_designs_are_compared_run_by_run_where_the_random_numbers_are_the_same(s
     for number, one in enumerate(shown[1:], 1):
         (expected,) = differences(swept, number, ["latency_s.p99"])
         assert expected.paired
-        assert one.changes["latency_p99_s"] == Change(interval(expected.difference), expected.per_cent, expected.shown)
+        assert one.changes["latency_p99_s"] == Change(expected.difference, expected.per_cent, expected.shown)
 
 
 def verdicts_of_the_chart(html: str, figure: str, designs: int) -> list[str]:
@@ -179,7 +178,7 @@ def verdicts_of_the_terminal(result: SweepResult, metric: str) -> list[str]:
 @pytest.mark.parametrize(
     ("metric", "figure", "head"),
     [
-        ("latency_s.p99", "designs-latency", "latency, p99"),
+        ("latency_s.p99", "designs-latency", "latency p99"),
         ("migrations.pause_s.mean", "designs-pause", "pause of a move"),
     ],
 )

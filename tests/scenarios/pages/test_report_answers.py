@@ -11,8 +11,10 @@ from models.planning.replicas import ReplicaProblem
 from models.reliability.description import availability_from
 from scenarios.pages import availability, replicas
 from scenarios.queries.replicas import OPTIMISED, Options, best_plan, front_of, plans, worth_of
+from scenarios.queries.tables import operators_table
 from scenarios.reliability.availability import Answer, answer
 from scenarios.reliability.importance import importances
+from scenarios.reliability.tables import worst_first
 
 HOSTS = ["a", "b", "c"]
 
@@ -43,7 +45,7 @@ def test_what_is_sampled_has_its_interval_and_what_was_never_seen_its_upper_end(
     made = found(method="monte-carlo", p=[0.0001])
     (drawn,) = availability._drawing(made)
     line = made.lines[0]
-    order = availability._order(made)
+    order = worst_first(made)
     highs = [x + up for x, up in zip(drawn.data[0]["x"], drawn.data[0]["error_x"]["array"], strict=True)]
     assert highs == pytest.approx([line.queries[k].high for k in order], rel=1e-3)
     assert availability.chance(line.queries[1]).startswith("≤ ")
@@ -64,7 +66,7 @@ def test_a_page_of_availability_names_single_points_of_failure_where_there_are_s
     text = page.render_page(availability.availability_page(found(domains={"rack": {"hosts": ["a", "b"]}})))
     assert "One failure is enough to break 2 of 2 queries, and two are needed for 0." in text
     alone = availability._alone(found(domains={"rack": {"hosts": ["a", "b"]}}))
-    assert [row for table in alone.tables for row in table.rows] == [
+    assert [row for table in alone.tables for row in table.cells] == [
         ("rack", "domain", "2", "q, alone"),
         ("c", "host", "1", "q"),
     ]
@@ -108,8 +110,8 @@ def test_what_replicas_are_worth_is_what_breaks_without_them() -> None:
     for op, value in worths.items():
         without = tuple(hosts[:1] if k == op else hosts for k, hosts in enumerate(best.instances))
         assert value == pytest.approx(float(posed.broken(without)[0] @ posed.shares) - best.objective)  # type: ignore[operator]
-    table = replicas._operators(best, posed, ["o0", "o1", "o2", "o3"])
-    shown = [row[0] for row in table.rows if row[1] != "0"]
+    table = operators_table(best, posed, ["o0", "o1", "o2", "o3"])
+    shown = [row[0] for row, facet in zip(table.rows, table.facets, strict=True) if facet == "has replicas"]
     assert shown == [f"o{op}" for op in sorted(worths, key=lambda op: (-worths[op], op))]
 
 

@@ -42,8 +42,9 @@ def test_null_and_missing_mean_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is not JSON: Expecting property name"),
-        ("[]", "must be a JSON object, is a list"),
+        ("{", ":1: is not JSON (expecting property name"),
+        ("[]", "must be a JSON object (it is a list)"),
+        ("null", "must be a JSON object (it is null)"),
         ("", "is not JSON"),
         ('{"cost": [[1]]}', "load: is missing"),
         ('{"cost": null, "load": [1]}', "cost: is missing"),
@@ -54,8 +55,8 @@ def test_null_and_missing_mean_the_same(tmp_path):
         ('{"cost": [["1"]], "load": [1]}', "cost[0][0] = 1: must be a number"),
         ('{"cost": {"a": 1}, "load": [1]}', "cost: must hold numbers"),
         ('{"cost": [[1]], "load": [1], "max_moves": "2", "current": [0]}', "max_moves = 2"),
-        ('{"cost": ' + "[" * 5000 + "]" * 5000 + "}", "file"),
-        ('{"cost": [[' + "9" * 5000 + ']], "load": [1]}', "file"),
+        ('{"cost": ' + "[" * 5000 + "]" * 5000 + "}", "is no readable JSON"),
+        ('{"cost": [[' + "9" * 5000 + ']], "load": [1]}', "is no readable JSON"),
     ],
 )
 def test_a_bad_json_file_is_one_clear_error(tmp_path, text, message):
@@ -69,8 +70,8 @@ def test_a_missing_file_a_folder_a_wrong_suffix_and_binary_text_are_named(tmp_pa
     (tmp_path / "d.json").mkdir()
     (tmp_path / "x.json").write_bytes(b"\xff\xfe\x00")
     for name, message in (
-        ("none.json", "No such file"), ("none.npz", "No such file"), ("d.json", "cannot be read"),
-        ("p.toml", "must end in .json or .npz"), ("x.json", "is not UTF-8 text"),
+        ("none.json", "no such file"), ("none.npz", "no such file"), ("d.json", "is a directory"),
+        ("p.toml", "must end in .json or .npz"), ("x.json", ":1: is not text in UTF-8"),
     ):  # fmt: skip
         with pytest.raises(InputError) as caught:
             read_problem(tmp_path / name)

@@ -33,8 +33,8 @@ def test_a_plan_without_an_assignment_and_one_with_a_checkpoint_nowhere_survive_
     ("arrays", "message"),
     [
         ({"cost": np.ones((1, 1))}, "is no plan"),
-        ({"plan": np.array("{")}, "plan: file = plan.npz: is not JSON"),
-        ({"plan": np.array("[]")}, "plan: file = plan.npz: must be a JSON object"),
+        ({"plan": np.array("{")}, "plan.npz:1: is not JSON"),
+        ({"plan": np.array("[]")}, "plan.npz: must be a JSON object"),
         ({"plan": np.array('{"status": "best"}')}, "status = best"),
         ({"plan": np.array('{"status": "optimal"}'), "assignment": np.array([0.5])}, "assignment[0] = 0.5"),
         ({"plan": np.array('{"status": "optimal"}'), "assignment": np.array(3)}, "assignment = 3"),

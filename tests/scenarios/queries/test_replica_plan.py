@@ -12,10 +12,9 @@ import pytest
 
 from holdfast.cli import main
 from models.errors import InputError
-from models.scenario.active_replicas import planned_replicas
 from models.scenario.reading import scenario_from
 from models.steady_state.estimate import estimate
-from models.topology.layout import placement
+from models.topology.layout import placement, planned_replicas
 from scenarios.files.scenario import LoadedScenario, missing_files, moved, read_scenario
 from scenarios.queries.files import read_queries
 from scenarios.queries.replica_files import document

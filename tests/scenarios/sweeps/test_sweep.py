@@ -1,4 +1,4 @@
-"""Sweeps: the same digest for any engine, number of workers and interruptions; runs that fail are rows."""
+"""Sweeps: the same digest here and on Spark, for any number of workers; runs that fail are rows."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from other_processes import PATIENCE_S, until
 from runs_inside import inside
@@ -27,7 +29,7 @@ from scenarios.runs.inputs import inputs_of
 from scenarios.runs.sandbox import Answer
 from scenarios.sweeps.plan import SweepPlan, make_plan
 from scenarios.sweeps.run import Chunks, Runs
-from scenarios.sweeps.store import SweepStore
+from scenarios.sweeps.store import OF_THE_ATTEMPT, SweepStore
 from scenarios.sweeps.sweep import SweepResult, read_sweep, sweep
 from sim.engine import simulate
 
@@ -69,9 +71,30 @@ def test_two_workers_give_the_same_digest(one_worker: SweepResult, tmp_path: Pat
     assert shares == sorted(shares)
 
 
+def test_two_workers_store_the_same_bytes_but_for_the_columns_of_the_attempt(
+    one_worker: SweepResult, tmp_path: Path
+) -> None:
+    two = sweep(tiny(), tmp_path / "two", workers=2).directory
+    one, names = one_worker.directory, sorted(path.name for path in (one_worker.directory / "runs").iterdir())
+    assert sorted(path.name for path in (two / "runs").iterdir()) == names
+    assert (two / "plan.json").read_bytes() == (one / "plan.json").read_bytes()
+    for name in names:
+        first, second = (pq.read_table(out / "runs" / name) for out in (one, two))
+        assert set(OF_THE_ATTEMPT) < set(first.column_names)
+        assert first.schema.equals(second.schema, check_metadata=True)
+        stored = [bytes_of(table.drop_columns([*OF_THE_ATTEMPT])) for table in (first, second)]
+        assert stored[0] == stored[1]
+
+
+def bytes_of(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
 @pytest.mark.spark
 def test_spark_gives_the_same_digest(one_worker: SweepResult, tmp_path: Path, spark: Any) -> None:
-    result = sweep(tiny(), tmp_path / "spark", engine="spark", workers=2)
+    result = sweep(tiny(), tmp_path / "spark", on="spark", workers=2)
     assert result.digest == one_worker.digest
 
 
@@ -353,5 +376,5 @@ def test_a_spark_that_does_not_start_is_one_line(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr("scenarios.sweeps.spark.spark_session", broken)
     with pytest.raises(WorkerLost) as lost:
-        sweep(tiny(), tmp_path / "out", engine="spark")
+        sweep(tiny(), tmp_path / "out", on="spark")
     assert str(lost.value) == "Spark did not start (java.net.ConnectException: refused)"

@@ -122,7 +122,7 @@ def test_hosts_of_the_same_name_need_no_table(folder: Path) -> None:
         ({"hosts": HOSTS, "begin": "soon"}, "failures.begin = soon: must be a time in ISO 8601"),
         ({"hosts": HOSTS, "begin": "2020-01-01"}, "must be within the window of the log"),
         ({"hosts": HOSTS, "end": "1970-01-01"}, "must be after failures.begin"),
-        ({"log": "log.csv", "hosts": HOSTS}, "failures.log: file"),
+        ({"log": "log.csv", "hosts": HOSTS}, "log.csv:1: is not JSON"),
     ],
 )
 def test_what_cannot_be_replayed_is_refused(folder: Path, failures: dict[str, Any], rule: str) -> None:

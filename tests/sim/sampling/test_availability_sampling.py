@@ -11,16 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_availability import broken_by_hand, random_queries, runs, small_queries
+from scipy.special import betaincinv
 
 from models.errors import InputError
 from models.reliability.cuts import query_cuts
 from models.reliability.exact import mean_broken, some_broken, unavailability
 from models.reliability.law import broken_law
 from models.reliability.queries import Failures, Queries, equal_hosts
-from models.reliability.times import at_most, clopper_pearson, effective, wilson
+from models.reliability.times import Interval, at_most, effective, wilson
 from sim.sampling.importance_sampling import exactly_down, log_weights, stratified, tilted_chances, weighted
 from sim.sampling.plain import BLOCK, arrays_of, in_parts, sampled
-from sim.sampling.states import add_bits, break_words, draw_words, ones, tell_numbers
+from sim.sampling.states import add_bits, break_words, draw_words, ones, tell_numbers, uniform
 
 FIVE_SIGMA = 1 - 5.7e-7
 QUERIES = random_queries(np.random.default_rng(11), 30, 25)
@@ -54,6 +55,29 @@ def test_the_kernel_says_what_each_run_says_by_the_definition(queries: Queries, 
 @pytest.mark.parametrize("word", [0, 1, 2**63, 2**64 - 1, 0x0123456789ABCDEF])
 def test_bits_are_counted(word: int) -> None:
     assert ones(np.uint64(word)) == word.bit_count()
+
+
+def unmixed(word: int) -> int:
+    """Return the state of SplitMix64 whose next output is this word."""
+    for shift, factor in ((31, 0x94D049BB133111EB), (27, 0xBF58476D1CE4E5B9), (30, 1)):
+        word ^= word >> shift ^ word >> 2 * shift  # undoes x ^ (x >> shift): what is shifted three times is gone
+        word = word * pow(factor, -1, 2**64) % 2**64
+    return (word - 0x9E3779B97F4A7C15) % 2**64
+
+
+@pytest.mark.parametrize(
+    ("word", "number"),
+    [
+        (0, 2.0**-54),
+        (2**63, 0.5),  # half way between two floats: to the even one
+        (2**64 - 2**12 - 1, 1 - 2.0**-52),
+        (2**64 - 2**11 - 1, 1 - 2.0**-52),
+        (2**64 - 2**11, 1 - 2.0**-53),
+        (2**64 - 1, 1 - 2.0**-53),
+    ],
+)
+def test_draws_stay_between_zero_and_one(word: int, number: float) -> None:
+    assert uniform(np.array([unmixed(word)], dtype=np.uint64)) == number
 
 
 @pytest.mark.parametrize("p", [1e-5, 0.003, 0.5, 0.97])
@@ -176,6 +200,20 @@ def test_weights_have_the_mean_one() -> None:
         total += np.where(down, tilted, 1 - tilted).prod() * math.exp(base + change[down].sum())
     assert total == pytest.approx(1, rel=1e-14)
     assert tilted_chances(chances, None).sum() >= chances.sum()
+
+
+def clopper_pearson(events: int, runs: int, level: float = 0.95) -> Interval:
+    """Return the interval that covers with at least this probability, whatever the truth; `at_most` as in `wilson`.
+
+    Source: Clopper and Pearson, The use of confidence or fiducial limits (Biometrika 1934).
+    """
+    if events <= 0:
+        return 0.0, at_most(runs, level)
+    if events >= runs:
+        return 1 - at_most(runs, level), 1.0
+    tail = (1 - level) / 2
+    low = float(betaincinv(events, runs - events + 1, tail))
+    return low, float(betaincinv(events + 1, runs - events, 1 - tail))
 
 
 @pytest.mark.parametrize("share", [0.001, 0.03, 0.5])

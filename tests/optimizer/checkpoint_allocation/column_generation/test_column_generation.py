@@ -18,7 +18,7 @@ from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.column_generation import improve, knapsack
 from optimizer.checkpoint_allocation.column_generation.meet_in_the_middle import pair_bounds
 from optimizer.checkpoint_allocation.column_generation.multipliers import Part, Sets, raised
-from optimizer.checkpoint_allocation.column_generation.search import generate_columns
+from optimizer.checkpoint_allocation.column_generation.search import ColumnGeneration
 from optimizer.checkpoint_allocation.lagrangian.bound import dual_prices
 from optimizer.checkpoint_allocation.params import ColumnGenerationParameters
 from optimizer.verify import checkpoint_bounds as numbers
@@ -201,11 +201,18 @@ def type_d(seed, nodes, items):
     return CheckpointAllocation(cost=cost, load=load, capacity=np.floor(0.8 * load.sum(axis=0) / nodes))
 
 
+def generated(problem, prices):
+    """The bound of column generation, and the best allocation from it, without any program on all nodes."""
+    search = ColumnGeneration(problem, prices, None, Budget.of_seconds(60.0, 0.5))
+    search.improve(1.0)
+    return search.found()
+
+
 @pytest.fixture(scope="module")
 def tight():
     problem = type_d(0, 6, 36)
     prices = dual_prices(problem)
-    return problem, prices, generate_columns(problem, prices, None, Budget.of_seconds(60.0, 0.5))
+    return problem, prices, generated(problem, prices)
 
 
 def test_column_generation_proves_more_than_prices_and_comes_near_it(tight):
@@ -214,7 +221,7 @@ def test_column_generation_proves_more_than_prices_and_comes_near_it(tight):
     assert constraint_violations(problem, found.assignment) == []
     assert problem.objective(found.assignment) <= 1.02 * found.bound
     assert column_generation_bound(problem, found.multipliers) == found.bound
-    again = generate_columns(problem, prices, None, Budget.of_seconds(60.0, 0.5))
+    again = generated(problem, prices)
     assert again.assignment.tolist() == found.assignment.tolist()
 
 

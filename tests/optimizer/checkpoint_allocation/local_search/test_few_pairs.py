@@ -76,3 +76,19 @@ def test_nothing_is_tried_within_the_target_or_when_the_clock_struck():
     assert pack_all(state, later(), size=1.0, branches=1, target=12.0)
     assert not pack_all(state, later(-1.0), size=1.0, branches=1, target=0.0)
     assert problem.objective(state.assignment) == 12
+
+
+def test_a_start_outside_the_candidates_moves_nobody_in_another_state_of_the_same_ones():
+    """The first state is on a node that is dearest at the prices of the second, which replaces it by another."""
+    problem = CheckpointAllocation(cost=[[0.0, 1.0, 2.0], [0.0, 3.0, 1.0]], load=np.ones(2), capacity=np.ones(3))
+    found = candidates(problem, np.zeros(3), 2)
+    kept = Exchange(problem, found, np.array([9.0, 0.0, 0.0]))
+    here = kept.assignment.tolist()
+    assert here == [1, 2]
+    other = Exchange(problem, found, np.zeros(3))
+    other.start_from(np.array([2, 1]))
+    assert other.assignment.tolist() == [2, 1]
+    assert kept.assignment.tolist() == here
+    kept.look_at(other.found)
+    assert kept.assignment.tolist() == here
+    assert kept.loads.tolist() == problem.node_loads(kept.assignment).tolist()

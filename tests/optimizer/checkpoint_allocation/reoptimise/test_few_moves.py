@@ -11,6 +11,7 @@ import pytest
 from models.planning.checkpoint_allocation import CheckpointAllocation
 from models.planning.solution import relative_gap
 from optimizer.checkpoint_allocation import reoptimise
+from optimizer.checkpoint_allocation.budget import Budget
 from optimizer.checkpoint_allocation.lagrangian.bound import first_prices
 from optimizer.checkpoint_allocation.reoptimise import Former, few_moves
 from optimizer.verify.constraints import constraint_violations
@@ -117,3 +118,14 @@ def test_moves_are_forced_only_where_the_gap_is_larger_than_that_of_the_former_p
     assert len(said) == 1 and (said[0] or not enough)
     assert problem.objective(again.assignment) <= problem.objective(first.assignment)
     assert constraint_violations(problem, again.assignment) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_when_the_clock_has_struck_the_plan_is_feasible_and_nothing_is_improved_any_more(seed, monkeypatch):
+    for name in ("apply_chains", "forced_moves"):
+        monkeypatch.setattr(reoptimise, name, lambda *given, **named: pytest.fail("the clock has struck"))
+    problem = drawn(seed)
+    found = few_moves(problem, None, budget=Budget(until=0.0))
+    assert found.struck
+    assert constraint_violations(problem, found.assignment) == []
+    assert found.bound <= problem.objective(found.assignment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,8 @@ def test_every_claim_of_a_study_is_tried_and_those_that_do_not_hold_are_these(
     said = [line.split(":")[0] for line in done.err.splitlines()]
     assert sorted(said) == ["108 of 108 pieces to make", "40 of 40 pieces to make"]
     again: list[str] = []
-    assert reproduce(list(TRIED), TaskRunner(tmp_path / "kept", say=again.append), quick=True) == rows
+    kept = reproduce(list(TRIED), TaskRunner(tmp_path / "kept", say=again.append), quick=True)
+    assert [asdict(row) for row in kept] == rows
     assert again == []  # nothing was made again
     assert len(rows) == sum(TRIED.values())
     assert {row["claim"] for row in rows if row["holds"] is not True} == {
@@ -82,7 +84,7 @@ def test_a_study_that_is_not_there_yet_is_not_tried() -> None:
     assert others
     rows = reproduce(others, quick=True)
     assert len(rows) == len(claims()) - sum(TRIED.values())
-    assert {(row["ours"], row["holds"]) for row in rows} == {(None, None)}
+    assert {(row.ours, row.holds) for row in rows} == {(None, None)}
 
 
 def test_an_unknown_study_is_bad_input() -> None:
@@ -202,13 +204,13 @@ def test_growing_is_said_only_of_what_grows() -> None:
 
 def test_a_claim_that_fails_without_a_reason_says_so() -> None:
     claim = claims()[0]
-    assert _row(claim, Finding("2", False))["cause"] == "not looked into"
-    assert _row(claim, Finding("2", False, "rounding"))["cause"] == "rounding"
-    assert _row(claim, Finding("2", True))["cause"] == _row(claim, None)["cause"] == ""
+    assert _row(claim, Finding("2", False)).cause == "not looked into"
+    assert _row(claim, Finding("2", False, "rounding")).cause == "rounding"
+    assert _row(claim, Finding("2", True)).cause == _row(claim, None).cause == ""
 
 
 def test_the_terminal_shows_what_would_have_been_accepted() -> None:
     rows = [_row(claim, Finding("2", number % 2 == 1)) for number, claim in enumerate(claims()[:2])]
     lines = [one for one in claims_tables(rows) if isinstance(one, str)]
-    assert lines[0] == f"{rows[0]['claim']}: accepted: {rows[0]['tolerance']}. Cause: not looked into."
+    assert lines[0] == f"{rows[0].claim}: accepted: {rows[0].tolerance}. Cause: not looked into."
     assert lines[1] == "1 of 2 claims that were tried hold; 0 were not tried."

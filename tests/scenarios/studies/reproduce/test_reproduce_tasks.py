@@ -85,7 +85,7 @@ def test_spark_makes_what_is_missing_and_the_same(tmp_path: Path, spark: Any) ->
     years = [Year(Airline(16, copies=1), ("even",), seed) for seed in range(3)]
     (first,) = runner(tmp_path).make("", years[:1])
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / RESULTS).iterdir()}
-    found = runner(tmp_path, engine="spark").make("", years)
+    found = runner(tmp_path, on="spark").make("", years)
     assert found == [first, *TaskRunner().make("", years[1:])]
     assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
     assert len([*(tmp_path / "out" / RESULTS).iterdir()]) == 3

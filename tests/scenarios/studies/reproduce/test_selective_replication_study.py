@@ -11,6 +11,7 @@ import pytest
 
 from analysis.report import page as page_module
 from analysis.report import render_page
+from analysis.report.parts import ClaimRow
 from scenarios.pages.claims import charts, claims_page, sensitivity
 from scenarios.studies.reproduce.claims import claims
 from scenarios.studies.reproduce.query_workloads import (
@@ -159,7 +160,7 @@ def test_variants_whose_verdict_is_another_are_named() -> None:
     assert found["qodlu"].cause == "does not hold with: coloured"
     assert found["share"].cause == "so with all 2 variants of the assumptions"
     grid = sensitivity(Results(base, {"coloured": other}))
-    assert [row[:2] for row in grid.rows] == [("as described", "99.20"), ("coloured", "98.50 *")]
+    assert [row[:2] for row in grid.cells] == [("as described", "99.20"), ("coloured", "98.50 *")]
 
 
 def test_every_variant_makes_another_workload_or_plan() -> None:
@@ -173,8 +174,7 @@ def test_the_page_has_the_claims_the_curves_and_what_they_hang_on(one: Tried, mo
     monkeypatch.setattr(page_module, "_plotly", lambda: "/* the figures' script */")
     results = Results([one], {"coloured": [one]})
     rows = [
-        {"study": "selective-replication", "claim": claim, "text": "t", "paper": "p", "ours": found.ours}
-        | {"tolerance": "1", "holds": found.holds, "cause": found.cause}
+        ClaimRow("selective-replication", claim, "t", "predicted", "p", found.ours, "1", found.holds, found.cause)
         for claim, found in findings_of(results).items()
     ]
     four, five = charts(results)

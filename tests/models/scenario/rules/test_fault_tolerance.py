@@ -9,7 +9,6 @@ import pytest
 
 from models.errors import InputError
 from models.scenario import rules
-from models.scenario.active_replicas import planned_replicas, replicated_groups
 from models.scenario.reading import scenario_from
 from models.steady_state.estimate import (
     BYTES_PER_EVENT,
@@ -18,6 +17,7 @@ from models.steady_state.estimate import (
     LOGGED_INTERVALS,
     estimate,
 )
+from models.topology.layout import planned_replicas, replicated_groups
 
 SERVICE = {"distribution": "exponential", "mean": "1 ms"}
 RAW: dict[str, Any] = {
