@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.event_loop.buffers import IDS, NODE
+from sim.kernel.event_loop.buffers import IDS, NODE, UNPINNED
 from sim.kernel.event_loop.channels import MESSAGES, REMOTE_LINK
 from sim.kernel.event_loop.checkpoints import CHECKPOINTING
 from sim.kernel.event_loop.codes import NONE
@@ -216,6 +216,7 @@ class LoopState(State, arrays=ARRAYS, records=RECORDS, type_name="holdfast.LoopS
         for name, field in _HEADS:
             getattr(self, name)[field] = NONE
         self.ids["clean"] = 1
+        self.ids["pinned"] = UNPINNED
 
     def extend(self) -> None:
         """From now on there may be all that the kernel can do."""
