@@ -444,7 +444,10 @@ class ParcelPlane(InstancePlane, ActionPlane, Protocol):
         """
 
     def discard(self, parcel: int) -> None:
-        """Forget the parcel; tuples that were never put are rows of `dropped` (reason `parcel`, the captured task)."""
+        """Forget the parcel, if it was not forgotten before; the tuples of one that was never put are dropped.
+
+        Their rows in `dropped` have the reason `parcel` and the task from which they were captured.
+        """
 
     def emit_again(self, partition: int, sequences: Sequence[int]) -> None:
         """Have a source emit the tuples with these numbers (0, 1, ... in order of emission) again, with their ids.

@@ -18,6 +18,7 @@ class Action(StrEnum):
     FENCE = "fence"  # a host
     MOVE = "move"  # a key group, to a host: asked for by the balancing of load, or refused, whoever asked
     USE_DIRECT = "use direct"  # for a key group whose protocol needs a checkpoint at the target
+    REBALANCE = "rebalance"  # the dataflow, by a protocol: called off
     RESCALE = "rescale"  # an operator, from a number of tasks to another
     STORE = "store"  # checkpoints of a partition, on a host in place of the planned one
     REALLOCATE = "reallocate"  # checkpoints of a key group, from a host to another

@@ -83,7 +83,7 @@ class Control:
         )
         self.failures = Failures(state, self.crash)
         self.coordinator.runtime.restarts = Restarts(
-            state, self.instances, self.outages, self.catch_ups, self.recovery, self.crash
+            state, self.instances, self.outages, self.catch_ups, self.recovery, self.crash, self.checkpoint_hosts
         )
         self.rescaling = Rescaling(state, self.migrations)
         spares = SpareHosts(state, self.migrations, self.recovery, self.failures)

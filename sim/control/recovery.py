@@ -81,6 +81,10 @@ class Recovery:
         """Return True if a recovery is not over."""
         return bool(self._open or self.catch_ups or self._orphans)
 
+    def is_recovering(self, partition: int) -> bool:
+        """Return whether the partition is assigned to a task and not caught up with."""
+        return partition in self._open
+
     def take_orphans(self) -> list[LostPartition]:
         """Return, and forget, the partitions for which no host was alive and one is now."""
         can = [loss for loss in self._orphans if self._target(loss.partition)[0] is not None]
@@ -165,20 +169,31 @@ class Recovery:
         if self.plan.scenario.fault_tolerance.restart == "own-hosts":
             homes = [host for host in self.replicas.homes(partition) if self.state.view.host_alive(host)]
             return (homes[0], "it is one of its own hosts") if homes else (None, "none of its own hosts is alive")
+        least = self.least_used()
+        return (
+            least,
+            "no host is alive" if least is None else "it has the fewest key groups and tasks of the live hosts",
+        )
+
+    def least_used(self) -> int | None:
+        """Return the live host with the fewest key groups and tasks, as far as control knows; None without one."""
         partitions = [0] * len(self.cluster.trusted)
         for task in self.cluster.partition_task:
             if task != NOWHERE:
                 partitions[self.cluster.task_host[task]] += 1
         live = [host for host, alive in enumerate(self.cluster.trusted) if alive]
         live = [host for host in live if self.cluster.accepts_work(host)] or live
-        least = min(live, key=lambda host: (partitions[host], host), default=None)
-        return least, "it has the fewest key groups and tasks of the live hosts" if live else "no host is alive"
+        return min(live, key=lambda host: (partitions[host], host), default=None)
 
     def replay_upstream(self, recovery: PartitionRecovery) -> None:
         """Ask the live partitions upstream for what they keep; one that is down replays when it is live again."""
-        for sender in self.state.plane.senders(recovery.partition):
+        self.ask_upstream(recovery.partition)
+
+    def ask_upstream(self, partition: int) -> None:
+        """Have the live partitions upstream send what they keep for a partition."""
+        for sender in self.state.plane.senders(partition):
             if self.cluster.partition_live[sender] and not self.replicas.silent(sender):
-                self._replay(sender, recovery.partition)
+                self._replay(sender, partition)
 
     def restore(self, recovery: PartitionRecovery) -> None:
         """Fetch the checkpoint where it is not on the host already, then install it; nothing where it is lost again."""

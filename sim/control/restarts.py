@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sim.clock import Process
 from sim.control.catch_up import CatchUps
 from sim.control.crash import CrashCoordinator
-from sim.control.instances import Instances, Outages
+from sim.control.instances import CheckpointHosts, Instances, Outages
 from sim.control.recovery import Recovery
 from sim.control.run_state import StateOn
-from sim.data_plane import Parcel, ParcelPlane
+from sim.data_plane import NO_HOST, Parcel, ParcelPlane
+from sim.migration.protocol import Restart
 
 
 class Restarts:
@@ -24,61 +25,85 @@ class Restarts:
         catch_ups: CatchUps,
         recovery: Recovery,
         crash: CrashCoordinator,
+        checkpoint_hosts: CheckpointHosts,
     ) -> None:
         self.state, self.cluster, self.plane = state, state.cluster, state.plane
         self.instances, self.outages, self.catch_ups = instances, outages, catch_ups
-        self.recovery, self.crash = recovery, crash
+        self.recovery, self.crash, self.checkpoint_hosts = recovery, crash, checkpoint_hosts
 
-    def restart(self, task: int, host: int, start_ns: int, started: Callable[[int], None]) -> None:
-        """Kill a task now and start its successor on a host after a time; `started` gets the number of that.
+    def restart(self, restart: Restart) -> None:
+        """Kill a task now, and start its successor after a time.
 
         Until then what is sent to its partitions is lost; from then on the successor holds it, until `bring_back`. A
         task that is dead is not restarted: its host has crashed, which is for control to detect.
         """
-        if not self.cluster.task_alive[task]:
+        if not self.cluster.task_alive[restart.task]:
             return
-        partitions = [one for one, at in enumerate(self.cluster.partition_task) if at == task]
+        partitions = [one for one, at in enumerate(self.cluster.partition_task) if at == restart.task]
         # As in a crash: recoveries end with the counts of the plane, and outages begin for what was live.
         for partition in partitions:
             self.recovery.lost_again(partition)
         self.outages.lost(partitions)
-        self.plane.kill(task)
-        self.cluster.lose_task(task)
-        if start_ns:
-            self.state.clock.process(self._later(start_ns, task, host, partitions, started))
+        self.plane.kill(restart.task)
+        self.cluster.lose_task(restart.task)
+        if restart.start_ns:
+            self.state.clock.process(self._later(restart, partitions))
         else:
-            self._start(task, host, partitions, started)
+            self._start(restart, partitions)
 
-    def _later(
-        self, start_ns: int, task: int, host: int, partitions: list[int], started: Callable[[int], None]
-    ) -> Process:
-        yield self.state.clock.sleep(self.state.clock.now_ns() + start_ns)
-        self._start(task, host, partitions, started)
+    def _later(self, restart: Restart, partitions: list[int]) -> Process:
+        yield self.state.clock.sleep(self.state.clock.now_ns() + restart.start_ns)
+        self._start(restart, partitions)
 
-    def _start(self, task: int, host: int, partitions: list[int], started: Callable[[int], None]) -> None:
-        cluster = self.cluster
-        new = self.instances.new_task(cluster.task_operator[task], host)
+    def _start(self, restart: Restart, partitions: list[int]) -> None:
+        cluster, host = self.cluster, restart.host
+        if not cluster.trusted[host]:
+            # Suspected since the kill: whatever starts there now would not be detected to be dead.
+            other = self.recovery.least_used()
+            host = host if other is None else other
+        new = self.instances.new_task(cluster.task_operator[restart.task], host)
         for partition in partitions:
             cluster.partition_task[partition] = new
             self.plane.assign(partition, new)
-        self.catch_ups.redirect([(task, new)])
-        if cluster.host_alive[host]:
-            started(new)
-        else:
+        self.catch_ups.redirect([(restart.task, new)])
+        if not cluster.host_alive[host]:
             self.crash.lose_once_more(host)
+            return
+        if restart.crashed():
+            # Somebody upstream may have been recovered, and have sent while nobody was here. It comes before all that
+            # is sent from now on.
+            for partition in partitions:
+                self.recovery.ask_upstream(partition)
+        if restart.gate_ns is not None:
+            self.plane.pause(new, None)
+            self.state.clock.process(self._gate(new, restart.gate_ns))
+        restart.started(new)
 
-    def bring_back(self, task: int, parcels: Sequence[Parcel], resend: bool) -> None:
-        """Give the partitions of a started task the states in parcels, and let them go on.
+    def _gate(self, task: int, every_ns: int) -> Process:
+        while self.cluster.task_alive[task] and not self._receivers_are_there(task):
+            yield self.state.clock.sleep(self.state.clock.now_ns() + every_ns)
+        self.plane.unpause(task)
 
-        With `resend` these send the outputs that they keep once more. A partition without a state in them gets its
-        stored checkpoint, or an empty state, and sends what it keeps in any case. Captured tuples go before those that
-        the task has held since it started.
+    def _receivers_are_there(self, task: int) -> bool:
+        cluster, flow = self.cluster, self.state.plan.dataflow
+        below = set(flow.successors(cluster.task_operator[task]))
+        return all(
+            cluster.task_alive[at]
+            for partition, at in enumerate(cluster.partition_task)
+            if cluster.partition_operator[partition] in below and not cluster.retired(partition)
+        )
+
+    def bring_back(self, task: int, parcels: Sequence[Parcel], partitions: Sequence[int] | None, resend: bool) -> None:
+        """Give partitions of a started task the states in parcels, and let them go on.
+
+        These are all at the task, or the named ones, that are not live and no recovery is bringing back. With `resend`
+        they send the outputs that they keep once more. A partition without a state in the parcels gets its stored
+        checkpoint, or an empty state, and sends what it keeps in any case. Captured tuples go before those that the
+        task has held since it started. Where there is no such partition, nothing happens: all of it was lost again.
         """
-        here = [
-            one
-            for one, at in enumerate(self.cluster.partition_task)
-            if at == task and not self.cluster.partition_live[one]
-        ]
+        here = [one for one in self._to_bring_back(task) if partitions is None or one in partitions]
+        if not here:
+            return
         saved = self._install(here, parcels)
         for partition in here:
             self.recovery.open(partition, resend or partition not in saved)
@@ -88,6 +113,23 @@ class Restarts:
                 self.plane.put(parcel.number, task)
         for partition in here:
             self.recovery.go_on(partition)
+            self._save_elsewhere(partition)
+
+    def _save_elsewhere(self, partition: int) -> None:
+        """Have a checkpoint taken for another host where the host that got the partition holds its stored one."""
+        own = self.cluster.task_host[self.cluster.partition_task[partition]]
+        if self.plane.checkpoint_host(partition) == own:
+            other = self.checkpoint_hosts.choose(partition)
+            if other != NO_HOST:
+                self.plane.checkpoint(partition, other)
+
+    def _to_bring_back(self, task: int) -> list[int]:
+        cluster, recovery = self.cluster, self.recovery
+        return [
+            one
+            for one, at in enumerate(cluster.partition_task)
+            if at == task and not cluster.partition_live[one] and not recovery.is_recovering(one)
+        ]
 
     def _install(self, partitions: list[int], parcels: Sequence[Parcel]) -> set[int]:
         saved = {partition for parcel in parcels for partition in parcel.partitions}

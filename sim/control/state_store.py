@@ -26,24 +26,18 @@ class StateStore:
         name: Hashable,
         parcels: tuple[Parcel, ...],
         task: int,
-        written: Callable[[], None],
+        wanted: Callable[[], bool],
         answered: Callable[[], None],
     ) -> None:
-        """Write parcels for a task; `written` is called when they are, `answered` when the task hears of it.
-
-        The store owns them from then on, and discards those that it had under the name.
-        """
+        """Write parcels for a task, if they are still `wanted` then; `answered` is called when the task hears of it."""
         state = self._state
         at_ns = state.plane.fetch_ns(sum(parcel.bytes for parcel in parcels))
 
         def writes(_: object) -> None:
-            kept = {parcel.number for parcel in parcels}
-            for old in self._kept.get(name, ()):
-                if old.number not in kept:
-                    state.plane.discard(old.number)
-            self._kept[name] = parcels
-            written()
-            self._answer(task, state.clock.now_ns() + state.plan.latency_ns, answered)
+            if wanted():
+                self.forget(name)
+                self._kept[name] = parcels
+                self._answer(task, state.clock.now_ns() + state.plan.latency_ns, answered)
 
         state.clock.at(at_ns, channel(MESSAGE, task, task), writes)
 
@@ -54,6 +48,11 @@ class StateStore:
         """
         found = self._kept.get(name, ())
         self._answer(task, self._state.plane.fetch_ns(sum(parcel.bytes for parcel in found)), lambda: answered(found))
+
+    def forget(self, name: Hashable) -> None:
+        """Discard the parcels under a name, if there are any."""
+        for parcel in self._kept.pop(name, ()):
+            self._state.plane.discard(parcel.number)
 
     def _answer(self, task: int, at_ns: int, call: Callable[[], None]) -> None:
         def comes(_: object) -> None:

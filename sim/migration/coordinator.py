@@ -23,7 +23,7 @@ class RunCoordinator:
 
     def __init__(self, state: RunState) -> None:
         self.state = state
-        self.runtime = ProtocolRuntime(state, self._told)
+        self.runtime = ProtocolRuntime(state, self._told, self._call_off)
         self.open: dict[int, ProtocolRun[Any]] = {}  # by number
         self.waiting: list[tuple[PlanKind[Any], Request]] = []
         self._claimed = Territories(state.plan.dataflow)  # by runs that are open
@@ -82,6 +82,12 @@ class RunCoordinator:
             if self._alert or self._claimed.frees(run.plan.territory, self._wanted):
                 self.begin_what_can()
 
+    def _call_off(self, run: ProtocolRun[Any]) -> None:
+        """Cancel a run that asks for it, as if it had lost a host."""
+        run.kind.cancelled(run)
+        self._close(run)
+        self.begin_what_can()
+
     def _close(self, run: ProtocolRun[Any]) -> None:
         run.over = True
         self.runtime.over(run)
@@ -98,9 +104,9 @@ class RunCoordinator:
         cluster, view = self.state.cluster, self.state.view
         lost = {cluster.partition_operator[loss.partition] for loss in losses}
         for run in list(self.open.values()):
-            if not run.kind.can_be_cancelled(run):
-                continue  # the message that it is complete is on its way
             run.kind.lost(run, lost)
+            if not run.kind.can_be_cancelled(run):
+                continue  # such as one of which the message that it is complete is on its way
             if not all(view.task_alive(task) for task in run.plan.tasks):
                 run.kind.cancelled(run)
                 self._close(run)

@@ -119,7 +119,8 @@ class ProtocolRun(Generic[P]):
     stored: bool = False  # a checkpoint that it awaits is stored
     over: bool = False
     local: dict[int, Protocol[P]] = field(default_factory=dict)  # by task
-    parcels: dict[int, Parcel] = field(default_factory=dict)  # by number, that it has made and the store does not have
+    parcels: set[int] = field(default_factory=set)  # that it has made; they are discarded when it is over
+    saved: set[Hashable] = field(default_factory=set)  # names in the state store
     paused_ns: int | None = None
     resumed_ns: int | None = None
     completed_ns: int | None = None
@@ -187,13 +188,28 @@ class PlanKind(ABC, Generic[Q]):
         """Undo or finish the run, so that no state is lost: a host that takes part died, which is detected."""
 
 
+@dataclass(frozen=True)
+class Restart:
+    """A task that is killed, and its successor."""
+
+    task: int
+    host: int
+    start_ns: int = 0  # from the kill until the successor is there
+    gate_ns: int | None = None
+    """The successor does nothing before all tasks that it sends to are there: it checks at its start, and each time
+    this long after it. Otherwise its outputs could be lost. None: it does not wait."""
+    started: Callable[[int], None] = lambda _: None  # is told the number of the successor
+    crashed: Callable[[], bool] = lambda: False
+    """Whether a host has died, so that upstream has to send once more what it keeps for the successor."""
+
+
 class Restarts(typing.Protocol):
     """Kills and starts tasks: `sim.control.restarts.Restarts`, which knows managers that know this module."""
 
-    def restart(self, task: int, host: int, start_ns: int, started: Callable[[int], None]) -> None:
-        """Kill a task now, and start its successor on a host after a time."""
+    def restart(self, restart: Restart) -> None:
+        """Kill a task now, and start its successor after a time."""
 
-    def bring_back(self, task: int, parcels: Sequence[Parcel], resend: bool) -> None:
+    def bring_back(self, task: int, parcels: Sequence[Parcel], partitions: Sequence[int] | None, resend: bool) -> None:
         """Give a started task the content of parcels, and let its partitions go on."""
 
 
@@ -224,6 +240,9 @@ class Carrier(typing.Protocol):
 
     def fact(self, run: ProtocolRun[Any], what: Enum) -> None:
         """Note that something is true at a task."""
+
+    def call_off(self, run: ProtocolRun[Any]) -> None:
+        """Cancel a run."""
 
 
 class Context:
@@ -296,21 +315,18 @@ class Context:
         return self._keep(self._plane.capture(self.me))
 
     def _keep(self, parcel: Parcel) -> Parcel:
-        self._run.parcels[parcel.number] = parcel
+        self._run.parcels.add(parcel.number)
         return parcel
 
     def persist(self, name: Hashable, parcels: Sequence[Parcel], then: str, note: object = None) -> None:
         """Write parcels to the state store under this name, in place of what is there; then send itself a message.
 
-        The store may never answer: then no message comes. It owns the parcels as soon as it has them.
+        The store may never answer: then no message comes. When the run is over it forgets the parcels.
         """
         run, message = self._run, Message(self._run.number, then, self.me, self.me, note)
-
-        def written() -> None:
-            for parcel in parcels:
-                run.parcels.pop(parcel.number, None)
-
-        self._runtime.store.persist(name, tuple(parcels), self.me, written, lambda: self._runtime.deliver(message))
+        run.saved.add(name)
+        wanted, answered = lambda: not run.over, lambda: self._runtime.deliver(message)
+        self._runtime.store.persist(name, tuple(parcels), self.me, wanted, answered)
 
     def fetch(self, name: Hashable, then: str, note: object = None) -> None:
         """Read what the state store has under this name; then send itself a message with these parcels, perhaps none.
@@ -321,8 +337,17 @@ class Context:
         deliver = self._runtime.deliver
         self._runtime.store.fetch(name, self.me, lambda parcels: deliver(message._replace(parcels=parcels)))
 
-    def put(self, parcels: Sequence[Parcel], then: str, note: object = None, resend: bool = False) -> None:
-        """Give this task, which was started anew, the content of parcels, and let it go on; then send itself a message.
+    def put(
+        self,
+        parcels: Sequence[Parcel],
+        then: str,
+        note: object = None,
+        partitions: Sequence[int] | None = None,
+        resend: bool = False,
+    ) -> None:
+        """Give partitions of this task, which was started anew, the content of parcels; then send itself a message.
+
+        These are all that are not live, or those of the named that are not, and are not being recovered after a crash.
 
         Reading the states occupies it, as a restore does. States come first, then captured tuples, then what it has
         held since it started. With `resend` its partitions send what they keep once more: outputs may have been lost.
@@ -332,7 +357,7 @@ class Context:
         rate, size = operator.description.deserialise_bytes_per_s, sum(p.bytes for p in parcels if p.partitions)
 
         def read() -> None:
-            self._runtime.restarts.bring_back(self.me, parcels, resend)
+            self._runtime.restarts.bring_back(self.me, parcels, partitions, resend)
             self._runtime.deliver(message)
 
         if rate is None or not size or operator.service_ns is None:
@@ -349,9 +374,8 @@ class Context:
         a task that is dead already, or from a host that is dead: control hears of those by detecting the crash.
         """
         number, runtime = self._run.number, self._runtime
-        runtime.restarts.restart(
-            task, host, start_ns, lambda new: runtime.tell(Message(number, then, task, CONTROL, new))
-        )
+        started = lambda new: runtime.tell(Message(number, then, task, CONTROL, new))  # noqa: E731
+        runtime.restarts.restart(Restart(task, host, start_ns, started=started))
 
     # -- facts
 
@@ -383,8 +407,13 @@ class ProtocolRuntime:
     restarts: Restarts
     """Set by who makes the managers above."""
 
-    def __init__(self, state: RunState, done: Callable[[ProtocolRun[Any], Enum], None]) -> None:
-        self.state, self.done = state, done
+    def __init__(
+        self,
+        state: RunState,
+        done: Callable[[ProtocolRun[Any], Enum], None],
+        call_off: Callable[[ProtocolRun[Any]], None],
+    ) -> None:
+        self.state, self.done, self.call_off = state, done, call_off
         self.runs: list[ProtocolRun[Any]] = []
         self.store = StateStore(state)
         self._sent: dict[int, Message] = {}
@@ -468,10 +497,11 @@ class ProtocolRuntime:
         self.state.plane.announce(partition)
 
     def over(self, run: ProtocolRun[Any]) -> None:
-        """Discard the parcels of a run that is over, but for those that the state store has."""
-        for number in run.parcels:
+        """Discard the parcels of a run that is over, also those in the state store."""
+        for name in run.saved:
+            self.store.forget(name)
+        for number in sorted(run.parcels):
             self.state.plane.discard(number)
-        run.parcels.clear()
 
     def stored(self, partition: int) -> None:
         """Tell the run, after a latency, that the checkpoint of the partition that it awaits is stored."""

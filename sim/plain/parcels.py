@@ -92,9 +92,9 @@ class Parcels(Channels):
 
     def discard(self, parcel: int) -> None:
         """Forget the parcel; tuples that were never put are lost."""
-        contents = self._contents(parcel)
-        del self.parcels[parcel]
-        if contents.was_put:
+        self._check_ids()
+        contents = self.parcels.pop(parcel, None)
+        if contents is None or contents.was_put:
             return
         now = self.clock.now_ns()
         self.recorder.rows["dropped"] += [

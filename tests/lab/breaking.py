@@ -13,18 +13,19 @@ from sim.migration.protocol import Protocol
 
 @dataclass(frozen=True)
 class Mutant:
-    """What is wrong, with the protocol under which it is looked for, and how to break a laboratory so."""
+    """A defect by name, the protocol under which it is looked for, and how to break a laboratory so."""
 
     name: str
     protocol: str
     tamper: Callable[[Laboratory], None]
+    shaped: bool = False  # no chain can show it
 
 
 MUTANTS: list[Mutant] = []
 
 
 def protocol(name: str, title: str) -> Callable[[type[Protocol[Any]]], type[Protocol[Any]]]:
-    """Puts a class in the list, which takes the place of a protocol."""
+    """Put a class in the list, which takes the place of a protocol."""
 
     def listed(broken: type[Protocol[Any]]) -> type[Protocol[Any]]:
         def tamper(lab: Laboratory) -> None:
@@ -36,11 +37,13 @@ def protocol(name: str, title: str) -> Callable[[type[Protocol[Any]]], type[Prot
     return listed
 
 
-def around(name: str, title: str) -> Callable[[Callable[[Laboratory], None]], Callable[[Laboratory], None]]:
-    """Puts a function in the list, which breaks what is around the protocols."""
+def around(
+    name: str, title: str, shaped: bool = False
+) -> Callable[[Callable[[Laboratory], None]], Callable[[Laboratory], None]]:
+    """Put a function in the list, which breaks something around the protocols."""
 
     def listed(tamper: Callable[[Laboratory], None]) -> Callable[[Laboratory], None]:
-        MUTANTS.append(Mutant(title, name, tamper))
+        MUTANTS.append(Mutant(title, name, tamper, shaped))
         return tamper
 
     return listed

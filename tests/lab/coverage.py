@@ -1,4 +1,4 @@
-"""What a campaign has met: messages that came, messages that were lost, crashes of each role in each phase."""
+"""Coverage of a campaign: messages that came, messages that were lost, crashes of each role in each phase."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEGUN = "start"
 
 
 def kinds_of(protocol: type[Protocol[Any]]) -> list[str]:
-    """What the protocol is told, read off its handlers."""
+    """Return the kinds of messages that the protocol handles, sorted."""
     return sorted(name.removeprefix("on_") for name in dir(protocol) if name.startswith("on_"))
 
 
@@ -108,7 +108,7 @@ class Coverage:
 
     def missing(self, protocol: type[Protocol[Any]], name: str) -> list[str]:
         """Counters that stayed at 0, of those that the handlers of the class ask for."""
-        kinds = kinds_of(protocol)
+        kinds = [kind for kind in kinds_of(protocol) if kind not in SUBJECTS[name].unheard]
         wanted = [("delivered", kind) for kind in kinds]
         wanted += [(f"crash of {role}", phase) for role in SUBJECTS[name].roles for phase in (BEGUN, *kinds)]
         wanted += [(how, kind) for kind in kinds for how in self._ways(name, kind)]

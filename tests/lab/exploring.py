@@ -16,7 +16,8 @@ from lab.coverage import Coverage
 from lab.job import Job
 from lab.laboratory import Laboratory
 from lab.schedule import Ask, Runner, Schedule, Tamper
-from lab.scheduler import Chooser, Place, Step, in_order
+from lab.scheduler import Chooser, Listed, Place, Step, in_order
+from lab.shapes import CHAIN
 from sim.clock import HOST_RECEIVER
 
 EVERYTHING = -1  # in place of the one task that a step touches
@@ -94,7 +95,7 @@ class Exploring(Chooser):
         return self._next(in_order(lanes))
 
     def _note(self) -> None:
-        """What the step of the last choice has touched is known now."""
+        """Note what the step of the last choice has touched."""
         if self._last != -2 and self._depth:
             self.path[self._depth - 1].touched = EVERYTHING if self._wide else self._last
 
@@ -163,7 +164,7 @@ class Exploring(Chooser):
 
 @dataclass
 class Explored:
-    """What became of an exploration."""
+    """The result of an exploration."""
 
     schedules: int = 0  # run to their end
     cut: int = 0  # begun, and found to be like others
@@ -172,11 +173,22 @@ class Explored:
     ends: set[str] = field(default_factory=set)  # all states in the end
 
 
-def tiny(protocol: str, sources: int, tuples: int, meanwhile: bool = False) -> Schedule:
-    """One key group that moves to its checkpoint host; with `meanwhile` a checkpoint is due during the move."""
-    job = Job(seed=1, sources=sources, stages=1, groups=1, tuples=tuples, hosts=4)
-    target = Ask(group=0, host=3, to_checkpoint_host=protocol not in ("direct", "lazy_move"), after=1)
+def tiny(protocol: str, sources: int, tuples: int, meanwhile: bool = False, shape: str = CHAIN) -> Schedule:
+    """Return a schedule in which the last key group that can move does, to its checkpoint host if that is needed.
+
+    With `meanwhile` a checkpoint is due during the move.
+    """
+    job = Job(seed=1, sources=sources, stages=1, groups=1, tuples=tuples, hosts=4, shape=shape)
+    group, to_checkpoint_host = len(job.movable) - 1, protocol not in ("direct", "lazy_move")
+    host = 3 if shape == CHAIN else _away_from(job, group)
+    target = Ask(group=group, host=host, to_checkpoint_host=to_checkpoint_host, after=1)
     return Schedule(protocol, 0, job, (target,), (), (0, 1) if meanwhile else (0,))
+
+
+def _away_from(job: Job, group: int) -> int:
+    """Return the host behind that of a key group that can move."""
+    lab = Laboratory(job, Listed(()))
+    return (lab.cluster.host_of(lab.movable[group]) + 1) % job.hosts
 
 
 def explore(
@@ -215,5 +227,6 @@ def _end(lab: Laboratory) -> str:
     partitions = [
         (partition.number, partition.live, partition.retired, partition.applied) for partition in lab.plane.instances()
     ]
-    sinks = [sorted(partition.applied) for partition in lab.plane.partitions[-1]]
+    at_sinks = [partition for partition in lab.plane.all_partitions() if partition.operator.is_sink]
+    sinks = [sorted(partition.applied) for partition in at_sinks]
     return repr((partitions, sinks))

@@ -1,4 +1,4 @@
-"""What must hold of a schedule, as objects: some at every control point, the others at rest."""
+"""Invariants of a schedule, as objects: some must hold at every control point, the others at rest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sim.plain.partition import Partition
 
 
 class Seen:
-    """What the judges look at."""
+    """A laboratory as the invariants see it, with the lineage of its tuples and the losses of its crashes."""
 
     def __init__(self, lab: Any, crashes: int) -> None:
         self.lab, self.plane, self.crashes = lab, lab.plane, crashes
@@ -25,32 +25,32 @@ class Seen:
         self.steps = Steps(lab)
 
     def said_to_be_lost(self) -> set[str]:
-        """Groups of which the run says that their state is lost."""
+        """Return the names of groups whose state is lost according to the decisions of the run."""
         rows = self.lab.recorder.rows["decisions"]
         return {str(subject) for _, action, subject, *_ in rows if action == Action.LOSE_STATE}
 
     def lacks(self, partition: Partition) -> Counter[int]:
-        """What the partition has not applied of all that follows from the tuples of the sources."""
+        """Return the ids that the partition is to receive in the end and has not applied."""
         return self.lineage.inputs[partition.group.number] - Counter(partition.applied)
 
     def owners(self) -> list[Partition]:
         """Return the instance that owns each key group."""
         numbered, owner_of = self.plane.instances(), self.lab.cluster.owner_of
-        return [numbered[owner_of(group)] for group in self.lab.keyed_groups()]
+        return [numbered[owner_of(group)] for group in self.lab.groups]
 
     def sinks(self) -> list[Partition]:
-        """The partitions of the sink."""
-        return self.plane.partitions[-1]
+        """Return the partitions of the sinks."""
+        return [partition for partition in self.plane.all_partitions() if partition.operator.is_sink]
 
 
 class Invariant(ABC):
-    """A name, and what is wrong with a run."""
+    """A condition of a run with a name."""
 
     name: str
 
     @abstractmethod
     def check(self, seen: Seen) -> list[str]:
-        """What is wrong now, one line each."""
+        """Return the violations now, one line each."""
 
 
 class AppliedOnce(Invariant):
@@ -68,9 +68,9 @@ class AppliedOnce(Invariant):
 
 
 class Covered(Invariant):
-    """What was emitted for a group is in its stored checkpoint or kept upstream: its owner may die now.
+    """Tuples emitted for a group are in its stored checkpoint or kept upstream: its owner may die now.
 
-    Not of what upstream has lost itself, which it will make again, and not of the ids whose checkpoint died with its
+    Except tuples that upstream has lost itself, which it will make again, and ids whose checkpoint died with its
     checkpoint host, until the group has stored another one.
     """
 
@@ -86,19 +86,42 @@ class Covered(Invariant):
         for group, ids in seen.losses.missing().items():
             if group in has:
                 has[group] |= ids | seen.losses.exposed[group]
-        missing = {group for group, tuple_id in self._emitted(seen) if tuple_id not in has[group]}
+        missing = {group for group, tuple_id in self.emitted(seen) if group in has and tuple_id not in has[group]}
         name = seen.lab.cluster.partition_name
         return [f"{name(group)} is not covered by checkpoint and kept outputs" for group in sorted(missing)]
 
     @staticmethod
-    def _emitted(seen: Seen) -> Iterator[tuple[int, int]]:
-        """(receiving key group, id) of what the sources and the live groups have sent so far."""
+    def emitted(seen: Seen) -> Iterator[tuple[int, int]]:
+        """Yield (receiving partition, id) of what the sources and the live groups have sent so far."""
         for source, rows in zip(seen.plane.sources, seen.lineage.from_sources, strict=True):
-            yield from rows[: source.emitted]
+            for sent in rows[: source.emitted]:
+                yield from sent
         for owner in seen.owners():
-            if owner.live and owner.operator.index < seen.lab.job.stages:
-                for tuple_id in owner.applied:
-                    yield from seen.lineage.made[owner.group.number, tuple_id]
+            if owner.live:
+                yield from seen.lineage.emitted(owner.group.number, owner.applied)
+
+
+class InStep(Invariant):
+    """A replica in step has all tuples emitted for its group, or upstream keeps them for it: the owner may die now."""
+
+    name = "in step"
+
+    def check(self, seen: Seen) -> list[str]:
+        """At any time."""
+        numbered, found = seen.plane.instances(), []
+        standing = {group: seen.lab.replica_of(group) for group in seen.lab.groups if seen.lab.job.replicated}
+        live = {group: numbered[one] for group, one in standing.items() if one is not None and numbered[one].live}
+        if not live:
+            return []
+        lost, has = seen.losses.missing(), {group: set(one.applied) for group, one in live.items()}
+        for partition in numbered:
+            for receiver, rows in partition.kept.items():
+                if live.get(receiver.group.number) is receiver:
+                    has[receiver.group.number].update([row.id for row in rows])
+        for group, tuple_id in Covered.emitted(seen):
+            if group in has and tuple_id not in has[group] | lost.get(group, set()):
+                found.append(f"the replica of {seen.lab.cluster.partition_name(group)} is not in step")
+        return [*dict.fromkeys(found)]
 
 
 class Apart(Invariant):
@@ -121,7 +144,7 @@ class OneOwner(Invariant):
         cluster = seen.lab.cluster
         return [
             f"the owner of {cluster.partition_name(group)} is over"
-            for group in seen.lab.keyed_groups()
+            for group in seen.lab.groups
             if cluster.retired(cluster.owner_of(group))
         ]
 
@@ -142,19 +165,22 @@ class PlannedCheckpointHost(Invariant):
 
 
 class OneLives(Invariant):
-    """At rest just the owner is live, and it answers."""
+    """At rest the owner is live and answers; its replica, if it has one, is live and silent."""
 
     name = "one lives"
 
     def check(self, seen: Seen) -> list[str]:
         """At rest."""
         cluster, found = seen.lab.cluster, []
-        for group in seen.lab.keyed_groups():
+        for group in seen.lab.groups:
             live = [partition for partition in cluster.instances_of(group) if cluster.partition_live[partition]]
-            if live != [cluster.owner_of(group)]:
-                found.append(f"{cluster.partition_name(group)}: {live} live, {cluster.owner_of(group)} is the owner")
-            elif seen.plane.instances()[live[0]].muted:
+            owner, replica = cluster.owner_of(group), seen.lab.replica_of(group)
+            if live != [owner] and set(live) != {owner, replica}:
+                found.append(f"{cluster.partition_name(group)}: {live} live, {owner} is the owner")
+            elif seen.plane.instances()[owner].muted:
                 found.append(f"{cluster.partition_name(group)} stays silent")
+            elif replica is not None and not seen.plane.instances()[replica].muted:
+                found.append(f"{cluster.partition_name(group)} is answered by its replica, too")
         return found
 
 
@@ -186,7 +212,7 @@ class NothingWaits(Invariant):
 
 
 class SameAsCalm(Invariant):
-    """Each group and the sink have just what they have without crashes and moves, but for what crashes destroyed."""
+    """Each group and sink has the tuples of a run without crashes and moves, except those that crashes destroyed."""
 
     name = "same as calm"
 
@@ -284,15 +310,21 @@ class AnsweredOnce(Invariant):
     def check(self, seen: Seen) -> list[str]:
         """At rest."""
         runs = seen.lab.migrations.runs
-        if seen.crashes or any(run.name not in SILENT for run in runs):
+        if seen.crashes or any(run.name not in SILENT or self._resends(seen, run) for run in runs):
             return []
         moved = {seen.lab.cluster.partition_operator[run.move.group] for run in runs}
         rows = seen.plane.recorder.rows["dropped"]
         twice = [row for row in rows if row[5] == "duplicate" and row[0] not in moved]
         return ["something was answered twice"] if twice else []
 
+    @staticmethod
+    def _resends(seen: Seen, run: Any) -> bool:
+        """Return whether the new instance sends again by design: where event time matters."""
+        resends: bool = seen.lab.instances.has_event_time(run.move.group)
+        return resends
 
-PREFIXES: tuple[Invariant, ...] = (AppliedOnce(), OneOwner(), Covered(), Apart(), PlannedCheckpointHost())
+
+PREFIXES: tuple[Invariant, ...] = (AppliedOnce(), OneOwner(), Covered(), InStep(), Apart(), PlannedCheckpointHost())
 AT_REST: tuple[Invariant, ...] = (
     AppliedOnce(),
     OneOwner(),
@@ -306,6 +338,7 @@ AT_REST: tuple[Invariant, ...] = (
     NoStray(),
     AnsweredOnce(),
     Covered(),
+    InStep(),
     Apart(),
     PlannedCheckpointHost(),
 )

@@ -1,14 +1,17 @@
-"""Tiny jobs for schedules: one or two sources, one or two keyed operators, a sink; a few tuples."""
+"""Tiny jobs for schedules: a few tuples of one or two sources on their way through a few operators to a sink."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 from typing import Any
 
+from lab.shapes import CHAIN, JOIN, KEYED, MOVABLE, SINK, SOURCE, Dataflow, Node, dataflow
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
+from models.topology import layout
 from sim.control.cluster import RunPlan
 
 KEYS = 6
@@ -16,79 +19,124 @@ KEYS = 6
 
 @dataclass(frozen=True)
 class Job:
-    """What there is to do, and where."""
+    """The dataflow, its tuples, and the number of hosts."""
 
     seed: int = 0
-    sources: int = 1
-    stages: int = 1
+    sources: int = 1  # tasks of each source
+    stages: int = 1  # operators of a chain
     groups: int = 1
-    tuples: int = 2  # of each source
+    tuples: int = 2  # of each source task
     hosts: int = 4
     writes: bool = False  # a snapshot and a restore take a service of their own
+    shape: str = CHAIN
+    replicated: bool = False  # all that has a state may have an active replica; nothing moves
+    saved: bool = True  # checkpoints are taken, and outputs kept for replay
 
     @property
-    def stage_names(self) -> list[str]:
-        """The operators that have key groups."""
-        return [f"stage{k}" for k in range(self.stages)]
+    def dataflow(self) -> Dataflow:
+        """Return the operators by name."""
+        return dataflow(self.shape, self.stages)
+
+    @property
+    def stateful(self) -> list[str]:
+        """Return the operators that have a state: all between sources and sinks."""
+        return [name for name, node in self.dataflow.items() if node.kind not in (SOURCE, SINK)]
+
+    @property
+    def movable(self) -> list[str]:
+        """Return the operators whose key groups can move."""
+        return [name for name, node in self.dataflow.items() if node.kind in MOVABLE]
 
 
-def random_job(seed: int, sources: int, stages: int, groups: int) -> Job:
-    """One of the small jobs."""
+def random_job(seed: int, sources: int, stages: int, groups: int, tuples: Iterable[int] = (6, 10, 16)) -> Job:
+    """Return one of the small jobs, a chain."""
     draw = Random(seed)
     return Job(
         seed=seed,
         sources=sources,
         stages=stages,
         groups=groups,
-        tuples=draw.choice([6, 10, 16]),
+        tuples=draw.choice([*tuples]),
         hosts=draw.choice([4, 5, 6]),
         writes=draw.random() < 0.4,
     )
 
 
 def scenario_of(job: Job) -> Scenario:
-    """The job as a scenario; when tuples arrive is up to the scheduler."""
-    slow = {"serialise": "1 MB/s", "deserialise": "1 MB/s"} if job.writes else {}
-    names = ["in", *job.stage_names]
-    stages = {
-        name: {
-            "kind": "aggregate",
-            "inputs": {names[k]: "key"},
-            "parallelism": min(2, job.groups),
-            "key_groups": job.groups,
-            "service": {"distribution": "deterministic", "value": "1 ms"},
-            "state": {"model": "per-key", "bytes": "1 kB"},
-            "output": {"keys": {"distribution": "uniform", "count": KEYS}},
-        }
-        | slow
-        for k, name in enumerate(job.stage_names)
-    }
-    move = {"kind": "migrate", "at": "1 s", "operator": "stage0", "key_group": 0, "host": "h-0", "protocol": "cpa"}
+    """Return the job as a scenario; when tuples arrive is up to the scheduler."""
+    operators = {name: _operator(job, node) for name, node in job.dataflow.items()}
+    workload = {"rate": "1 /s", "keys": {"distribution": "uniform", "count": KEYS}}
     raw: dict[str, Any] = {
         "format": 1,
         "seed": job.seed,
         "duration": "2 s",
-        "workload": {"in": {"rate": "1 /s", "keys": {"distribution": "uniform", "count": KEYS}}},
-        "operators": {
-            "in": {"kind": "source", "parallelism": job.sources},
-            **stages,
-            "out": {"kind": "sink", "inputs": {names[-1]: "shuffle"}},
-        },
+        "workload": {name: workload for name, node in job.dataflow.items() if node.kind == SOURCE},
+        "operators": operators,
         "hosts": {"h": {"count": job.hosts, "cpu": "dedicated"}},
         "fault_tolerance": {"method": "checkpoint", "interval": "1 s"},
-        "events": {"move": move},
     }
+    if not job.saved:  # one failure that never happens: in such a run ids are kept
+        raw["fault_tolerance"] = {"method": "none"}
+        raw["events"] = {"failure": {"kind": "host-failure", "at": "1 s", "host": "h-0"}}
+    elif job.replicated:
+        raw["fault_tolerance"]["replicas"] = _replicas(job, _read(raw))
+    else:  # one move, never made: in such a run ids are kept
+        first = {"operator": job.movable[0], "key_group": 0}
+        raw["events"] = {"move": {"kind": "migrate", "at": "1 s", **first, "host": "h-0", "protocol": "cpa"}}
+    return _read(raw)
+
+
+def _read(raw: dict[str, Any]) -> Scenario:
     return Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+
+
+def _replicas(job: Job, plain: Scenario) -> dict[str, Any]:
+    """Return a replica of each key group, or task, on the host behind its own, or else on any other."""
+    placed, hosts, made = layout.placement(plain), [*layout.hosts(plain)], dict[str, Any]()
+    for name in job.stateful:
+        operator = plain.operators[name]
+        for group in range(operator.groups):
+            task = layout.task_name(name, layout.task_of_group(group, operator.parallelism))
+            own = hosts.index(placed[task])
+            host, *spares = [*hosts[own + 1 :], *hosts[:own]]
+            which: dict[str, Any] = {"key_groups": [group]} if operator.keyed else {"tasks": [task]}
+            made[f"{name}-{group}"] = {"operator": name, **which, "host": host, "spares": spares}
+    return made
+
+
+def _operator(job: Job, node: Node) -> dict[str, Any]:
+    """Return the keys of one operator."""
+    if node.kind == SOURCE:
+        return {"kind": "source", "parallelism": job.sources}
+    if node.kind == SINK:
+        return {"kind": "sink", "inputs": dict.fromkeys(node.inputs, "shuffle")}
+    common: dict[str, Any] = {
+        "parallelism": min(2, job.groups),
+        "service": {"distribution": "deterministic", "value": "1 ms"},
+        "state": {"model": "per-key", "bytes": "1 kB"},
+    }
+    if job.writes:
+        common |= {"serialise": "1 MB/s", "deserialise": "1 MB/s"}
+    if node.kind not in MOVABLE:
+        return common | {"kind": "map", "inputs": dict.fromkeys(node.inputs, "shuffle")}
+    common |= {"inputs": dict.fromkeys(node.inputs, "key"), "key_groups": job.groups}
+    common |= {"output": {"keys": {"distribution": "uniform", "count": KEYS}}}
+    if node.kind == JOIN:
+        # All tuples are in one window: a watermark would need a clock.
+        return common | {"kind": "join", "window": {"length": "1 s"}}
+    assert node.kind == KEYED
+    return common | {"kind": "aggregate"}
 
 
 @lru_cache(maxsize=1024)
 def plan_of(job: Job) -> RunPlan:
-    """Everything about the job that no schedule changes."""
+    """Return everything about the job that no schedule changes."""
     return RunPlan.of(scenario_of(job), RunInputs(), 0)
 
 
 @lru_cache(maxsize=1024)
-def keys_of(job: Job) -> list[list[int]]:
-    """The keys of the tuples of each source task."""
-    draw = Random(f"keys {job.seed}")
+def keys_of(job: Job, source: str) -> list[list[int]]:
+    """Return the keys of the tuples of each task of a source."""
+    first = next(iter(job.dataflow))
+    draw = Random(f"keys {job.seed}" if source == first else f"keys {job.seed} {source}")
     return [[draw.randrange(KEYS) for _ in range(job.tuples)] for _ in range(job.sources)]

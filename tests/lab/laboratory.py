@@ -1,8 +1,9 @@
-"""The plain data plane and the control plane under a scheduler: what needs a real clock is left out or a step."""
+"""The plain data plane and the control plane under a scheduler: anything that needs a clock is left out or a step."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 from lab.job import Job, keys_of, plan_of
@@ -12,7 +13,9 @@ from models.records.tables import NEVER
 from sim.clock import LINK
 from sim.control.assembly import Control
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import Listener
+from sim.data_plane import NO_HOST, Listener
+from sim.migration.protocols import REBALANCE_PROTOCOLS
+from sim.migration.rebalance import Rebalances
 from sim.plain.channels import Source
 from sim.plain.partition import Message
 from sim.plain.plane import PlainPlane
@@ -38,15 +41,15 @@ class SteppedLink:
             leave(self.clock.now_ns())
 
     def close(self) -> None:
-        """The host died: nothing leaves any more."""
+        """Let nothing leave any more: the host died."""
         self.closed = True
 
 
 class StepSource(Source):
-    """Arrivals are steps; what arrived is known by their count, not by the time."""
+    """A source whose arrivals are steps: it knows them by their count, not by the time."""
 
     def resume(self) -> None:
-        """The task is up again: emit what arrived in the meantime."""
+        """Emit the arrivals of the time when the task was down."""
         self.catch_up()
 
 
@@ -64,20 +67,21 @@ class LabWorld(PlainPlane):
             host.link = host._new_link()
 
     def _sources(self, operator: int) -> Iterator[Source]:
-        for partition, keys in zip(self.partitions[operator], keys_of(self.job), strict=True):
+        keys_by_task = keys_of(self.job, self.plan.operators[operator].name)
+        for partition, keys in zip(self.partitions[operator], keys_by_task, strict=True):
             yield StepSource(self, partition, list(range(1, len(keys) + 1)), keys)
 
     def start_checkpoints(self, *_: Any) -> None:
         """Periodic checkpoints are faults of the schedule."""
 
     def stored(self, partition: int) -> int:
-        """How many checkpoints of the group were stored."""
+        """Return how many checkpoints of the group were stored."""
         operator, index = self.cluster.partition_operator[partition], self.cluster.partition_index[partition]
         rows = self.recorder.rows["checkpoints"]
         return sum(row[0] == operator and row[1] == index and row[5] != NEVER for row in rows)
 
     def save(self, partition: int) -> None:
-        """The periodic checkpoint of a group is due."""
+        """Take the periodic checkpoint of a group, if it has no other one under way."""
         owner = self._numbered[partition].owner
         if owner.live and not owner.saving:
             self.saver.take(owner)
@@ -104,16 +108,41 @@ class Laboratory(Control):
         # When tasks have caught up after an outage is a matter of time, and decides nothing.
         self.recovery.watch = lambda begun: None  # type: ignore[method-assign]
         self.stops = Stops(self.state, self.coordinator)
+        self.rebalances = Rebalances(self.state, self.coordinator, REBALANCE_PROTOCOLS)
 
-    def keyed_groups(self) -> range:
-        """The planned partitions that are key groups."""
-        return range(self.plan.first_partition[1], self.plan.first_partition[1 + self.job.stages])
+    @cached_property
+    def groups(self) -> range:
+        """The planned partitions with a state: key groups, and whole tasks of operators without keys."""
+        operators, first = self.plan.operators, self.plan.first_partition
+        sources = sum(operator.is_source for operator in operators)
+        sinks = sum(operator.is_sink for operator in operators)
+        return range(first[sources], first[len(operators) - sinks])
 
-    def saved_partitions(self) -> Collection[int]:
-        """The planned partitions that take periodic checkpoints: the key groups, and the sink, which acknowledges."""
-        return range(self.plan.first_partition[1], self.plan.first_partition[-1])
+    @cached_property
+    def movable(self) -> list[int]:
+        """Those of them that can move."""
+        operators, operator_of = self.plan.operators, self.cluster.partition_operator
+        return [group for group in self.groups if operators[operator_of[group]].description.movable]
+
+    @property
+    def saved_partitions(self) -> range:
+        """The planned partitions that take periodic checkpoints: those with a state, and sinks, which acknowledge."""
+        return range(self.groups.start, self.plan.first_partition[-1])
+
+    def save(self, group: int) -> None:
+        """Take the periodic checkpoint of a group, and of its replica."""
+        self.plane.save(group)
+        replica = self.replicas._standing.get(group)
+        if replica is not None:
+            host = self.replicas._checkpoint_host(replica)
+            if host != NO_HOST:
+                self.plane.checkpoint(replica.partition, host)
+
+    def replica_of(self, group: int) -> int | None:
+        """Return the replica of the group that is in step, if there is one."""
+        return self.replicas.beside(self.cluster.owner_of(group))
 
     @property
     def moving(self) -> bool:
-        """Whether a run of a protocol is going on or waits."""
+        """Return whether a run of a protocol is open or waits."""
         return bool(self.coordinator.open or self.coordinator.waiting)

@@ -1,60 +1,109 @@
-"""What follows from the tuples of a job, by the functions of ids and keys alone: what each state is to be."""
+"""Lineage of the tuples of a job, from the functions of ids and keys alone: the expected inputs of each partition."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
 
 from lab.job import Job
 from sim.draws import source_id
 from sim.plain.audit import _made, _receivers
+from sim.plain.partition import Partition
 from sim.plain.plane import PlainPlane
 
 Path = tuple[int, ...]
+Sent = tuple[int, int]  # (receiving planned partition, id)
 
 
 @dataclass(frozen=True)
 class Lineage:
-    """What follows from the tuples of a job, by the functions of ids and keys alone."""
+    """The tuples that every partition receives, and what each of them makes."""
 
-    made: dict[tuple[int, int], list[tuple[int, int]]]  # (partition, input id) -> (receiver, id)
-    from_sources: list[list[tuple[int, int]]]  # per source task and sequence: (receiving planned partition, id)
+    made: dict[tuple[int, int], list[Sent]]  # (planned partition, input id) -> what is made of it, alone or in a pair
+    from_sources: list[list[list[Sent]]]  # per source task and sequence
     inputs: dict[int, Counter[int]]  # planned partition -> ids that it has to have in the end
     path: dict[tuple[int, int], tuple[Path, int]]  # (partition, id) -> (partitions on its way, sequence)
+    joins: frozenset[int]  # planned partitions that make outputs of pairs
+
+    def emitted(self, partition: int, applied: Iterable[int]) -> Iterator[Sent]:
+        """Yield the outputs of a partition that has applied these ids; of a join, those of pairs that are complete."""
+        rows = (sent for tuple_id in applied for sent in self.made[partition, tuple_id])
+        if partition in self.joins:
+            return (sent for sent, parents in Counter(rows).items() if parents == 2)
+        return rows
+
+
+class _Input(NamedTuple):
+    """A tuple that comes to a partition."""
+
+    id: int
+    key: int
+    sender: int  # operator
+    way: Path | None  # None behind a join, whose outputs are in no order
+    sequence: int
 
 
 _KNOWN: dict[Job, Lineage] = {}
 
 
 def lineage_of(job: Job, plane: PlainPlane) -> Lineage:
-    """Worked out once for each job."""
+    """Return the lineage, which is worked out once for each job."""
     if job not in _KNOWN:
         _KNOWN[job] = _worked_out(plane)
     return _KNOWN[job]
 
 
 def _worked_out(plane: PlainPlane) -> Lineage:
-    made: dict[tuple[int, int], list[tuple[int, int]]] = {}
-    inputs: dict[int, Counter[int]] = {partition.number: Counter() for partition in plane.all_partitions()}
-    path: dict[tuple[int, int], tuple[Path, int]] = {}
-    from_sources = []
+    partitions = [*plane.all_partitions()]
+    joins = frozenset(one.number for one in partitions if one.operator.joins is not None)
+    found = Lineage({}, [], {one.number: Counter() for one in partitions}, {}, joins)
+    coming: defaultdict[int, list[_Input]] = defaultdict(list)
+
+    def send(sender: Partition, tuple_id: int, key: int, way: Path | None, sequence: int) -> list[Sent]:
+        sent = _receivers(plane, sender, tuple_id, key)
+        for receiver, its_id, its_key in sent:
+            one = _Input(its_id, its_key, sender.operator.index, way, sequence)
+            coming[receiver.group.number].append(one)
+        return [(receiver.group.number, its_id) for receiver, its_id, _ in sent]
+
     for source in plane.sources:
-        rows = []
-        for sequence, key in enumerate(source.keys):
-            first = _receivers(plane, source.partition, source_id(source.code, sequence), key)
-            rows += [(partition.group.number, tuple_id) for partition, tuple_id, _ in first]
-            todo = [(partition, tuple_id, key, (source.partition.number,)) for partition, tuple_id, key in first]
-            while todo:
-                partition, tuple_id, its_key, before = todo.pop()
-                number = partition.group.number
-                inputs[number][tuple_id] += 1
-                path[number, tuple_id] = before, sequence
-                after = [
-                    (down, child, child_key)
-                    for output, output_key in _made(partition.operator, tuple_id, its_key)
-                    for down, child, child_key in _receivers(plane, partition, output, output_key)
-                ]
-                made[number, tuple_id] = [(down.group.number, child) for down, child, _ in after]
-                todo += [(down, child, child_key, (*before, number)) for down, child, child_key in after]
-        from_sources.append(rows)
-    return Lineage(made, from_sources, inputs, path)
+        way = (source.partition.number,)
+        rows = [
+            send(source.partition, source_id(source.code, sequence), key, way, sequence)
+            for sequence, key in enumerate(source.keys)
+        ]
+        found.from_sources.append(rows)
+    # By operator, and each operator stands behind those that send to it: all inputs of a partition are known.
+    for partition in partitions:
+        number, inputs = partition.number, coming[partition.number]
+        for one in inputs:
+            found.inputs[number][one.id] += 1
+            found.made[number, one.id] = []
+            if one.way is not None:
+                found.path[number, one.id] = one.way, one.sequence
+        for parents, output, key in _outputs(partition, inputs):
+            before = parents[0].way if len(parents) == 1 else None
+            way_on = None if before is None else (*before, number)
+            sent = send(partition, output, key, way_on, parents[0].sequence)
+            for parent in parents:
+                found.made[number, parent.id] += sent
+    return found
+
+
+def _outputs(partition: Partition, inputs: list[_Input]) -> Iterator[tuple[tuple[_Input, ...], int, int]]:
+    """Yield (inputs that it follows from, id, key) of each output."""
+    operator = partition.operator
+    if operator.joins is None:
+        for one in inputs:
+            for output, key in _made(operator, one.id, one.key):
+                yield (one,), output, key
+        return
+    first = [one for one in inputs if one.sender == operator.joins]
+    second = [one for one in inputs if one.sender != operator.joins]
+    for pair in product(first, second):
+        if pair[0].key == pair[1].key:
+            for output, key in operator.pairs(pair[0].id, pair[1].id, pair[0].key):
+                yield pair, output, key

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lab.lineage import Lineage
+from sim.migration.rebalance import Phase
 from sim.plain.partition import Partition, Row
 
 Ids = set[int]
@@ -23,8 +24,8 @@ class Losses:
 
     def __init__(self, lab: Any, lineage: Lineage) -> None:
         self._lab, self._lineage = lab, lineage
-        self.exposed: dict[int, Ids] = {group: set() for group in lab.keyed_groups()}
-        self.destroyed: dict[int, Ids] = {group: set() for group in lab.keyed_groups()}
+        self.exposed: dict[int, Ids] = {group: set() for group in lab.groups}
+        self.destroyed: dict[int, Ids] = {group: set() for group in lab.groups}
         self.bereft: set[int] = set()  # groups without checkpoint and state, even where upstream keeps everything
         self._moved_by_crash: set[int] = set()  # groups that a crash has sent to the host of their checkpoint
         self._trims: list[tuple[Partition, int, int]] = []  # (partition, count, incarnation) under way
@@ -46,7 +47,7 @@ class Losses:
         saver._trim_later, saver._trim = later, arrives
 
     def check(self) -> None:
-        """A control point: what owners have stored meanwhile is safe."""
+        """Note the ids that owners have stored since the last control point: they are safe."""
         for group in self.exposed:
             owner = self._owner(group)
             if self.exposed[group]:
@@ -78,7 +79,7 @@ class Losses:
                 self._destroy(group, host)
 
     def _destroy(self, group: int, host: int) -> None:
-        """What is exposed and in no state that is left is destroyed, but for what upstream can send again."""
+        """Destroy the exposed ids that no state has any more, except those that upstream can send again."""
         left: Ids = set()
         for partition in self._instances(group):
             if lives(partition, host):
@@ -90,9 +91,9 @@ class Losses:
             self.destroyed[group] |= gone - self._sent_again(group, host)
 
     def _sent_again(self, group: int, host: int) -> Ids:
-        """What upstream keeps for the group, or will make again, whichever instance of a sending group goes on.
+        """Return the ids that upstream keeps for the group or will make again, whichever instance of a sender goes on.
 
-        Not what it has been told to forget, where that is still on its way.
+        Without those that a trim on its way tells it to forget.
         """
         found: Ids = set()
         for instances in self._senders(host):
@@ -103,7 +104,7 @@ class Losses:
         return found
 
     def _has_for(self, sender: Partition, group: int, host: int) -> Ids:
-        """What a sender keeps for the group or will make: as it is, or restored from its checkpoint if that is left."""
+        """Return the ids that a sender keeps for the group or will make, as it is or restored from its checkpoint."""
         applied: Ids = set()
         kept: Iterable[tuple[Partition, Iterable[Row]]] = ()
         if sender.operator.is_source or lives(sender, host):
@@ -118,14 +119,14 @@ class Losses:
         return found
 
     def missing(self) -> dict[int, Ids]:
-        """Partition -> the ids that it may lack: what was destroyed, and what derives from that."""
+        """Return, by partition, the ids that it may lack: those that were destroyed, and all that derive from them."""
         found = self.derived()
         for group, ids in self.destroyed.items():
             found.setdefault(group, set()).update(ids)
         return found
 
     def derived(self) -> dict[int, Ids]:
-        """Partition -> the ids that nobody makes any more, since groups upstream have lost what they derive from."""
+        """Return, by partition, the ids that nobody makes any more: they derive from ids that groups upstream lost."""
         found: dict[int, Ids] = {}
         todo = [(group, tuple_id) for group, ids in self.destroyed.items() for tuple_id in ids]
         while todo:
@@ -136,15 +137,17 @@ class Losses:
         return found
 
     def together(self) -> list[Partition]:
-        """Live owners on the host that holds their checkpoint, though no crash has brought them there."""
+        """Return live owners on the host that holds their checkpoint, unless a crash or rebalance has brought them."""
+        if any(Phase.KILLED in run.facts for run in self._lab.rebalances.runs):
+            return []
         owners = [self._owner(group) for group in self.exposed if group not in self._moved_by_crash]
         return [owner for owner in owners if owner.live and holds_its_own_checkpoint(owner)]
 
     def _senders(self, host: int) -> list[list[Partition]]:
-        """The sources, and of each key group the instances that may go on: those that live, or else the owner.
+        """Return the sources, and of each group the instances that may go on: those that live, or else the owner.
 
-        In a move the old and the new instance make the same outputs, one of them later: what the receiver has stored
-        meanwhile is forgotten by the first alone, and the other one may be over before anybody asks for it again.
+        In a move the old and the new instance make the same outputs, one of them later. When the receiver stores these
+        in between, only the first forgets them, and the other one may be over before anybody asks for them again.
         """
         found = [[source.partition] for source in self._lab.plane.sources]
         for group in self.exposed:
@@ -162,15 +165,15 @@ class Losses:
 
 
 def stored(partition: Partition) -> Ids:
-    """The ids in the stored checkpoint of the partition."""
+    """Return the ids in the stored checkpoint of the partition."""
     return set(partition.checkpoint.applied[: partition.checkpoint.count]) if partition.checkpoint else set()
 
 
 def lives(partition: Partition, host: int) -> bool:
-    """Whether the partition has a state that the death of the host does not take."""
+    """Return whether the partition has a state that survives the death of the host."""
     return partition.live and partition.task.host.index != host
 
 
 def holds_its_own_checkpoint(partition: Partition) -> bool:
-    """Whether one crash would take both the partition and its checkpoint."""
+    """Return whether one crash would take both the partition and its checkpoint."""
     return partition.checkpoint is not None and partition.checkpoint.host == partition.task.host.index

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab import broken_coordinators, broken_protocols  # noqa: F401 - what they define is in the list then
+from lab import broken_coordinators, broken_dataflows, broken_protocols, broken_replicas  # noqa: F401 - what they define is in the list then
 from lab.breaking import MUTANTS as REGISTERED
 from lab.breaking import Mutant
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
 from lab.stops import StopAndGo
+from sim.control.replicas import REPLICATE
 from sim.migration.protocol import Protocol
-from sim.migration.protocols import PROTOCOLS
+from sim.migration.protocols import PROTOCOLS, REBALANCE_PROTOCOLS
+from sim.migration.protocols.replicate import Replicate
 
 
 class Subject(ABC):
@@ -16,6 +19,8 @@ class Subject(ABC):
 
     roles: tuple[str, ...]
     """Who can die; each has to in each phase of a run."""
+    unheard: frozenset[str] = frozenset()
+    """Messages that no run of this kind sends, though its protocol inherits handlers of them."""
 
     @abstractmethod
     def kind(self, lab: Any) -> Any:
@@ -44,7 +49,7 @@ class Moves(Subject):
 
     def ask(self, lab: Any, protocol: str, ask: Any, patient: bool) -> bool:
         """If the group has no checkpoint yet, rather later."""
-        group = lab.keyed_groups()[ask.group % len(lab.keyed_groups())]
+        group = lab.movable[ask.group % len(lab.movable)]
         checkpoint_host = lab.plane.checkpoint_host(lab.cluster.owner_of(group))
         if patient and (checkpoint_host is None or lab.plane.stored(group) < ask.after):
             return False
@@ -65,6 +70,22 @@ class Moves(Subject):
         }
 
 
+class Replicated(Moves):
+    """A key group, or a task without keys, that gets an active replica."""
+
+    unheard = frozenset({"processed_all_replay", "sync_group", "caught_up", "to_checkpoint"})  # CPAL's switch
+
+    def ask(self, lab: Any, protocol: str, ask: Any, patient: bool) -> bool:
+        """If the group has no checkpoint yet, rather later; nothing where it has a replica, or will have."""
+        group = lab.groups[ask.group % len(lab.groups)]
+        if patient and lab.plane.stored(group) < ask.after:
+            return False
+        host = lab.replicas.wanted(group)
+        if host is not None and group not in lab.migrations.bound_for():
+            lab.migrations.request(group, host, protocol, "replica")
+        return True
+
+
 class Stopped(Subject):
     """An operator that stops and goes on."""
 
@@ -75,7 +96,7 @@ class Stopped(Subject):
         return lab.stops
 
     def ask(self, lab: Any, protocol: str, ask: Any, patient: bool) -> bool:
-        group = lab.keyed_groups()[ask.group % len(lab.keyed_groups())]
+        group = lab.groups[ask.group % len(lab.groups)]
         lab.stops.request(lab.cluster.partition_operator[group])
         return True
 
@@ -93,11 +114,52 @@ class Stopped(Subject):
         return self._STANDS_FOR.get(drawn, drawn)
 
 
+class Rebalanced(Subject):
+    """A whole dataflow that is killed and comes back; each instance goes to a host that the request draws."""
+
+    roles = ("instance", "source")
+    _STANDS_FOR: Mapping[str, str] = {
+        "old owner": "instance",
+        "new owner": "instance",
+        "upstream": "source",
+        "downstream": "instance",
+        "checkpoint host": "instance",
+    }
+
+    def kind(self, lab: Any) -> Any:
+        return lab.rebalances
+
+    def ask(self, lab: Any, protocol: str, ask: Any, patient: bool) -> bool:
+        draw = Random(f"{ask.group} {ask.host}")
+        partitions = range(len(lab.cluster.partition_task))
+        hosts = {one: draw.randrange(lab.job.hosts) for one in partitions}
+        starts = {one: draw.choice([0, 1]) for one in partitions}
+        lab.rebalances.request(protocol, hosts, starts, timeout_ns=draw.choice([None, None, None, FAR]))
+        return True
+
+    def hosts(self, lab: Any, run: Any) -> dict[str, set[int]]:
+        at, host_of = lab.cluster.partition_task, lab.cluster.task_host
+        return {
+            "instance": {host_of[at[one]] for one in run.plan.hosts},
+            "source": {host_of[at[one]] for one in run.plan.sources},
+        }
+
+    def role(self, drawn: str) -> str:
+        return self._STANDS_FOR.get(drawn, drawn)
+
+
+FAR = 10**15
+
+
 def _downstream(lab: Any, operator: int) -> set[int]:
     cluster, below = lab.cluster, {edge.down.index for edge in lab.plan.operators[operator].edges}
     return {cluster.task_host[t] for t, o in enumerate(cluster.task_operator) if o in below and cluster.task_alive[t]}
 
 
-MOVES, STOPS = Moves(), Stopped()
-SUBJECTS: dict[str, Subject] = {**dict.fromkeys(PROTOCOLS, MOVES), "replicate": MOVES, "stop_and_go": STOPS}
-ALL_PROTOCOLS: dict[str, type[Protocol[Any]]] = {**PROTOCOLS, "stop_and_go": StopAndGo}
+SUBJECTS: dict[str, Subject] = {
+    **dict.fromkeys(PROTOCOLS, Moves()),
+    REPLICATE: Replicated(),
+    "stop_and_go": Stopped(),
+    **dict.fromkeys(REBALANCE_PROTOCOLS, Rebalanced()),
+}
+ALL_PROTOCOLS: dict[str, type[Protocol[Any]]] = {**PROTOCOLS, REPLICATE: Replicate, "stop_and_go": StopAndGo}

@@ -49,6 +49,8 @@ class Drain(Protocol[Rebalance]):
 
     complete = frozenset(Fact)
     context = Context
+    resend_ns = 1_000_000_000
+    rounds = 5  # of messages to those that have not answered: then it gives up, and the run does not end
 
     def start(self, ctx: Context) -> None:
         """Pause the sources."""
@@ -68,8 +70,9 @@ class Drain(Protocol[Rebalance]):
         self.pass_on(ctx, "save")
 
     def on_resume(self, ctx: Context, message: Message) -> None:
-        """Go on."""
+        """Go on, and say so: a message of a run that is over reaches nobody."""
         ctx.resume()
+        ctx.tell("resumed", note=ctx.me)
 
     def pass_on(self, ctx: Context, kind: str) -> None:
         """Send a message of a wave to all tasks downstream."""
@@ -88,8 +91,10 @@ class Drain(Protocol[Rebalance]):
         ctx.tell("all_saved", note=ctx.me)
 
     def on_init(self, ctx: Context, message: Message) -> None:
-        """Read what the predecessor has saved."""
-        ctx.fetch(message.note, "fetched", note=message.note)
+        """Read what the predecessor has saved, once."""
+        if self.first("init"):
+            self.all_in("init", message.sender, ())
+            ctx.fetch(message.note, "fetched", note=message.note)
 
     def on_fetched(self, ctx: Context, message: Message) -> None:
         """Go on from it."""
@@ -124,8 +129,16 @@ class Drain(Protocol[Rebalance]):
         assert isinstance(message.note, int)
         self.new[message.sender] = message.note
         if self.last_of("restarted", message.sender, self.plan.hosts):
-            for old, new in self.new.items():
-                ctx.send(new, "init", note=old)
+            self.on_again(ctx, message)
+
+    def on_again(self, ctx: Context, message: Message) -> None:
+        """Have those initialise themselves that have not answered, perhaps because they are slow."""
+        late = self.plan.hosts.keys() - self.answered("ready")
+        for old in sorted(late):
+            ctx.send(self.new[old], "init", note=old)
+        self.rounds -= 1
+        if late and self.rounds:
+            ctx.timer(self.resend_ns, "again")
 
     def on_ready(self, ctx: Context, message: Message) -> None:
         """Resume the sources once all are ready."""
@@ -133,6 +146,11 @@ class Drain(Protocol[Rebalance]):
         if self.last_of("ready", message.note, self.plan.hosts):
             for task in self.plan.sources:
                 ctx.send(task, "resume")
+
+    def on_resumed(self, ctx: Context, message: Message) -> None:
+        """End the run when all sources go on."""
+        assert isinstance(message.note, int)
+        if self.last_of("resumed", message.note, self.plan.sources):
             ctx.done(Fact.RESUMED)
 
 

@@ -1,23 +1,25 @@
-"""What to print of a schedule that is at fault: what is wrong, the shrunk schedule, one command that replays it."""
+"""Report of a schedule that is at fault: its faults, the shrunk schedule, and commands that replay both."""
 
 from __future__ import annotations
 
 from lab.schedule import Result, Schedule
+from lab.shapes import CHAIN
 from lab.shrinking import shrunk
 
 COMMAND = "PYTHONPATH=tests python -m lab"
 
 
 def command(schedule: Schedule, mutant: str | None = None) -> str:
-    """What replays the schedule, from the root of the project."""
+    """Return the command that replays the schedule, from the root of the project."""
     broken = f" --mutant '{mutant}'" if mutant else ""
     if schedule.choices is None:
-        return f"{COMMAND} --protocol {schedule.protocol} --seed {schedule.seed}{broken}"
+        shapes = "" if schedule.job.shape == CHAIN else " --shapes"
+        return f"{COMMAND} --protocol {schedule.protocol} --seed {schedule.seed}{shapes}{broken}"
     return f"{COMMAND} --schedule '{schedule.text()}'{broken}"
 
 
 def failure(schedule: Schedule, result: Result) -> str:
-    """A few lines for whoever has to look at it."""
+    """Return the report, a few lines."""
     smaller, found = shrunk(schedule, None)
     return "\n".join(
         [

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from random import Random
+from dataclasses import asdict, dataclass, field
 
 from lab.coverage import Coverage
 from lab.invariants import AT_REST, PREFIXES, Seen
-from lab.job import Job, random_job
+from lab.job import Job
 from lab.laboratory import Laboratory
 from lab.plans import SUBJECTS
 from lab.scheduler import Chooser, Listed, Noted, Seeded
@@ -44,7 +43,7 @@ class Crash:
 
 @dataclass(frozen=True)
 class Schedule:
-    """All that a run is a function of; without `choices` steps are drawn by the seed."""
+    """Everything that determines a run; without `choices` steps are drawn by the seed."""
 
     protocol: str
     seed: int
@@ -55,12 +54,12 @@ class Schedule:
     choices: tuple[int, ...] | None = None
 
     def text(self) -> str:
-        """One line that `python -m lab` replays."""
+        """Return one line that `python -m lab` replays."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
     def read(cls, text: str) -> Schedule:
-        """The schedule of such a line."""
+        """Return the schedule of such a line."""
         raw = json.loads(text)
         raw["job"] = Job(**raw["job"])
         raw["moves"] = tuple(Ask(**one) for one in raw["moves"])
@@ -70,68 +69,9 @@ class Schedule:
         return cls(**raw)
 
 
-@dataclass(frozen=True)
-class Campaign:
-    """What a part of the schedules is aimed at."""
-
-    roles: tuple[str, ...] = ROLES
-    crashes: tuple[int, ...] = (0, 1, 1, 2)
-    after: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6, 8, 11)
-    saves: tuple[int, ...] = (1, 2, 3, 4)  # how often a checkpoint is taken
-    meanwhile: float = 0.4  # share of these that wait until a move is going on
-    stages: tuple[int, ...] = (1, 2, 2)
-    sources: tuple[int, ...] = (1, 2, 2)
-    groups: tuple[int, ...] = (1, 2, 2, 3)
-    again: float = 0.3  # share in which a group moves a second time
-    neighbours: bool = False  # groups of which one sends to the other are to move at once
-
-
-CAMPAIGNS = {
-    "anything": Campaign(),
-    "orders": Campaign(crashes=(0,), sources=(2,)),
-    "late crashes": Campaign(
-        roles=("old owner", "new owner", "upstream", "downstream"), crashes=(1,), after=(3, 4, 5, 6, 7, 8, 9), again=0.0
-    ),
-    "one group": Campaign(
-        roles=("old owner", "upstream", "checkpoint host"), crashes=(1,), saves=(8,), groups=(1,), stages=(1,)
-    ),
-    "upstream dies": Campaign(roles=("upstream",), crashes=(1, 1, 2), groups=(1,), stages=(2,), meanwhile=0.8),
-    "downstream dies": Campaign(roles=("downstream",), crashes=(1, 2), stages=(2,), groups=(1, 2)),
-    "two crashes": Campaign(crashes=(2,), groups=(1, 2)),
-    "both owners die": Campaign(roles=("old owner", "new owner"), crashes=(2,), after=(2, 3, 4, 5, 6, 7), groups=(1,)),
-    "neighbours": Campaign(crashes=(0, 0, 1), sources=(2,), stages=(2,), groups=(1, 1, 2), neighbours=True),
-}
-
-
-def drawn(protocol: str, seed: int) -> Schedule:
-    """The schedule of a seed: a random subset of what can happen, of the campaigns by turns."""
-    draw = Random(f"{protocol} {seed}")
-    aim = [*CAMPAIGNS.values()][seed % len(CAMPAIGNS)]
-    job = random_job(draw.randrange(24), draw.choice(aim.sources), draw.choice(aim.stages), draw.choice(aim.groups))
-    groups = job.groups * job.stages
-
-    def ask() -> Ask:
-        return Ask(draw.randrange(groups), draw.randrange(job.hosts), draw.random() < 0.85, draw.choice([1, 1, 1, 2]))
-
-    moves = [ask()]
-    if draw.random() < aim.again:
-        moves.append(replace(ask(), group=moves[0].group))  # the same group again
-    if draw.random() < aim.again:
-        moves.append(ask())  # another one, perhaps
-    if aim.neighbours:
-        moves.append(replace(ask(), group=(moves[0].group + job.groups) % groups))
-    pace = 1.8 if protocol.startswith("cpal") else 1.0  # it has more steps
-    crashes = [
-        Crash(draw.choice(aim.roles), draw.randrange(4), round(draw.choice(aim.after) * pace), draw.choice([*REPAIRS]))
-        for _ in range(draw.choice(aim.crashes))
-    ]
-    late = [draw.randrange(1, 9) if draw.random() < aim.meanwhile else 0 for _ in range(draw.choice(aim.saves))]
-    return Schedule(protocol, seed, job, tuple(moves), tuple(crashes), (0, *late))
-
-
 @dataclass
 class Result:
-    """What became of a schedule."""
+    """The outcome of a schedule."""
 
     faults: list[str]
     steps: int
@@ -217,12 +157,12 @@ class Runner:
             do()
 
     def _enable_saves(self) -> None:
-        for partition in self.lab.saved_partitions():
+        for partition in self.lab.saved_partitions:
             self.lab.clock.add(("save", partition, 0), lambda _, partition=partition: self._save(partition))
 
     def _save(self, partition: int) -> None:
         self._checked = False
-        self.lab.plane.save(partition)
+        self.lab.save(partition)
 
     def _move(self, number: int, ask: Ask, patience: int = 12) -> None:
         """Ask for a run of the protocol; where it is too early, later."""

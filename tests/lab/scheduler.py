@@ -14,7 +14,7 @@ from typing import Any
 
 import simpy
 
-from sim.clock import ARRIVAL, MESSAGE, RECEIVER, SERVICE, Clock
+from sim.clock import ARRIVAL, CREDIT, MESSAGE, RECEIVER, SERVICE, TICKS, Clock
 
 CLASS = ARRIVAL - SERVICE
 SPEEDS = (0.003, 0.03, 0.3, 1.0, 1.0)  # of a place in a schedule: some crawl
@@ -22,7 +22,7 @@ Place = tuple[str, int, int]
 
 
 def place_of(rank: int) -> Place:
-    """Where a step has to keep its order."""
+    """Return the place at which a step has to keep its order."""
     kind, rest = divmod(rank, CLASS)
     if kind == 0:
         return "link", rest, 0
@@ -35,11 +35,11 @@ def place_of(rank: int) -> Place:
 
 
 class Chooser(ABC):
-    """Says which of the enabled places is next."""
+    """A choice of the next step, among the enabled places."""
 
     @abstractmethod
     def choose(self, lanes: dict[Place, deque[Step]]) -> Place:
-        """One of the places."""
+        """Return one of the places."""
 
 
 class Seeded(Chooser):
@@ -65,7 +65,7 @@ class Seeded(Chooser):
 
 
 def in_order(lanes: dict[Place, deque[Step]]) -> list[Place]:
-    """The places by the age of their first step: the order in which everything is as fast as everything else."""
+    """Return the places by the age of their first step: the order in which all places are equally fast."""
     return sorted(lanes, key=lambda place: lanes[place][0][0])
 
 
@@ -84,7 +84,7 @@ class Listed(Chooser):
 
 
 class Noted(Chooser):
-    """What another one chooses, written down as such a list."""
+    """A chooser that writes down the choices of another one as such a list."""
 
     def __init__(self, chooser: Chooser) -> None:
         self._chooser = chooser
@@ -111,7 +111,7 @@ class Scheduler(Clock):
         self._added = 0
 
     def add(self, place: Place, call: Callable[[Any], None]) -> None:
-        """A step that may come at any time from now on, behind what is at its place."""
+        """Add a step that may come at any time from now on, behind the others at its place."""
         lane = self.lanes.get(place)
         if lane is None:
             lane = self.lanes[place] = deque()
@@ -119,11 +119,12 @@ class Scheduler(Clock):
         lane.append((self._added, call))
 
     def at(self, time_ns: int, rank: int, call: Callable[[Any], None]) -> None:
-        """The same as `add`: the time does not matter."""
-        self.add(place_of(rank), call)
+        """Add the step, whatever the time; watermarks have no meaning without one, and are left out."""
+        if not TICKS <= rank < CREDIT:
+            self.add(place_of(rank), call)
 
     def sleep(self, until_ns: int) -> Any:
-        """What a control process yields: a step of its own, or at once if the time has come."""
+        """Return the event that a control process yields: a step of its own, or at once if the time has come."""
         if until_ns <= self._now:
             return self.timeout(0)
         event = simpy.Event(self)
@@ -132,7 +133,7 @@ class Scheduler(Clock):
         return event
 
     def take(self) -> bool:
-        """Do the next step, and what control does at once because of it; False if none is left."""
+        """Do the next step, and all that control does at once because of it; return False if none is left."""
         if not self.lanes:
             return False
         place = self.last = self.chooser.choose(self.lanes)
@@ -146,6 +147,6 @@ class Scheduler(Clock):
         return True
 
     def settle(self) -> None:
-        """What control processes do at this instant."""
+        """Run the control processes of this instant."""
         while self._queue:
             self.step()

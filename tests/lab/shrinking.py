@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lab.schedule import Result, Schedule, Tamper, run
+from lab.shapes import CHAIN, smaller_shapes
 
 MOST_RUNS = 500
 
 
 class Shrinking:
-    """Tries smaller schedules, and keeps those that are at fault, in whatever way."""
+    """A search that tries smaller schedules and keeps those with any fault."""
 
     def __init__(self, schedule: Schedule, tamper: Tamper | None) -> None:
         self.tamper, self.runs = tamper, 0
@@ -20,7 +21,7 @@ class Shrinking:
         assert first.faults, "there is nothing to shrink"
 
     def accept(self, smaller: Schedule) -> bool:
-        """Whether it is at fault as well; then it is the best one so far."""
+        """Return whether it is at fault as well; then it is the best one so far."""
         if self.runs >= MOST_RUNS or smaller == self.best:
             return False
         self.runs += 1
@@ -31,11 +32,11 @@ class Shrinking:
         return True
 
     def simplify(self) -> bool:
-        """Drop a fault or make the job smaller; whether that went."""
+        """Drop a fault or make the job smaller; return whether that succeeded."""
         return any(self.accept(smaller) for smaller in _simpler(self.best))
 
     def zero(self) -> bool:
-        """Cut the choices short, then make spans of them the oldest step; whether something went."""
+        """Cut the choices short, then make spans of them the oldest step; return whether something succeeded."""
         changed = False
         assert self.best.choices is not None
         cut = len(self.best.choices) // 2
@@ -59,7 +60,7 @@ class Shrinking:
 
 
 def shrunk(schedule: Schedule, tamper: Tamper | None) -> tuple[Schedule, Result]:
-    """A smaller schedule with a list of choices that is at fault, and what is wrong with it."""
+    """Return a smaller schedule with a list of choices that is at fault, and its result."""
     shrinking = Shrinking(schedule, tamper)
     while shrinking.simplify() or shrinking.zero():
         pass
@@ -67,11 +68,12 @@ def shrunk(schedule: Schedule, tamper: Tamper | None) -> tuple[Schedule, Result]
 
 
 def size(schedule: Schedule) -> tuple[int, ...]:
-    """What shrinking makes less, most important first."""
+    """Return the numbers that shrinking makes less, most important first."""
     choices = schedule.choices or ()
     job = schedule.job
     faults = len(schedule.moves) + len(schedule.crashes)
-    return faults, job.stages, job.sources, job.groups, job.tuples, len(schedule.saves), sum(map(bool, choices))
+    parts = len(job.dataflow)
+    return faults, parts, job.sources, job.groups, job.tuples, len(schedule.saves), sum(map(bool, choices))
 
 
 def _simpler(schedule: Schedule) -> Iterator[Schedule]:
@@ -81,6 +83,9 @@ def _simpler(schedule: Schedule) -> Iterator[Schedule]:
         if len(schedule.moves) > 1:
             yield replace(schedule, moves=schedule.moves[:k] + schedule.moves[k + 1 :])
     job = schedule.job
+    if job.shape != CHAIN:
+        yield replace(schedule, job=replace(job, shape=CHAIN))
+        yield from (replace(schedule, job=replace(job, shape=one)) for one in smaller_shapes(job.shape))
     for name, less in (("stages", 1), ("sources", 1), ("groups", 1), ("tuples", max(1, job.tuples // 2))):
         if less < getattr(job, name):
             yield replace(schedule, job=replace(job, **{name: less}))
@@ -93,7 +98,7 @@ def _simpler(schedule: Schedule) -> Iterator[Schedule]:
 
 
 def _trimmed(choices: list[int] | tuple[int, ...]) -> tuple[int, ...]:
-    """Without the zeros at the end, which a list that is over stands for."""
+    """Return the choices without the zeros at the end, which a list that is over stands for."""
     end = len(choices)
     while end and not choices[end - 1]:
         end -= 1

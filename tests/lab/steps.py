@@ -1,4 +1,4 @@
-"""What must hold of single steps of control, which nothing shows any more when they are over."""
+"""Conditions of single steps of control, which leave no trace when they are over."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sim.plain.partition import Checkpoint
 
 
 class Steps:
-    """Watches control start a move, have a checkpoint read or installed, or choose a checkpoint host."""
+    """A watch on control: it starts moves, has checkpoints read and installed, and chooses checkpoint hosts."""
 
     def __init__(self, lab: Any) -> None:
         self._lab = lab
@@ -36,7 +36,7 @@ class Steps:
     def _check_upstream(self, move: Move) -> None:
         cluster, upstream = self._lab.cluster, self._lab.instances.upstream(move.group)
         undetected = {host for host, up in enumerate(cluster.trusted) if up and not cluster.host_alive[host]}
-        for group in self._lab.keyed_groups():
+        for group in self._lab.groups:
             owner = self._lab.plane.instances()[cluster.owner_of(group)]
             restored = not owner.live and owner.task.host.index not in undetected
             if restored and cluster.partition_operator[group] in upstream:
@@ -47,7 +47,7 @@ class Steps:
                 self.told.append("control knows of a crash before that is detected")
 
     def _died_undetected(self, task: int, undetected: set[int]) -> bool:
-        """Whether the task was on its host when that died, and control does not know."""
+        """Return whether the task was on its host when that died, and control does not know."""
         gone = self._lab.state.view._undetected
         return any(task in gone[host].tasks for host in undetected if host in gone)
 

@@ -16,7 +16,7 @@ from sim.migration.protocol import WHOLE, Context, Message, Plan, PlanKind, Prot
 
 
 class Fact(Enum):
-    """What has come true."""
+    """Facts that come true at tasks."""
 
     RUNS = "runs"  # every task that stopped goes on
 

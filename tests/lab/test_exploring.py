@@ -10,9 +10,11 @@ import pytest
 
 from lab.exploring import explore, tiny
 from lab.mutants import MUTANTS
+from lab.shapes import SHAPES
 from sim.migration.protocols import PROTOCOLS
 
 every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS)
+every_shape = pytest.mark.parametrize("shape", SHAPES)
 BROKEN = {mutant.name: mutant for mutant in MUTANTS}
 
 
@@ -56,6 +58,24 @@ def test_two_sources_with_two_tuples_up_to_one_deviation() -> None:
     assert found.complete
     assert found.faults == []
     assert len(found.ends) > 5
+
+
+@every_shape
+@every_protocol
+def test_other_shapes_up_to_one_deviation(protocol: str, shape: str) -> None:
+    found = explore(tiny(protocol, sources=1, tuples=1, shape=shape), prune=False, deviations=1)
+    assert found.complete
+    assert found.faults == []
+    assert found.schedules > 15
+
+
+@pytest.mark.slow
+@every_shape
+@every_protocol
+def test_other_shapes_up_to_two_deviations(protocol: str, shape: str) -> None:
+    found = explore(tiny(protocol, sources=1, tuples=2, shape=shape), prune=False, deviations=2)
+    assert found.complete
+    assert found.faults == []
 
 
 @pytest.mark.slow

@@ -11,13 +11,14 @@ from collections.abc import Iterable
 
 import pytest
 
+from lab.campaigns import CAMPAIGNS, drawn
 from lab.coverage import Coverage
 from lab.invariants import lineage_of
 from lab.job import Job, random_job
 from lab.laboratory import Laboratory
 from lab.plans import ALL_PROTOCOLS
 from lab.report import failure
-from lab.schedule import CAMPAIGNS, Ask, Crash, Schedule, drawn, run
+from lab.schedule import Ask, Crash, Schedule, run
 from lab.scheduler import Listed
 from sim.migration.protocols import PROTOCOLS
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from lab.__main__ import main
+from lab.campaigns import drawn
 from lab.mutants import MUTANTS
 from lab.report import command, failure
-from lab.schedule import Result, Schedule, drawn, run
+from lab.schedule import Result, Schedule, run
 from lab.shrinking import shrunk, size
 
 ROOT = Path(__file__).parents[2]

@@ -1,17 +1,20 @@
-"""Migration protocols by name.
+"""Migration protocols by name: of key groups, and of whole dataflows.
 
-To add one, write its class in a file here, and name it below and in `PROTOCOLS` of `models.scenario.events`.
-`direct.SentState` is the base of those whose state travels; `replicate` makes active replicas, and no event can ask
-for it.
+To add one for key groups, write its class in a file here, and name it below and in `PROTOCOLS` of
+`models.scenario.events`. `direct.SentState` is the base of those whose state travels; `replicate` makes active
+replicas, and no event can ask for it. No event asks for those of whole dataflows yet.
 """
 
 from __future__ import annotations
 
 from sim.migration.move import MoveProtocol
+from sim.migration.protocols.ccr import CCR
 from sim.migration.protocols.cpa import CPA
 from sim.migration.protocols.cpal import CPAL, CaughtUpCPAL
+from sim.migration.protocols.dcr import DCR
 from sim.migration.protocols.direct import Direct
 from sim.migration.protocols.lazy_move import LazyMove
+from sim.migration.rebalance import RebalanceProtocol
 
 PROTOCOLS: dict[str, type[MoveProtocol]] = {
     "direct": Direct,
@@ -20,3 +23,4 @@ PROTOCOLS: dict[str, type[MoveProtocol]] = {
     "cpal_caught_up": CaughtUpCPAL,
     "lazy_move": LazyMove,
 }
+REBALANCE_PROTOCOLS: dict[str, type[RebalanceProtocol]] = {"dcr": DCR, "ccr": CCR}

@@ -332,7 +332,6 @@ def test_parcels_that_do_not_fit_are_refused(plane: PlaneFactory) -> None:
         (20, refused(lambda c: c.plane.put(0, Q), "is live and has a state")),
         (20, refused(lambda c: c.plane.put(0, OUT), "where its partitions are assigned")),
         (20, refused(lambda c: c.plane.put(7, Q), "no parcel 7")),
-        (20, refused(lambda c: c.plane.discard(7), "no parcel 7")),
         (20, refused(lambda c: c.plane.snapshot([SRC]), "only a live partition")),
         (20, refused(lambda c: c.plane.snapshot([OUT]), "only a live partition")),
         (21, lambda c: c.kill(Q)),

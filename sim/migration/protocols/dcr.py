@@ -1,0 +1,51 @@
+"""DCR: drain, checkpoint, restore. [Shukla and Simmhan, Toward Reliable and Rapid Elasticity, 2017]"""
+
+from __future__ import annotations
+
+from sim.migration.protocol import Message
+from sim.migration.rebalance import Address, RebalanceContext, RebalanceProtocol
+
+
+class DCR(RebalanceProtocol):
+    """Let the dataflow drain, save all states, and restart all tasks.
+
+    Paused: the sources, from the request until the last task is initialised. Copied: states. Lost: nothing; every
+    tuple is processed once, and all old outputs come before new ones.
+    """
+
+    captures = False
+
+    def after_pause(self, ctx: RebalanceContext) -> None:
+        """Send PREPARE along the dataflow, behind all data."""
+        for source in self.plan.sources:
+            ctx.send_to(source, "sweep_prepare")
+
+    def on_sweep_prepare(self, ctx: RebalanceContext, message: Message) -> None:
+        """Send PREPARE behind all that was emitted."""
+        ctx.send_along(Address.of(message).instance, "prepare")
+
+    def on_prepare(self, ctx: RebalanceContext, message: Message) -> None:
+        """Note that this task is drained: PREPARE has come from all upstream, and what was before it is processed."""
+        if self.from_all(message):
+            ctx.send_along(Address.of(message).instance, "prepare")
+            ctx.acknowledge("prepare", Address.of(message).instance)
+
+    def send_init(self, ctx: RebalanceContext, late: list[int]) -> None:
+        """Send INIT along the dataflow; those that are initialised pass it on."""
+        for source in self.plan.sources:
+            ctx.send_to(source, "sweep_init", wave=self.round)
+
+    def on_sweep_init(self, ctx: RebalanceContext, message: Message) -> None:
+        """Begin the wave."""
+        to = Address.of(message)
+        ctx.send_along(to.instance, "init", wave=to.wave)
+
+    def on_init(self, ctx: RebalanceContext, message: Message) -> None:
+        """Restore the state once this INIT has come from all upstream."""
+        if self.from_all(message):
+            super().on_init(ctx, message)
+
+    def initialised(self, ctx: RebalanceContext, to: Address) -> None:
+        """Pass INIT on."""
+        super().initialised(ctx, to)
+        ctx.send_along(to.instance, "init", wave=to.wave)

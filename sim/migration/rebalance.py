@@ -1,0 +1,392 @@
+"""Whole dataflows that are killed and come back on other hosts: plan, verbs, and the effect of a crash.
+
+An *instance* is what a task of an operator has: its partitions. It is named by the first of them, since its task gets
+another number by the restart. A message for an instance goes to the task that has the partition when it is sent, as a
+worker of Storm finds it in the routes of the topology: one that is killed and not started yet loses it. Sources are
+instances that stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import ClassVar, NamedTuple
+
+from models.records.decisions import Action, Verdict
+from sim.control.run_state import RunState
+from sim.data_plane import Parcel
+from sim.migration.coordinator import RunCoordinator
+from sim.migration.protocol import (
+    WHOLE,
+    Context,
+    Message,
+    Plan,
+    PlanKind,
+    Protocol,
+    ProtocolRun,
+    Request,
+    Restart,
+    Territory,
+)
+
+
+class Phase(Enum):
+    """Facts of a rebalance, in their order."""
+
+    KILLED = "killed"  # from here on it cannot be called off
+    RESUMED = "resumed"  # all instances are initialised, and the sources go on
+
+
+@dataclass(frozen=True)
+class Rebalance(Plan):
+    """Instances that are killed, and where they go."""
+
+    operators: int
+    tasks_at_begin: tuple[int, ...]  # of sources and instances
+    sources: tuple[int, ...]  # instances that stay
+    hosts: Mapping[int, int]  # instance that is killed -> host
+    partitions: Mapping[int, tuple[int, ...]]  # of these
+    above: Mapping[int, int]  # instance -> how many send to it
+    below: Mapping[int, tuple[int, ...]]  # operator -> instances that it sends to
+    start_ns: Mapping[int, int]  # instance -> time from the kill until its successor is there
+    command_ns: int  # between the last answer to COMMIT and the kill
+    resend_ns: int  # between two INITs
+    gate_ns: int  # between two looks of a started task whether all tasks that it sends to are there
+    timeout_ns: int | None  # until a run that has not killed anything is called off; None: never
+
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        """Return all tasks as they are at the begin."""
+        return self.tasks_at_begin
+
+    @property
+    def territory(self) -> Territory:
+        """Return the whole dataflow."""
+        return _whole(self.operators)
+
+
+def _whole(operators: int) -> Territory:
+    return tuple((operator, WHOLE) for operator in range(operators))
+
+
+@dataclass
+class RebalanceRun(ProtocolRun[Rebalance]):
+    """One execution of a protocol for whole dataflows."""
+
+    captured: dict[int, int] = field(default_factory=dict)  # task -> parcel with what it has captured
+    crashed: bool = False  # a host died; what it lost may have to be sent again
+    reason: str = "a host died before tasks were killed"  # for which it is called off
+
+
+class Address(NamedTuple):
+    """The note of a message of a wave."""
+
+    instance: int  # that is meant: its task may have others, too
+    wave: int = 0
+    origin: int = -1  # instance that sends it; -1: the coordinator
+
+    @classmethod
+    def of(cls, message: Message) -> Address:
+        """Return that of a message."""
+        assert isinstance(message.note, Address)
+        return message.note
+
+
+class RebalanceContext(Context):
+    """The verbs of one task, or of the coordinator, in a rebalance."""
+
+    _run: RebalanceRun
+
+    def send_to(self, instance: int, kind: str, turn: bool = False, wave: int = 0, origin: int = -1) -> None:
+        """Send a message to the task that the instance has now; its note is an `Address`."""
+        self.send(self._cluster.partition_task[instance], kind, turn, Address(instance, wave, origin))
+
+    def send_along(self, origin: int, kind: str, turn: bool = True, wave: int = 0) -> None:
+        """Send a message from an instance here to all downstream; with `turn` it comes behind all tuples before it."""
+        for instance in self._run.plan.below[self._cluster.task_operator[self.me]]:
+            self.send_to(instance, kind, turn, wave, origin)
+
+    def acknowledge(self, wave: str, instance: int) -> None:
+        """Tell the coordinator that an instance is done with a wave."""
+        self.tell("ack", note=(wave, instance))
+
+    def save(self, instance: int, captures: bool) -> None:
+        """Write the state, and with `captures` what was captured, to the store; then `on_persisted`."""
+        parcels = [self.snapshot()]
+        if captures:
+            parcels.append(self.capture())
+            self._run.captured[self.me] = parcels[1].number
+        self.persist(instance, parcels, "persisted", Address(instance))
+
+    def restart_all(self) -> None:
+        """Kill every instance but the sources, and start it where the plan says."""
+        run, plan, at = self._run, self._run.plan, self._cluster.partition_task
+        for instance, host in plan.hosts.items():
+            self._runtime.restarts.restart(
+                Restart(at[instance], host, plan.start_ns[instance], plan.gate_ns, crashed=lambda: run.crashed)
+            )
+
+    def go_on(self, to: Address, parcels: Sequence[Parcel]) -> None:
+        """Give the instance its state and what was captured; then `on_initialised`."""
+        self.put(parcels, "initialised", to, self._run.plan.partitions[to.instance], resend=self._run.crashed)
+
+    def call_off(self, why: str) -> None:
+        """End the run, which has killed nothing yet."""
+        self._run.reason = why
+        self._runtime.call_off(self._run)
+
+
+class RebalanceProtocol(Protocol[Rebalance]):
+    """The parts that DCR and CCR share: sources pause, PREPARE, COMMIT, restart, INIT, sources go on."""
+
+    complete: ClassVar[frozenset[Enum]] = frozenset(Phase)
+    captures: ClassVar[bool]
+    """Whether tuples that are on their way are saved with the states, instead of being processed first."""
+
+    def __init__(self, plan: Rebalance) -> None:
+        super().__init__(plan)
+        self.round = 0  # of INITs; at the coordinator
+        self.killed = False
+        self.ready: set[int] = set()  # instances that are initialised here
+
+    def start(self, ctx: RebalanceContext) -> None:
+        """Pause the sources."""
+        if self.plan.timeout_ns is not None:
+            ctx.timer(self.plan.timeout_ns, "too_late")
+        for source in self.plan.sources:
+            ctx.send_to(source, "pause")
+
+    def from_all(self, message: Message) -> bool:
+        """Note a message of a wave; return True once, when it has come from all tasks that send to the instance."""
+        to = Address.of(message)
+        heard = self._answers.setdefault((message.kind, to.instance, to.wave), set())
+        before = len(heard)
+        heard.add(to.origin)
+        return before < len(heard) == self.plan.above[to.instance]
+
+    # at the coordinator: each wave begins when all have acknowledged the one before
+
+    def on_ack(self, ctx: RebalanceContext, message: Message) -> None:
+        """Count an answer; the last one of a wave begins the next."""
+        assert isinstance(message.note, tuple)
+        wave, instance = message.note
+        if self.last_of(wave, instance, self.plan.sources if wave in ("pause", "resume") else self.plan.hosts):
+            getattr(self, f"after_{wave}")(ctx)
+
+    def after_pause(self, ctx: RebalanceContext) -> None:
+        """Send PREPARE."""
+        raise NotImplementedError
+
+    def after_prepare(self, ctx: RebalanceContext) -> None:
+        """Send COMMIT along the dataflow: it is the last item in every channel."""
+        for source in self.plan.sources:
+            ctx.send_to(source, "sweep_commit")
+
+    def after_commit(self, ctx: RebalanceContext) -> None:
+        """Issue the command; the tasks are killed when it ends."""
+        ctx.timer(self.plan.command_ns, "commanded")
+
+    def on_commanded(self, ctx: RebalanceContext, message: Message) -> None:
+        """Kill and start all instances, then send INIT."""
+        self.killed = True
+        ctx.done(Phase.KILLED)
+        ctx.restart_all()
+        self.on_again(ctx, message)
+
+    def on_too_late(self, ctx: RebalanceContext, message: Message) -> None:
+        """Give up: somebody, such as the store, does not answer."""
+        if not self.killed:
+            ctx.call_off("not all have answered in time")
+
+    def on_again(self, ctx: RebalanceContext, message: Message) -> None:
+        """Send to those that have not answered, until all have: they may not be there yet, or their host has died."""
+        late = self.plan.hosts.keys() - self.answered("init")
+        if late:
+            self.round += 1
+            self.send_init(ctx, sorted(late))
+        else:
+            for source in sorted({*self.plan.sources} - self.answered("resume")):
+                ctx.send_to(source, "resume")
+        ctx.timer(self.plan.resend_ns, "again")
+
+    def send_init(self, ctx: RebalanceContext, late: list[int]) -> None:
+        """Send INIT to these instances."""
+        raise NotImplementedError
+
+    def after_init(self, ctx: RebalanceContext) -> None:
+        """Have the sources go on; what they had to emit meanwhile comes at once."""
+        for source in self.plan.sources:
+            ctx.send_to(source, "resume")
+
+    def after_resume(self, ctx: RebalanceContext) -> None:
+        """End the run. Not before: messages of a run that is over reach nobody."""
+        ctx.done(Phase.RESUMED)
+
+    # at a source
+
+    def on_pause(self, ctx: RebalanceContext, message: Message) -> None:
+        """Emit nothing any more."""
+        ctx.pause()
+        ctx.acknowledge("pause", Address.of(message).instance)
+
+    def on_sweep_commit(self, ctx: RebalanceContext, message: Message) -> None:
+        """Send COMMIT behind all that was emitted."""
+        ctx.send_along(Address.of(message).instance, "commit")
+
+    def on_resume(self, ctx: RebalanceContext, message: Message) -> None:
+        """Emit what has waited, and go on."""
+        ctx.resume()
+        ctx.acknowledge("resume", Address.of(message).instance)
+
+    # at an instance
+
+    def on_prepare(self, ctx: RebalanceContext, message: Message) -> None:
+        """Make ready to be saved."""
+        raise NotImplementedError
+
+    def on_commit(self, ctx: RebalanceContext, message: Message) -> None:
+        """Save the state once COMMIT has come from all upstream: nothing is behind it."""
+        if self.from_all(message):
+            ctx.save(Address.of(message).instance, self.captures)
+
+    def on_persisted(self, ctx: RebalanceContext, message: Message) -> None:
+        """Pass COMMIT on when the store has answered."""
+        ctx.send_along(Address.of(message).instance, "commit")
+        ctx.acknowledge("commit", Address.of(message).instance)
+
+    def on_init(self, ctx: RebalanceContext, message: Message) -> None:
+        """Restore the state; if that is done, only answer."""
+        to = Address.of(message)
+        if to.instance in self.ready:
+            self.initialised(ctx, to)
+        else:
+            # Asked for again with each INIT: the store may not have answered.
+            ctx.fetch(to.instance, "fetched", to)
+
+    def on_fetched(self, ctx: RebalanceContext, message: Message) -> None:
+        """Go on: first with the state, then with what was captured, then with what has come since the start."""
+        ctx.go_on(Address.of(message), message.parcels)
+
+    def on_initialised(self, ctx: RebalanceContext, message: Message) -> None:
+        """Answer the INIT."""
+        to = Address.of(message)
+        self.ready.add(to.instance)
+        self.initialised(ctx, to)
+
+    def initialised(self, ctx: RebalanceContext, to: Address) -> None:
+        """Say that the instance is initialised."""
+        ctx.acknowledge("init", to.instance)
+
+
+RebalanceProtocol.context = RebalanceContext
+
+
+@dataclass(frozen=True)
+class RebalanceRequest(Request):
+    """Somebody wants the dataflow to be elsewhere."""
+
+    hosts: Mapping[int, int]  # by partition: each instance goes to the host of its first
+    start_ns: Mapping[int, int]  # by partition
+    command_ns: int
+    resend_ns: int
+    gate_ns: int
+    timeout_ns: int | None
+
+
+class Rebalances(PlanKind[RebalanceRequest]):
+    """Restarts whole dataflows.
+
+    Until tasks are killed a run that loses a host is called off: sources go on, and so does every task with what it has
+    held or captured. After that it goes on: partitions of hosts that die come back as after any crash, and INIT goes to
+    whoever has them (`docs/decisions/0018-crashes-in-a-rebalance.md`).
+    """
+
+    def __init__(
+        self, state: RunState, coordinator: RunCoordinator, protocols: Mapping[str, type[RebalanceProtocol]]
+    ) -> None:
+        self.state, self.cluster, self.coordinator = state, state.cluster, coordinator
+        self.protocols = dict(protocols)
+        self.runs: list[RebalanceRun] = []
+
+    def request(
+        self,
+        protocol: str,
+        hosts: Mapping[int, int],
+        start_ns: Mapping[int, int],
+        command_ns: int = 0,
+        resend_ns: int = 1_000_000_000,
+        gate_ns: int = 1_000_000_000,
+        timeout_ns: int | None = 60_000_000_000,
+    ) -> None:
+        """Restart all instances, each on a host by its first partition, as soon as earlier runs are over."""
+        territory, now = _whole(len(self.state.plan.operators)), self.state.clock.now_ns()
+        times = command_ns, resend_ns, gate_ns, timeout_ns
+        self.coordinator.request(
+            self, RebalanceRequest(territory, protocol, now, "event", dict(hosts), dict(start_ns), *times)
+        )
+
+    def waits(self, request: RebalanceRequest) -> bool:
+        """Return whether a partition is known to be down."""
+        return not all(map(self.state.view.partition_live, self.cluster.down_owners))
+
+    def begin(self, request: RebalanceRequest) -> RebalanceRun:
+        """Return the run, over all instances that there are, as far as control knows."""
+        cluster, plan = self.cluster, self.state.plan
+        instances = self._instances()
+        operator_of = {one: cluster.partition_operator[one] for one in instances}
+        sources = tuple(one for one, its in operator_of.items() if plan.operators[its].is_source)
+        killed = [one for one in instances if one not in sources]
+        flow = plan.dataflow
+        made = Rebalance(
+            operators=len(plan.operators),
+            tasks_at_begin=tuple(cluster.partition_task[one] for one in instances),
+            sources=sources,
+            hosts={one: request.hosts[one] for one in killed},
+            partitions={one: instances[one] for one in killed},
+            above={one: sum(flow.has_edge(up, operator_of[one]) for up in operator_of.values()) for one in killed},
+            below={
+                operator: tuple(one for one in killed if flow.has_edge(operator, operator_of[one]))
+                for operator in range(len(plan.operators))
+            },
+            start_ns={one: request.start_ns[one] for one in killed},
+            command_ns=request.command_ns,
+            resend_ns=request.resend_ns,
+            gate_ns=request.gate_ns,
+            timeout_ns=request.timeout_ns,
+        )
+        run = RebalanceRun(request.protocol, self.protocols[request.protocol], made, self, request.requested_ns)
+        self.runs.append(run)
+        return run
+
+    def _instances(self) -> dict[int, tuple[int, ...]]:
+        """Return the partitions of each instance, by the first of them."""
+        found: dict[int, list[int]] = {}
+        for partition, task in enumerate(self.cluster.partition_task):
+            if not self.cluster.retired(partition):
+                found.setdefault(task, []).append(partition)
+        return {here[0]: tuple(here) for here in found.values()}
+
+    def ended(self, run: RebalanceRun) -> None:
+        """Nothing is left to do."""
+
+    def lost(self, run: RebalanceRun, operators: set[int]) -> None:
+        """Note the crash: partitions that come back from now on send what they keep, which others may have lost."""
+        run.crashed = True
+
+    def can_be_cancelled(self, run: RebalanceRun) -> bool:
+        """Return whether its tasks still are where they were."""
+        return Phase.KILLED not in run.facts
+
+    def cancelled(self, run: RebalanceRun) -> None:
+        """Have everybody who lives go on from where it is."""
+        plane, alive = self.state.plane, self.cluster.task_alive
+        self.state.decide(Action.REBALANCE, run.name, run.reason, verdict=Verdict.REFUSED)
+        for task in run.plan.tasks_at_begin:
+            if not alive[task]:
+                continue
+            # Rules end first: tuples that are put would be held once more.
+            plane.unhold(task, None)
+            if task in run.captured:
+                plane.put(run.captured[task], task)
+            plane.unpause(task)

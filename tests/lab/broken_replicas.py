@@ -1,0 +1,62 @@
+"""Active replicas that are broken on purpose: each has to be noticed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.breaking import around
+from lab.laboratory import Laboratory
+
+
+@around("replicate", "a replica answers beside its owner")
+def answers_beside_its_owner(lab: Laboratory) -> None:
+    made = lab.replicas.made
+
+    def unmuted(partition: int, *rest: Any) -> None:
+        made(partition, *rest)
+        lab.plane.mute(partition, False)
+
+    lab.replicas.made = unmuted  # type: ignore[method-assign]
+
+
+@around("replicate", "upstream sends to the owner alone when a replica is in step")
+def sends_to_the_owner_alone(lab: Laboratory) -> None:
+    made = lab.replicas.made
+
+    def unrouted(partition: int, *rest: Any) -> None:
+        made(partition, *rest)
+        lab.instances.unroute(lab.cluster.group_of(partition))
+
+    lab.replicas.made = unrouted  # type: ignore[method-assign]
+
+
+@around("replicate", "a replica that takes over sends nothing again")
+def takes_over_without_sending_again(lab: Laboratory) -> None:
+    _takes_over_without(lab, lab.instances, "resend")
+
+
+@around("replicate", "a replica that takes over stays silent")
+def takes_over_in_silence(lab: Laboratory) -> None:
+    _takes_over_without(lab, lab.plane, "mute")
+
+
+@around("replicate", "a replica that takes over does not own its group")
+def takes_over_without_owning(lab: Laboratory) -> None:
+    _takes_over_without(lab, lab.instances, "own")
+
+
+def _takes_over_without(lab: Laboratory, manager: Any, verb: str) -> None:
+    take_over = lab.replicas._take_over
+
+    def without(*arguments: Any) -> None:
+        before = getattr(manager, verb)
+        setattr(manager, verb, lambda *_: None)
+        take_over(*arguments)
+        setattr(manager, verb, before)
+
+    lab.replicas._take_over = without  # type: ignore[method-assign]
+
+
+@around("replicate", "a new task sends to owners alone")
+def new_tasks_send_to_owners(lab: Laboratory) -> None:
+    lab.instances.task_added = lambda task: None
