@@ -247,10 +247,10 @@ class Parcels(ABC):
 
     def discard(self, parcel: int) -> None:
         """The parcel is forgotten; tuples that were never put are lost."""
-        contents = self._contents(parcel)
-        del self._parcels[parcel]
+        self._check_ids()
+        contents = self._parcels.pop(parcel, None)
         self._pin()
-        if contents.was_put or not contents.tuples.size:
+        if contents is None or contents.was_put or not contents.tuples.size:
             return
         self._room(contents.tuples.size)
         first = int(self.state.drops["rows"])

@@ -133,7 +133,9 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "visits": (
         "actions",
         "backpressure",
+        "carrying",
         "checkpoints",
+        "emitting",
         "event_time",
         "fair_links",
         "free_lists",
@@ -150,6 +152,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "tasks": (
         "actions",
         "backpressure",
+        "carrying",
         "checkpoints",
         "event_time",
         "loop",
@@ -162,6 +165,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "partitions": (
         "actions",
         "buffers",
+        "carrying",
         "channels",
         "checkpoints",
         "counting",
