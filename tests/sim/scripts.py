@@ -227,7 +227,8 @@ class Scripted(Control):
         if self.draw.random() < 0.5:
             self.plane.hold(task, None, None)
         self.parcels.append(self.plane.capture(task))
-        self.told.append((self.clock.now_ns(), self.parcels[-1]))
+        here = [partition for partition, at in enumerate(self.cluster.partition_task) if at == task]
+        self.told.append((self.clock.now_ns(), self.parcels[-1], *map(self.plane.replayed, here)))
         if self.draw.random() < 0.5:
             self.plane.unhold(task, None)
 

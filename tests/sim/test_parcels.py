@@ -47,11 +47,12 @@ def job(seed: int) -> dict[str, Any]:
     return raw | {"events": (raw["events"] if draw.random() < 0.5 else {}) | late}
 
 
-def verbs_of(seed: int) -> tuple[str, ...]:
+def verbs_of(raw: dict[str, Any], seed: int) -> tuple[str, ...]:
     """The verbs of a script: those for whole dataflows alone, or beside all others."""
-    return ((*DATAFLOWS, "hold", "pause"), (*DATAFLOWS, *VERBS, "speed"), (*DATAFLOWS, *DATAFLOWS, *VERBS, *MOVES))[
-        seed % 3
-    ]
+    beside: list[tuple[str, ...]] = [("hold", "pause"), (*VERBS, "speed")]
+    if not any("timer" in operator for operator in raw["operators"].values()):  # whose groups have one instance
+        beside.append((*DATAFLOWS, *VERBS, *MOVES))
+    return (*DATAFLOWS, "hold", *beside[seed % len(beside)])
 
 
 def name(what: object) -> str:
@@ -63,7 +64,8 @@ def name(what: object) -> str:
 
 def on_both(seed: int, seen: Counter[str] | None = None) -> list[str]:
     """Differences between the planes for the job and the script of that seed."""
-    raw, verbs = job(seed), verbs_of(seed)
+    raw = job(seed)
+    verbs = verbs_of(raw, seed)
     (plain, told), (compiled, told_too) = (
         run_script(raw, plane, seed, 80, verbs) for plane in (PlainPlane, CompiledPlane)
     )

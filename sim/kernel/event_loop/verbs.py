@@ -125,7 +125,6 @@ def lose_partition(state: State, partition: int) -> None:
     u = state.partitions[partition]
     u.live = 0
     u.saving = 0
-    u.replay_task = NONE
     held = u.held_head
     u.held_head = u.held_tail = NONE
     u.held_n = 0
@@ -134,6 +133,13 @@ def lose_partition(state: State, partition: int) -> None:
         forget_live(state, partition)
     elif state.extended:
         forget_again(state, partition)
+
+
+@kernel
+def _count_no_replays(state: State, partitions: np.ndarray) -> None:
+    """These partitions are lost: count no replayed tuples, before drops count as some that are done."""
+    for k in range(partitions.shape[0]):
+        state.partitions[partitions[k]].replay_task = NONE
 
 
 @allocating
@@ -170,6 +176,7 @@ def crash_host(state: State, host: int, tasks: np.ndarray, partitions: np.ndarra
     forget_use(state, host)
     if state.extended and h.paced:
         stop(state, host, tasks)
+    _count_no_replays(state, partitions)
     for k in range(tasks.shape[0]):
         crash_task(state, tasks[k])
     for k in range(partitions.shape[0]):
@@ -202,8 +209,7 @@ def kill_task(state: State, task: int, partitions: np.ndarray) -> None:
     """The task dies with these partitions; its host, and what has left the task, go on."""
     t = state.tasks[task]
     t.killed = 1
-    for k in range(partitions.shape[0]):
-        state.partitions[partitions[k]].replay_task = NONE  # first, so that no drop counts as one that is done
+    _count_no_replays(state, partitions)
     _leave_cores(state, task)
     if state.hosts[t.host].paced:
         forget_services(state, task)
