@@ -38,6 +38,7 @@ class Scripted(Control):
         self.groups: dict[int, list[int]] = {}  # partition -> its further instances
         self.fresh: list[tuple[int, int, int]] = []  # (instance, partition, its first task) that control gave no state
         self.parcels: list[Parcel] = []  # that may be there
+        self.held: list[int] = []  # tasks at which a rule holds tuples that are to be captured
         self.killed: list[int] = []  # tasks that have no successor
         self.empty: list[tuple[int, int]] = []  # (partition, task) of successors that have no state
 
@@ -224,13 +225,20 @@ class Scripted(Control):
         self.told.append((self.clock.now_ns(), self.parcels[-1]))
 
     def _capture(self, task: int) -> None:
-        if self.draw.random() < 0.5:
+        """Capture what a rule has held for a while, or let one begin."""
+        held = [task for task in self.held if self.cluster.task_alive[task]]
+        if held and self.draw.random() < 0.7:
+            task = self.draw.choice(held)
+        elif self.draw.random() < 0.8:
             self.plane.hold(task, None, None)
+            self.held.append(task)
+            return
         self.parcels.append(self.plane.capture(task))
         here = [partition for partition, at in enumerate(self.cluster.partition_task) if at == task]
         self.told.append((self.clock.now_ns(), self.parcels[-1], *map(self.plane.replayed, here)))
-        if self.draw.random() < 0.5:
+        if self.draw.random() < 0.7:
             self.plane.unhold(task, None)
+            self.held = [one for one in self.held if one != task]
 
     def _put(self, task: int) -> None:
         if self.parcels:
