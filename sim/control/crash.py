@@ -92,7 +92,12 @@ class CrashCoordinator:
         before = {loss.partition: task[loss.partition] for loss in down}  # until they are assigned
         # 1. Moves that lost somebody are called off. A group may go on with the instance it was moving to: then it is
         #    not lost any more, and its replica must not take over as well.
-        self.migrations.coordinator.cancel_affected(losses)
+        coordinator = self.migrations.coordinator
+        coordinator.cancel_affected(losses)
+        #    Runs that have copies of their own, such as a rebalance that has killed tasks, bring back what is theirs.
+        own = coordinator.take_back([loss.partition for loss in down])
+        losses = [loss for loss in losses if loss.partition not in own]
+        down = [loss for loss in down if loss.partition not in own]
         instead = [(loss, self._successor(loss)) for loss in down if not self.cluster.is_owner(loss.partition)]
         self.replicas.unfinished(instead)
         # 2. Replicas take over, before anything is assigned: what they answer for is not restored.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sim.clock import Process
 from sim.control.catch_up import CatchUps
@@ -51,11 +52,18 @@ class Restarts:
         else:
             self._start(restart, partitions)
 
-    def _later(self, restart: Restart, partitions: list[int]) -> Process:
+    def start_elsewhere(self, restart: Restart, partitions: Sequence[int]) -> bool:
+        """Start the successor of a task that has died with its host, on another one; return whether there is one."""
+        host = self.recovery.least_used()
+        if host is not None:
+            self._start(replace(restart, host=host), partitions)
+        return host is not None
+
+    def _later(self, restart: Restart, partitions: Sequence[int]) -> Process:
         yield self.state.clock.sleep(self.state.clock.now_ns() + restart.start_ns)
         self._start(restart, partitions)
 
-    def _start(self, restart: Restart, partitions: list[int]) -> None:
+    def _start(self, restart: Restart, partitions: Sequence[int]) -> None:
         cluster, host = self.cluster, restart.host
         if not cluster.trusted[host]:
             # Suspected since the kill: whatever starts there now would not be detected to be dead.

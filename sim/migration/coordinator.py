@@ -6,7 +6,7 @@ It is the same for every plan; differences are in the plan's kind (`sim.migratio
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
 from typing import Any
 
@@ -113,6 +113,10 @@ class RunCoordinator:
                 self._alert = True  # requests that waited for it may begin: check all with the next one, or later
         if self.waiting:
             self.state.clock.process(self._later())
+
+    def take_back(self, partitions: Collection[int]) -> set[int]:
+        """Return those of the lost partitions that open runs bring back themselves."""
+        return set().union(*(run.kind.takes_back(run, partitions) for run in self.open.values()))
 
     def _later(self) -> Process:
         """Begin requests that waited for cancelled runs, once everything is assigned.

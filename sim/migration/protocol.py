@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -179,6 +179,10 @@ class PlanKind(ABC, Generic[Q]):
     def lost(self, run: Any, operators: set[int]) -> None:
         """Note that partitions of these operators are lost, which is detected now; the run may go on or not."""
 
+    def takes_back(self, run: Any, partitions: Collection[int]) -> set[int]:
+        """Return those of the lost partitions that the run brings back itself, from its own copies, and do it."""
+        return set()
+
     def can_be_cancelled(self, run: Any) -> bool:
         """Return whether a run that has lost a task is cancelled; one that is complete need not be."""
         return run.completed_ns is None
@@ -205,6 +209,9 @@ class Restart:
 
 class Restarts(typing.Protocol):
     """Kills and starts tasks: `sim.control.restarts.Restarts`, which knows managers that know this module."""
+
+    def start_elsewhere(self, restart: Restart, partitions: Sequence[int]) -> bool:
+        """Start the successor of a task that has died with its host, on another one; return whether there is one."""
 
     def restart(self, restart: Restart) -> None:
         """Kill a task now, and start its successor after a time."""

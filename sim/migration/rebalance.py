@@ -8,8 +8,8 @@ instances that stay where they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
@@ -53,7 +53,8 @@ class Rebalance(Plan):
     command_ns: int  # between the last answer to COMMIT and the kill
     resend_ns: int  # between two INITs
     gate_ns: int  # between two looks of a started task whether all tasks that it sends to are there
-    timeout_ns: int | None  # until a run that has not killed anything is called off; None: never
+    timeout_ns: int | None
+    """Time until a run that has not killed anything is called off, and until the store is asked again. None: never."""
 
     @property
     def tasks(self) -> tuple[int, ...]:
@@ -75,6 +76,7 @@ class RebalanceRun(ProtocolRun[Rebalance]):
     """One execution of a protocol for whole dataflows."""
 
     captured: dict[int, int] = field(default_factory=dict)  # task -> parcel with what it has captured
+    initialised: set[int] = field(default_factory=set)  # instances that have gone on
     crashed: bool = False  # a host died; what it lost may have to be sent again
     reason: str = "a host died before tasks were killed"  # for which it is called off
 
@@ -91,6 +93,11 @@ class Address(NamedTuple):
         """Return that of a message."""
         assert isinstance(message.note, Address)
         return message.note
+
+
+def restart_of(run: RebalanceRun, task: int, host: int, start_ns: int) -> Restart:
+    """Return how a task of the run is killed and started again."""
+    return Restart(task, host, start_ns, run.plan.gate_ns, crashed=lambda: run.crashed)
 
 
 class RebalanceContext(Context):
@@ -111,25 +118,29 @@ class RebalanceContext(Context):
         """Tell the coordinator that an instance is done with a wave."""
         self.tell("ack", note=(wave, instance))
 
-    def save(self, instance: int, captures: bool) -> None:
-        """Write the state, and with `captures` what was captured, to the store; then `on_persisted`."""
-        parcels = [self.snapshot()]
-        if captures:
-            parcels.append(self.capture())
-            self._run.captured[self.me] = parcels[1].number
-        self.persist(instance, parcels, "persisted", Address(instance))
+    def capture(self) -> Parcel:
+        """Return the tuples that rules hold, and hold them no longer; should the run be called off they go on here."""
+        parcel = super().capture()
+        self._run.captured[self.me] = parcel.number
+        return parcel
 
-    def restart_all(self) -> None:
-        """Kill every instance but the sources, and start it where the plan says."""
+    def restart_all(self, gated: bool = True) -> None:
+        """Kill every instance but the sources, and start it where the plan says.
+
+        If `gated`, it does nothing before all that it sends to are there.
+        """
         run, plan, at = self._run, self._run.plan, self._cluster.partition_task
         for instance, host in plan.hosts.items():
-            self._runtime.restarts.restart(
-                Restart(at[instance], host, plan.start_ns[instance], plan.gate_ns, crashed=lambda: run.crashed)
-            )
+            restart = restart_of(run, at[instance], host, plan.start_ns[instance])
+            self._runtime.restarts.restart(restart if gated else replace(restart, gate_ns=None))
 
     def go_on(self, to: Address, parcels: Sequence[Parcel]) -> None:
         """Give the instance its state and what was captured; then `on_initialised`."""
         self.put(parcels, "initialised", to, self._run.plan.partitions[to.instance], resend=self._run.crashed)
+
+    def note_initialised(self, instance: int) -> None:
+        """Note that an instance goes on; should it be lost from now on it is recovered as any other."""
+        self._run.initialised.add(instance)
 
     def call_off(self, why: str) -> None:
         """End the run, which has killed nothing yet."""
@@ -141,14 +152,15 @@ class RebalanceProtocol(Protocol[Rebalance]):
     """The parts that DCR and CCR share: sources pause, PREPARE, COMMIT, restart, INIT, sources go on."""
 
     complete: ClassVar[frozenset[Enum]] = frozenset(Phase)
-    captures: ClassVar[bool]
-    """Whether tuples that are on their way are saved with the states, instead of being processed first."""
+    commit_waits: ClassVar[bool] = True
+    """Whether COMMIT goes through the queues, behind tuples."""
 
     def __init__(self, plan: Rebalance) -> None:
         super().__init__(plan)
         self.round = 0  # of INITs; at the coordinator
         self.killed = False
-        self.ready: set[int] = set()  # instances that are initialised here
+        self.asked: set[int] = set()  # instances here for which the store was asked
+        self.ready: set[int] = set()  # and those that are initialised
 
     def start(self, ctx: RebalanceContext) -> None:
         """Pause the sources."""
@@ -232,7 +244,7 @@ class RebalanceProtocol(Protocol[Rebalance]):
 
     def on_sweep_commit(self, ctx: RebalanceContext, message: Message) -> None:
         """Send COMMIT behind all that was emitted."""
-        ctx.send_along(Address.of(message).instance, "commit")
+        ctx.send_along(Address.of(message).instance, "commit", self.commit_waits)
 
     def on_resume(self, ctx: RebalanceContext, message: Message) -> None:
         """Emit what has waited, and go on."""
@@ -246,13 +258,18 @@ class RebalanceProtocol(Protocol[Rebalance]):
         raise NotImplementedError
 
     def on_commit(self, ctx: RebalanceContext, message: Message) -> None:
-        """Save the state once COMMIT has come from all upstream: nothing is behind it."""
+        """Save the instance once COMMIT has come from all upstream: nothing is behind it."""
         if self.from_all(message):
-            ctx.save(Address.of(message).instance, self.captures)
+            instance = Address.of(message).instance
+            ctx.persist(instance, self.saved(ctx, instance), "persisted", Address(instance))
+
+    def saved(self, ctx: RebalanceContext, instance: int) -> list[Parcel]:
+        """Return what is saved of an instance."""
+        raise NotImplementedError
 
     def on_persisted(self, ctx: RebalanceContext, message: Message) -> None:
         """Pass COMMIT on when the store has answered."""
-        ctx.send_along(Address.of(message).instance, "commit")
+        ctx.send_along(Address.of(message).instance, "commit", self.commit_waits)
         ctx.acknowledge("commit", Address.of(message).instance)
 
     def on_init(self, ctx: RebalanceContext, message: Message) -> None:
@@ -260,9 +277,21 @@ class RebalanceProtocol(Protocol[Rebalance]):
         to = Address.of(message)
         if to.instance in self.ready:
             self.initialised(ctx, to)
-        else:
-            # Asked for again with each INIT: the store may not have answered.
-            ctx.fetch(to.instance, "fetched", to)
+        elif to.instance not in self.asked:
+            self.ask_store(ctx, to)
+
+    def ask_store(self, ctx: RebalanceContext, to: Address) -> None:
+        """Fetch what is saved; again only after the time-out: each request holds the link of the store."""
+        self.asked.add(to.instance)
+        ctx.fetch(to.instance, "fetched", to)
+        if self.plan.timeout_ns is not None:
+            ctx.timer(self.plan.timeout_ns, "unanswered", to)
+
+    def on_unanswered(self, ctx: RebalanceContext, message: Message) -> None:
+        """Ask the store again if it has not answered."""
+        to = Address.of(message)
+        if to.instance not in self.ready:
+            self.ask_store(ctx, to)
 
     def on_fetched(self, ctx: RebalanceContext, message: Message) -> None:
         """Go on: first with the state, then with what was captured, then with what has come since the start."""
@@ -272,6 +301,7 @@ class RebalanceProtocol(Protocol[Rebalance]):
         """Answer the INIT."""
         to = Address.of(message)
         self.ready.add(to.instance)
+        ctx.note_initialised(to.instance)
         self.initialised(ctx, to)
 
     def initialised(self, ctx: RebalanceContext, to: Address) -> None:
@@ -373,6 +403,19 @@ class Rebalances(PlanKind[RebalanceRequest]):
     def lost(self, run: RebalanceRun, operators: set[int]) -> None:
         """Note the crash: partitions that come back from now on send what they keep, which others may have lost."""
         run.crashed = True
+
+    def takes_back(self, run: RebalanceRun, partitions: Collection[int]) -> set[int]:
+        """Start instances again that were killed and not initialised yet: their states are in the state store."""
+        restarts, at, taken = self.coordinator.runtime.restarts, self.cluster.partition_task, set[int]()
+        if Phase.KILLED not in run.facts:
+            return taken
+        for instance in sorted(run.plan.partitions.keys() - run.initialised):
+            # Partitions of an instance share their task until it is initialised: they are lost together.
+            lost = [one for one in run.plan.partitions[instance] if one in partitions]
+            restart = restart_of(run, at[instance], run.plan.hosts[instance], 0)
+            if lost and restarts.start_elsewhere(restart, lost):
+                taken.update(lost)
+        return taken
 
     def can_be_cancelled(self, run: RebalanceRun) -> bool:
         """Return whether its tasks still are where they were."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lab.lineage import Path, lineage_of
-from lab.losses import Losses, stored
+from lab.losses import Losses, in_parcels, stored
 from lab.steps import Steps
 from models.records.decisions import Action
 from sim.plain.audit import ledger
@@ -83,6 +83,9 @@ class Covered(Invariant):
             for receiver, rows in partition.kept.items():
                 if receiver.group.number in has and not receiver.retired:
                     has[receiver.group.number].update([row.id for row in rows])
+        for group, ids in in_parcels(seen.plane).items():
+            if group in has:
+                has[group] |= ids
         for group, ids in seen.losses.missing().items():
             if group in has:
                 has[group] |= ids | seen.losses.exposed[group]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -75,7 +76,8 @@ class Losses:
                 self.exposed[group] -= stored(self._owner(group))
             if here:
                 self._moved_by_crash.add(group)
-            if self._crashes > 1:
+            # A rebalance may bring a group to the host that holds its checkpoint, as a crash may.
+            if self._crashes > 1 or self._rebalanced:
                 self._destroy(group, host)
 
     def _destroy(self, group: int, host: int) -> None:
@@ -84,6 +86,7 @@ class Losses:
         for partition in self._instances(group):
             if lives(partition, host):
                 left.update(partition.applied)
+        left |= in_parcels(self._lab.plane).get(group, set())
         gone = self.exposed[group] - left
         self.exposed[group] &= left
         if gone:
@@ -138,10 +141,15 @@ class Losses:
 
     def together(self) -> list[Partition]:
         """Return live owners on the host that holds their checkpoint, unless a crash or rebalance has brought them."""
-        if any(Phase.KILLED in run.facts for run in self._lab.rebalances.runs):
+        if self._rebalanced:
             return []
         owners = [self._owner(group) for group in self.exposed if group not in self._moved_by_crash]
         return [owner for owner in owners if owner.live and holds_its_own_checkpoint(owner)]
+
+    @property
+    def _rebalanced(self) -> bool:
+        """Whether a rebalance has killed tasks."""
+        return any(Phase.KILLED in run.facts for run in self._lab.rebalances.runs)
 
     def _senders(self, host: int) -> list[list[Partition]]:
         """Return the sources, and of each group the instances that may go on: those that live, or else the owner.
@@ -172,6 +180,20 @@ def stored(partition: Partition) -> Ids:
 def lives(partition: Partition, host: int) -> bool:
     """Return whether the partition has a state that survives the death of the host."""
     return partition.live and partition.task.host.index != host
+
+
+def in_parcels(plane: Any) -> dict[int, Ids]:
+    """Return, by group, the ids in parcels: in states of those that are down, kept there for others, or captured."""
+    found: defaultdict[int, Ids] = defaultdict(set)
+    for parcel in plane.parcels.values():
+        for partition, saved in parcel.states:
+            if not partition.live:
+                found[partition.group.number].update(saved.applied[: saved.count])
+                for receiver, rows in saved.kept:
+                    found[receiver.group.number].update(row.id for row in rows)
+        for one in parcel.tuples:
+            found[one.partition.group.number].add(one.row.id)
+    return found
 
 
 def holds_its_own_checkpoint(partition: Partition) -> bool:

@@ -19,6 +19,8 @@ class Subject(ABC):
 
     roles: tuple[str, ...]
     """Who can die; each has to in each phase of a run."""
+    length: int = 1
+    """How long a schedule may take, as a multiple of that of a move."""
     unheard: frozenset[str] = frozenset()
     """Messages that no run of this kind sends, though its protocol inherits handlers of them."""
 
@@ -118,6 +120,7 @@ class Rebalanced(Subject):
     """A whole dataflow that is killed and comes back; each instance goes to a host that the request draws."""
 
     roles = ("instance", "source")
+    length = 6  # an INIT that is repeated goes to every task again
     _STANDS_FOR: Mapping[str, str] = {
         "old owner": "instance",
         "new owner": "instance",

@@ -198,7 +198,7 @@ class Runner:
         while on() and clock.take():
             if not self._checked:
                 self._check()
-            if clock.now_ns() > MOST_STEPS:
+            if clock.now_ns() > MOST_STEPS * SUBJECTS[self.schedule.protocol].length:
                 raise RuntimeError("does not come to rest")
 
     def _check(self) -> None:

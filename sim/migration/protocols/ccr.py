@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sim.data_plane import Parcel
 from sim.migration.protocol import Message
 from sim.migration.rebalance import Address, RebalanceContext, RebalanceProtocol
 
@@ -13,8 +14,6 @@ class CCR(RebalanceProtocol):
     INIT. Copied: states and captured tuples. Lost: nothing; every tuple is processed once.
     """
 
-    captures = True
-
     def after_pause(self, ctx: RebalanceContext) -> None:
         """Broadcast PREPARE to the end of every queue."""
         for instance in self.plan.hosts:
@@ -24,6 +23,11 @@ class CCR(RebalanceProtocol):
         """Capture from now on: tuples behind PREPARE are not processed."""
         ctx.hold()
         ctx.acknowledge("prepare", Address.of(message).instance)
+
+    def saved(self, ctx: RebalanceContext, instance: int) -> list[Parcel]:
+        """Return the state and what was captured; timers make nothing from now on."""
+        ctx.pause()
+        return [ctx.snapshot(), ctx.capture()]
 
     def send_init(self, ctx: RebalanceContext, late: list[int]) -> None:
         """Broadcast INIT to those that have not answered."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from sim.data_plane import Parcel
 from sim.migration.protocol import Message
-from sim.migration.rebalance import Address, RebalanceContext, RebalanceProtocol
+from sim.migration.rebalance import Address, Rebalance, RebalanceContext, RebalanceProtocol
 
 
 class DCR(RebalanceProtocol):
@@ -13,7 +14,11 @@ class DCR(RebalanceProtocol):
     tuple is processed once, and all old outputs come before new ones.
     """
 
-    captures = False
+    commit_waits = False  # tasks are paused, and nothing is in their queues
+
+    def __init__(self, plan: Rebalance) -> None:
+        super().__init__(plan)
+        self.states: dict[int, Parcel] = {}  # snapshots of the instances here
 
     def after_pause(self, ctx: RebalanceContext) -> None:
         """Send PREPARE along the dataflow, behind all data."""
@@ -25,10 +30,20 @@ class DCR(RebalanceProtocol):
         ctx.send_along(Address.of(message).instance, "prepare")
 
     def on_prepare(self, ctx: RebalanceContext, message: Message) -> None:
-        """Note that this task is drained: PREPARE has come from all upstream, and what was before it is processed."""
+        """Take a snapshot once PREPARE has come from all upstream: what was before it is processed.
+
+        The task then pauses: what its timers made would not be in the snapshots.
+        """
         if self.from_all(message):
-            ctx.send_along(Address.of(message).instance, "prepare")
-            ctx.acknowledge("prepare", Address.of(message).instance)
+            instance = Address.of(message).instance
+            self.states[instance] = ctx.snapshot()
+            ctx.send_along(instance, "prepare")
+            ctx.acknowledge("prepare", instance)
+            ctx.pause()
+
+    def saved(self, ctx: RebalanceContext, instance: int) -> list[Parcel]:
+        """Return the snapshot."""
+        return [self.states[instance]]
 
     def send_init(self, ctx: RebalanceContext, late: list[int]) -> None:
         """Send INIT along the dataflow; those that are initialised pass it on."""

@@ -1,0 +1,156 @@
+"""DCR and CCR on random jobs with a clock, on all planes: nothing is lost or comes twice; aligned messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Any, ClassVar
+
+import pytest
+from small_jobs import random_job, rows_of
+from test_pauses_and_messages import line
+
+from models.records.tables import RunRecords
+from models.scenario.inputs import RunInputs
+from models.scenario.scenario import Scenario
+from models.units import to_ns
+from sim.control.assembly import Control, PlaneFactory
+from sim.control.cluster import RunPlan
+from sim.engine import records
+from sim.migration.protocol import Context, Message, Plan, Protocol, ProtocolRun, Territory
+from sim.migration.protocols import REBALANCE_PROTOCOLS
+from sim.migration.rebalance import RebalanceRun, Rebalances
+from sim.plain.plane import PlainPlane
+
+MS = 1_000_000
+PLANES = [PlainPlane]
+METHODS = (
+    {"method": "none"},
+    {"guarantee": "exactly-once"},
+    {"guarantee": "at-least-once"},
+    {"guarantee": "at-most-once"},
+)
+
+
+def calm(draw: Random, method: dict[str, Any]) -> Scenario:
+    """A random job in which no host that has a task fails; tasks have one thread."""
+    raw = random_job(draw, fault_tolerance=dict(method))
+    for operator in raw["operators"].values():
+        operator.pop("threads", None)
+    raw["hosts"]["other"] = {"count": 1}
+    raw["events"] = {"late": {"at": "1000 s", "kind": "host-failure", "host": "other-0"}}
+    raw["placement"] = {"operators": dict.fromkeys(raw["operators"], "h")}
+    return Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+
+
+def rebalanced(
+    made: Scenario, plane: PlaneFactory, protocol: str, at_ms: list[int], start_ms: list[int]
+) -> tuple[RunRecords, list[RebalanceRun]]:
+    """The rows of a run with rebalances, and these; it goes on until all is drained."""
+    control = Control(RunPlan.of(made, RunInputs(), 0), plane)
+    kind, hosts = Rebalances(control.state, control.coordinator, REBALANCE_PROTOCOLS), made.hosts["h"].count
+    control.start()
+
+    def request(_: object) -> None:
+        at, host_of = control.cluster.partition_task, control.cluster.task_host
+        goes = {one: (host_of[task] + 1) % hosts for one, task in enumerate(at)}
+        starts = {one: start_ms[one % len(start_ms)] * MS for one in goes}
+        kind.request(protocol, goes, starts, command_ns=start_ms[0] * MS)
+
+    for at in at_ms:
+        control.clock.at(at * MS, 0, request)
+    end = to_ns(made.duration_s) + 90_000 * MS
+    control.run(end)
+    return records(control, end), kind.runs
+
+
+@pytest.fixture(params=PLANES, ids=[one.__name__ for one in PLANES])
+def plane(request: pytest.FixtureRequest) -> PlaneFactory:
+    found: PlaneFactory = request.param
+    return found
+
+
+def faults(seed: int, protocol: str, plane: PlaneFactory) -> tuple[list[str], int]:
+    """What is wrong with one random job, and how many tuples its operators expected."""
+    draw = Random(f"{seed} {protocol}")
+    made = calm(draw, METHODS[seed % len(METHODS)])
+    at_ms = sorted(draw.choice([draw.randint(1, 2500), draw.randint(1, 25) * 100]) for _ in range(draw.choice([1, 2])))
+    try:
+        found, runs = rebalanced(made, plane, protocol, at_ms, draw.choice([[0], [1], [300], [0, 1, 300], [2500, 0]]))
+    except ValueError as error:
+        return [f"refused: {error}"], 0
+    wrong = []
+    if [run.completed_ns is not None for run in runs] != [True] * len(at_ms):
+        wrong.append("a run does not end")
+    ledger = found.tables["ledger"]
+    wrong += [name for name in ("lost", "duplicated") if ledger[name].sum()]
+    wrong += {f"dropped: {reason}" for reason in found.tables["dropped"]["reason"].tolist()} - {"dropped: duplicate"}
+    return wrong, int(ledger["expected"].sum())
+
+
+def check(seed: int, protocol: str, plane: PlaneFactory) -> int:
+    """Check one random job; return how many tuples its operators expected."""
+    wrong, expected = faults(seed, protocol, plane)
+    assert wrong == [], seed
+    return expected
+
+
+@pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
+def test_a_dataflow_that_is_killed_comes_back_whole(protocol: str, plane: PlaneFactory) -> None:
+    assert sum(check(seed, protocol, plane) for seed in range(24)) > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
+def test_many_dataflows_that_are_killed_come_back_whole(protocol: str, plane: PlaneFactory) -> None:
+    for seed in range(24, 1000):
+        check(seed, protocol, plane)
+
+
+@dataclass(frozen=True)
+class Alignment(Plan):
+    """Two tasks that send to a third."""
+
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        return 0, 1, 2
+
+    @property
+    def territory(self) -> Territory:
+        return ()
+
+
+class Aligns(Protocol[Alignment]):
+    """Both send an aligned message, the second one 20 ms after the first."""
+
+    complete = frozenset()
+    context = Context
+    heard: ClassVar[list[tuple[float, str, int]]] = []
+
+    def start(self, ctx: Context) -> None:
+        ctx.send(0, "go")
+        ctx.timer(20 * MS, "later")
+
+    def on_later(self, ctx: Context, message: Message) -> None:
+        ctx.send(1, "go")
+
+    def on_go(self, ctx: Context, message: Message) -> None:
+        ctx.send(2, "all", note="wave 1", aligned=2)
+
+    def on_all(self, ctx: Context, message: Message) -> None:
+        self.heard.append((ctx._state.clock.now_ns() / MS, message.kind, ctx.me))
+
+
+def test_an_aligned_message_is_heard_once_when_it_has_come_from_all(plane: PlaneFactory) -> None:
+    """Sources 0 and 1 emit at 5, 15, .. and at 10, 20, .. ms; tuples of source 0 wait behind its message."""
+    made = line(2)
+    control = Control(RunPlan.of(made, RunInputs(), 0), plane)
+    Aligns.heard.clear()
+    control.start()
+    run = ProtocolRun("aligns", Aligns, Alignment(), Rebalances(control.state, control.coordinator, {}), 0)
+    control.clock.at(6 * MS, 0, lambda _: control.coordinator.runtime.start(run))
+    control.run(100 * MS)
+    found = records(control, 100 * MS)
+    # It is told to send at 7 and 27 ms; the second comes at 28 ms, behind the tuple of 21 ms in service until 25 ms.
+    assert Aligns.heard == [(28.0, "all", 2)]
+    assert [arrival // MS for arrival, _, _ in rows_of(found, "q")][:6] == [6, 11, 21, 16, 26, 31]
