@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar
 
 import pytest
-from small_jobs import random_job, rows_of
+from small_jobs import (
+    random_job,
+    random_joins,
+    random_windows,
+    rows_of,
+    storm,
+    with_buffers,
+    with_fair_links,
+    with_timers,
+)
 from test_pauses_and_messages import line
 
+from models.records.decisions import Action
 from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
@@ -32,14 +43,26 @@ METHODS = (
 )
 
 
-def calm(draw: Random, method: dict[str, Any]) -> Scenario:
-    """A random job in which no host that has a task fails; tasks have one thread."""
-    raw = random_job(draw, fault_tolerance=dict(method))
+Jobs = Callable[[Random, dict[str, Any]], dict[str, Any]]
+JOBS: dict[str, Jobs] = {
+    "any": lambda draw, method: random_job(draw, fault_tolerance=method),
+    "storm": lambda draw, method: storm(draw, fault_tolerance=method),
+    "windows": lambda draw, method: random_windows(draw, fault_tolerance=method),
+    "joins": lambda draw, method: random_joins(draw, fault_tolerance=method),
+    "buffers": lambda draw, method: with_buffers(draw, random_job(draw, fault_tolerance=method)),
+    "fair links": lambda draw, method: with_fair_links(draw, random_job(draw, fault_tolerance=method)),
+    "timers": lambda draw, method: with_timers(draw, random_job(draw, fault_tolerance=method)),
+}
+
+
+def job(raw: dict[str, Any], crashes: bool) -> Scenario:
+    """The job, whose tasks have one thread; without crashes only a host without tasks fails, after the end."""
     for operator in raw["operators"].values():
         operator.pop("threads", None)
-    raw["hosts"]["other"] = {"count": 1}
-    raw["events"] = {"late": {"at": "1000 s", "kind": "host-failure", "host": "other-0"}}
-    raw["placement"] = {"operators": dict.fromkeys(raw["operators"], "h")}
+    if not (crashes and raw["events"]):
+        raw["hosts"]["other"] = {"count": 1}
+        raw["events"] = {"late": {"at": "1000 s", "kind": "host-failure", "host": "other-0"}}
+        raw["placement"] = {"operators": dict.fromkeys(raw["operators"], "h")}
     return Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
 
 
@@ -73,7 +96,8 @@ def plane(request: pytest.FixtureRequest) -> PlaneFactory:
 def faults(seed: int, protocol: str, plane: PlaneFactory) -> tuple[list[str], int]:
     """What is wrong with one random job, and how many tuples its operators expected."""
     draw = Random(f"{seed} {protocol}")
-    made = calm(draw, METHODS[seed % len(METHODS)])
+    kind = [name for name in JOBS if name != "storm"][seed // len(METHODS) % (len(JOBS) - 1)]
+    made = job(JOBS[kind](draw, dict(METHODS[seed % len(METHODS)])), crashes=False)
     at_ms = sorted(draw.choice([draw.randint(1, 2500), draw.randint(1, 25) * 100]) for _ in range(draw.choice([1, 2])))
     try:
         found, runs = rebalanced(made, plane, protocol, at_ms, draw.choice([[0], [1], [300], [0, 1, 300], [2500, 0]]))
@@ -97,14 +121,40 @@ def check(seed: int, protocol: str, plane: PlaneFactory) -> int:
 
 @pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
 def test_a_dataflow_that_is_killed_comes_back_whole(protocol: str, plane: PlaneFactory) -> None:
-    assert sum(check(seed, protocol, plane) for seed in range(24)) > 1000
+    assert sum(check(seed, protocol, plane) for seed in range(12)) > 500
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
 def test_many_dataflows_that_are_killed_come_back_whole(protocol: str, plane: PlaneFactory) -> None:
-    for seed in range(24, 1000):
+    for seed in range(12, 1000):
         check(seed, protocol, plane)
+
+
+def faults_beside_crashes(seed: int, protocol: str, plane: PlaneFactory) -> list[str]:
+    """What is wrong with one random job in which hosts die before, in, or after rebalances."""
+    draw = Random(f"crashes {seed} {protocol}")
+    method = {"guarantee": draw.choice(["exactly-once", "exactly-once", "at-least-once"])}
+    made = job([*JOBS.values()][seed % len(JOBS)](draw, method), crashes=True)
+    at_ms = sorted(draw.choice([draw.randint(1, 2500), draw.randint(1, 25) * 100]) for _ in range(draw.choice([1, 2])))
+    found, runs = rebalanced(made, plane, protocol, at_ms, draw.choice([[0], [1], [300], [0, 1, 300], [2500, 0]]))
+    wrong, ledger, tables = [], found.tables["ledger"], found.tables
+    if ledger["lost"].sum() and Action.LOSE_STATE not in tables["decisions"]["action"].tolist():
+        wrong.append("lost")
+    if ledger["duplicated"].sum() and (method["guarantee"] == "exactly-once" or not tables["failures"]["host"].size):
+        wrong.append("duplicated")
+    return wrong + ["a run does not end"] * any(not run.over for run in runs)
+
+
+@pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
+def test_crashes_beside_rebalances_lose_nothing_that_is_not_said(protocol: str, plane: PlaneFactory) -> None:
+    assert {seed: wrong for seed in range(7) if (wrong := faults_beside_crashes(seed, protocol, plane))} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
+def test_many_crashes_beside_rebalances(protocol: str, plane: PlaneFactory) -> None:
+    assert {seed: wrong for seed in range(7, 1000) if (wrong := faults_beside_crashes(seed, protocol, plane))} == {}
 
 
 @dataclass(frozen=True)
