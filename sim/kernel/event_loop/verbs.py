@@ -197,7 +197,7 @@ def crash_host(state: State, host: int, tasks: np.ndarray, partitions: np.ndarra
 
 @kernel
 def _cut_off_the_killed(state: State, host: int) -> None:
-    """What tasks had sent that were killed on a host lives as long as the host, whose link it may be on."""
+    """Let what tasks had sent that were killed on a host be lost with the host, unless it has left the link."""
     for task in range(state.cluster.tasks):
         t = state.tasks[task]
         if t.host == host and t.killed and t.died == NEVER:
