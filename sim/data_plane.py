@@ -460,5 +460,5 @@ class ParcelPlane(InstancePlane, ActionPlane, Protocol):
 
 
 @runtime_checkable
-class DataPlane(InstancePlane, ActionPlane, CountingPlane, SharedCpuPlane, Protocol):
+class DataPlane(ParcelPlane, CountingPlane, SharedCpuPlane, Protocol):
     """A plane with all verbs, as the managers of a run need together."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -12,7 +13,7 @@ from models.units import to_ns
 from sim.clock import Process
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
-from sim.data_plane import CONTROL, Timed
+from sim.data_plane import CONTROL, Parcel, Timed
 from sim.engine import records
 from sim.kernel.event_loop.plane import CompiledPlane
 
@@ -20,6 +21,7 @@ MS = 1_000_000
 VERBS = ("pause", "unpause", "hold", "unhold", "mute", "send", "barrier", "unalign", "work", "timed")
 PACES = (*VERBS, "speed", "speed")
 MOVES = ("instance", "route", "own", "copy", "adopt", "retire", "checkpoint", "trim")
+DATAFLOWS = ("kill", "start", "bring", "bring", "snapshot", "snapshot", "capture", "put", "put", "discard", "again")
 
 
 class Scripted(Control):
@@ -35,6 +37,10 @@ class Scripted(Control):
         self.answers = 2 * count
         self.groups: dict[int, list[int]] = {}  # partition -> its further instances
         self.fresh: list[tuple[int, int, int]] = []  # (instance, partition, its first task) that control gave no state
+        self.parcels: list[Parcel] = []  # that may be there
+        self.held: list[int] = []  # tasks at which a rule holds tuples that are to be captured
+        self.killed: list[int] = []  # tasks that have no successor
+        self.empty: list[tuple[int, int]] = []  # (partition, task) of successors that have no state
 
     def start(self) -> None:
         super().start()
@@ -111,6 +117,145 @@ class Scripted(Control):
             self._instance()
         elif self.groups and verb in MOVES:
             self._move(verb, live)
+        elif verb in DATAFLOWS:
+            self._dataflow(verb, task)
+
+    def _dataflow(self, verb: str, task: int) -> None:
+        """One of the verbs for whole dataflows; what the plane refuses is noted."""
+        act = {"kill": self._kill, "snapshot": self._snapshot, "capture": self._capture, "put": self._put}
+        try:
+            if verb in act:
+                act[verb](task)
+            elif verb == "start":
+                self._start_again()
+            elif verb == "bring":
+                self._bring()
+            elif verb == "discard" and self.parcels:
+                parcel = self.draw.choice(self.parcels)
+                self.plane.discard(parcel.number)
+                if self.draw.random() < 0.9:  # now and then it is named once more
+                    self.parcels.remove(parcel)
+            elif verb == "again":
+                numbers = [self.draw.randrange(self.draw.choice([5, 30])) for _ in range(self.draw.randint(0, 6))]
+                self.plane.emit_again(self._source(), numbers)
+        except ValueError:
+            self.told.append((self.clock.now_ns(), "refused", verb))
+
+    def _kill(self, task: int) -> None:
+        """As `sim.control.restarts` does."""
+        partitions = [partition for partition, at in enumerate(self.cluster.partition_task) if at == task]
+        if not self.plan.may_fail:
+            self.plane.kill(task)
+        for partition in partitions:
+            self.recovery.lost_again(partition)
+        self.outages.lost(partitions)
+        self.plane.kill(task)
+        self.cluster.lose_task(task)
+        self.killed.append(task)
+        for _ in range(self.draw.randrange(3)):  # mostly it has a successor soon
+            self._start_again()
+            self._bring()
+
+    def _start_again(self) -> None:
+        """Start the successor of a task that was killed."""
+        hosts = [host for host, alive in enumerate(self.cluster.host_alive) if alive and self.cluster.trusted[host]]
+        if not self.killed or not hosts:
+            return
+        old = self.killed.pop(self.draw.randrange(len(self.killed)))
+        new = self.cluster.new_task(self.cluster.task_operator[old], self.draw.choice(hosts))
+        self.plane.add_task(new)
+        for partition, at in enumerate(self.cluster.partition_task):
+            if at == old:
+                self.cluster.partition_task[partition] = new
+                self.plane.assign(partition, new)
+                self.empty.append((partition, new))
+
+    def _bring(self) -> None:
+        """Give a successor its states, of a parcel or of stored checkpoints, and let it go on."""
+        self.empty = [
+            (partition, task)
+            for partition, task in self.empty
+            if self.cluster.partition_task[partition] == task
+            and self.cluster.task_alive[task]
+            and not self.cluster.partition_live[partition]
+        ]
+        if not self.empty:
+            return
+        _, task = self.draw.choice(self.empty)
+        here = [partition for partition, at in self.empty if at == task]
+        for parcel in self.draw.sample(self.parcels, len(self.parcels)):
+            if {*parcel.partitions} & {*here}:
+                with suppress(ValueError):
+                    self.plane.put(parcel.number, task)
+                    self._note("put", parcel, task)
+                    self._go_on([partition for partition in here if partition in parcel.partitions])
+                    here = [partition for partition in here if partition not in parcel.partitions]
+        for partition in here:
+            operator = self.plan.operators[self.cluster.partition_operator[partition]]
+            if not (operator.is_source or operator.is_sink):
+                self.told.append((self.clock.now_ns(), "missing", self.plane.install(partition)))
+        self._go_on(here)
+
+    def _go_on(self, partitions: list[int]) -> None:
+        """As `sim.control.recovery` does; partitions that are live have nothing to wait for."""
+        for partition in partitions:
+            if self.cluster.partition_live[partition]:
+                continue
+            operator = self.plan.operators[self.cluster.partition_operator[partition]]
+            for sender in self.plane.senders(partition):
+                if self.cluster.partition_live[sender] and self.draw.random() < 0.8:
+                    self.plane.replay(sender, partition, self.draw.random() < 0.3)
+            self.cluster.set_live(partition, True)
+            self.outages.check()
+            self.plane.open(partition)
+            for receiver in self.plane.receivers(partition):
+                at = self.cluster.partition_task[receiver]
+                if at >= 0 and self.cluster.task_alive[at]:
+                    self.plane.replay(partition, receiver)
+            self.plane.release(partition)
+            if operator.is_source or operator.timer_ns:
+                self.plane.resume(partition)
+
+    def _snapshot(self, task: int) -> None:
+        here = [partition for partition, at in enumerate(self.cluster.partition_task) if at == task]
+        if self.draw.random() < 0.8:
+            here = [partition for partition in here if self.cluster.partition_live[partition]]
+        chosen = self.draw.sample(here, self.draw.randint(0, len(here)))
+        self.parcels.append(self.plane.snapshot(chosen))
+        self.told.append((self.clock.now_ns(), self.parcels[-1]))
+
+    def _capture(self, task: int) -> None:
+        """Capture what a rule has held for a while, or let one begin."""
+        held = [task for task in self.held if self.cluster.task_alive[task]]
+        if held and self.draw.random() < 0.7:
+            task = self.draw.choice(held)
+        elif self.draw.random() < 0.8:
+            self.plane.hold(task, None, None)
+            self.held.append(task)
+            return
+        self.parcels.append(self.plane.capture(task))
+        here = [partition for partition, at in enumerate(self.cluster.partition_task) if at == task]
+        self.told.append((self.clock.now_ns(), self.parcels[-1], *map(self.plane.replayed, here)))
+        if self.draw.random() < 0.7:
+            self.plane.unhold(task, None)
+            self.held = [one for one in self.held if one != task]
+
+    def _put(self, task: int) -> None:
+        if self.parcels:
+            parcel = self.draw.choice(self.parcels)
+            if parcel.partitions:
+                self.plane.put(parcel.number, self.cluster.partition_task[parcel.partitions[0]])
+            else:
+                for goal in [task, *range(len(self.cluster.task_alive))]:  # of which one may be where it belongs
+                    with suppress(ValueError):
+                        self.plane.put(parcel.number, goal)
+                        self.told.append((self.clock.now_ns(), "put", goal))
+                        break
+
+    def _source(self) -> int:
+        operators = self.plan.operators
+        sources = [p for p, o in enumerate(self.cluster.partition_operator) if operators[o].is_source]
+        return self.draw.choice([*sources, *sources, self.draw.randrange(len(self.cluster.partition_task))])
 
     def _instance(self) -> None:
         """One more instance of a group, which it holds what comes for until it adopts a state or is opened."""
@@ -223,8 +368,8 @@ def run_script(
     """The rows of a scenario under a script, and what the listener was told."""
     made = unchecked(raw)
     control = Scripted(RunPlan.of(made, RunInputs(), 0), plane, seed, count, verbs)
-    if "instance" in verbs and isinstance(control.plane, CompiledPlane):
-        # instances that are over are adopted, and own, which no protocol does
+    if {"instance", "again"} & {*verbs} and isinstance(control.plane, CompiledPlane):
+        # instances that are over are adopted, and own, which no protocol does; any tuple is emitted again
         control.plane.state.options["forgets_ids"] = 0
     control.start()
     until = max(1, to_ns(made.duration_s))

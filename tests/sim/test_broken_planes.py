@@ -85,9 +85,11 @@ def early_forward(patch: Patch) -> None:
 
     emit = PlainPlane.emit
 
-    def only_then(plane: PlainPlane, partition: Partition, tuple_id: int, created_ns: int, key: int) -> None:
+    def only_then(
+        plane: PlainPlane, partition: Partition, tuple_id: int, created_ns: int, key: int, again: bool = False
+    ) -> None:
         if partition.operator.is_source or not ending:
-            emit(plane, partition, tuple_id, created_ns, key)
+            emit(plane, partition, tuple_id, created_ns, key, again)
 
     complete, ending = Task._complete, []
 

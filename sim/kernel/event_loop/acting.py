@@ -10,7 +10,7 @@ import numpy as np
 
 from sim.clock import Clock, Process
 from sim.data_plane import CONTROL, Listener, Timed
-from sim.kernel.event_loop import actions, buffers, checkpoints, instances, pools, setup, timed_actions
+from sim.kernel.event_loop import actions, checkpoints, instances, pools, setup, timed_actions
 from sim.kernel.event_loop.codes import ACT, CALM, NONE
 from sim.kernel.event_loop.notices import TOLD_STORED
 from sim.kernel.event_loop.timed_actions import TIMED
@@ -228,8 +228,7 @@ class Moves(ABC):
             self.state.options["fan_out"] *= _TARGETS
             self.state.options["special"] = 1
         self._room(0)
-        pools.more_positions(self.state, int(buffers.positions_missing(self.state)))
-        buffers.note_positions(self.state)  # from now on a tuple may come twice
+        pools.look_ids_up(self.state)
         pools.with_partition(self.state, instance)
         setup.with_channels(self.state, instance, int(self.state.partitions["group"][partition]))
         instances.add_instance(self.state, instance, partition, task)

@@ -80,7 +80,7 @@ def burst(state: State, task: int) -> int:
     for k in range(state.sources.shape[0]):
         b = state.sources[k]
         if state.partitions[b.partition].task == task:
-            n += b.arrived - b.emitted
+            n += b.arrived - b.emitted + b.again_n
     if state.operators[t.operator].timer > 0:
         for k in range(state.partitions.shape[0]):
             u = state.partitions[k]

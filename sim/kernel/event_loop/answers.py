@@ -126,6 +126,10 @@ class Answers(ABC):
         """Hand the rows of tuples over."""
 
     @abstractmethod
+    def _carried(self) -> list[audit.Carried]:
+        """Return the tuples in parcels."""
+
+    @abstractmethod
     def _arrival_streams(self) -> list[ArrivalStream]:
         """Return the arrivals at each source from the first on."""
 
@@ -174,7 +178,7 @@ class Answers(ABC):
     def ledger(self) -> list[tuple[int, int, int, int]]:
         """Return rows (operator, expected, lost, duplicated)."""
         operators = self._plan.operators
-        expected, lost, duplicated = audit.settle(self.state, self._arrival_streams)
+        expected, lost, duplicated = audit.settle(self.state, self._arrival_streams, self._carried())
         return [
             (index, int(expected[index]), int(lost[index]), int(duplicated[index]))
             for index, plan in enumerate(operators)

@@ -8,19 +8,20 @@ anything that would follow from it. Operators downstream of a window are not aud
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sim.arrival_stream import ArrivalStream
 from sim.kernel.event_loop.buffers import CHUNK, NODES, next_node
-from sim.kernel.event_loop.codes import BROADCAST, FORWARD, GROUPED, KEYED, NONE, SHUFFLE, TUPLE
+from sim.kernel.event_loop.channels import sent_to
+from sim.kernel.event_loop.codes import BROADCAST, NONE, TUPLE
 from sim.kernel.event_loop.hash_tables import slot_of
 from sim.kernel.event_loop.instances import stored_at
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools.audit_sums import by_sum
 from sim.kernel.tools.cache import allocating, kernel
-from sim.kernel.tools.draws import child_id, output_count, output_key, shuffle_target, source_id, takes
+from sim.kernel.tools.draws import child_id, output_count, output_key, source_id
 from sim.kernel.tools.pointer import State
 
 ENTRY = np.dtype([("id", "u8"), ("partition", "i4"), ("flags", "i4")], align=True)  # partition NONE: empty
@@ -50,7 +51,20 @@ def _mark(table: np.ndarray, partition: int, tuple_id: int, flag: int) -> bool:
     return new
 
 
-def settle(state: State, streams: Callable[[], Sequence[ArrivalStream]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+class Carried(NamedTuple):
+    """Tuples that are on their way in a parcel: their partitions and ids, both (n,).
+
+    `cut` is the partition whose state that is, if its oldest ids are forgotten, or NONE.
+    """
+
+    partitions: np.ndarray
+    ids: np.ndarray
+    cut: int
+
+
+def settle(
+    state: State, streams: Callable[[], Sequence[ArrivalStream]], carried: Sequence[Carried] = ()
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Expected, lost and duplicated inputs, each (n_operators,); `streams()` repeat the arrivals at each source.
 
     Where a host may fail every id is looked for. Where none can, only number and sum of the ids are known of each
@@ -60,20 +74,27 @@ def settle(state: State, streams: Callable[[], Sequence[ArrivalStream]]) -> tupl
     if state.ids["overdue"]:
         raise RuntimeError(f"{state.ids['overdue']} tuples were sent again whose ids had been forgotten")
     if state.options["logs_ids"]:
-        return _by_id(state, streams())
+        return _by_id(state, streams(), carried)
     return by_sum(state)
 
 
-def _by_id(state: State, streams: Sequence[ArrivalStream]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _by_id(
+    state: State, streams: Sequence[ArrivalStream], carried: Sequence[Carried]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     expected, lost, duplicated = (np.zeros(state.operators.shape[0], np.int64) for _ in range(3))
     size = 2
-    while size < 2 * entries(state):
+    while size < 2 * (entries(state) + sum(one.ids.size for one in carried)):
         size *= 2
     table = np.zeros(size, ENTRY)
     table["partition"] = NONE
     stack = _stack(state)
     enter_final_state(state, table, duplicated, stack)
     gone = forgotten(state)
+    for parcel in carried:
+        enter_carried(state, table, parcel.partitions, parcel.ids)
+        group = int(state.partitions["group"][parcel.cut]) if parcel.cut != NONE else NONE
+        if group != NONE and gone[group] == 0:
+            gone[group] = NONE
     sieve = sieve_of(table)
     for source, first, arrivals, keys in _emitted(state, streams):
         enter(state, table, sieve, gone, source, first, arrivals, keys, expected, lost, stack)
@@ -149,6 +170,13 @@ def enter_final_state(state: State, table: np.ndarray, duplicated: np.ndarray, s
         _mark_chain(state, table, t.unsent_head)
         _mark_chain(state, table, t.back_head)
         _mark_chain(state, table, t.side_head)
+
+
+@kernel
+def enter_carried(state: State, table: np.ndarray, partitions: np.ndarray, ids: np.ndarray) -> None:
+    """Note tuples that are on their way in a parcel."""
+    for k in range(ids.shape[0]):
+        _mark(table, state.partitions[partitions[k]].group, ids[k], _COMING)
 
 
 @kernel
@@ -236,25 +264,6 @@ def _mark_replay(state: State, table: np.ndarray, partition: int) -> None:
             if left > 0:
                 n = next_node(state, n)
         pair = p.next_out
-
-
-@kernel
-def _sent_to(state: State, edge_number: int, tuple_id: int, key: int, index: int, k: int) -> int:
-    """Return the k-th partition that an output goes to over an edge, or NONE after the last."""
-    edge = state.edges[edge_number]
-    if k > 0 and edge.kind != BROADCAST:
-        return NONE
-    if edge.takes < 1.0 and not takes(tuple_id, edge.takes_code, edge.takes):
-        return NONE
-    if edge.kind == KEYED:
-        return edge.first_partition + state.key_tables[edge.table + key]
-    if edge.kind == SHUFFLE:
-        return edge.first_partition + shuffle_target(tuple_id, edge.code, edge.partitions)
-    if edge.kind == GROUPED:
-        return edge.first_partition + key
-    if edge.kind == FORWARD:
-        return edge.first_partition + index % edge.partitions
-    return edge.first_partition + k if k < edge.partitions else NONE
 
 
 @allocating
@@ -387,7 +396,7 @@ def _push_outputs(state: State, stack: np.ndarray, depth: int, partition: Any, t
     for edge in range(op.first_edge, op.first_edge + op.edges):
         k = 0
         while True:
-            target = _sent_to(state, edge, tuple_id, key, u.index, k)
+            target = sent_to(state, edge, tuple_id, key, u.index, k)
             if target == NONE:
                 break
             sent = tuple_id

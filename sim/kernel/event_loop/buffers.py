@@ -3,7 +3,8 @@
 Forgetting ids that nobody can ask for again: those of applied tuples whose whole family is over.
 
 All that follows from a source tuple has its creation time. Let no tuple be under way, in a queue or set aside, and no
-output be kept, in memory or in a checkpoint, and no source have one to emit, that was created before an instant. Then
+output be kept, in memory or in a checkpoint, and no source have one to emit, that was created before an instant, nor
+have been when a parcel was filled that is still there. Then
 nothing with an earlier creation time can ever be sent again: what is sent follows from one of these. So nobody has to
 know such an id: it cannot come as a duplicate, and no output is left that upstream could forget because of it. A state
 that is restored from an older checkpoint may lack it, which the audit sees by its number.
@@ -36,6 +37,7 @@ IDS = np.dtype(
         ("clean", "u1"),  # no host has died yet: no tuple can come twice, and none is looked up by its id
         ("oldest", "i8"),  # no tuple that was created before is anywhere; ids that were are forgotten
         ("overdue", "i8"),  # tuples that came all the same: there must be none
+        ("pinned", "i8"),  # what was created from then on may come out of a parcel
     ],
     align=True,
 )
@@ -44,6 +46,10 @@ IDS = np.dtype(
 # `next` is that of the last one in a piece, or of the first in a free piece. `pos` is where the receiver has applied
 # it, as long as no host has died; after that `positions` says so.
 NODE = np.dtype([("id", "u8"), ("created", "i8"), ("key", "i8"), ("pos", "i4"), ("next", "i4")], align=True)
+
+# Copies of a partition's log and of its live outputs.
+LOGGED = np.dtype([("id", "u8"), ("created", "i8")], align=True)
+KEPT = np.dtype([("id", "u8"), ("created", "i8"), ("key", "i8"), ("receiver", "i8")], align=True)
 
 NODES = 4  # kept outputs in one piece of memory: they are read in order, and far apart in time
 
@@ -233,6 +239,24 @@ def cut_nodes(state: State, last: int, old_last: int) -> None:
 
 
 @kernel
+def _cut_to_stored(state: State, pair: int) -> None:
+    """Nothing is left in a pair but the outputs of the stored checkpoint, if there is one; none is live."""
+    p = state.pairs[pair]
+    p.pending_begin = p.pending_end = 0
+    if state.partitions[p.sender].stored == 0:
+        p.stored_begin = p.stored_end = 0
+    p.live = NONE
+    let_go(state, pair)
+    if p.stored_begin < p.stored_end:
+        n = p.first
+        for _ in range(p.stored_end - p.first_seq - 1):
+            n = next_node(state, n)
+        cut_nodes(state, n, p.last)
+        p.last = n
+        p.end_seq = p.stored_end
+
+
+@kernel
 def restore_kept(state: State, partition: int) -> None:
     """The outputs of the stored checkpoint are the live ones; later ones are gone."""
     u = state.partitions[partition]
@@ -240,21 +264,47 @@ def restore_kept(state: State, partition: int) -> None:
     pair = u.out_pair
     while pair != NONE:
         p = state.pairs[pair]
-        p.pending_begin = p.pending_end = 0
-        if u.stored == 0:
-            p.stored_begin = p.stored_end = 0
-        p.live = NONE
-        let_go(state, pair)
+        _cut_to_stored(state, pair)
         if p.stored_begin < p.stored_end:
             p.live = p.first  # nothing older is needed any more
             p.live_seq = p.first_seq
-            n = p.first
-            for _ in range(p.stored_end - p.first_seq - 1):
-                n = next_node(state, n)
-            cut_nodes(state, n, p.last)
-            p.last = n
-            p.end_seq = p.stored_end
             u.kept_rows += p.stored_end - p.stored_begin
+        pair = p.next_out
+
+
+@kernel
+def replace_kept(state: State, partition: int, kept: np.ndarray) -> None:
+    """Outputs (n,) that were copied from the partition are the live ones; those of the stored checkpoint stay, too.
+
+    The copies come behind the stored ones, of which some may be the same: the numbers of a pair only rise.
+    """
+    u = state.partitions[partition]
+    u.kept_rows = 0
+    pair = u.out_pair
+    while pair != NONE:
+        _cut_to_stored(state, pair)
+        pair = state.pairs[pair].next_out
+    size = state.operators[u.operator].bytes
+    for k in range(kept.shape[0]):
+        one = kept[k]
+        keep(state, partition, one.receiver, one.id, one.created, one.key, size)
+
+
+@kernel
+def copy_live(state: State, partition: int, kept: np.ndarray) -> None:
+    """Copy the live outputs of the partition, by receiver, into an array (kept_rows,)."""
+    found, pair = 0, state.partitions[partition].out_pair
+    while pair != NONE:
+        p = state.pairs[pair]
+        n = p.live
+        while n != NONE:
+            node, one = state.nodes[n], kept[found]
+            one.id = node.id
+            one.created = node.created
+            one.key = node.key
+            one.receiver = p.receiver
+            found += 1
+            n = NONE if n == p.last else next_node(state, n)
         pair = p.next_out
 
 
@@ -286,6 +336,18 @@ def append_log(state: State, partition: int, tuple_id: int, created: int) -> Non
         state.log_newest[u.log_last] = created
     state.log[u.log_last * CHUNK + place] = tuple_id
     u.applied += 1
+
+
+@kernel
+def copy_log(state: State, partition: int, log: np.ndarray) -> None:
+    """Copy what is left of the log into an array (applied - base,); as created counts the latest of a chunk."""
+    u = state.partitions[partition]
+    chunk = u.log_first
+    for k in range(log.shape[0]):
+        log[k].id = state.log[chunk * CHUNK + k % CHUNK]
+        log[k].created = state.log_newest[chunk]
+        if k % CHUNK == CHUNK - 1:
+            chunk = state.log_next[chunk]
 
 
 @inlined
@@ -338,6 +400,18 @@ def note_all_positions(state: State) -> None:
 
 
 @kernel
+def replace_log(state: State, partition: int, base: int, log: np.ndarray) -> None:
+    """A log that was copied from the partition is its log, of which `base` tuples are forgotten."""
+    cut_log(state, partition, 0)
+    u = state.partitions[partition]
+    u.base = u.applied = base
+    for k in range(log.shape[0]):
+        if state.options.keeps_outputs:
+            set_position(state, partition, log[k].id, u.applied)
+        append_log(state, partition, log[k].id, log[k].created)
+
+
+@kernel
 def cut_log(state: State, partition: int, count: int) -> None:
     """Only the first `count` applied tuples remain."""
     u = state.partitions[partition]
@@ -362,14 +436,14 @@ def cut_log(state: State, partition: int, count: int) -> None:
     u.base = min(u.base, count)
 
 
-_NEVER = np.iinfo(np.int64).max
+UNPINNED = _NEVER = np.iinfo(np.int64).max
 
 
 @kernel
 def forget(state: State) -> None:
     """Forget all ids that no tuple can have any more; takes as long as what is left is large."""
     _note_instances(state)
-    state.ids.oldest = max(state.ids.oldest, oldest_created(state))
+    state.ids.oldest = max(state.ids.oldest, min(state.ids.pinned, oldest_created(state)))
     for partition in range(state.partitions.shape[0]):
         u = state.partitions[partition]
         if u.retired or state.partitions[u.group].instances == 1:  # the audit compares the logs of several
@@ -410,6 +484,7 @@ def oldest_created(state: State) -> int:
             oldest = min(oldest, state.arrivals[b.offset + b.emitted - b.base].time)
         elif b.more:
             oldest = min(oldest, state.arrivals[b.offset + b.have - 1 - b.base].time if b.have > b.base else 0)
+        oldest = min(oldest, _oldest_of(state, b.again_head))
     for visit in range(state.visits.shape[0]):
         if state.visits[visit].wire:
             oldest = min(oldest, state.visits[visit].created)

@@ -17,6 +17,7 @@ from sim.kernel.event_loop.codes import (
     BUNDLE,
     COME,
     DATA,
+    FORWARD,
     GROUPED,
     KEYED,
     LOCAL,
@@ -198,32 +199,40 @@ def emit_to(state: State, sender: int, receiver: int, tuple_id: int, created: in
     # Nothing special: keep a copy for replay, if there is replay, and send.
     if state.extended and state.options.special:
         if state.partitions[receiver].routed:
-            _emit_routed(state, sender, receiver, tuple_id, created, key, size)
+            _emit_routed(state, sender, receiver, tuple_id, created, key, size, False)
         else:
-            _emit_one(state, sender, receiver, tuple_id, created, key, size)
+            _emit_one(state, sender, receiver, tuple_id, created, key, size, False)
     else:
         node = keep(state, sender, receiver, tuple_id, created, key, size) if state.options.keeps_outputs else NONE
         send(state, sender, receiver, tuple_id, created, key, size, node)
 
 
 @kernel
-def _emit_routed(state: State, sender: int, group: int, tuple_id: int, created: int, key: int, size: int) -> None:
+def _emit_routed(
+    state: State, sender: int, group: int, tuple_id: int, created: int, key: int, size: int, again: bool
+) -> None:
     origin = state.partitions[sender].task
     route, found = state.partitions[group].routes, False
     while route != NONE:
         r = state.rules[route]
         if r.origin == origin:
-            _emit_one(state, sender, r.partition, tuple_id, created, key, size)
+            _emit_one(state, sender, r.partition, tuple_id, created, key, size, again)
             found = True
         route = r.next
     if not found:
-        _emit_one(state, sender, state.partitions[group].owner, tuple_id, created, key, size)
+        _emit_one(state, sender, state.partitions[group].owner, tuple_id, created, key, size, again)
 
 
 @kernel
-def _emit_one(state: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int) -> None:
-    """An output for one instance: kept until that has saved it, and sent unless the sender is muted."""
-    node = keep(state, sender, receiver, tuple_id, created, key, size) if state.options.keeps_outputs else NONE
+def _emit_one(
+    state: State, sender: int, receiver: int, tuple_id: int, created: int, key: int, size: int, again: bool
+) -> None:
+    """An output for one instance: kept until that has saved it, and sent unless the sender is muted.
+
+    With `again` it was emitted before: it is kept already, or its receiver has saved it.
+    """
+    keeps = state.options.keeps_outputs and not again
+    node = keep(state, sender, receiver, tuple_id, created, key, size) if keeps else NONE
     if state.partitions[sender].muted:
         return
     if state.options.bounded and not takes_place(state, sender, receiver):
@@ -269,6 +278,41 @@ def emit_copies(state: State, sender: int, edge: int, tuple_id: int, created: in
     e, size = state.edges[edge], state.operators[state.partitions[sender].operator].bytes
     for copy in range(e.partitions):
         emit_to(state, sender, e.first_partition + copy, child_id(tuple_id, e.copy_code, copy), created, key, size)
+
+
+@kernel
+def sent_to(state: State, edge_number: int, tuple_id: int, key: int, index: int, k: int) -> int:
+    """Return the k-th partition that an output goes to over an edge, or NONE after the last."""
+    edge = state.edges[edge_number]
+    if k > 0 and edge.kind != BROADCAST:
+        return NONE
+    if edge.takes < 1.0 and not takes(tuple_id, edge.takes_code, edge.takes):
+        return NONE
+    if edge.kind == KEYED:
+        return edge.first_partition + state.key_tables[edge.table + key]
+    if edge.kind == SHUFFLE:
+        return edge.first_partition + shuffle_target(tuple_id, edge.code, edge.partitions)
+    if edge.kind == GROUPED:
+        return edge.first_partition + key
+    if edge.kind == FORWARD:
+        return edge.first_partition + index % edge.partitions
+    return edge.first_partition + k if k < edge.partitions else NONE
+
+
+@noinline
+def send_again(state: State, sender: int, tuple_id: int, created: int, key: int) -> None:
+    """Send an output of a partition over every edge of its operator, as `emit` did before, without keeping it."""
+    u = state.partitions[sender]
+    op = state.operators[u.operator]
+    for edge in range(op.first_edge, op.first_edge + op.edges):
+        k, target = 0, sent_to(state, edge, tuple_id, key, u.index, 0)
+        while target != NONE:
+            sent = tuple_id
+            if state.edges[edge].kind == BROADCAST:
+                sent = child_id(tuple_id, state.edges[edge].copy_code, k)
+            _emit_routed(state, sender, target, sent, created, key, op.bytes, True)
+            k += 1
+            target = sent_to(state, edge, tuple_id, key, u.index, k)
 
 
 @kernel

@@ -253,6 +253,7 @@ def stored(state: State, transfer: int) -> None:
         u.stored_checkpoint_host = t.checkpoint_host
         u.stored_count = t.count
         u.stored_bytes = t.stored_bytes
+        u.stored_incarnation = t.incarnation
         store_kept(state, partition)
         u.saved = 1
         if state.extended:

@@ -18,7 +18,7 @@ MESSAGE_KINDS = ("data", "local", "replay", "checkpoint", "trim", "protocol")
 TUPLE, SNAPSHOT, CONTROL, MARK, CHORE, MAIL, BUNDLE = range(7)
 CALM = 2  # in place of 1 in `measured`
 REFUSED = 2  # in place of 1 in `arrived`: a duplicate that is being dropped
-CRASHED, DUPLICATE, MOVED = range(3)
-REASONS = ("crash", "duplicate", "moved")
+CRASHED, DUPLICATE, MOVED, KILLED, DISCARDED = range(5)
+REASONS = ("crash", "duplicate", "moved", "kill", "parcel")
 # Why the kernel returns.
 LIMIT, TOLD, ASKED, WORKED, GROW, REFILL = range(6)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from sim.kernel.event_loop.channels import emit, send_output
-from sim.kernel.event_loop.codes import NONE
+import numpy as np
+
+from sim.kernel.event_loop.channels import emit, send_again, send_output
+from sim.kernel.event_loop.codes import NONE, TUPLE
+from sim.kernel.event_loop.free_lists import free_visit, new_visit
 from sim.kernel.event_loop.rows import record_visit
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools.cache import inlined, kernel, noinline
@@ -30,12 +33,18 @@ def emit_one(state: State, source: int, sequence: int) -> None:
 
 @noinline
 def emit_arrivals(state: State, source: int, upto: int) -> None:
-    """Emit what arrived up to this sequence number and waits, until the task is paused or an output finds no room."""
+    """Emit what arrived up to this sequence number and waits, until the task is paused or an output finds no room.
+
+    Tuples that are emitted again go first.
+    """
     b = state.sources[source]
     partition = b.partition
     task, operator = state.partitions[partition].task, state.partitions[partition].operator
     if state.extended and state.tasks[task].paused_until != 0:
         return
+    if state.extended:
+        while b.again_head != NONE and state.tasks[task].unsent_head == NONE:
+            emit_first_again(state, source)
     for k in range(b.emitted, upto):
         if state.extended and state.tasks[task].unsent_head != NONE:
             return
@@ -56,3 +65,62 @@ def emit_ticks(state: State, partition: int, upto: int) -> None:
         u.ticks += 1
         made = window_id(op.timer_code, u.index, 0, u.ticks)
         emit(state, partition, made, u.ticks * op.timer, output_key(draws, state.cumulative, made, 0))
+
+
+# -- tuples that a source emits again
+#
+# They wait in a list of visits at their source, which is empty unless the task is paused or has unsent outputs: so
+# `emit_one`, for an arrival at a source with nothing to wait for, need not look at it.
+
+
+@kernel
+def emit_again(state: State, source: int, sequences: np.ndarray, arrivals: np.ndarray) -> None:
+    """Emit tuples once more that were emitted at these instants, as soon as the source can; each array is (n,)."""
+    b = state.sources[source]
+    for k in range(sequences.shape[0]):
+        visit = new_visit(state)
+        e = state.visits[visit]
+        e.kind = TUPLE
+        e.id = source_id(b.code, sequences[k])
+        e.created = arrivals[k].time
+        e.key = arrivals[k].key
+        e.next = NONE
+        e.wire = 0
+        e.replayed = 0
+        if b.again_tail == NONE:
+            b.again_head = visit
+        else:
+            state.visits[b.again_tail].next = visit
+        b.again_tail = visit
+        b.again_n += 1
+    emit_arrivals(state, source, b.arrived)
+
+
+@kernel
+def _take_again(state: State, source: int) -> int:
+    """Take the first of the tuples that wait to be emitted again off their list."""
+    b = state.sources[source]
+    visit = b.again_head
+    b.again_head = state.visits[visit].next
+    b.again_n -= 1
+    if b.again_head == NONE:
+        b.again_tail = NONE
+    return visit
+
+
+@noinline
+def emit_first_again(state: State, source: int) -> None:
+    """Emit the first tuple that waits to be emitted again: it is not kept again, and no visit."""
+    visit = _take_again(state, source)
+    e = state.visits[visit]
+    tuple_id, created, key = e.id, e.created, e.key
+    free_visit(state, visit)
+    send_again(state, state.sources[source].partition, tuple_id, created, key)
+
+
+@kernel
+def forget_again(state: State, partition: int) -> None:
+    """The task of a source died: what it was to emit again is gone."""
+    for source in range(state.sources.shape[0]):
+        while state.sources[source].partition == partition and state.sources[source].again_head != NONE:
+            free_visit(state, _take_again(state, source))

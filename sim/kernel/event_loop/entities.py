@@ -58,7 +58,7 @@ TASK = in_lines(
         ("lead", "i8"),  # taken off the ticket of what is at the head: the priority of the operator
         # and the rest; `rules` and `actions`: rules, `verbs`: the life of the task
         ("rules", "i4"),
-        ("died", "i8"),
+        ("died", "i8"),  # when its host did, so NEVER while the host of a killed task is alive
         ("front_n", "i8"),  # tuples, without work
         ("mark", "i8"),
         # `sharing`
@@ -79,6 +79,7 @@ TASK = in_lines(
         ("last_waiting", "i4"),
         ("giving", "u1"),  # the event is set at which the first of them goes on
         ("loose", "u1"),  # the event is set at which this task goes on whose first unsent output was taken away
+        ("killed", "u1"),  # `verbs`: it died alone, without its host
         # `event_time` and `windows`
         ("event_sent", "i8"),  # the last watermark
         ("next_end", "i8"),  # of the windows here
@@ -226,6 +227,7 @@ PARTITION = in_lines(
         # `checkpoints`
         ("announced", "u1"),  # the listener is told when the next checkpoint is stored
         ("saved", "u1"),  # it has stored a checkpoint of its own
+        ("stored_incarnation", "i8"),  # in which the stored checkpoint was taken
         # `tasks`, `counting`, `channels` and `loop`: statistics
         ("measured", "u1"),  # tuples are timed that arrive from an instant on; CALM: up to the first that does not wait
         ("measured_from", "i8"),
@@ -308,6 +310,9 @@ SOURCE = np.dtype(
         ("partition", "i4"),
         ("more", "u1"),  # whether arrivals come after those in the buffer
         ("watermark", "i8"),  # time between two
+        ("again_head", "i4"),  # visits of tuples that are to be emitted once more (`emitting`)
+        ("again_tail", "i4"),
+        ("again_n", "i8"),
     ],
     align=True,
 )

@@ -240,6 +240,8 @@ def let_marks_pass(state: State, task: int) -> None:
 def mark_served(state: State, visit: int, task: int) -> None:
     """Its service of 0 ns is over: it passes when all services that began before it have ended."""
     t = state.tasks[task]
+    if not t.alive:  # killed within this instant, by what the listener was told
+        return
     state.visits[visit].arrived = 1
     state.cores[t.cores].free += 1
     t.idle_threads += 1

@@ -44,6 +44,9 @@ POSITION = np.dtype([("id", "u8"), ("pos", "i8"), ("partition", "i4")], align=Tr
 
 KEY = np.dtype([("key", "i8"), ("since", "i8"), ("epoch", "i8"), ("partition", "i4")], align=True)
 
+# A copy of a key: the tuple that was applied first.
+KNOWN = np.dtype([("key", "i8"), ("since", "i8")], align=True)
+
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
@@ -205,6 +208,26 @@ def cut_keys(state: State, partition: int, count: int) -> None:
             elif e.since >= 0:
                 left += 1
     state.partitions[partition].keys = left
+
+
+@kernel
+def copy_keys(state: State, partition: int, known: np.ndarray) -> None:
+    """Copy the keys of the partition into an array (keys,)."""
+    found = 0
+    for k in range(state.keys.shape[0]):
+        e = state.keys[k]
+        if e.partition == partition and e.since >= 0:
+            known[found].key = e.key
+            known[found].since = e.since
+            found += 1
+
+
+@kernel
+def replace_keys(state: State, partition: int, known: np.ndarray) -> None:
+    """Keys that were copied from the partition are its keys: all of them have a place in the table."""
+    cut_keys(state, partition, 0)
+    for k in range(known.shape[0]):
+        touch_key(state, partition, known[k].key, known[k].since)
 
 
 @kernel

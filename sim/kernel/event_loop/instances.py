@@ -190,6 +190,7 @@ def adopt(state: State, instance: int, partition: int) -> None:
         b.stored_checkpoint_host = u.stored_checkpoint_host
         b.stored_count = count
         b.stored_bytes = u.stored_bytes
+        b.stored_incarnation = b.incarnation
     b.touched = 0
     b.epoch += 1
     b.at_snapshot = count
@@ -236,6 +237,7 @@ def hand_down(state: State, instance: int, successor: int) -> bool:
     n.stored_checkpoint_host = state.tasks[o.task].host
     n.stored_count = o.applied
     n.stored_bytes = size
+    n.stored_incarnation = n.incarnation
     n.stored_from = instance
     return True
 

@@ -20,7 +20,6 @@ from sim.kernel.event_loop.codes import (
     AT_REMOTE,
     COME,
     CONTROL,
-    CRASHED,
     CREATE,
     CREDIT,
     DEPART,
@@ -66,6 +65,7 @@ from sim.kernel.event_loop.source_events import (
 )
 from sim.kernel.event_loop.tasks import (
     complete,
+    death,
     dispatch,
     drop,
     note_idle,
@@ -332,7 +332,7 @@ def arrive(state: State, visit: int) -> int:
     task = e.task
     t = state.tasks[task]
     if not t.alive:
-        drop(state, visit, task, CRASHED)
+        drop(state, visit, task, death(state, task))
         free_visit(state, visit)
         return NONE
     e.ticket = ticket(state, t.host)
@@ -365,7 +365,7 @@ def replay_arrives(state: State, head: int) -> None:
             free_visit(state, visit)
         elif not t.alive:
             e.wire = 0
-            drop(state, visit, task, CRASHED)
+            drop(state, visit, task, death(state, task))
             free_visit(state, visit)
         else:
             e.wire = 0

@@ -11,7 +11,6 @@ from sim.clock import Clock
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import NO_HOST, Key, Listener
 from sim.kernel.event_loop import (
-    buffers,
     channels,
     instances,
     loop,
@@ -30,6 +29,7 @@ from sim.kernel.event_loop.acting import Actions, Moves
 from sim.kernel.event_loop.answers import Answers
 from sim.kernel.event_loop.codes import ASKED, GROW, LIMIT, NONE, REFILL, ROUND, WORKED
 from sim.kernel.event_loop.entities import CHECKPOINT, MESSAGE_ROW
+from sim.kernel.event_loop.parcels import Parcels
 from sim.kernel.event_loop.rules import RULE
 from sim.kernel.event_loop.state import LoopState
 from sim.kernel.event_loop.tasks import DROPPED
@@ -41,12 +41,13 @@ from sim.recording import recording_of
 _ARRIVALS = 2**17  # in the buffers of all sources together
 
 
-class CompiledPlane(Actions, Moves, Answers):
+class CompiledPlane(Actions, Moves, Parcels, Answers):
     """Tuples, queues, links, buffers and checkpoints on arrays; every event is done by the kernel of `loop`."""
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
         self._plan, self._cluster, self._clock, self._listener = plan, cluster, clock, listener
         self.recording = self._kept = recording_of(plan.scenario, plan.inputs)
+        Parcels.__init__(self)
         self._checkpoints: list[np.ndarray] = []
         self._told_hosts: tuple[list[bool], list[bool]] | None = None
         self._block = max(256, min(2**16, _ARRIVALS // max(1, self._source_count())))
@@ -202,8 +203,7 @@ class CompiledPlane(Actions, Moves, Answers):
         """The host dies with its tasks and partitions."""
         self._told_hosts = None
         self._room(0)
-        pools.more_positions(self.state, int(buffers.positions_missing(self.state)))
-        buffers.note_positions(self.state)
+        pools.look_ids_up(self.state)
         tasks = list(self._cluster.host_tasks[host])
         known = self.state.partitions["task"][: len(self._cluster.partition_task)]  # also of instances that are over
         partitions = np.flatnonzero(np.isin(known, tasks))
@@ -251,7 +251,7 @@ class CompiledPlane(Actions, Moves, Answers):
             return
         source = int(np.flatnonzero(self.state.sources["partition"] == partition)[0])
         b = self.state.sources[source]
-        self._room((int(self.state.options["fan_out"]) + 2) * (int(b["arrived"] - b["emitted"]) + 1))
+        self._room((int(self.state.options["fan_out"]) + 2) * (int(b["arrived"] - b["emitted"] + b["again_n"]) + 1))
         verbs.resume(self.state, source)
         self._tell()
 

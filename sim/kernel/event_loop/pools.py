@@ -177,6 +177,18 @@ def more_positions(state: State, need: int) -> None:
         state.positions = made
 
 
+def look_ids_up(state: State) -> None:
+    """See that tuples are found by their ids: from now on one may come twice."""
+    more_positions(state, int(buffers.positions_missing(state)))
+    buffers.note_positions(state)
+
+
+def more_log(state: State, logged: int, need: int) -> None:
+    """Make room for so many tuples in one log, beside `need` in any."""
+    _more_chunks(state, logged // CHUNK + 1 + need)
+    more_positions(state, logged + need)
+
+
 def _more_lanes(state: State, need: int) -> None:
     more_places(state, "parcel", need)
     used = int(state.fair_links["lanes"])

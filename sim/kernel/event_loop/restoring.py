@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sim.kernel.event_loop.codes import NONE, RECENT
 from sim.kernel.event_loop.windows import enter, forget_windows, free_note, keep_side, new_note
 from sim.kernel.tools.cache import kernel
@@ -55,13 +57,8 @@ def restore_time(state: State, partition: int, count: int) -> None:
 @kernel
 def notes_of(state: State, partition: int) -> int:
     """Return how many tuples of the partition are kept one by one."""
-    total = 0
-    for first in (state.partitions[partition].past_first, state.partitions[partition].recent_first):
-        n = first
-        while n != NONE:
-            total += 1
-            n = state.notes[n].next
-    return total
+    u = state.partitions[partition]
+    return notes_from(state, u.past_first) + notes_from(state, u.recent_first)
 
 
 @kernel
@@ -84,6 +81,77 @@ def copy_time(state: State, source: int, handed: bool, count: int, partition: in
     u.recent_first, u.recent_last = _copied(state, o.recent_first, count)
     u.past_first, u.past_last = _copied(state, o.past_first, count)
     if state.operators[u.operator].windowed:
+        forget_windows(state, partition)
+        _enter_again(state, partition)
+
+
+@kernel
+def notes_from(state: State, first: int) -> int:
+    """Return how many tuples are in a list of notes."""
+    total, n = 0, first
+    while n != NONE:
+        total += 1
+        n = state.notes[n].next
+    return total
+
+
+@kernel
+def copy_notes(state: State, first: int, notes: np.ndarray) -> None:
+    """Copy a list of notes into an array of that length."""
+    n = first
+    for k in range(notes.shape[0]):
+        notes[k] = state.notes[n]
+        n = state.notes[n].next
+
+
+@kernel
+def _noted_again(state: State, notes: np.ndarray) -> tuple[int, int]:
+    """Return a list of notes that were copied; its first and last one."""
+    head, last = NONE, NONE
+    for k in range(notes.shape[0]):
+        made = new_note(state)
+        state.notes[made] = notes[k]
+        state.notes[made].next = NONE
+        if head == NONE:
+            head = made
+        else:
+            state.notes[last].next = made
+        last = made
+    return head, last
+
+
+@kernel
+def replace_time(
+    state: State,
+    partition: int,
+    newest: int,
+    event: int,
+    ticks: int,
+    channels: np.ndarray,
+    recent: np.ndarray,
+    past: np.ndarray,
+) -> None:
+    """Event time that was copied from the partition, of which its stored checkpoint is not newer, is its event time.
+
+    The notes are enough for that checkpoint, too: they were kept for it, or for one before it. `channels` (n,) are the
+    event times of its channels.
+    """
+    u = state.partitions[partition]
+    if state.options.keeps_outputs:  # as in `restore_time`
+        u.ticks = ticks
+        u.event = event
+        u.behind = 0
+        for k in range(channels.shape[0]):
+            state.channels[u.first_channel + k].event = channels[k]
+            if channels[k] == event:
+                u.behind += 1
+    if state.operators[u.operator].state_model == RECENT:
+        u.newest = newest
+        _cut(state, u.recent_first, 0)
+        u.recent_first, u.recent_last = _noted_again(state, recent)
+    if state.operators[u.operator].windowed:
+        _cut(state, u.past_first, 0)
+        u.past_first, u.past_last = _noted_again(state, past)
         forget_windows(state, partition)
         _enter_again(state, partition)
 

@@ -358,6 +358,7 @@ def source_records(plan: RunPlan, cluster: Cluster, room: int) -> np.ndarray:
         partition for partition, operator in enumerate(cluster.partition_operator) if plan.operators[operator].is_source
     ]
     made = np.zeros(len(own), SOURCE)
+    made["again_head"] = made["again_tail"] = NONE
     for k, partition in enumerate(own):
         name = plan.operators[cluster.partition_operator[partition]].name
         made[k]["code"] = code_of("source", name, cluster.partition_index[partition])

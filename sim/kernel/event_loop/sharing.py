@@ -323,6 +323,38 @@ def stop(state: State, host: int, tasks: np.ndarray) -> None:
 
 
 @kernel
+def forget_services(state: State, task: int) -> None:
+    """The task is killed, whose services are still in its list; those of others go on, perhaps at a higher pace."""
+    host = state.tasks[task].host
+    h = state.hosts[host]
+    settle(state, host)
+    visit = state.tasks[task].serving_head
+    while visit != NONE:
+        _account(state, visit, host)
+        visit = state.visits[visit].next
+    # A pairing heap gives up its root only: make a new one of the services that are left.
+    h.root = NONE
+    h.in_service = 0
+    for other in range(state.cluster.tasks):
+        if other != task and _is_at(state, other, host):
+            _put_back(state, other, host)
+    set_end(state, host)
+
+
+@kernel
+def _put_back(state: State, task: int, host: int) -> None:
+    """Enter the services of a task into the heap of its host once more, as they are."""
+    h = state.hosts[host]
+    visit = state.tasks[task].serving_head
+    while visit != NONE:
+        if state.visits[visit].kind != MARK:
+            state.services[visit].child = state.services[visit].sibling = NONE
+            h.root = _meld(state, h.root, visit)
+            h.in_service += 1
+        visit = state.visits[visit].next
+
+
+@kernel
 def _is_at(state: State, task: int, host: int) -> bool:
     return bool(state.tasks[task].alive and state.tasks[task].host == host)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sim.kernel.event_loop.backpressure import PORTION, emit_later
 from sim.kernel.event_loop.codes import CREATE, NONE
-from sim.kernel.event_loop.emitting import emit_arrivals, emit_one
+from sim.kernel.event_loop.emitting import emit_arrivals, emit_first_again, emit_one
 from sim.kernel.event_loop.events import push_own
 from sim.kernel.tools.cache import inlined, kernel, noinline
 from sim.kernel.tools.pointer import State, prefetch
@@ -88,6 +88,15 @@ def schedule_arrival(state: State, source: int) -> None:
 
 
 @kernel
+def _waiting_since(state: State, source: int) -> int:
+    """Return when the tuple was created that the source emits next, where one waits."""
+    b = state.sources[source]
+    if b.again_head != NONE:
+        return state.visits[b.again_head].created
+    return state.arrivals[b.offset + b.emitted - b.base].time
+
+
+@kernel
 def emit_waiting(state: State, task: int) -> bool:
     """Sources at the task emit what waits, what arrived first comes first; False if the rest needs more memory."""
     left = PORTION
@@ -96,8 +105,8 @@ def emit_waiting(state: State, task: int) -> bool:
         for source in range(state.sources.shape[0]):
             b = state.sources[source]
             u = state.partitions[b.partition]
-            if u.task == task and u.live and b.emitted < b.arrived:
-                time = state.arrivals[b.offset + b.emitted - b.base].time
+            if u.task == task and u.live and (b.again_head != NONE or b.emitted < b.arrived):
+                time = _waiting_since(state, source)
                 if best == NONE or time < first:
                     best, first = source, time
         if best == NONE:
@@ -106,5 +115,8 @@ def emit_waiting(state: State, task: int) -> bool:
             emit_later(state, task)
             return False
         left -= 1
+        if state.sources[best].again_head != NONE:
+            emit_first_again(state, best)
+            continue
         emit_arrivals(state, best, state.sources[best].emitted + 1)
     return True

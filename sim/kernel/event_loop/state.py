@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.kernel.event_loop.buffers import IDS, NODE
+from sim.kernel.event_loop.buffers import IDS, NODE, UNPINNED
 from sim.kernel.event_loop.channels import MESSAGES, REMOTE_LINK
 from sim.kernel.event_loop.checkpoints import CHECKPOINTING
 from sim.kernel.event_loop.codes import NONE
@@ -133,7 +133,9 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "visits": (
         "actions",
         "backpressure",
+        "carrying",
         "checkpoints",
+        "emitting",
         "event_time",
         "fair_links",
         "free_lists",
@@ -150,6 +152,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "tasks": (
         "actions",
         "backpressure",
+        "carrying",
         "checkpoints",
         "event_time",
         "loop",
@@ -162,6 +165,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "partitions": (
         "actions",
         "buffers",
+        "carrying",
         "channels",
         "checkpoints",
         "counting",
@@ -216,6 +220,7 @@ class LoopState(State, arrays=ARRAYS, records=RECORDS, type_name="holdfast.LoopS
         for name, field in _HEADS:
             getattr(self, name)[field] = NONE
         self.ids["clean"] = 1
+        self.ids["pinned"] = UNPINNED
 
     def extend(self) -> None:
         """From now on there may be all that the kernel can do."""

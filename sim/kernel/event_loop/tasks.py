@@ -19,6 +19,7 @@ from sim.kernel.event_loop.codes import (
     CRASHED,
     DUPLICATE,
     END,
+    KILLED,
     MAIL,
     MARK,
     MOVED,
@@ -93,6 +94,12 @@ def drop(state: State, visit: int, task: int, reason: int) -> None:
     row.reason = reason
     if e.replayed:
         one_replayed(state, e.partition, task)
+
+
+@kernel
+def death(state: State, task: int) -> int:
+    """Return why tuples are dropped at a task that is dead."""
+    return KILLED if state.tasks[task].killed else CRASHED
 
 
 @kernel
@@ -316,7 +323,7 @@ def drop_bundle(state: State, visit: int, task: int) -> None:
         following = state.visits[one].next
         if state.visits[one].wire:
             state.visits[one].wire = 0
-            drop(state, one, task, CRASHED)
+            drop(state, one, task, death(state, task))
         free_visit(state, one)
         one = following
 

@@ -7,16 +7,16 @@ import numpy as np
 from sim.kernel.event_loop.backpressure import take_along
 from sim.kernel.event_loop.buffers import cut_log, forget_handed, forget_live, forget_stored, restore_kept
 from sim.kernel.event_loop.channels import replay
-from sim.kernel.event_loop.codes import BUNDLE, CONTROL, CRASHED, NONE, SNAPSHOT, TUPLE
-from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks
+from sim.kernel.event_loop.codes import BUNDLE, CONTROL, CRASHED, MARK, NEVER, NONE, SNAPSHOT, TUPLE
+from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks, forget_again
 from sim.kernel.event_loop.fair_links import close_link, forget_use, least_arrival
 from sim.kernel.event_loop.free_lists import free_transfer, free_visit, new_visit
 from sim.kernel.event_loop.hash_tables import cut_keys, find_pair
 from sim.kernel.event_loop.outbox import give, leave_place, stop_waiting
 from sim.kernel.event_loop.restoring import restore_time
 from sim.kernel.event_loop.rules import ANY, beside, rules_without, without_rules
-from sim.kernel.event_loop.sharing import stop, used
-from sim.kernel.event_loop.tasks import dispatch, drop, drop_bundle, note_turn, put_in_front, ticket
+from sim.kernel.event_loop.sharing import forget_services, stop, used
+from sim.kernel.event_loop.tasks import death, dispatch, drop, drop_bundle, note_turn, put_in_front, ticket
 from sim.kernel.event_loop.windows import NEVER_ENDS
 from sim.kernel.tools.cache import allocating, kernel
 from sim.kernel.tools.pointer import State
@@ -73,7 +73,7 @@ def _drop_chain(state: State, head: int, task: int) -> None:
         if e.kind == SNAPSHOT:
             free_transfer(state, np.int64(e.id))
         elif e.kind == TUPLE:
-            drop(state, head, task, CRASHED)
+            drop(state, head, task, death(state, task))
         if state.extended and e.kind == BUNDLE:
             drop_bundle(state, head, task)
         else:
@@ -114,7 +114,7 @@ def _lose_unsent(state: State, task: int) -> None:
     while visit != NONE:
         following = state.visits[visit].next
         if state.visits[visit].kind == TUPLE:
-            drop(state, visit, state.partitions[state.visits[visit].partition].task, CRASHED)
+            drop(state, visit, state.partitions[state.visits[visit].partition].task, death(state, task))
         free_visit(state, visit)
         visit = following
 
@@ -125,13 +125,21 @@ def lose_partition(state: State, partition: int) -> None:
     u = state.partitions[partition]
     u.live = 0
     u.saving = 0
-    u.replay_task = NONE
     held = u.held_head
     u.held_head = u.held_tail = NONE
     u.held_n = 0
     _drop_chain(state, held, u.task)
     if not u.is_source:
         forget_live(state, partition)
+    elif state.extended:
+        forget_again(state, partition)
+
+
+@kernel
+def _count_no_replays(state: State, partitions: np.ndarray) -> None:
+    """These partitions are lost: count no replayed tuples, before drops count as some that are done."""
+    for k in range(partitions.shape[0]):
+        state.partitions[partitions[k]].replay_task = NONE
 
 
 @allocating
@@ -168,10 +176,13 @@ def crash_host(state: State, host: int, tasks: np.ndarray, partitions: np.ndarra
     forget_use(state, host)
     if state.extended and h.paced:
         stop(state, host, tasks)
+    _count_no_replays(state, partitions)
     for k in range(tasks.shape[0]):
         crash_task(state, tasks[k])
     for k in range(partitions.shape[0]):
         lose_partition(state, partitions[k])
+    if state.extended:
+        _cut_off_the_killed(state, host)
     close_link(state, host)
     cut_links(state, host)
     if state.extended and state.options.bounded:
@@ -182,6 +193,55 @@ def crash_host(state: State, host: int, tasks: np.ndarray, partitions: np.ndarra
             forget_stored(state, partition)
             if state.extended and state.partitions[partition].stored_from != NONE:
                 forget_handed(state, partition)
+
+
+@kernel
+def _cut_off_the_killed(state: State, host: int) -> None:
+    """Let what tasks had sent that were killed on a host be lost with the host, unless it has left the link."""
+    for task in range(state.cluster.tasks):
+        t = state.tasks[task]
+        if t.host == host and t.killed and t.died == NEVER:
+            t.died = state.clock.now
+
+
+@kernel
+def kill_task(state: State, task: int, partitions: np.ndarray) -> None:
+    """The task dies with these partitions; its host, and what has left the task, go on."""
+    t = state.tasks[task]
+    t.killed = 1
+    _count_no_replays(state, partitions)
+    _leave_cores(state, task)
+    if state.hosts[t.host].paced:
+        forget_services(state, task)
+    crash_task(state, task)
+    t.died = NEVER
+    for k in range(partitions.shape[0]):
+        lose_partition(state, partitions[k])
+    if state.options.bounded:
+        give(state, task)  # a dead task has room
+    dispatch(state, t.cores)
+
+
+@kernel
+def _leave_cores(state: State, task: int) -> None:
+    """Free the cores that serve the task, and take it off the tasks on them."""
+    t = state.tasks[task]
+    c = state.cores[t.cores]
+    visit = t.serving_head
+    while visit != NONE:
+        e = state.visits[visit]
+        if e.kind != MARK or e.arrived == 0:  # a watermark that waits for other threads has freed its core
+            c.free += 1
+        visit = e.next
+    before, one = NONE, c.first
+    while one != task:
+        before, one = one, state.tasks[one].next_on_cores
+    if before == NONE:
+        c.first = t.next_on_cores
+    else:
+        state.tasks[before].next_on_cores = t.next_on_cores
+    if c.last == task:
+        c.last = before
 
 
 @kernel

@@ -16,6 +16,7 @@ from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.data_plane import CONTROL, ParcelPlane
 from sim.engine import records
+from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.plane import PlainPlane
 
 MS = 1_000_000
@@ -23,7 +24,7 @@ SRC, Q, OUT = 0, 1, 2  # tasks of `line`, and its partitions
 SPARE = 2  # a host without tasks
 Do = Callable[["Driven"], Any]
 
-PLANES = [PlainPlane]
+PLANES = [PlainPlane, CompiledPlane]
 
 
 def line(service: str = "4 ms", **changes: Any) -> Scenario:

@@ -28,13 +28,14 @@ from models.units import to_ns
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.engine import records
+from sim.kernel.event_loop.plane import CompiledPlane
 from sim.migration.protocol import Context, Message, Plan, Protocol, ProtocolRun, Territory
 from sim.migration.protocols import REBALANCE_PROTOCOLS
 from sim.migration.rebalance import RebalanceRun, Rebalances
 from sim.plain.plane import PlainPlane
 
 MS = 1_000_000
-PLANES = [PlainPlane]
+PLANES = [PlainPlane, CompiledPlane]
 METHODS = (
     {"method": "none"},
     {"guarantee": "exactly-once"},
