@@ -14,6 +14,8 @@ from sim.control.run_state import StateOn
 from sim.data_plane import NO_HOST, Parcel, ParcelPlane
 from sim.migration.protocol import Restart
 
+_SECOND = 1_000_000_000
+
 
 class Restarts:
     """Kills tasks and starts them on a host; what a host's crash does to them is left to its detection."""
@@ -68,7 +70,10 @@ class Restarts:
         if not cluster.trusted[host]:
             # Suspected since the kill: whatever starts there now would not be detected to be dead.
             other = self.recovery.least_used()
-            host = host if other is None else other
+            if other is None:  # no host is alive: look again
+                self.state.clock.process(self._later(replace(restart, start_ns=_SECOND), partitions))
+                return
+            host = other
         new = self.instances.new_task(cluster.task_operator[restart.task], host)
         for partition in partitions:
             cluster.partition_task[partition] = new
