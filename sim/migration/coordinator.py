@@ -15,7 +15,8 @@ import networkx as nx
 from sim.clock import Process
 from sim.control.cluster import LostPartition
 from sim.control.run_state import RunState
-from sim.migration.protocol import WHOLE, PlanKind, ProtocolRun, ProtocolRuntime, Request, Territory
+from sim.migration.protocol import WHOLE, PlanKind, ProtocolRun, Request, Territory
+from sim.migration.transport import ProtocolRuntime
 
 
 class RunCoordinator:

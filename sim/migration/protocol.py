@@ -7,7 +7,7 @@ that died never come back under their number, so that a message for the dead rea
 A *plan* says which tasks and operators take part in one run of a protocol: `sim.migration.move.Move` is one. Its
 `PlanKind` defines how runs of such plans begin, end and are cancelled; `sim.migration.coordinator` serves all kinds.
 
-At the end of the module is the transport of messages to handlers; it drops messages of runs that are over.
+`sim.migration.transport` carries messages to handlers, and drops those of runs that are over.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from sim.clock import Process
 from sim.control.run_state import RunState
 from sim.control.state_store import StateStore
 from sim.data_plane import CONTROL, Parcel
@@ -221,7 +220,7 @@ class Restarts(typing.Protocol):
 
 
 class Carrier(typing.Protocol):
-    """Carries the messages of a run for its contexts; `sim.migration.protocol` does."""
+    """Carries the messages of a run for its contexts; `sim.migration.transport` does."""
 
     state: RunState
     store: StateStore
@@ -398,124 +397,3 @@ class Context:
     def done(self, what: Enum) -> None:
         """State a fact for the coordinator, which hears of it a latency later."""
         self._runtime.fact(self._run, what)
-
-
-def _alike(message: Message) -> tuple[Hashable, ...]:
-    """Return what messages that wait for each other have in common."""
-    return message.run, message.kind, message.to, message.note  # such a note is hashable
-
-
-class ProtocolRuntime:
-    """Carries messages to the handlers of their run, and drops those of runs that are over.
-
-    Messages to the coordinator take the latency, and occupy no link.
-    """
-
-    restarts: Restarts
-    """Set by who makes the managers above."""
-
-    def __init__(
-        self,
-        state: RunState,
-        done: Callable[[ProtocolRun[Any], Enum], None],
-        call_off: Callable[[ProtocolRun[Any]], None],
-    ) -> None:
-        self.state, self.done, self.call_off = state, done, call_off
-        self.runs: list[ProtocolRun[Any]] = []
-        self.store = StateStore(state)
-        self._sent: dict[int, Message] = {}
-        self._aligning: dict[tuple[Hashable, ...], int] = {}  # token of the messages that wait for each other
-        self._announced: dict[int, ProtocolRun[Any]] = {}  # partition -> who awaits its next stored checkpoint
-
-    def start(self, run: ProtocolRun[Any]) -> None:
-        """Begin the protocol, at the coordinator of the run."""
-        run.number = len(self.runs)
-        self.runs.append(run)
-        run.at(CONTROL).start(run.protocol.context(self, run, CONTROL))
-
-    def fact(self, run: ProtocolRun[Any], what: Enum) -> None:
-        """Note that something is true at a task; with the last of the facts the run is complete."""
-        run.facts.add(what)
-        if run.facts >= run.protocol.complete and run.completed_ns is None:
-            run.completed_ns = self.state.clock.now_ns()
-            run.kind.completed(run)
-        self._later(lambda: self.done(run, what))
-
-    def tell(self, message: Message) -> None:
-        """Carry a message to the coordinator, which takes the latency alone."""
-        self._later(lambda: self.deliver(message))
-
-    def _later(self, call: Callable[[], None]) -> None:
-        """Call when a message to the coordinator has come."""
-        self.state.clock.process(self._arrives(call))
-
-    def _arrives(self, call: Callable[[], None]) -> Process:
-        clock = self.state.clock
-        yield clock.sleep(clock.now_ns() + self.state.plan.latency_ns)
-        call()
-
-    def send(self, message: Message, turn: bool, channels: int = 0) -> None:
-        """Hand a message to the data plane; those that wait for each other get the same token."""
-        token = self._aligning.get(_alike(message)) if channels else None
-        if token is None:
-            token = self.state.new_token()
-            if channels:
-                self._aligning[_alike(message)] = token
-        self._sent[token] = message
-        size = sum(parcel.bytes for parcel in message.parcels)
-        self.state.plane.send(message.sender, message.to, token, turn, size_bytes=size, channels=channels)
-
-    def after_backlog(self, message: Message) -> None:
-        """Carry a message of a task to itself, in front of its queue."""
-        if self.state.plan.operators[self.state.cluster.task_operator[message.to]].service_ns is None:
-            self.deliver(message)  # whatever was in front is done already
-        else:
-            self.state.work(message.to, 0, lambda: self.deliver(message))
-
-    def timer(self, message: Message, delay_ns: int) -> None:
-        """Carry a message of a task, or of the coordinator, to itself after a time."""
-        self.state.clock.process(self._rings(message, self.state.clock.now_ns() + delay_ns))
-
-    def _rings(self, message: Message, at_ns: int) -> Process:
-        yield self.state.clock.sleep(at_ns)
-        if message.to == CONTROL or self.state.cluster.task_alive[message.to]:
-            self.deliver(message)
-
-    def heard(self, token: int) -> None:
-        """Deliver a message: it has come, or its turn has."""
-        self.deliver(self._sent.pop(token))
-
-    def aligned(self, token: int) -> None:
-        """Deliver a message that has come over all its channels; the next of its kind begins a new alignment."""
-        message = self._sent.pop(token)
-        del self._aligning[_alike(message)]
-        self.deliver(message)
-
-    def deliver(self, message: Message) -> None:
-        """Call the handler, unless the run is over."""
-        run = self.runs[message.run]
-        if not run.over:
-            handler = getattr(run.at(message.to), f"on_{message.kind}")
-            handler(run.protocol.context(self, run, message.to), message)
-
-    def announce(self, run: ProtocolRun[Any], partition: int) -> None:
-        """Have the run told `stored` when the next checkpoint of the partition is."""
-        self._announced[partition] = run
-        self.state.plane.announce(partition)
-
-    def over(self, run: ProtocolRun[Any]) -> None:
-        """Discard the parcels of a run that is over, also those in the state store."""
-        for name in run.saved:
-            self.store.forget(name)
-        for number in sorted(run.parcels):
-            self.state.plane.discard(number)
-
-    def stored(self, partition: int) -> None:
-        """Tell the run, after a latency, that the checkpoint of the partition that it awaits is stored."""
-        run = self._announced.get(partition)
-        if run is not None and not run.over:
-            self._later(lambda: self._stored(run))
-
-    def _stored(self, run: ProtocolRun[Any]) -> None:
-        run.stored = True
-        self.deliver(Message(run.number, "stored", CONTROL, CONTROL))

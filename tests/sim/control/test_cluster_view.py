@@ -144,7 +144,7 @@ class Trap(MoveProtocol):
 @pytest.mark.parametrize("protocol", ["cpa", "cpal", "direct"])
 def test_a_run_that_was_called_off_hears_nothing(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     late: list[Message] = []
-    from sim.migration.protocol import ProtocolRuntime  # noqa: PLC0415 - patched here alone
+    from sim.migration.transport import ProtocolRuntime  # noqa: PLC0415 - patched here alone
 
     deliver = ProtocolRuntime.deliver
 
