@@ -166,6 +166,7 @@ _ABOUT: dict[str, str] = {
     Action.FENCE: "recovery",
     Action.MOVE: "moves",
     Action.USE_DIRECT: "moves",
+    Action.REBALANCE: "moves",
     Action.RESCALE: "parallelism",
     Action.STORE: "checkpoint hosts",
     Action.REALLOCATE: "checkpoint hosts",

@@ -64,6 +64,7 @@ _SENTENCES = {
     (Action.MOVE, Verdict.DONE): "{subject} is to move to {target}",
     (Action.MOVE, Verdict.REFUSED): "{subject} does not move to {target}",
     (Action.USE_DIRECT, Verdict.DONE): "{subject} starts by direct",
+    (Action.REBALANCE, Verdict.REFUSED): "the rebalance by {subject} is called off",
     (Action.RESCALE, Verdict.DONE): "{subject} goes from {origin} to {target} tasks",
     (Action.STORE, Verdict.DONE): "checkpoints of {subject} go to {target}",
     (Action.REALLOCATE, Verdict.DONE): "{subject} stores its checkpoints on {target}",

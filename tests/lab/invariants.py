@@ -83,7 +83,7 @@ class Covered(Invariant):
             for receiver, rows in partition.kept.items():
                 if receiver.group.number in has and not receiver.retired:
                     has[receiver.group.number].update([row.id for row in rows])
-        for group, ids in in_parcels(seen.plane).items():
+        for group, ids in in_parcels(seen.lab).items():
             if group in has:
                 has[group] |= ids
         for group, ids in seen.losses.missing().items():

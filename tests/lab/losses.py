@@ -86,7 +86,7 @@ class Losses:
         for partition in self._instances(group):
             if lives(partition, host):
                 left.update(partition.applied)
-        left |= in_parcels(self._lab.plane).get(group, set())
+        left |= in_parcels(self._lab).get(group, set())
         gone = self.exposed[group] - left
         self.exposed[group] &= left
         if gone:
@@ -182,10 +182,14 @@ def lives(partition: Partition, host: int) -> bool:
     return partition.live and partition.task.host.index != host
 
 
-def in_parcels(plane: Any) -> dict[int, Ids]:
-    """Return, by group, the ids in parcels: in states of those that are down, kept there for others, or captured."""
+def in_parcels(lab: Any) -> dict[int, Ids]:
+    """Return, by group, the ids in parcels: in states of those that are down, kept there for others, or captured.
+
+    Only of runs that have killed tasks: until then parcels are discarded when a host dies.
+    """
     found: defaultdict[int, Ids] = defaultdict(set)
-    for parcel in plane.parcels.values():
+    open_runs = [run for run in lab.rebalances.runs if Phase.KILLED in run.facts and not run.over]
+    for parcel in [lab.plane.parcels[number] for run in open_runs for number in run.parcels]:
         for partition, saved in parcel.states:
             if not partition.live:
                 found[partition.group.number].update(saved.applied[: saved.count])
