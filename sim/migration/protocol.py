@@ -349,7 +349,7 @@ class Context:
         then: str,
         note: object = None,
         partitions: Sequence[int] | None = None,
-        resend: bool = False,
+        resend: Callable[[], bool] = lambda: False,
     ) -> None:
         """Give partitions of this task, which was started anew, the content of parcels; then send itself a message.
 
@@ -363,7 +363,7 @@ class Context:
         rate, size = operator.description.deserialise_bytes_per_s, sum(p.bytes for p in parcels if p.partitions)
 
         def read() -> None:
-            self._runtime.restarts.bring_back(self.me, parcels, partitions, resend)
+            self._runtime.restarts.bring_back(self.me, parcels, partitions, resend())
             self._runtime.deliver(message)
 
         if rate is None or not size or operator.service_ns is None:

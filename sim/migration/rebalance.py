@@ -136,7 +136,7 @@ class RebalanceContext(Context):
 
     def go_on(self, to: Address, parcels: Sequence[Parcel]) -> None:
         """Give the subtask its state and what was captured; then `on_initialised`."""
-        self.put(parcels, "initialised", to, self._run.plan.partitions[to.subtask], resend=self._run.crashed)
+        self.put(parcels, "initialised", to, self._run.plan.partitions[to.subtask], resend=lambda: self._run.crashed)
 
     def note_initialised(self, subtask: int) -> None:
         """Note that a subtask goes on; should it be lost from now on it is recovered as any other."""

@@ -183,20 +183,25 @@ def lives(partition: Partition, host: int) -> bool:
 
 
 def in_parcels(lab: Any) -> dict[int, Ids]:
-    """Return, by group, the ids in parcels: in states of those that are down, kept there for others, or captured.
+    """Return, by group, the ids in parcels: in states, kept there for others, or captured.
 
-    Only of runs that have killed tasks: until then parcels are discarded when a host dies.
+    Only of runs that have killed tasks: until then parcels are discarded when a host dies. And only of subtasks that
+    are not initialised: the others are recovered without the parcel.
     """
     found: defaultdict[int, Ids] = defaultdict(set)
-    open_runs = [run for run in lab.rebalances.runs if Phase.KILLED in run.facts and not run.over]
-    for parcel in [lab.plane.parcels[number] for run in open_runs for number in run.parcels]:
-        for partition, saved in parcel.states:
-            if not partition.live:
-                found[partition.group.number].update(saved.applied[: saved.count])
-                for receiver, rows in saved.kept:
-                    found[receiver.group.number].update(row.id for row in rows)
-        for one in parcel.tuples:
-            found[one.partition.group.number].add(one.row.id)
+    for run in lab.rebalances.runs:
+        if Phase.KILLED not in run.facts or run.over:
+            continue
+        ready = {one for subtask in run.initialised for one in run.plan.partitions[subtask]}
+        for parcel in [lab.plane.parcels[number] for number in run.parcels]:
+            for partition, saved in parcel.states:
+                if partition.number not in ready:
+                    found[partition.group.number].update(saved.applied[: saved.count])
+                    for receiver, rows in saved.kept:
+                        found[receiver.group.number].update(row.id for row in rows)
+            for one in parcel.tuples:
+                if one.partition.number not in ready:
+                    found[one.partition.group.number].add(one.row.id)
     return found
 
 
