@@ -43,7 +43,11 @@ class Field:
 def write_parquet(
     path: Path, fields: Sequence[Field], parts: Iterable[Mapping[str, np.ndarray | Sequence[object]]]
 ) -> None:
-    """Write the parts, one after the other, as one file with the fields' units and meanings as metadata."""
+    """Write the parts, one after the other, as one file with the fields' units and meanings as metadata.
+
+    Each part maps every field's name to values of one length; parts become row groups in their order. The same parts
+    give the same bytes. Raises KeyError for a part without a field.
+    """
     schema = _schema(fields)
     # Checksums let a reader tell a damaged chunk of a sweep from one with other values.
     with _to(path) as place, pq.ParquetWriter(place, schema, compression="zstd", write_page_checksum=True) as writer:
@@ -90,7 +94,10 @@ def _not_formula(cell: object) -> object:
 
 
 def units_of(path: Path) -> dict[str, str]:
-    """Return column name -> unit, as written into the file."""
+    """Return column name -> unit, as written into the file.
+
+    The unit is "" for a column without one.
+    """
     schema = pq.read_schema(_from(path))
     return {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in schema}
 

@@ -210,7 +210,10 @@ def _to_groups(flow: _Flow, groups: int, rng: np.random.Generator) -> FloatArray
 
 
 def _weights(keys: object) -> FloatArray:
-    """Return the probability of each key, (keys,), proportional to rank ** -exponent; uniform keys have exponent 0."""
+    """Return the probability of each key, (keys,), proportional to rank ** -exponent; uniform keys have exponent 0.
+
+    This is the law of Zipf, normalised to the sum 1.
+    """
     count, exponent = getattr(keys, "count", 1), getattr(keys, "exponent", 0.0)
     assert isinstance(keys, UniformKeys) or exponent
     weights = np.arange(1, count + 1, dtype=float) ** -exponent

@@ -262,7 +262,10 @@ def worth_of(plan: ReplicaPlan, problem: ReplicaProblem) -> dict[int, float]:
 
 
 def count_of(plan: ReplicaPlan) -> int:
-    """Return the number of replicas of a plan."""
+    """Return the number of replicas of a plan.
+
+    Primaries do not count; it is 0 for a plan without an answer.
+    """
     return 0 if plan.levels is None else int(plan.levels.sum())
 
 
