@@ -397,8 +397,7 @@ def _sampled(queries: Queries, setting: Setting, method: str, runs: int, seed: i
 def _pooled(estimates: Sequence[Estimate], setting: Setting, method: str) -> Figure:
     """Return the weighted mean over rows; distances to the ends of intervals are put together as for strata.
 
-    Source of the way to put intervals together: squared distances of independent estimates add, each weighted by its
-    row.
+    Squared weighted distances add, as for independent strata.
     """
     w = setting.weights.tolist()
     value = math.fsum(a * one.value for a, one in zip(w, estimates, strict=True))

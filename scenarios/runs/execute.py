@@ -38,7 +38,7 @@ def execute(
     Where code for this machine is not kept yet `on_compile` gets the share of it that is compiled. Raises WorkerLost
     if a process was killed.
 
-    With one worker all runs are in this process; otherwise each worker is a process that is started anew.
+    With one worker or one job all runs are in this process; otherwise each worker is a process that is started anew.
     """
     share = Share([1.0] * len(jobs), on_progress or (lambda _: None))
     if workers <= 1 or len(jobs) <= 1:
