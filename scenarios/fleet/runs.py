@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -14,14 +15,13 @@ from typing import Any
 from analysis.documents import to_document
 from analysis.fleet.fleet_summary import FleetSummary
 from analysis.fleet.summary import fleet_summary
-from models import display
 from models.errors import InputError, header_hint, named, raise_if_any
 from models.fleet.description import Fleet, with_query_set
 from models.fleet.records import TABLES, FleetRecords
 from models.fleet.rules import faults, log_faults, shaped_from
 from models.fleet.system import Downtimes, System, keeps, system_of
 from models.schema_types import seed_faults
-from scenarios.files.documents import read_document
+from scenarios.files.documents import read_document, read_text
 from scenarios.files.parquet import Field, write_csv, write_parquet
 from scenarios.files.write_once import check_place, new_directory
 from scenarios.queries.files import read_queries
@@ -96,20 +96,15 @@ def read_fleet(path: Path | str) -> tuple[Fleet, Downtimes | None]:
 
 def read_downtimes(path: Path, hosts: Sequence[str]) -> Downtimes:
     """Return the rows of a CSV file with the columns host, down and up [s]; raises InputError with all its faults."""
+    table = csv.DictReader(io.StringIO(read_text(path, _LARGEST_LOG), newline=""))
     try:
-        if path.stat().st_size > _LARGEST_LOG:
-            raise InputError.at("log", str(path), f"is larger than {display.size(_LARGEST_LOG)}")
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            table = csv.DictReader(file)
-            columns = table.fieldnames or ()
-            missing = [one for one in ("host", "down", "up") if one not in columns]
-            if missing:
-                raise InputError.at("log", str(path), f"must have a column {missing[0]}", header_hint(columns))
-            numbered = [(table.line_num, _row(str(path), table.line_num, row)) for row in table]
-    except UnicodeDecodeError:
-        raise InputError.at("log", str(path), "is not text in UTF-8") from None
-    except (OSError, csv.Error) as error:
-        raise InputError.at("log", str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        columns = table.fieldnames or ()
+        missing = [one for one in ("host", "down", "up") if one not in columns]
+        if missing:
+            raise InputError.at("log", str(path), f"must have a column {missing[0]}", header_hint(columns))
+        numbered = [(table.line_num, _row(str(path), table.line_num, row)) for row in table]
+    except csv.Error as error:
+        raise InputError.at("log", str(path), f"cannot be read: {error}") from None
     lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
     raise_if_any(log_faults(rows, lines, hosts, str(path)))
     return rows
