@@ -96,6 +96,7 @@ class CrashCoordinator:
         coordinator.cancel_affected(losses)
         #    Runs that have copies of their own, such as a rebalance that has killed tasks, bring back what is theirs.
         own = coordinator.take_back([loss.partition for loss in down])
+        returns = [self.recovery.taken_back(loss) for loss in down if loss.partition in own]
         losses = [loss for loss in losses if loss.partition not in own]
         down = [loss for loss in down if loss.partition not in own]
         instead = [(loss, self._successor(loss)) for loss in down if not self.cluster.is_owner(loss.partition)]
@@ -115,8 +116,8 @@ class CrashCoordinator:
         successors = [(before[entry.partition], entry.task) for entry in begun]
         successors += [(before[loss.partition], entry.task) for (loss, _), entry in zip(instead, taken, strict=True)]
         self.catch_ups.redirect(successors)
-        if begun or taken:
-            self.recovery.watch([*begun, *taken])
+        if begun or taken or returns:
+            self.recovery.watch([*begun, *taken, *returns])
         # 6. Live upstream partitions replay before anything is restored: one that is restored sends what it keeps by
         #    itself, and would send it twice.
         for entry in begun:

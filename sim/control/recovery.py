@@ -63,6 +63,7 @@ class Recovery:
         self.outages, self.catch_ups, self.replicas, self.migrations = outages, catch_ups, replicas, migrations
         self.recoveries: list[PartitionRecovery] = []
         self._open: dict[int, PartitionRecovery] = {}  # partition -> recovery that is not over
+        self._taken_back: dict[int, PartitionRecovery] = {}  # partition -> recovery by a run that has its state
         self._orphans: list[LostPartition] = []  # while no host is alive
 
     def take_over(self, loss: LostPartition, replica: int) -> PartitionRecovery:
@@ -75,6 +76,20 @@ class Recovery:
         self.recoveries.append(recovery)
         self._open[replica] = recovery
         return recovery
+
+    def taken_back(self, loss: LostPartition) -> PartitionRecovery:
+        """Return the recovery of a partition that a run of a protocol brings back from its own copy."""
+        task = self.cluster.partition_task[loss.partition]
+        recovery = PartitionRecovery(loss.host, loss.partition, task, loss.failure, loss.failed_ns, self.clock.now_ns())
+        self.recoveries.append(recovery)
+        self._taken_back[loss.partition] = recovery
+        return recovery
+
+    def came_back(self, partition: int) -> None:
+        """Note that such a partition has its state."""
+        recovery = self._taken_back.pop(partition, None)
+        if recovery:
+            recovery.restored_ns = recovery.replayed_ns = self.clock.now_ns()
 
     @property
     def busy(self) -> bool:
@@ -116,7 +131,7 @@ class Recovery:
 
         def ready(task: int) -> bool:
             # A group that moves here brings tuples of the outage with it.
-            if self.migrations.is_taking(task):
+            if self.migrations.is_taking(task) or any(one.task == task for one in self._taken_back.values()):
                 return False
             recoveries = [recovery for recovery in self._open.values() if recovery.task == task]
             return all(
@@ -284,6 +299,7 @@ class Recovery:
 
     def lost_again(self, partition: int) -> None:
         """Close the recovery of a partition that is lost before it has caught up; its row stays as far as it came."""
+        self._taken_back.pop(partition, None)
         self._close(partition)
 
     def rows(self) -> list[tuple[int, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from models.records.decisions import Action
 from sim.clock import Process
 from sim.control.catch_up import CatchUps
 from sim.control.crash import CrashCoordinator
@@ -57,9 +58,16 @@ class Restarts:
     def start_elsewhere(self, restart: Restart, partitions: Sequence[int]) -> bool:
         """Start the successor of a task that has died with its host, on another one; return whether there is one."""
         host = self.recovery.least_used()
-        if host is not None:
-            self._start(replace(restart, host=host), partitions)
-        return host is not None
+        if host is None:
+            return False
+        self._say(partitions, host, "its host died before it had its state back")
+        self._start(replace(restart, host=host), partitions)
+        return True
+
+    def _say(self, partitions: Sequence[int], host: int, why: str) -> None:
+        name, target = self.cluster.partition_name, self.state.plan.host_names[host]
+        for partition in partitions:
+            self.state.decide(Action.RESTORE, name(partition), why, target=target)
 
     def _later(self, restart: Restart, partitions: Sequence[int]) -> Process:
         yield self.state.clock.sleep(self.state.clock.now_ns() + restart.start_ns)
@@ -67,13 +75,15 @@ class Restarts:
 
     def _start(self, restart: Restart, partitions: Sequence[int]) -> None:
         cluster, host = self.cluster, restart.host
-        if not cluster.trusted[host]:
-            # Suspected since the kill: whatever starts there now would not be detected to be dead.
+        if not cluster.accepts_work(host):
+            # Not in use, about to be left, or suspected: whatever starts there then would not be detected to be dead.
             other = self.recovery.least_used()
             if other is None:  # no host is alive: look again
                 self.state.clock.process(self._later(replace(restart, start_ns=_SECOND), partitions))
                 return
             host = other
+            why = "the host that was asked for is suspected, not in use, or about to be left"
+            self._say(partitions, host, why)
         new = self.instances.new_task(cluster.task_operator[restart.task], host)
         for partition in partitions:
             cluster.partition_task[partition] = new
@@ -125,6 +135,7 @@ class Restarts:
             if not parcel.partitions:
                 self.plane.put(parcel.number, task)
         for partition in here:
+            self.recovery.came_back(partition)
             self.recovery.go_on(partition)
             self._save_elsewhere(partition)
 

@@ -317,7 +317,7 @@ class Context:
         return self._keep(self._plane.snapshot([one for one in here if cluster.partition_live[one]]))
 
     def capture(self) -> Parcel:
-        """Return the tuples that rules hold, in order, and hold them no longer."""
+        """Return the tuples that rules hold, in order; the rules stay, and hold what comes from now on."""
         return self._keep(self._plane.capture(self.me))
 
     def _keep(self, parcel: Parcel) -> Parcel:

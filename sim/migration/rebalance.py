@@ -119,7 +119,7 @@ class RebalanceContext(Context):
         self.tell("ack", note=(wave, subtask))
 
     def capture(self) -> Parcel:
-        """Return the tuples that rules hold, and hold them no longer; should the run be called off they go on here."""
+        """Return the tuples that rules hold, in order; should the run be called off they go on here."""
         parcel = super().capture()
         self._run.captured[self.me] = parcel.number
         return parcel
@@ -349,7 +349,15 @@ class Rebalances(PlanKind[RebalanceRequest]):
         gate_ns: int = 1_000_000_000,
         timeout_ns: int | None = 60_000_000_000,
     ) -> None:
-        """Restart all subtasks, each on a host by its first partition, as soon as earlier runs are over."""
+        """Restart all subtasks, each on a host by its first partition, as soon as earlier runs are over.
+
+        One that is not named stays on its host, and starts at once. Raises ValueError for an unknown protocol, and
+        where no host may fail: then the ids are not kept that parcels need.
+        """
+        if protocol not in self.protocols:
+            raise ValueError(f"{protocol} is no protocol for whole dataflows")
+        if not self.state.plan.may_fail:
+            raise ValueError("the run keeps no ids: no host may fail in it")
         territory, now = _whole(len(self.state.plan.operators)), self.state.clock.now_ns()
         times = command_ns, resend_ns, gate_ns, timeout_ns
         self.coordinator.request(
@@ -360,9 +368,13 @@ class Rebalances(PlanKind[RebalanceRequest]):
         """Return whether a partition is known to be down."""
         return not all(map(self.state.view.partition_live, self.cluster.down_owners))
 
-    def begin(self, request: RebalanceRequest) -> RebalanceRun:
-        """Return the run, over all subtasks that there are, as far as control knows."""
+    def begin(self, request: RebalanceRequest) -> RebalanceRun | None:
+        """Return the run, over all subtasks that there are, as far as control knows; None where it is refused."""
         cluster, plan = self.cluster, self.state.plan
+        why = self._against()
+        if why:
+            self.state.decide(Action.REBALANCE, request.protocol, why, verdict=Verdict.REFUSED)
+            return None
         subtasks = self._subtasks()
         operator_of = {one: cluster.partition_operator[one] for one in subtasks}
         sources = tuple(one for one, its in operator_of.items() if plan.operators[its].is_source)
@@ -372,14 +384,14 @@ class Rebalances(PlanKind[RebalanceRequest]):
             operators=len(plan.operators),
             tasks_at_begin=tuple(cluster.partition_task[one] for one in subtasks),
             sources=sources,
-            hosts={one: request.hosts[one] for one in killed},
+            hosts={one: request.hosts.get(one, cluster.host_of(one)) for one in killed},
             partitions={one: subtasks[one] for one in killed},
             above={one: sum(flow.has_edge(up, operator_of[one]) for up in operator_of.values()) for one in killed},
             below={
                 operator: tuple(one for one in killed if flow.has_edge(operator, operator_of[one]))
                 for operator in range(len(plan.operators))
             },
-            start_ns={one: request.start_ns[one] for one in killed},
+            start_ns={one: request.start_ns.get(one, 0) for one in killed},
             command_ns=request.command_ns,
             resend_ns=request.resend_ns,
             gate_ns=request.gate_ns,
@@ -388,6 +400,14 @@ class Rebalances(PlanKind[RebalanceRequest]):
         run = RebalanceRun(request.protocol, self.protocols[request.protocol], made, self, request.requested_ns)
         self.runs.append(run)
         return run
+
+    def _against(self) -> str:
+        """Return why the dataflow cannot be rebalanced, or nothing."""
+        if self.state.plan.scenario.has_replicas:
+            return "it has active replicas, which take over on their own"
+        if any(operator.description.threads > 1 for operator in self.state.plan.operators):
+            return "a task has several threads: its state would lack tuples that others still serve"
+        return ""
 
     def _subtasks(self) -> dict[int, tuple[int, ...]]:
         """Return the partitions of each subtask, by the first of them."""

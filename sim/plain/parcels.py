@@ -34,11 +34,14 @@ class Parcels(Channels):
     def snapshot(self, partitions: Sequence[int]) -> Parcel:
         """Put copies of the states of these partitions into a parcel."""
         self._check_ids()
-        saved = [self._numbered[partition] for partition in partitions]
-        if any(not one.live or one.operator.is_source or one.operator.is_sink for one in saved):
+        known = all(0 <= partition < len(self._numbered) for partition in partitions)
+        saved = [self._numbered[partition] for partition in partitions] if known else []
+        if not known or any(not one.live or one.operator.is_source or one.operator.is_sink for one in saved):
             raise ValueError("only a live partition, not of a source or sink, has a state to be saved")
         if len({one.task for one in saved}) > 1:
             raise ValueError("the partitions in a parcel are at one task")
+        if len(set(partitions)) < len(partitions):
+            raise ValueError("a partition is in a parcel once")
         return self._new_parcel(Contents(states=tuple((one, one.independent_snapshot()) for one in saved)))
 
     def capture(self, task: int) -> Parcel:
@@ -115,10 +118,9 @@ class Parcels(Channels):
 
     def _live_task(self, task: int) -> Task:
         self._check_ids()
-        found = self.tasks[task]
-        if not found.alive:
+        if not 0 <= task < len(self.tasks) or not self.tasks[task].alive:
             raise ValueError(f"task {task} is dead")
-        return found
+        return self.tasks[task]
 
     def _contents(self, parcel: int) -> Contents:
         self._check_ids()

@@ -177,11 +177,14 @@ class Parcels(ABC):
         """Copies of the states of these partitions go into a parcel."""
         self._check_ids()
         for partition in partitions:
-            u = self.state.partitions[partition]
-            if not u["live"] or u["is_source"] or u["is_sink"]:
+            known = 0 <= partition < len(self._cluster.partition_task)
+            u = self.state.partitions[partition if known else 0]
+            if not known or not u["live"] or u["is_source"] or u["is_sink"]:
                 raise ValueError("only a live partition, not of a source or sink, has a state to be saved")
         if len({int(self.state.partitions["task"][partition]) for partition in partitions}) > 1:
             raise ValueError("the partitions in a parcel are at one task")
+        if len(set(partitions)) < len(partitions):
+            raise ValueError("a partition is in a parcel once")
         self._act()
         saved = tuple(SavedState.of(self.state, partition) for partition in partitions)
         return self._new_parcel(_Contents(saved, np.zeros(0, CAPTURED), NONE, self._oldest()))
