@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, ClassVar
 
 import pytest
+from replicated_jobs import replicated_job
 from small_jobs import (
     random_job,
     random_joins,
@@ -20,11 +21,12 @@ from small_jobs import (
 )
 from test_pauses_and_messages import line
 
-from models.records.decisions import Action
+from models.records.decisions import Action, decisions, sentence
 from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.units import to_ns
+from sim.clock import Process
 from sim.control.assembly import Control, PlaneFactory
 from sim.control.cluster import RunPlan
 from sim.engine import records
@@ -156,6 +158,95 @@ def test_crashes_beside_rebalances_lose_nothing_that_is_not_said(protocol: str, 
 @pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
 def test_many_crashes_beside_rebalances(protocol: str, plane: PlaneFactory) -> None:
     assert {seed: wrong for seed in range(7, 1000) if (wrong := faults_beside_crashes(seed, protocol, plane))} == {}
+
+
+def keyed(**operator: Any) -> Scenario:
+    """One source, two key groups on hosts 1 and 2, a sink beside the source; hosts 3 and 4 are free, 5 dies late."""
+    q = {
+        "kind": "aggregate",
+        "inputs": {"src": "key"},
+        "parallelism": 2,
+        "key_groups": 2,
+        "service": {"distribution": "exponential", "mean": "3 ms"},
+        "state": {"model": "per-key", "bytes": "100 B"},
+    }
+    raw = {
+        "duration": "4 s",
+        "workload": {"src": {"rate": "50 /s", "keys": {"distribution": "uniform", "count": 20}}},
+        "operators": {
+            "src": {"kind": "source"},
+            "q": q | operator,
+            "out": {"kind": "sink", "inputs": {"q": "shuffle"}},
+        },
+        "hosts": {"s": {"count": 1}, "h": {"count": 4}, "other": {"count": 1}},
+        "placement": {"operators": {"src": "s", "q": "h", "out": "s"}},
+        "network": {"latency": "1 ms"},
+        "fault_tolerance": {"method": "checkpoint", "interval": "100 ms"},
+        "detector": {"heartbeat": "50 ms", "timeout": "100 ms"},
+        "events": {"late": {"at": "3999 ms", "kind": "host-failure", "host": "other-0"}},
+    }
+    return Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+
+
+def driven(
+    made: Scenario, plane: PlaneFactory, protocol: str, goes: dict[int, int], crash_ms: int | None = None
+) -> tuple[RunRecords, Control]:
+    """The rows of a run with a rebalance at 1 s, whose tasks start 500 ms after the kill; host 3 may die."""
+    control = Control(RunPlan.of(made, RunInputs(), 0), plane)
+    kind = Rebalances(control.state, control.coordinator, REBALANCE_PROTOCOLS)
+    control.start()
+    starts = dict.fromkeys(range(len(control.cluster.partition_task)), 500 * MS)
+    control.clock.at(1000 * MS, 0, lambda _: kind.request(protocol, goes, starts))
+    if crash_ms is not None:
+        control.clock.process(dies(control, 3, crash_ms))
+    control.run(10_000 * MS)
+    return records(control, 10_000 * MS), control
+
+
+def dies(control: Control, host: int, at_ms: int) -> Process:
+    """The host dies for good."""
+    yield control.clock.sleep(at_ms * MS)
+    control.failures.fail(host, None)
+
+
+def sentences(found: RunRecords) -> list[str]:
+    return [sentence(made) for _, made in decisions(found.tables["decisions"])]
+
+
+@pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
+def test_a_failure_is_over_when_the_rebalance_has_brought_all_back(protocol: str, plane: PlaneFactory) -> None:
+    """Both groups go to host 3, which dies when they were killed and are not there yet: they come back elsewhere."""
+    found, control = driven(keyed(), plane, protocol, {1: 3, 2: 3}, crash_ms=1700)
+    assert found.tables["ledger"]["lost"].sum() == found.tables["ledger"]["duplicated"].sum() == 0
+    outages, failures = found.tables["outages"], found.tables["failures"]
+    assert failures["caught_up_ns"][0] >= max(outages["until_ns"][outages["operator"] == 1]) > 1700 * MS
+    assert len(found.tables["recoveries"]["host"]) == 2
+    assert sum("q[" in said and "resumes" in said for said in sentences(found)) == 2
+    assert all(control.cluster.partition_live)
+
+
+@pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
+def test_a_subtask_that_is_not_named_stays_where_it_is(protocol: str, plane: PlaneFactory) -> None:
+    _, control = driven(keyed(), plane, protocol, {1: 4})
+    assert [control.cluster.host_of(partition) for partition in range(4)] == [0, 4, 2, 0]
+
+
+@pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
+def test_a_job_with_pools_of_threads_is_not_rebalanced(protocol: str, plane: PlaneFactory) -> None:
+    found, _ = driven(keyed(threads=2), plane, protocol, {1: 3})
+    assert f"the rebalance by {protocol} is called off" in sentences(found)
+
+
+def test_a_job_with_replicas_is_not_rebalanced(plane: PlaneFactory) -> None:
+    found, _ = driven(replicated_job(1), plane, "ccr", {})
+    assert "the rebalance by ccr is called off" in sentences(found)
+
+
+def test_a_rebalance_that_cannot_be_is_refused_at_once(plane: PlaneFactory) -> None:
+    with pytest.raises(ValueError, match="dsm is no protocol"):
+        driven(keyed(), plane, "dsm", {})
+    with pytest.raises(ValueError, match="keeps no ids"):
+        driven(line(2), plane, "dcr", {})
 
 
 @dataclass(frozen=True)
