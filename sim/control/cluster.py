@@ -217,6 +217,10 @@ class Cluster:
         """Return True if control may place work there: the host is in use, trusted, and not about to be left."""
         return self.trusted[host] and host not in self.leaving
 
+    def partitions_at(self, task: int) -> list[int]:
+        """Return the partitions of that task, rising, with all instances of key groups."""
+        return [partition for partition, at in enumerate(self.partition_task) if at == task]
+
     def partitions_on(self, host: int) -> list[int]:
         """Return the partitions whose task is on that host, rising, with all instances of key groups."""
         tasks = set(self.host_tasks[host])

@@ -43,7 +43,7 @@ class Restarts:
         """
         if not self.cluster.task_alive[restart.task]:
             return
-        partitions = [one for one, at in enumerate(self.cluster.partition_task) if at == restart.task]
+        partitions = self.cluster.partitions_at(restart.task)
         # As in a crash: recoveries end with the counts of the plane, and outages begin for what was live.
         for partition in partitions:
             self.recovery.lost_again(partition)
@@ -149,11 +149,8 @@ class Restarts:
 
     def _to_bring_back(self, task: int) -> list[int]:
         cluster, recovery = self.cluster, self.recovery
-        return [
-            one
-            for one, at in enumerate(cluster.partition_task)
-            if at == task and not cluster.partition_live[one] and not recovery.is_recovering(one)
-        ]
+        here = cluster.partitions_at(task)
+        return [one for one in here if not cluster.partition_live[one] and not recovery.is_recovering(one)]
 
     def _install(self, partitions: list[int], parcels: Sequence[Parcel]) -> set[int]:
         saved = {partition for parcel in parcels for partition in parcel.partitions}

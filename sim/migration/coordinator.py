@@ -84,10 +84,11 @@ class RunCoordinator:
                 self.begin_what_can()
 
     def _call_off(self, run: ProtocolRun[Any]) -> None:
-        """Cancel a run that asks for it, as if it had lost a host."""
-        run.kind.cancelled(run)
-        self._close(run)
-        self.begin_what_can()
+        """Cancel a run that asks for it, as if it had lost a host, unless it is too late for that."""
+        if run.kind.can_be_cancelled(run):
+            run.kind.cancelled(run)
+            self._close(run)
+            self.begin_what_can()
 
     def _close(self, run: ProtocolRun[Any]) -> None:
         run.over = True

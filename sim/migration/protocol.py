@@ -248,7 +248,7 @@ class Carrier(typing.Protocol):
         """Note that something is true at a task."""
 
     def call_off(self, run: ProtocolRun[Any]) -> None:
-        """Cancel a run."""
+        """Cancel a run that can be cancelled."""
 
 
 class Context:
@@ -313,7 +313,7 @@ class Context:
         operator = operators[cluster.task_operator[self.me]]
         if operator.is_source or operator.is_sink:
             return self._keep(self._plane.snapshot(()))
-        here = [one for one, task in enumerate(cluster.partition_task) if task == self.me]
+        here = cluster.partitions_at(self.me)
         return self._keep(self._plane.snapshot([one for one in here if cluster.partition_live[one]]))
 
     def capture(self) -> Parcel:

@@ -8,6 +8,7 @@ started yet loses it. Sources are subtasks that stay where they are.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -143,7 +144,7 @@ class RebalanceContext(Context):
         self._run.initialised.add(subtask)
 
     def call_off(self, why: str) -> None:
-        """End the run, which has killed nothing yet."""
+        """End the run, if it has killed nothing yet."""
         self._run.reason = why
         self._runtime.call_off(self._run)
 
@@ -158,7 +159,6 @@ class RebalanceProtocol(Protocol[Rebalance]):
     def __init__(self, plan: Rebalance) -> None:
         super().__init__(plan)
         self.round = 0  # of INITs; at the coordinator
-        self.killed = False
         self.asked: set[int] = set()  # subtasks here for which the store was asked
         self.ready: set[int] = set()  # and those that are initialised
 
@@ -186,9 +186,9 @@ class RebalanceProtocol(Protocol[Rebalance]):
         if self.last_of(wave, subtask, self.plan.sources if wave in ("pause", "resume") else self.plan.hosts):
             getattr(self, f"after_{wave}")(ctx)
 
+    @abstractmethod
     def after_pause(self, ctx: RebalanceContext) -> None:
         """Send PREPARE."""
-        raise NotImplementedError
 
     def after_prepare(self, ctx: RebalanceContext) -> None:
         """Send COMMIT along the dataflow: it is the last item in every channel."""
@@ -201,15 +201,13 @@ class RebalanceProtocol(Protocol[Rebalance]):
 
     def on_commanded(self, ctx: RebalanceContext, message: Message) -> None:
         """Kill and start all subtasks, then send INIT."""
-        self.killed = True
         ctx.done(Phase.KILLED)
         ctx.restart_all()
         self.on_again(ctx, message)
 
     def on_too_late(self, ctx: RebalanceContext, message: Message) -> None:
-        """Give up: somebody, such as the store, does not answer."""
-        if not self.killed:
-            ctx.call_off("not all have answered in time")
+        """Give up before the kill: somebody, such as the store, does not answer."""
+        ctx.call_off("not all have answered in time")
 
     def on_again(self, ctx: RebalanceContext, message: Message) -> None:
         """Send to those that have not answered, until all have: they may not be there yet, or their host has died."""
@@ -222,9 +220,9 @@ class RebalanceProtocol(Protocol[Rebalance]):
                 ctx.send_to(source, "resume")
         ctx.timer(self.plan.resend_ns, "again")
 
+    @abstractmethod
     def send_init(self, ctx: RebalanceContext, late: list[int]) -> None:
         """Send INIT to these subtasks."""
-        raise NotImplementedError
 
     def after_init(self, ctx: RebalanceContext) -> None:
         """Have the sources go on; what they had to emit meanwhile comes at once."""
@@ -253,9 +251,9 @@ class RebalanceProtocol(Protocol[Rebalance]):
 
     # at a subtask
 
+    @abstractmethod
     def on_prepare(self, ctx: RebalanceContext, message: Message) -> None:
         """Make ready to be saved."""
-        raise NotImplementedError
 
     def on_commit(self, ctx: RebalanceContext, message: Message) -> None:
         """Save the subtask once COMMIT has come from all upstream: nothing is behind it."""
@@ -263,9 +261,9 @@ class RebalanceProtocol(Protocol[Rebalance]):
             subtask = Address.of(message).subtask
             ctx.persist(subtask, self.saved(ctx, subtask), "persisted", Address(subtask))
 
+    @abstractmethod
     def saved(self, ctx: RebalanceContext, subtask: int) -> list[Parcel]:
         """Return what is saved of a subtask."""
-        raise NotImplementedError
 
     def on_persisted(self, ctx: RebalanceContext, message: Message) -> None:
         """Pass COMMIT on when the store has answered."""

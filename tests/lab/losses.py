@@ -148,7 +148,7 @@ class Losses:
 
     @property
     def _rebalanced(self) -> bool:
-        """Whether a rebalance has killed tasks."""
+        """Return whether a rebalance has killed tasks."""
         return any(Phase.KILLED in run.facts for run in self._lab.rebalances.runs)
 
     def _senders(self, host: int) -> list[list[Partition]]:

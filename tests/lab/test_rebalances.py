@@ -289,7 +289,6 @@ class NotHeld(CCR):
     """Tasks do not wait for those that they send to."""
 
     def on_commanded(self, ctx: RebalanceContext, message: Message) -> None:
-        self.killed = True
         ctx.done(next(iter(self.complete)))
         ctx.restart_all(gated=False)
         self.on_again(ctx, message)
@@ -300,7 +299,7 @@ class FirstCommit(CCR):
 
     def on_ack(self, ctx: RebalanceContext, message: Message) -> None:
         wave, subtask = message.note  # type: ignore[misc]
-        if wave == "commit" and not self.killed and not self.answered("commit"):
+        if wave == "commit" and not self.answered("commit"):
             self.last_of(wave, subtask, self.plan.hosts)
             self.after_commit(ctx)
         elif wave != "commit":

@@ -159,49 +159,36 @@ def test_what_a_killed_task_has_sent_still_arrives(plane: PlaneFactory) -> None:
     assert {reason for task, *_, reason in dropped(made) if task == Q} == {"kill"}
 
 
-def test_a_killed_task_frees_its_core(plane: PlaneFactory) -> None:
-    """Two queues share one core: the second begins when the first is killed in the middle of a service."""
-    both = {
-        name: {
-            "kind": "map",
-            "inputs": {"src": "shuffle"},
-            "service": {"distribution": "deterministic", "value": "40 ms"},
-        }
-        for name in ("q", "r")
+def two_queues(service: str, cpu: str, rate: str) -> Scenario:
+    """A source sends each tuple to the queues q and r, which are on one host with one core."""
+    queue = {
+        "kind": "map",
+        "inputs": {"src": "shuffle"},
+        "service": {"distribution": "deterministic", "value": service},
     }
-    made = line(
+    return line(
+        workload={"src": {"rate": rate, "arrivals": "deterministic"}},
         operators={
             "src": {"kind": "source"},
-            **both,
+            "q": queue,
+            "r": queue,
             "out": {"kind": "sink", "inputs": {"q": "shuffle", "r": "shuffle"}},
         },
-        hosts={"s": {"count": 1}, "q": {"count": 1, "cores": 1, "cpu": "shared"}},
+        hosts={"s": {"count": 1}, "q": {"count": 1, "cores": 1, "cpu": cpu}},
         placement={"operators": {"src": "s", "q": "q", "r": "q", "out": "q"}},
     )
+
+
+def test_a_killed_task_frees_its_core(plane: PlaneFactory) -> None:
+    """Two queues share one core: the second begins when the first is killed in the middle of a service."""
+    made = two_queues("40 ms", "shared", "100 /s")
     assert in_ms(run(made, plane)[0], "r")[0] == (11, 51, 91)
     assert in_ms(run(made, plane, (23, lambda c: c.kill(Q)))[0], "r")[0] == (11, 23, 63)
 
 
 def test_a_killed_task_leaves_the_processor_to_others(plane: PlaneFactory) -> None:
-    """Two services of 10 ms share a core at half the pace from 11 ms on; after 4 ms the other one has it alone."""
-    both = {
-        name: {
-            "kind": "map",
-            "inputs": {"src": "shuffle"},
-            "service": {"distribution": "deterministic", "value": "10 ms"},
-        }
-        for name in ("q", "r")
-    }
-    made = line(
-        operators={
-            "src": {"kind": "source"},
-            **both,
-            "out": {"kind": "sink", "inputs": {"q": "shuffle", "r": "shuffle"}},
-        },
-        hosts={"s": {"count": 1}, "q": {"count": 1, "cores": 1, "cpu": "processor-sharing"}},
-        placement={"operators": {"src": "s", "q": "q", "r": "q", "out": "q"}},
-        workload={"src": {"rate": "10 /s", "arrivals": "deterministic"}},
-    )
+    """Two services of 10 ms share a core at half the pace from 101 ms on; after 4 ms the other one has it alone."""
+    made = two_queues("10 ms", "processor-sharing", "10 /s")
     assert in_ms(run(made, plane)[0], "r")[0] == (101, 101, 121)
     assert in_ms(run(made, plane, (105, lambda c: c.kill(Q)))[0], "r")[0] == (101, 101, 113)
 
