@@ -126,6 +126,12 @@ class Placement(Description):
     """How tasks are spread."""
     operators: ReadOnlyMap[str] = Field(default_factory=dict, validate_default=True)
     """Operator = host group that its tasks are spread over."""
+    hosts: tuple[str, ...] = ()
+    """Host groups that the tasks of all other operators are spread over: round robin over their hosts, as long as these
+    have slots. Without it all host groups, and slots are not looked at.
+    """
+    fixed: tuple[str, ...] = ()
+    """Sinks whose tasks no rebalance moves; those of sources stay in any case."""
     tasks: ReadOnlyMap[str] = Field(default_factory=dict, validate_default=True)
     """Task = host, which overrules the rest."""
     plan: FilePath | None = None

@@ -14,12 +14,14 @@ from models.scenario.events import (
     HostFailure,
     Limits,
     Migrate,
+    Rebalance,
     Recording,
     Rescale,
     Targets,
 )
 from models.scenario.fault_tolerance import Detector, FaultTolerance
 from models.scenario.job import Operator
+from models.scenario.runtime import StateStore, Waves, Workers
 from models.scenario.workload import SourceWorkload
 from models.schema_types import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds, Seed, frozen
 
@@ -55,6 +57,12 @@ class ScenarioDescription(Description):
     """The network between hosts."""
     placement: Placement = Placement()
     """Where tasks start."""
+    workers: Workers = Workers()
+    """Worker processes, which a rebalance kills and starts."""
+    state_store: StateStore = StateStore()
+    """The store for states of a rebalance."""
+    waves: Waves = Waves()
+    """Waves that save and restore the states of a dataflow."""
     fault_tolerance: FaultTolerance = FaultTolerance()
     """How state survives a failure."""
     detector: Detector = Detector()
@@ -81,6 +89,16 @@ class ScenarioDescription(Description):
         """Return whether a key group may move in the run."""
         asked = any(isinstance(event, (Migrate, Rescale)) for event in self.events.values())
         return asked or self.elasticity.policy != "none"
+
+    @property
+    def rebalances(self) -> bool:
+        """Return whether the tasks of the dataflow are killed and started elsewhere in the run."""
+        return any(isinstance(event, Rebalance) for event in self.events.values())
+
+    @property
+    def keeps_ids(self) -> bool:
+        """Return whether tuples have ids: hosts may fail, key groups move or have replicas, or tasks are killed."""
+        return self.may_fail or self.migrates or self.has_replicas or self.rebalances
 
     @property
     def has_replicas(self) -> bool:

@@ -77,7 +77,24 @@ class Rescale(Description):
     """Migration protocol."""
 
 
-Event = Annotated[HostFailure | Migrate | Rescale, Field(discriminator="kind")]
+REBALANCE_PROTOCOLS = ("dcr", "ccr")  # that are simulated
+
+
+class Rebalance(Description):
+    """All tasks of the dataflow, but those that stay, are killed and start on other hosts with their state."""
+
+    kind: Literal["rebalance"] = "rebalance"
+    at_s: Seconds = Field(alias="at")
+    """When."""
+    hosts: tuple[str, ...] = Field(min_length=1)
+    """Host groups that the tasks go to: round robin over the free slots of their hosts."""
+    protocol: Literal["dsm", "dcr", "ccr"] = "ccr"
+    """Protocol for whole dataflows."""
+    command_s: Seconds = Field(default=0.0, alias="command")
+    """Time that the rebalance command takes; tasks are killed at its end."""
+
+
+Event = Annotated[HostFailure | Migrate | Rescale | Rebalance, Field(discriminator="kind")]
 
 
 class Elasticity(Description):

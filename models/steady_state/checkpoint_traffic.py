@@ -62,7 +62,7 @@ def _senders_of_both(scenario: Scenario) -> set[str]:
     if tolerance.method != "checkpoint" or (alone and tolerance.store != "remote"):
         return set()
     saved = [name for name, operator in scenario.operators.items() if operator.kind not in ("source", "sink")]
-    if scenario.may_fail or scenario.migrates or scenario.has_replicas:
+    if scenario.keeps_ids:
         return set(hosts) if saved and not alone else set()
     placed = layout.placement(scenario)
     parallelism = {name: operator.parallelism for name, operator in scenario.operators.items()}

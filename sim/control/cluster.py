@@ -37,7 +37,7 @@ class RunPlan:
     drops_duplicates: bool
     replays: bool
     duplicate_ns: int
-    may_fail: bool  # whether a host can die, or a key group move or have a replica: then ids are kept
+    may_fail: bool  # whether a host can die, a key group move or have a replica, or a task be killed: ids are kept
     first_partition: tuple[int, ...]  # per operator: number of its partition 0; one entry more than operators
     bounded: bool  # whether a queue has a bound
     counts_load: bool  # whether the load of each key group is counted
@@ -74,7 +74,7 @@ class RunPlan:
             drops_duplicates=checkpointed and tolerance.guarantee == "exactly-once",
             duplicate_ns=to_ns(tolerance.duplicate_s),
             replays=checkpointed and tolerance.guarantee != "at-most-once",
-            may_fail=scenario.may_fail or scenario.migrates or scenario.has_replicas,
+            may_fail=scenario.keeps_ids,
             first_partition=tuple(first),
             fair=link_sharing(scenario).sharing == "fair",
             counts_load=scenario.counts_load,

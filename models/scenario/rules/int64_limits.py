@@ -118,8 +118,8 @@ def _snapshots(scenario: Scenario, name: str, flow: Flow, sent_bytes: float) -> 
 
 
 def _places(scenario: Scenario) -> dict[str, set[str]]:
-    """Return operator -> host groups where its tasks may be: any group if hosts may fail."""
-    if scenario.may_fail:
+    """Return operator -> host groups where its tasks may be: any group if tasks may go elsewhere."""
+    if scenario.keeps_ids:
         return {name: set(scenario.hosts) for name in scenario.operators}
     placed, groups = layout.placement(scenario), layout.host_group_names(scenario)
     found: dict[str, set[str]] = {name: set() for name in scenario.operators}
