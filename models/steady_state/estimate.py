@@ -324,7 +324,8 @@ def _doubled(scenario: Scenario, rates: Mapping[str, Flow]) -> float:
 
 def _logs(scenario: Scenario) -> bool:
     """Return whether the ids of tuples are kept, to know them again."""
-    return scenario.may_fail or scenario.migrates or scenario.has_replicas
+    acked = scenario.fault_tolerance.acking is not None
+    return scenario.may_fail or scenario.migrates or scenario.has_replicas or acked
 
 
 def _control_bytes(scenario: Scenario, steps: float, doubled: float, events: float) -> float:
