@@ -45,8 +45,7 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
             found += _of_rescaling(scenario, name, event)
         if isinstance(event, Rebalance):
             found += _of_rebalance(scenario, name, event)
-    if scenario.waves.interval_s is not None and "dsm" not in REBALANCE_PROTOCOLS:
-        found.append(("waves.interval", units.show(scenario.waves.interval_s, "s"), "waves of a rebalance are"))
+    found += _of_waves(scenario)
     found = list(dict.fromkeys(found))  # several events have the same to say of the rest of the scenario
     return [InputFault(path, value, RULE, hint) for path, value, hint in found]
 
@@ -75,6 +74,25 @@ def _of_rebalance(scenario: Scenario, name: str, event: Rebalance) -> list[tuple
             # A snapshot would lack the tuples that other threads still serve.
             where = path_text(("operators", operator, "threads"))
             found.append((where, described.threads, "beside a rebalance one thread is; take a higher parallelism"))
+    return found
+
+
+def _of_waves(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of what meets periodic waves: they bring back each task as a whole."""
+    if scenario.waves.interval_s is None:
+        return []
+    where, value = "waves.interval", units.show(scenario.waves.interval_s, "s")
+    found = list[tuple[str, object, str]]()
+    protocols = {event.protocol for event in scenario.events.values() if isinstance(event, Rebalance)}
+    if scenario.migrates:
+        found.append((where, value, "without moves of key groups it is: a wave saves and restores a task as a whole"))
+    if protocols - {"dsm"}:
+        found.append((where, value, "beside rebalances by dsm it is: dcr and ccr send waves of their own"))
+    for name, operator in scenario.operators.items():
+        if operator.threads > 1:
+            # A snapshot would lack the tuples that other threads still serve.
+            path = path_text(("operators", name, "threads"))
+            found.append((path, operator.threads, "beside periodic waves one thread is; take a higher parallelism"))
     return found
 
 
@@ -123,13 +141,24 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
     """Return (path, value, hint) of methods, stores and numbers of copies that are not simulated."""
     tolerance = scenario.fault_tolerance
     found: list[tuple[str, object, str]] = []
-    if tolerance.method not in ("none", "checkpoint"):
-        found.append(("fault_tolerance.method", tolerance.method, "none and checkpoint are"))
+    if tolerance.method not in ("none", "checkpoint", "acker"):
+        found.append(("fault_tolerance.method", tolerance.method, "none, checkpoint and acker are"))
+    if tolerance.method == "acker":
+        found += _beside_acker(scenario)
     if tolerance.method == "checkpoint" and tolerance.store == "upstream":
         found.append(("fault_tolerance.store", tolerance.store, "nodes and remote are"))
     if tolerance.method == "checkpoint" and tolerance.copies > 1:
         found.append(("fault_tolerance.copies", tolerance.copies, "one copy is"))
     return found + _of_replicas(scenario)
+
+
+def _beside_acker(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of bounded queues: what an output that waits for room does to its root is open."""
+    return [
+        (path_text(("operators", name, "buffer")), operator.buffer, "without an acker it is")
+        for name, operator in scenario.operators.items()
+        if operator.buffer is not None
+    ]
 
 
 def _of_replicas(scenario: Scenario) -> list[tuple[str, object, str]]:

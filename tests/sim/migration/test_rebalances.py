@@ -37,6 +37,7 @@ from sim.migration.rebalance import RebalanceRun, Rebalances
 from sim.plain.plane import PlainPlane
 
 MS = 1_000_000
+SAVING = ("dcr", "ccr")  # protocols that save what they kill
 PLANES = [PlainPlane, CompiledPlane]
 METHODS = (
     {"method": "none"},
@@ -122,13 +123,13 @@ def check(seed: int, protocol: str, plane: PlaneFactory) -> int:
     return expected
 
 
-@pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
+@pytest.mark.parametrize("protocol", SAVING)
 def test_a_dataflow_that_is_killed_comes_back_whole(protocol: str, plane: PlaneFactory) -> None:
     assert sum(check(seed, protocol, plane) for seed in range(12)) > 500
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
+@pytest.mark.parametrize("protocol", SAVING)
 def test_many_dataflows_that_are_killed_come_back_whole(protocol: str, plane: PlaneFactory) -> None:
     for seed in range(12, 1000):
         check(seed, protocol, plane)
@@ -149,13 +150,13 @@ def faults_beside_crashes(seed: int, protocol: str, plane: PlaneFactory) -> list
     return wrong + ["a run does not end"] * any(not run.over for run in runs)
 
 
-@pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
+@pytest.mark.parametrize("protocol", SAVING)
 def test_crashes_beside_rebalances_lose_nothing_that_is_not_said(protocol: str, plane: PlaneFactory) -> None:
     assert {seed: wrong for seed in range(7) if (wrong := faults_beside_crashes(seed, protocol, plane))} == {}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
+@pytest.mark.parametrize("protocol", SAVING)
 def test_many_crashes_beside_rebalances(protocol: str, plane: PlaneFactory) -> None:
     assert {seed: wrong for seed in range(7, 1000) if (wrong := faults_beside_crashes(seed, protocol, plane))} == {}
 
@@ -213,7 +214,7 @@ def sentences(found: RunRecords) -> list[str]:
     return [sentence(made) for _, made in decisions(found.tables["decisions"])]
 
 
-@pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
+@pytest.mark.parametrize("protocol", SAVING)
 def test_a_failure_is_over_when_the_rebalance_has_brought_all_back(protocol: str, plane: PlaneFactory) -> None:
     """Both groups go to host 3, which dies when they were killed and are not there yet: they come back elsewhere."""
     found, control = driven(keyed(), plane, protocol, {1: 3, 2: 3}, crash_ms=1700)
@@ -225,13 +226,46 @@ def test_a_failure_is_over_when_the_rebalance_has_brought_all_back(protocol: str
     assert all(control.cluster.partition_live)
 
 
-@pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
+ORDER = ["begun", "paused", "prepared", "committed", "commanded", "up", "first_init", "last_init", "resumed", "over"]
+
+
+@pytest.mark.parametrize("protocol", SAVING)
+def test_a_run_marks_when_what_happened(protocol: str) -> None:
+    """The source is told at 1001 ms; messages take 1 ms, tasks start 500 ms after the kill."""
+    marks = []
+    for plane in PLANES:
+        _, control = driven(keyed(), plane, protocol, {1: 3, 2: 4})
+        (run,) = control.coordinator.runtime.runs
+        assert isinstance(run, RebalanceRun)
+        assert sorted(ORDER, key=lambda mark: run.marks[mark]) == ORDER
+        assert len(run.marks) == len(ORDER)
+        marks.append((run.marks, run.captured))
+    found, captured = marks[0]
+    assert marks[1] == marks[0]
+    assert (found["begun"], found["paused"]) == (1000 * MS, 1001 * MS)
+    assert found["up"] == found["commanded"] + 500 * MS
+    # The coordinator hears of the last COMMIT one latency later, of the last source too, and then says that it is over.
+    assert (found["commanded"] - found["committed"], found["over"] - found["resumed"]) == (1 * MS, 2 * MS)
+    assert captured == 0 if protocol == "dcr" else captured >= 0
+
+
+def test_a_run_that_is_called_off_marks_no_kill(plane: PlaneFactory) -> None:
+    """Its time-out is half the latency: nobody has been told to pause yet."""
+    control = Control(RunPlan.of(keyed(), RunInputs(), 0), plane)
+    kind = Rebalances(control.state, control.coordinator, REBALANCE_PROTOCOLS)
+    control.start()
+    control.clock.at(1000 * MS, 0, lambda _: kind.request("ccr", {1: 3}, {}, timeout_ns=MS // 2))
+    control.run(1500 * MS)
+    assert kind.runs[0].marks == {"begun": 1000 * MS, "over": 1000 * MS + MS // 2}
+
+
+@pytest.mark.parametrize("protocol", SAVING)
 def test_a_subtask_that_is_not_named_stays_where_it_is(protocol: str, plane: PlaneFactory) -> None:
     _, control = driven(keyed(), plane, protocol, {1: 4})
     assert [control.cluster.host_of(partition) for partition in range(4)] == [0, 4, 2, 0]
 
 
-@pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
+@pytest.mark.parametrize("protocol", SAVING)
 def test_a_job_with_pools_of_threads_is_not_rebalanced(protocol: str, plane: PlaneFactory) -> None:
     found, _ = driven(keyed(threads=2), plane, protocol, {1: 3})
     assert f"the rebalance by {protocol} is called off" in sentences(found)
@@ -243,7 +277,9 @@ def test_a_job_with_replicas_is_not_rebalanced(plane: PlaneFactory) -> None:
 
 
 def test_a_rebalance_that_cannot_be_is_refused_at_once(plane: PlaneFactory) -> None:
-    with pytest.raises(ValueError, match="dsm is no protocol"):
+    with pytest.raises(ValueError, match="storm is no protocol"):
+        driven(keyed(), plane, "storm", {})
+    with pytest.raises(ValueError, match="no periodic waves"):
         driven(keyed(), plane, "dsm", {})
     with pytest.raises(ValueError, match="keeps no ids"):
         driven(line(2), plane, "dcr", {})
@@ -296,3 +332,48 @@ def test_an_aligned_message_is_heard_once_when_it_has_come_from_all(plane: Plane
     # It is told to send at 7 and 27 ms; the second comes at 28 ms, behind the tuple of 21 ms in service until 25 ms.
     assert Aligns.heard == [(28.0, "all", 2)]
     assert [arrival // MS for arrival, _, _ in rows_of(found, "q")][:6] == [6, 11, 21, 16, 26, 31]
+
+
+def chain_of_two(**waves: str) -> Scenario:
+    """A source, two tasks of 3 ms and a sink, each on a host of its own; nothing comes while it is rebalanced."""
+    stage = {"kind": "map", "service": {"distribution": "deterministic", "value": "3 ms"}}
+    raw = {
+        "duration": "4 s",
+        "workload": {"src": {"arrivals": "deterministic", "rate": "0.2 /s"}},
+        "operators": {
+            "src": {"kind": "source"},
+            "a": stage | {"inputs": {"src": "shuffle"}},
+            "b": stage | {"inputs": {"a": "shuffle"}},
+            "out": {"kind": "sink", "inputs": {"b": "shuffle"}},
+        },
+        "hosts": {"h": {"count": 4}, "other": {"count": 1}},
+        "placement": {"tasks": {f"{name}-0": f"h-{k}" for k, name in enumerate(["src", "a", "b", "out"])}},
+        "network": {"latency": "1 ms"},
+        "fault_tolerance": {"method": "none"},
+        "events": {"late": {"at": "3999 ms", "kind": "host-failure", "host": "other-0"}},
+        "waves": waves,
+    }
+    return Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "longer_ms"),
+    [
+        # Along a and b: twice the work for PREPARE, COMMIT and INIT. The sink has no service, and takes no time.
+        ("dcr", {"prepared": 10, "committed": 50, "first_init": 50 + 70, "last_init": 50 + 140}),
+        # At once: once the work for PREPARE and INIT; the sink is the first that is initialised.
+        ("ccr", {"prepared": 5, "committed": 45, "first_init": 45, "last_init": 45 + 70}),
+    ],
+)
+def test_a_wave_occupies_each_task_before_it_goes_on(
+    protocol: str, longer_ms: dict[str, int], plane: PlaneFactory
+) -> None:
+    marks = []
+    for waves in ({}, {"prepare": "5 ms", "commit": "20 ms", "init": "70 ms"}):
+        _, control = driven(chain_of_two(**waves), plane, protocol, {})
+        (run,) = control.coordinator.runtime.runs
+        assert isinstance(run, RebalanceRun)
+        marks.append(run.marks)
+    none, some = marks
+    assert none["paused"] == some["paused"]
+    assert {mark: (some[mark] - none[mark]) / MS for mark in longer_ms} == longer_ms
