@@ -40,6 +40,7 @@ STORED = (
     "recoveries",
     "outages",
     "migrations",
+    "rebalances",
     "replicas",
     "rescales",
     "statistics",
