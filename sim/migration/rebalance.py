@@ -15,6 +15,7 @@ from enum import Enum
 from typing import ClassVar, NamedTuple
 
 from models.records.decisions import Action, Verdict
+from sim.clock import Clock
 from sim.control.run_state import RunState
 from sim.data_plane import Parcel
 from sim.migration.coordinator import RunCoordinator
@@ -72,14 +73,33 @@ def _whole(operators: int) -> Territory:
     return tuple((operator, WHOLE) for operator in range(operators))
 
 
+SOURCES_ANSWER = frozenset({"pause", "resume"})
+"""Waves to which sources answer, and no other subtask."""
+_MARK_OF = {"pause": "paused", "prepare": "prepared", "commit": "committed", "resume": "resumed"}
+
+
 @dataclass
 class RebalanceRun(ProtocolRun[Rebalance]):
     """One execution of a protocol for whole dataflows."""
 
-    captured: dict[int, int] = field(default_factory=dict)  # task -> parcel with what it has captured
+    marks: dict[str, int] = field(default_factory=dict)
+    """When what happened [ns]; names that are not there did not happen. In the order of a whole run: begun; paused,
+    prepared, committed (the last of all who take part); commanded (tasks are killed); first_init; up (the last task has
+    started, not counting its gate); last_init; resumed (the last source); over."""
+    captured: int = 0  # tuples
+    captured_at: dict[int, int] = field(default_factory=dict)  # task -> parcel with what it has captured
     initialised: set[int] = field(default_factory=set)  # subtasks that have gone on
     crashed: bool = False  # a host died; what it lost may have to be sent again
     reason: str = "a host died before tasks were killed"  # for which it is called off
+    _done: dict[str, set[int]] = field(default_factory=dict)  # wave -> subtasks that are done with it
+
+    def note_answer(self, wave: str, subtask: int, now_ns: int) -> None:
+        """Note that a subtask is done with a wave; the last of them marks its end."""
+        done, mark = self._done.setdefault(wave, set()), _MARK_OF.get(wave)
+        done.add(subtask)
+        everyone = self.plan.sources if wave in SOURCES_ANSWER else self.plan.hosts
+        if mark is not None and done.issuperset(everyone):
+            self.marks.setdefault(mark, now_ns)
 
 
 class Address(NamedTuple):
@@ -96,9 +116,10 @@ class Address(NamedTuple):
         return message.note
 
 
-def restart_of(run: RebalanceRun, task: int, host: int, start_ns: int) -> Restart:
+def restart_of(run: RebalanceRun, clock: Clock, task: int, host: int, start_ns: int) -> Restart:
     """Return how a task of the run is killed and started again."""
-    return Restart(task, host, start_ns, run.plan.gate_ns, crashed=lambda: run.crashed)
+    started = lambda _: run.marks.update(up=clock.now_ns())  # noqa: E731
+    return Restart(task, host, start_ns, run.plan.gate_ns, started, crashed=lambda: run.crashed)
 
 
 class RebalanceContext(Context):
@@ -117,12 +138,14 @@ class RebalanceContext(Context):
 
     def acknowledge(self, wave: str, subtask: int) -> None:
         """Tell the coordinator that a subtask is done with a wave."""
+        self._run.note_answer(wave, subtask, self._state.clock.now_ns())
         self.tell("ack", note=(wave, subtask))
 
     def capture(self) -> Parcel:
         """Return the tuples that rules hold, in order; should the run be called off they go on here."""
         parcel = super().capture()
-        self._run.captured[self.me] = parcel.number
+        self._run.captured_at[self.me] = parcel.number
+        self._run.captured += parcel.tuples
         return parcel
 
     def restart_all(self, gated: bool = True) -> None:
@@ -130,9 +153,10 @@ class RebalanceContext(Context):
 
         If `gated`, it does nothing before all that it sends to are there.
         """
-        run, plan, at = self._run, self._run.plan, self._cluster.partition_task
+        run, plan, at, clock = self._run, self._run.plan, self._cluster.partition_task, self._state.clock
+        run.marks["commanded"] = clock.now_ns()
         for subtask, host in plan.hosts.items():
-            restart = restart_of(run, at[subtask], host, plan.start_ns[subtask])
+            restart = restart_of(run, clock, at[subtask], host, plan.start_ns[subtask])
             self._runtime.restarts.restart(restart if gated else replace(restart, gate_ns=None))
 
     def go_on(self, to: Address, parcels: Sequence[Parcel]) -> None:
@@ -141,7 +165,10 @@ class RebalanceContext(Context):
 
     def note_initialised(self, subtask: int) -> None:
         """Note that a subtask goes on; should it be lost from now on it is recovered as any other."""
+        now = self._state.clock.now_ns()
         self._run.initialised.add(subtask)
+        self._run.marks.setdefault("first_init", now)
+        self._run.marks["last_init"] = now
 
     def call_off(self, why: str) -> None:
         """End the run, if it has killed nothing yet."""
@@ -183,7 +210,7 @@ class RebalanceProtocol(Protocol[Rebalance]):
         """Count an answer; the last one of a wave begins the next."""
         assert isinstance(message.note, tuple)
         wave, subtask = message.note
-        if self.last_of(wave, subtask, self.plan.sources if wave in ("pause", "resume") else self.plan.hosts):
+        if self.last_of(wave, subtask, self.plan.sources if wave in SOURCES_ANSWER else self.plan.hosts):
             getattr(self, f"after_{wave}")(ctx)
 
     @abstractmethod
@@ -415,8 +442,13 @@ class Rebalances(PlanKind[RebalanceRequest]):
                 found.setdefault(task, []).append(partition)
         return {here[0]: tuple(here) for here in found.values()}
 
+    def started(self, run: RebalanceRun) -> None:
+        """Mark the begin."""
+        run.marks["begun"] = self.state.clock.now_ns()
+
     def ended(self, run: RebalanceRun) -> None:
-        """Nothing is left to do."""
+        """Mark the end; nothing is left to do."""
+        run.marks["over"] = self.state.clock.now_ns()
 
     def lost(self, run: RebalanceRun, operators: set[int]) -> None:
         """Note the crash: partitions that come back from now on send what they keep, which others may have lost."""
@@ -430,7 +462,7 @@ class Rebalances(PlanKind[RebalanceRequest]):
         for subtask in sorted(run.plan.partitions.keys() - run.initialised):
             # Partitions of a subtask share their task until it is initialised: they are lost together.
             lost = [one for one in run.plan.partitions[subtask] if one in partitions]
-            restart = restart_of(run, at[subtask], run.plan.hosts[subtask], 0)
+            restart = restart_of(run, self.state.clock, at[subtask], run.plan.hosts[subtask], 0)
             if lost and restarts.start_elsewhere(restart, lost):
                 taken.update(lost)
         return taken
@@ -442,12 +474,13 @@ class Rebalances(PlanKind[RebalanceRequest]):
     def cancelled(self, run: RebalanceRun) -> None:
         """Have everybody who lives go on from where it is."""
         plane, alive = self.state.plane, self.cluster.task_alive
+        self.ended(run)
         self.state.decide(Action.REBALANCE, run.name, run.reason, verdict=Verdict.REFUSED)
         for task in run.plan.tasks_at_begin:
             if not alive[task]:
                 continue
             # Rules end first: tuples that are put would be held once more.
             plane.unhold(task, None)
-            if task in run.captured:
-                plane.put(run.captured[task], task)
+            if task in run.captured_at:
+                plane.put(run.captured_at[task], task)
             plane.unpause(task)

@@ -225,6 +225,39 @@ def test_a_failure_is_over_when_the_rebalance_has_brought_all_back(protocol: str
     assert all(control.cluster.partition_live)
 
 
+ORDER = ["begun", "paused", "prepared", "committed", "commanded", "up", "first_init", "last_init", "resumed", "over"]
+
+
+@pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
+def test_a_run_marks_when_what_happened(protocol: str) -> None:
+    """The source is told at 1001 ms; messages take 1 ms, tasks start 500 ms after the kill."""
+    marks = []
+    for plane in PLANES:
+        _, control = driven(keyed(), plane, protocol, {1: 3, 2: 4})
+        (run,) = control.coordinator.runtime.runs
+        assert isinstance(run, RebalanceRun)
+        assert sorted(ORDER, key=lambda mark: run.marks[mark]) == ORDER
+        assert len(run.marks) == len(ORDER)
+        marks.append((run.marks, run.captured))
+    found, captured = marks[0]
+    assert marks[1] == marks[0]
+    assert (found["begun"], found["paused"]) == (1000 * MS, 1001 * MS)
+    assert found["up"] == found["commanded"] + 500 * MS
+    # The coordinator hears of the last COMMIT one latency later, of the last source too, and then says that it is over.
+    assert (found["commanded"] - found["committed"], found["over"] - found["resumed"]) == (1 * MS, 2 * MS)
+    assert captured == 0 if protocol == "dcr" else captured >= 0
+
+
+def test_a_run_that_is_called_off_marks_no_kill(plane: PlaneFactory) -> None:
+    """Its time-out is half the latency: nobody has been told to pause yet."""
+    control = Control(RunPlan.of(keyed(), RunInputs(), 0), plane)
+    kind = Rebalances(control.state, control.coordinator, REBALANCE_PROTOCOLS)
+    control.start()
+    control.clock.at(1000 * MS, 0, lambda _: kind.request("ccr", {1: 3}, {}, timeout_ns=MS // 2))
+    control.run(1500 * MS)
+    assert kind.runs[0].marks == {"begun": 1000 * MS, "over": 1000 * MS + MS // 2}
+
+
 @pytest.mark.parametrize("protocol", REBALANCE_PROTOCOLS)
 def test_a_subtask_that_is_not_named_stays_where_it_is(protocol: str, plane: PlaneFactory) -> None:
     _, control = driven(keyed(), plane, protocol, {1: 4})
