@@ -178,7 +178,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _time("prepared_ns", "the last subtask answered PREPARE: the dataflow is drained, or captured"),
         _time("committed_ns", "the last subtask answered COMMIT"),
         _time("killed_ns", "the command ended, and the tasks were killed"),
-        _time("up_ns", "the last of their successors was started"),
+        _time("up_ns", "the last of their successors was started, not counting its gate"),
         _time("first_init_ns", "the first subtask was initialised"),
         _time("last_init_ns", "the last subtask was initialised"),
         _time("resumed_ns", "the last source went on"),

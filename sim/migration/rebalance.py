@@ -15,6 +15,7 @@ from enum import Enum
 from typing import ClassVar, NamedTuple
 
 from models.records.decisions import Action, Verdict
+from models.records.tables import NEVER
 from sim.clock import Clock
 from sim.control.run_state import RunState
 from sim.data_plane import Parcel
@@ -75,6 +76,7 @@ def _whole(operators: int) -> Territory:
 
 SOURCES_ANSWER = frozenset({"pause", "resume"})
 """Waves to which sources answer, and no other subtask."""
+_MARKS = ("begun", "paused", "prepared", "committed", "commanded", "up", "first_init", "last_init", "resumed", "over")
 _MARK_OF = {"pause": "paused", "prepare": "prepared", "commit": "committed", "resume": "resumed"}
 
 
@@ -441,6 +443,17 @@ class Rebalances(PlanKind[RebalanceRequest]):
             if not self.cluster.retired(partition):
                 found.setdefault(task, []).append(partition)
         return {here[0]: tuple(here) for here in found.values()}
+
+    def rows(self) -> list[tuple[object, ...]]:
+        """Return the rows of the table `rebalances`, in the order in which they began."""
+        return [self._row(number, run) for number, run in enumerate(self.runs)]
+
+    def _row(self, number: int, run: RebalanceRun) -> tuple[object, ...]:
+        marks = run.marks if run.initialised >= run.plan.hosts.keys() else {**run.marks, "last_init": NEVER}
+        outcome = "done" if run.completed_ns is not None else "called off" if run.over else "open"
+        instants = (marks.get(name, NEVER) for name in _MARKS)
+        counts = len(run.plan.hosts), run.captured
+        return number, run.name, run.requested_ns, *instants, *counts, outcome
 
     def started(self, run: RebalanceRun) -> None:
         """Mark the begin."""
