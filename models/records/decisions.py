@@ -18,7 +18,8 @@ class Action(StrEnum):
     FENCE = "fence"  # a host
     MOVE = "move"  # a key group, to a host: asked for by the balancing of load, or refused, whoever asked
     USE_DIRECT = "use direct"  # for a key group whose protocol needs a checkpoint at the target
-    REBALANCE = "rebalance"  # the dataflow, by a protocol: called off
+    REBALANCE = "rebalance"  # the dataflow, by a protocol: begun, or called off
+    POSTPONE = "postpone"  # a move, or a rebalance: it waits
     RESCALE = "rescale"  # an operator, from a number of tasks to another
     STORE = "store"  # checkpoints of a partition, on a host in place of the planned one
     REALLOCATE = "reallocate"  # checkpoints of a key group, from a host to another
@@ -43,8 +44,8 @@ class Verdict(StrEnum):
 class Decision(NamedTuple):
     """One decision: the columns of the table `decisions` except the instant.
 
-    `subject` is a key group or task (OPERATOR[index]), an operator or a host; `origin` and `target` are hosts, or
-    numbers of tasks where an operator is rescaled; each is empty where there is none.
+    `subject` is a key group or task (OPERATOR[index]), an operator, a host, a protocol, or what waits; `origin` and
+    `target` are hosts, or numbers of tasks where an operator is rescaled; each is empty where there is none.
     """
 
     action: str
@@ -64,6 +65,8 @@ _SENTENCES = {
     (Action.MOVE, Verdict.DONE): "{subject} is to move to {target}",
     (Action.MOVE, Verdict.REFUSED): "{subject} does not move to {target}",
     (Action.USE_DIRECT, Verdict.DONE): "{subject} starts by direct",
+    (Action.REBALANCE, Verdict.DONE): "the dataflow is rebalanced by {subject}",
+    (Action.POSTPONE, Verdict.DONE): "{subject} waits",
     (Action.REBALANCE, Verdict.REFUSED): "the rebalance by {subject} is called off",
     (Action.RESCALE, Verdict.DONE): "{subject} goes from {origin} to {target} tasks",
     (Action.STORE, Verdict.DONE): "checkpoints of {subject} go to {target}",

@@ -6,9 +6,11 @@ tasks have an active replica, and where: `fault_tolerance.replicas`, one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 
 import networkx as nx
 
@@ -56,24 +58,62 @@ def tasks(scenario: ScenarioDescription) -> Iterator[tuple[str, int]]:
 def placement(scenario: ScenarioDescription) -> dict[str, str]:
     """Return task name -> host name at the start of a run.
 
-    Round robin over the hosts of the operator's host group where `placement.operators` names one, else in file
-    order over all hosts with one counter; spare hosts get none. `placement.tasks` overrules single tasks.
+    Round robin over the hosts of the operator's host group where `placement.operators` names one, over the slots of
+    the groups in `placement.hosts` where it names some (`spread`), else in file order over all hosts with one counter;
+    spare hosts get none. `placement.tasks` overrules single tasks.
     """
     spare = set(spare_hosts(scenario))
     all_hosts = tuple(host for host in hosts(scenario) if host not in spare)
     turn = 0
     placed = {}
+    free = []
     for operator, index in tasks(scenario):
-        group = scenario.placement.operators.get(operator)
-        if group is not None:
+        name, group = task_name(operator, index), scenario.placement.operators.get(operator)
+        if name in scenario.placement.tasks:
+            placed[name] = scenario.placement.tasks[name]
+            turn += group is None
+        elif group is not None:
             # An operator with a host group of its own starts at that group's first host: task j on host j mod n.
-            host = host_name(group, index % scenario.hosts[group].used)
+            placed[name] = host_name(group, index % scenario.hosts[group].used)
+        elif scenario.placement.hosts:
+            placed[name] = ""  # in its place in the order; below
+            free.append(name)
         else:
-            host = all_hosts[turn % len(all_hosts)]
+            placed[name] = all_hosts[turn % len(all_hosts)]
             turn += 1
-        name = task_name(operator, index)
-        placed[name] = scenario.placement.tasks.get(name, host)
-    return placed
+    return placed | dict(zip(free, spread(scenario, scenario.placement.hosts, len(free), placed.values()), strict=True))
+
+
+def spread(
+    scenario: ScenarioDescription, groups: Iterable[str], count: int, taken: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Return hosts for `count` tasks: round robin over the hosts in use of these groups that have a free slot.
+
+    `taken`: hosts of tasks that are there already, once for each. Where there are fewer slots than tasks, the last
+    tasks go on in turn as if there were slots for them: a rule refuses such a scenario.
+    """
+    of, used = hosts(scenario), Counter(taken)
+    chosen = [host_name(group, k) for group in groups for k in range(scenario.hosts[group].used)]
+    found: list[str] = []
+    while len(found) < count and chosen:
+        left = [host for host in chosen if used[host] < (of[host].slots or inf)]
+        turn = (left or chosen)[: count - len(found)]
+        found += turn
+        used.update(turn)
+    return tuple(found)
+
+
+def free_slots(scenario: ScenarioDescription, groups: Iterable[str], taken: Iterable[str] = ()) -> float:
+    """Return how many more tasks the hosts in use of these groups take; infinite where one has no bound."""
+    of, used = hosts(scenario), Counter(taken)
+    chosen = [host_name(group, k) for group in groups for k in range(scenario.hosts[group].used)]
+    return sum(max(0.0, (of[host].slots or inf) - used[host]) for host in chosen)
+
+
+def staying(scenario: ScenarioDescription) -> frozenset[str]:
+    """Return the operators whose tasks no rebalance moves: sources, and those in `placement.fixed`."""
+    sources = (name for name, operator in scenario.operators.items() if operator.kind == "source")
+    return frozenset((*sources, *scenario.placement.fixed))
 
 
 def task_of_group(key_group: int, parallelism: int) -> int:

@@ -21,11 +21,15 @@ from sim.control.recovery import Recovery
 from sim.control.replicas import Replicas
 from sim.control.restarts import Restarts
 from sim.control.run_state import RunState
+from sim.control.slots import Slots
 from sim.control.statistics import Statistics
 from sim.data_plane import DataPlane, Listener, Plane
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.moves import Migrations
+from sim.migration.protocols import REBALANCE_PROTOCOLS
+from sim.migration.rebalance import Rebalances
 from sim.scaling.elasticity import Elasticity
+from sim.scaling.rebalancing import Rebalancing
 from sim.scaling.spare_hosts import Rescaling, SpareHosts, in_use
 
 PlaneFactory = Callable[[RunPlan, Cluster, Clock, Listener], Plane]
@@ -49,11 +53,13 @@ class Control:
     statistics: Statistics
     instances: Instances
     replicas: Replicas
+    slots: Slots
     coordinator: RunCoordinator
     migrations: Migrations
     recovery: Recovery
     crash: CrashCoordinator
     failures: Failures
+    rebalances: Rebalances
     rescaling: Rescaling
     elasticity: Elasticity
     maintenance: Maintenance
@@ -76,8 +82,9 @@ class Control:
         self.instances = Instances(state, self.outages)
         self.replicas = Replicas(state, self.instances, self.checkpoint_hosts)
         self.coordinator = RunCoordinator(state)
-        self.migrations = Migrations(state, self.instances, self.replicas, self.catch_ups, self.coordinator)
-        self.recovery = Recovery(state, self.outages, self.catch_ups, self.replicas, self.migrations)
+        self.slots = Slots(state, self.replicas)
+        self.migrations = Migrations(state, self.instances, self.replicas, self.catch_ups, self.coordinator, self.slots)
+        self.recovery = Recovery(state, self.outages, self.catch_ups, self.replicas, self.migrations, self.slots)
         self.crash = CrashCoordinator(
             state, self.outages, self.catch_ups, self.replicas, self.migrations, self.recovery
         )
@@ -85,9 +92,11 @@ class Control:
         self.coordinator.runtime.restarts = Restarts(
             state, self.instances, self.outages, self.catch_ups, self.recovery, self.crash, self.checkpoint_hosts
         )
-        self.rescaling = Rescaling(state, self.migrations)
+        self.slots.freed = self.crash.recover_orphans
+        self.rebalances = Rebalances(state, self.coordinator, REBALANCE_PROTOCOLS)
+        self.rescaling = Rescaling(state, self.migrations, self.slots)
         spares = SpareHosts(state, self.migrations, self.recovery, self.failures)
-        self.elasticity = Elasticity(state, self.statistics, self.checkpoint_hosts, self.migrations, spares)
+        self.elasticity = Elasticity(state, self.statistics, self.checkpoint_hosts, self.migrations, spares, self.slots)
         self.maintenance = Maintenance(state, self.statistics, self.migrations)
 
     def start(self) -> None:
@@ -101,6 +110,7 @@ class Control:
             self.failures.start()
             self.migrations.start()
             self.rescaling.start()
+            Rebalancing(self.state, self.rebalances).start()
             start_outside_load(self.state)
         if self.plan.scenario.fault_tolerance.method == "checkpoint":
             self._start_checkpoints()
@@ -133,6 +143,7 @@ class Control:
         rows["recoveries"] = [*self.recovery.rows()]
         rows["outages"] = [*self.outages.rows()]
         rows["migrations"] = [*self.migrations.rows()]
+        rows["rebalances"] = [*self.rebalances.rows()]
         rows["replicas"] = [*self.replicas.rows()]
         rows["rescales"] = [*self.rescaling.rows()]
         rows["maintenance"] = [*self.maintenance.rows(tables["checkpoints"])]

@@ -6,6 +6,7 @@ the recovered partitions has. Replays to a partition after that belong to the re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from models.records.decisions import Action, Verdict
@@ -16,6 +17,7 @@ from sim.control.cluster import NOWHERE, LostPartition
 from sim.control.instances import Outages
 from sim.control.replicas import Replicas
 from sim.control.run_state import StateOn
+from sim.control.slots import Slots
 from sim.data_plane import REMOTE, InstancePlane
 from sim.migration.moves import Migrations
 
@@ -57,10 +59,12 @@ class Recovery:
         catch_ups: CatchUps,
         replicas: Replicas,
         migrations: Migrations,
+        slots: Slots,
     ) -> None:
         self.state, self.cluster, self.plan = state, state.cluster, state.plan
         self.clock, self.recorder = state.clock, state.recorder
         self.outages, self.catch_ups, self.replicas, self.migrations = outages, catch_ups, replicas, migrations
+        self.slots = slots
         self.recoveries: list[PartitionRecovery] = []
         self._open: dict[int, PartitionRecovery] = {}  # partition -> recovery that is not over
         self._taken_back: dict[int, PartitionRecovery] = {}  # partition -> recovery by a run that has its state
@@ -101,13 +105,13 @@ class Recovery:
         return partition in self._open
 
     def take_orphans(self) -> list[LostPartition]:
-        """Return, and forget, the partitions for which no host was alive and one is now."""
+        """Return, and forget, the partitions for which no host was alive, or had a free slot, and one is now."""
         can = [loss for loss in self._orphans if self._target(loss.partition)[0] is not None]
         self._orphans = [loss for loss in self._orphans if loss not in can]
         return can
 
     def assign(self, loss: LostPartition) -> PartitionRecovery | None:
-        """Give the partition to a live host, which holds what comes for it; None where no host is alive."""
+        """Give the partition to a live host, which holds what comes for it; None where no host can take it."""
         now, partition = self.clock.now_ns(), loss.partition
         target, why = self._target(partition)
         if target is None:
@@ -179,24 +183,33 @@ class Recovery:
     def _target(self, partition: int) -> tuple[int | None, str]:
         # As far as control knows: a checkpoint on a host that is dead and trusted still counts.
         checkpoint_host = self.state.view.checkpoint_host(partition, self.state.plane.checkpoint_host(partition))
+        operator, has_room = self.cluster.partition_operator[partition], self.slots.has_room
         if checkpoint_host is not None and checkpoint_host != REMOTE:
+            if not has_room(operator, checkpoint_host):
+                return None, f"{self.plan.host_names[checkpoint_host]} holds its checkpoint and has no free slot"
             return checkpoint_host, "it holds the checkpoint"
         if self.plan.scenario.fault_tolerance.restart == "own-hosts":
             homes = [host for host in self.replicas.homes(partition) if self.state.view.host_alive(host)]
-            return (homes[0], "it is one of its own hosts") if homes else (None, "none of its own hosts is alive")
-        least = self.least_used()
-        return (
-            least,
-            "no host is alive" if least is None else "it has the fewest key groups and tasks of the live hosts",
-        )
+            if not homes:
+                return None, "none of its own hosts is alive"
+            homes = [host for host in homes if has_room(operator, host)]
+            return (homes[0], "it is one of its own hosts") if homes else (None, "its own hosts have no free slot")
+        least = self.least_used(lambda host: has_room(operator, host))
+        if least is None:
+            return None, "no live host has a free slot" if any(self.cluster.trusted) else "no host is alive"
+        return least, "it has the fewest key groups and tasks of the live hosts"
 
-    def least_used(self) -> int | None:
-        """Return the live host with the fewest key groups and tasks, as far as control knows; None without one."""
+    def least_used(self, has_room: Callable[[int], bool]) -> int | None:
+        """Return the live host with the fewest key groups and tasks, as far as control knows; None without one.
+
+        Hosts that have no room are left out.
+        """
         partitions = [0] * len(self.cluster.trusted)
         for task in self.cluster.partition_task:
             if task != NOWHERE:
                 partitions[self.cluster.task_host[task]] += 1
-        live = [host for host, alive in enumerate(self.cluster.trusted) if alive]
+        trusted = enumerate(self.cluster.trusted)
+        live = [host for host, alive in trusted if alive and has_room(host)]
         live = [host for host in live if self.cluster.accepts_work(host)] or live
         return min(live, key=lambda host: (partitions[host], host), default=None)
 

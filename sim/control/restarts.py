@@ -57,7 +57,7 @@ class Restarts:
 
     def start_elsewhere(self, restart: Restart, partitions: Sequence[int]) -> bool:
         """Start the successor of a task that has died with its host, on another one; return whether there is one."""
-        host = self.recovery.least_used()
+        host = self.recovery.least_used(self.recovery.slots.has_free)
         if host is None:
             return False
         self._say(partitions, host, "its host died before it had its state back")
@@ -75,14 +75,15 @@ class Restarts:
 
     def _start(self, restart: Restart, partitions: Sequence[int]) -> None:
         cluster, host = self.cluster, restart.host
-        if not cluster.accepts_work(host):
+        if not cluster.accepts_work(host) or not self.recovery.slots.has_free(host):
             # Not in use, about to be left, or suspected: whatever starts there then would not be detected to be dead.
-            other = self.recovery.least_used()
-            if other is None:  # no host is alive: look again
+            # Or others have taken its slots since the request.
+            other = self.recovery.least_used(self.recovery.slots.has_free)
+            if other is None:  # no host can take it: look again
                 self.state.clock.process(self._later(replace(restart, start_ns=_SECOND), partitions))
                 return
             host = other
-            why = "the host that was asked for is suspected, not in use, or about to be left"
+            why = "the host that was asked for is suspected, not in use, about to be left, or has no free slot"
             self._say(partitions, host, why)
         new = self.instances.new_task(cluster.task_operator[restart.task], host)
         for partition in partitions:

@@ -14,6 +14,7 @@ from sim.control.catch_up import CatchUps
 from sim.control.instances import Instances
 from sim.control.replicas import REPLICATE, Replicas
 from sim.control.run_state import RunState
+from sim.control.slots import Slots
 from sim.data_plane import REMOTE
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.move import MigrationRun, Move, MoveProtocol, MoveRequest, MoveServices
@@ -36,14 +37,16 @@ class Migrations(PlanKind[MoveRequest]):
         replicas: Replicas,
         catch_ups: CatchUps,
         coordinator: RunCoordinator,
+        slots: Slots,
     ) -> None:
         self.state, self.cluster, self.coordinator = state, state.cluster, coordinator
-        self.instances, self.replicas, self.catch_ups = instances, replicas, catch_ups
+        self.instances, self.replicas, self.catch_ups, self.slots = instances, replicas, catch_ups, slots
         self.services = MoveServices(state, instances, replicas, catch_ups)
         self.protocols: dict[str, type[MoveProtocol]] = {**PROTOCOLS, REPLICATE: Replicate}
         self.runs: list[MigrationRun] = []
         self.open: dict[int, MigrationRun] = {}  # group -> its run
         self._by_new: dict[int, MigrationRun] = {}  # instance -> the run that made it
+        self._postponed: set[MoveRequest] = set()  # that wait for a slot
         self.on_end: Callable[[MigrationRun], None] = lambda _: None  # told of each move that is over
 
     def start(self) -> None:
@@ -97,7 +100,19 @@ class Migrations(PlanKind[MoveRequest]):
 
     def waits(self, request: MoveRequest) -> bool:
         """Return whether somebody who takes part is known to have no state, or is dead without control knowing."""
-        return self._is_down(request.group) or not self._answers(request.host)
+        if self._is_down(request.group) or not self._answers(request.host):
+            return True
+        return request.protocol != REPLICATE and not self._has_room(request)
+
+    def _has_room(self, request: MoveRequest) -> bool:
+        """Return whether the target has a slot for the group; write down, once, that it does not."""
+        operator = self.cluster.partition_operator[request.group]
+        room = self.slots.has_room(operator, request.host) or not self.state.view.host_alive(request.host)
+        if not room and request not in self._postponed:
+            self._postponed.add(request)
+            name, host = self.cluster.partition_name(request.group), self.state.plan.host_names[request.host]
+            self.state.decide(Action.POSTPONE, f"the move of {name}", f"{host} has no free slot", target=host)
+        return room
 
     def begin(self, request: MoveRequest) -> MigrationRun | None:
         """Return the run, with a new instance at the target; None where the move is refused."""
@@ -169,6 +184,7 @@ class Migrations(PlanKind[MoveRequest]):
                 self.instances.route(task, run.move.group, ())
             self.on_end(run)
         self.catch_ups.has_taken(run.move.target)
+        self.slots.note_freed()
 
     def _keep_both(self, run: MigrationRun) -> None:
         """Keep the new instance as a replica; checkpoints of the old one go where they went before."""
@@ -264,6 +280,7 @@ class Migrations(PlanKind[MoveRequest]):
         del self.open[move.group]
         if over:
             self.catch_ups.has_taken(move.target)
+        self.slots.note_freed()
 
     def _go_on(self, move: Move) -> None:
         """Let the new instance answer, and send the outputs that it kept while it was silent."""

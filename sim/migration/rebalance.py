@@ -16,6 +16,7 @@ from typing import ClassVar, NamedTuple
 
 from models.records.decisions import Action, Verdict
 from models.records.tables import NEVER
+from models.topology import layout
 from sim.clock import Clock
 from sim.control.run_state import RunState
 from sim.data_plane import Parcel
@@ -55,7 +56,7 @@ class Rebalance(Plan):
     start_ns: Mapping[int, int]  # subtask -> time from the kill until its successor is there
     command_ns: int  # between the last answer to COMMIT and the kill
     resend_ns: int  # between two INITs
-    gate_ns: int  # between two looks of a started task whether all tasks that it sends to are there
+    gate_ns: int | None  # between two looks of a started task whether all that it sends to are there; None: no gate
     timeout_ns: int | None
     """Time until a run that has not killed anything is called off, and until the store is asked again. None: never."""
 
@@ -347,8 +348,9 @@ class RebalanceRequest(Request):
     start_ns: Mapping[int, int]  # by partition
     command_ns: int
     resend_ns: int
-    gate_ns: int
+    gate_ns: int | None
     timeout_ns: int | None
+    in_place: bool
 
 
 class Rebalances(PlanKind[RebalanceRequest]):
@@ -365,6 +367,7 @@ class Rebalances(PlanKind[RebalanceRequest]):
         self.state, self.cluster, self.coordinator = state, state.cluster, coordinator
         self.protocols = dict(protocols)
         self.runs: list[RebalanceRun] = []
+        self._postponed: list[RebalanceRequest] = []
 
     def request(
         self,
@@ -373,12 +376,14 @@ class Rebalances(PlanKind[RebalanceRequest]):
         start_ns: Mapping[int, int],
         command_ns: int = 0,
         resend_ns: int = 1_000_000_000,
-        gate_ns: int = 1_000_000_000,
+        gate_ns: int | None = 1_000_000_000,
         timeout_ns: int | None = 60_000_000_000,
+        in_place: bool = True,
     ) -> None:
         """Restart all subtasks, each on a host by its first partition, as soon as earlier runs are over.
 
-        One that is not named stays on its host, and starts at once. Raises ValueError for an unknown protocol, and
+        One that is not named stays on its host, and starts at once. Nothing happens where all are on their hosts
+        already, unless they are to be restarted `in_place`. Raises ValueError for an unknown protocol, and
         where no host may fail: then the ids are not kept that parcels need.
         """
         if protocol not in self.protocols:
@@ -386,14 +391,24 @@ class Rebalances(PlanKind[RebalanceRequest]):
         if not self.state.plan.may_fail:
             raise ValueError("the run keeps no ids: no host may fail in it")
         territory, now = _whole(len(self.state.plan.operators)), self.state.clock.now_ns()
-        times = command_ns, resend_ns, gate_ns, timeout_ns
-        self.coordinator.request(
-            self, RebalanceRequest(territory, protocol, now, "event", dict(hosts), dict(start_ns), *times)
-        )
+        times = command_ns, resend_ns, gate_ns, timeout_ns, in_place
+        request = RebalanceRequest(territory, protocol, now, "event", dict(hosts), dict(start_ns), *times)
+        if self.coordinator.open:
+            self._postpone(request, "another rebalance, or a move, is not over")
+        self.coordinator.request(self, request)
 
     def waits(self, request: RebalanceRequest) -> bool:
         """Return whether a partition is known to be down."""
-        return not all(map(self.state.view.partition_live, self.cluster.down_owners))
+        if all(map(self.state.view.partition_live, self.cluster.down_owners)):
+            return False
+        self._postpone(request, "a partition is down")
+        return True
+
+    def _postpone(self, request: RebalanceRequest, why: str) -> None:
+        """Write down, once, that a request waits."""
+        if request not in self._postponed:
+            self._postponed.append(request)
+            self.state.decide(Action.POSTPONE, f"the rebalance by {request.protocol}", why)
 
     def begin(self, request: RebalanceRequest) -> RebalanceRun | None:
         """Return the run, over all subtasks that there are, as far as control knows; None where it is refused."""
@@ -405,13 +420,21 @@ class Rebalances(PlanKind[RebalanceRequest]):
         subtasks = self._subtasks()
         operator_of = {one: cluster.partition_operator[one] for one in subtasks}
         sources = tuple(one for one, its in operator_of.items() if plan.operators[its].is_source)
-        killed = [one for one in subtasks if one not in sources]
+        staying = layout.staying(plan.scenario)
+        killed = [one for one in subtasks if plan.operators[operator_of[one]].name not in staying]
+        hosts = {one: request.hosts.get(one, cluster.host_of(one)) for one in killed}
+        if not request.in_place and all(cluster.host_of(one) == host for one, host in hosts.items()):
+            why = "every task is there already"
+            self.state.decide(Action.REBALANCE, request.protocol, why, verdict=Verdict.REFUSED)
+            return None
+        why = f"{len(killed)} tasks are to be killed"
+        self.state.decide(Action.REBALANCE, request.protocol, why)
         flow = plan.dataflow
         made = Rebalance(
             operators=len(plan.operators),
             tasks_at_begin=tuple(cluster.partition_task[one] for one in subtasks),
             sources=sources,
-            hosts={one: request.hosts.get(one, cluster.host_of(one)) for one in killed},
+            hosts=hosts,
             partitions={one: subtasks[one] for one in killed},
             above={one: sum(flow.has_edge(up, operator_of[one]) for up in operator_of.values()) for one in killed},
             below={

@@ -17,6 +17,7 @@ from sim.clock import Process
 from sim.control.cluster import NOWHERE
 from sim.control.instances import CheckpointHosts
 from sim.control.run_state import StateOn
+from sim.control.slots import Slots
 from sim.control.statistics import Statistics
 from sim.data_plane import REMOTE, CheckpointPlane
 from sim.migration.move import MigrationRun
@@ -43,10 +44,11 @@ class Elasticity:
         checkpoint_hosts: CheckpointHosts,
         migrations: Migrations,
         spares: SpareHosts,
+        slots: Slots,
     ) -> None:
         self.state, self.cluster, self.plan = state, state.cluster, state.plan
         self.statistics, self.migrations, self._checkpoint_hosts = statistics, migrations, checkpoint_hosts
-        self.rules, self.spares = state.plan.scenario.elasticity, spares
+        self.rules, self.spares, self.slots = state.plan.scenario.elasticity, spares, slots
         self._moved_ns: dict[int, int] = {}  # group -> when it was last asked to move
         self._members = self._hosts_that_take_part()
 
@@ -117,10 +119,15 @@ class Elasticity:
                 outside=self.statistics.outside(host),
                 fixed=fixed[host],
                 member=self._members[host] and cluster.trusted[host] and host not in cluster.leaving,
-                accepts_work=self._members[host] and cluster.accepts_work(host),
+                accepts_work=self._members[host] and cluster.accepts_work(host) and self._has_room(host),
             )
             for host, described in enumerate(self.plan.host_groups)
         ]
+
+    def _has_room(self, host: int) -> bool:
+        """Return whether a key group of any operator that can move may go there."""
+        movable = (number for number, one in enumerate(self.plan.operators) if one.description.movable)
+        return all(self.slots.has_room(operator, host) for operator in movable)
 
     def _groups(self, loads: Mapping[int, float]) -> list[Group]:
         """Return all key groups that can move; one on its way is where it goes to."""

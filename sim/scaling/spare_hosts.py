@@ -18,6 +18,7 @@ from sim.control.cluster import Cluster
 from sim.control.failures import Failures
 from sim.control.recovery import Recovery
 from sim.control.run_state import StateOn
+from sim.control.slots import Slots
 from sim.data_plane import Plane, RecoverablePlane
 from sim.migration.moves import Migrations
 
@@ -122,8 +123,9 @@ class Rescaling:
     plan: groups may still be on their way, or be elsewhere after a recovery.
     """
 
-    def __init__(self, state: StateOn[Plane], migrations: Migrations) -> None:
+    def __init__(self, state: StateOn[Plane], migrations: Migrations, slots: Slots) -> None:
         self.state, self.cluster, self.plan, self.migrations = state, state.cluster, state.plan, migrations
+        self.slots = slots
         self._changes: list[_Change] = []
         self._seats: list[list[int]] = [[] for _ in self.plan.operators]
         for task, operator in enumerate(self.cluster.task_operator):
@@ -177,6 +179,8 @@ class Rescaling:
                 continue
             others = self._seats[operator][k + 1 : parallelism]  # that will stay
             choice = [host for host in range(len(cluster.host_alive)) if cluster.accepts_work(host)] or [old or 0]
+            # Where no host has room, the key groups wait for a slot of the one that is chosen.
+            choice = [host for host in choice if self.slots.has_room(operator, host)] or choice
             taken = [*seats, *others]
             on = self.state.view.tasks_on
             seats.append(min(choice, key=lambda host: (taken.count(host), len(on(host)), host)))

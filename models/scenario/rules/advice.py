@@ -10,7 +10,7 @@ from itertools import chain
 from models import display, units
 from models.reliability.times import mostly_down
 from models.scenario.cluster import ExponentialFailures, ScheduledFailures
-from models.scenario.events import HostFailure
+from models.scenario.events import HostFailure, Rebalance
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import Bottleneck, bottlenecks
@@ -234,6 +234,8 @@ def _of_hosts(scenario: Scenario, load: Load) -> Iterator[Advice]:
     spare = {*spare_hosts(scenario)}
     for replica in scenario.fault_tolerance.replicas.values():
         spare.update((replica.host, *replica.spares))  # idle on purpose
+    goals = {group for event in scenario.events.values() if isinstance(event, Rebalance) for group in event.hosts}
+    spare.update(host for host, group in host_group_names(scenario).items() if group in goals)
     idle = [host for host, found in load.hosts.items() if not found.tasks and host not in spare]
     if idle:
         shown = ", ".join(idle[:_MOST_NAMES]) + (

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import HostFailure, Migrate, Rescale
+from models.scenario.events import HostFailure, Migrate, Rebalance, Rescale
 from models.scenario.rules.dataflow import MOST_TASKS, broken_in, unknown_name, whole
 from models.scenario.scenario import Scenario
 from models.topology import layout
@@ -32,6 +32,8 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     if not placed and not spare and names.complete and 0 < total <= MOST_HOSTS:
         yield from _of_slots(scenario)
     yield from _of_events(scenario, names)
+    if names.complete and not placed and not spare and 0 < total <= MOST_HOSTS:
+        yield from _of_rebalances(scenario)
     yield from _of_elasticity(scenario, broken)
 
 
@@ -47,19 +49,24 @@ class _Names:
         few = sum(self.tasks.values()) <= MOST_TASKS
         self.complete = few and whole("hosts", broken) and whole("operators", broken) and "placement" not in broken
 
-    def host(self, path: tuple[str, ...], name: str) -> InputFault | None:
+    def host(self, path: tuple[str | int, ...], name: str) -> InputFault | None:
         """Return the fault of a host name that does not exist."""
         if self.no_hosts or _exists(name, self.hosts, self.unread_hosts):
             return None
         return unknown_name(path, name, "host", _some(self.hosts))
 
-    def operator(self, path: tuple[str, ...], name: str, shown: object | None = None) -> InputFault | None:
+    def group(self, path: tuple[str | int, ...], name: str) -> Iterator[InputFault]:
+        """Yield the fault of the name of a host group that does not exist."""
+        if name not in self.hosts and name not in self.unread_hosts and not self.no_hosts:
+            yield unknown_name(path, name, "host group", self.hosts)
+
+    def operator(self, path: tuple[str | int, ...], name: str, shown: object | None = None) -> InputFault | None:
         """Return the fault of an operator name that does not exist."""
         if self.no_operators or name in self.tasks or name in self.unread_operators:
             return None
         return unknown_name(path, name, "operator", self.tasks, shown)
 
-    def task(self, path: tuple[str, ...], name: str) -> InputFault | None:
+    def task(self, path: tuple[str | int, ...], name: str) -> InputFault | None:
         """Return the fault of a task name that does not exist."""
         if self.no_operators or _exists(name, self.tasks, self.unread_operators):
             return None
@@ -93,8 +100,17 @@ def _of_placement(scenario: Scenario, names: _Names) -> Iterator[InputFault]:
         fault = names.operator(("placement", "operators", operator), operator, shown=NO_VALUE)
         if fault:
             yield fault
-        if group not in names.hosts and group not in names.unread_hosts and not names.no_hosts:
-            yield unknown_name(("placement", "operators", operator), group, "host group", names.hosts)
+        yield from names.group(("placement", "operators", operator), group)
+    for index, group in enumerate(scenario.placement.hosts):
+        yield from names.group(("placement", "hosts", index), group)
+    for index, operator in enumerate(scenario.placement.fixed):
+        where = ("placement", "fixed", index)
+        fault = names.operator(where, operator)
+        if fault:
+            yield fault
+        elif operator in scenario.operators and scenario.operators[operator].kind != "sink":
+            hint = "sources stay in any case; all between them and the sinks moves"
+            yield InputFault(path_text(where), operator, "must be a sink", hint)
     for task, host in scenario.placement.tasks.items():
         here = ("placement", "tasks", task)
         yield from (fault for fault in (names.task(here, task), names.host(here, host)) if fault)
@@ -162,11 +178,29 @@ def _of_events(scenario: Scenario, names: _Names) -> Iterator[InputFault]:
             fault = names.host((*here, "host"), event.host)
             if fault:
                 yield fault
+        if isinstance(event, Rebalance):
+            for index, group in enumerate(event.hosts):
+                yield from names.group((*here, "hosts", index), group)
         if isinstance(event, (Migrate, Rescale)):
             fault = names.operator((*here, "operator"), event.operator)
             if fault:
                 yield fault
             yield from _of_groups(scenario, here, event)
+
+
+def _of_rebalances(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield rebalances to host groups with too few free slots for the tasks that move."""
+    placed, staying = layout.placement(scenario), layout.staying(scenario)
+    operator_of = {layout.task_name(name, index): name for name, index in layout.tasks(scenario)}
+    taken = [host for task, host in placed.items() if operator_of[task] in staying]
+    count = sum(operator not in staying for operator in operator_of.values())
+    for name, event in scenario.events.items():
+        if isinstance(event, Rebalance) and all(group in scenario.hosts for group in event.hosts):
+            free = layout.free_slots(scenario, event.hosts, taken)
+            if free < count:
+                rule = f"{count} tasks need a slot, and {int(free)} are free there"
+                hint = "name more host groups, or give hosts.GROUP more hosts or slots"
+                yield InputFault(path_text(("events", name, "hosts")), list(event.hosts), rule, hint)
 
 
 def _of_groups(scenario: Scenario, here: tuple[str, ...], event: Migrate | Rescale) -> Iterator[InputFault]:

@@ -1,0 +1,57 @@
+"""Slots of hosts: whether one more task may start there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sim.clock import Process
+from sim.control.cluster import NOWHERE
+from sim.control.replicas import Replicas
+from sim.control.run_state import StateOn
+from sim.data_plane import InstancePlane
+
+
+class Slots:
+    """Counts the tasks that occupy slots, as far as control knows.
+
+    A task occupies its slot while a key group is there or is coming by a move. Active replicas need no slot.
+    """
+
+    freed: Callable[[], None] = lambda: None
+    """Called when a slot may have become free; set by who makes the managers above."""
+
+    def __init__(self, state: StateOn[InstancePlane], replicas: Replicas) -> None:
+        self.state, self.cluster, self.replicas = state, state.cluster, replicas
+        self.limits = [group.slots for group in state.plan.host_groups]
+
+    def has_room(self, operator: int, host: int) -> bool:
+        """Return whether the operator has a task on the host, or may start one there."""
+        limit = self.limits[host]
+        if limit is None:
+            return True
+        tasks = self._tasks(host)
+        return len(tasks) < limit or any(self.cluster.task_operator[task] == operator for task in tasks)
+
+    def has_free(self, host: int) -> bool:
+        """Return whether a slot of the host is free."""
+        limit = self.limits[host]
+        return limit is None or len(self._tasks(host)) < limit
+
+    def note_freed(self) -> None:
+        """Call `freed` at this instant, in a cluster whose hosts have a limit, once what is going on is over."""
+        if any(limit is not None for limit in self.limits):
+            self.state.clock.process(self._later())
+
+    def _later(self) -> Process:
+        # A process of its own: the crash that cancels a move is still being handled.
+        yield self.state.clock.sleep(self.state.clock.now_ns())
+        self.freed()
+
+    def _tasks(self, host: int) -> set[int]:
+        at, alive = self.cluster.task_host, self.state.view.task_alive
+        found = {
+            task
+            for partition, task in enumerate(self.cluster.partition_task)
+            if task != NOWHERE and at[task] == host and not self.replicas.silent(partition)
+        }
+        return {task for task in found if alive(task)}

@@ -1,0 +1,77 @@
+"""Events that rebalance the dataflow: where its tasks go, and when their workers are up."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from models.scenario.events import Rebalance
+from models.topology import layout
+from models.units import to_ns
+from sim.clock import Process
+from sim.control.run_state import RunState
+from sim.draws import code_of, delays_ns, uniforms
+from sim.migration.rebalance import Rebalances
+
+
+class Rebalancing:
+    """Requests a rebalance at the instant of each event of the scenario."""
+
+    def __init__(self, state: RunState, rebalances: Rebalances) -> None:
+        self.state, self.cluster, self.plan, self.rebalances = state, state.cluster, state.plan, rebalances
+
+    def start(self) -> None:
+        """Start the events of the scenario."""
+        for name, event in self.plan.scenario.events.items():
+            if isinstance(event, Rebalance):
+                self.state.clock.process(self._event(name, event))
+
+    def _event(self, name: str, event: Rebalance) -> Process:
+        yield self.state.clock.sleep(to_ns(event.at_s))
+        scenario = self.plan.scenario
+        workers, waves = scenario.workers, scenario.waves
+        tasks = self._tasks_that_move()
+        hosts = dict(zip(tasks, self._hosts(event, len(tasks)), strict=True))
+        starts = dict(zip(tasks, self._starts_ns(name, len(tasks)), strict=True))
+        # By partition: others of its task may be the first when the rebalance begins.
+        at = {one: task for one, task in enumerate(self.cluster.partition_task) if task in hosts}
+        self.rebalances.request(
+            event.protocol,
+            {one: hosts[task] for one, task in at.items()},
+            {one: starts[task] for one, task in at.items()},
+            command_ns=to_ns(event.command_s),
+            resend_ns=to_ns(waves.resend_s),
+            gate_ns=None if workers.gate_s is None else to_ns(workers.gate_s),
+            timeout_ns=to_ns(waves.timeout_s),
+            in_place=False,
+        )
+
+    def _tasks_that_move(self) -> list[int]:
+        """Return the tasks with a partition that a rebalance kills, by operator and first partition."""
+        staying, cluster = layout.staying(self.plan.scenario), self.cluster
+        first: dict[int, tuple[int, int]] = {}
+        for partition, task in enumerate(cluster.partition_task):
+            if not cluster.retired(partition):
+                first.setdefault(task, (cluster.task_operator[task], partition))
+        moves = [task for task in first if self.plan.operators[cluster.task_operator[task]].name not in staying]
+        return sorted(moves, key=first.__getitem__)
+
+    def _hosts(self, event: Rebalance, count: int) -> list[int]:
+        """Return hosts for so many tasks: the free slots of the groups, round robin, less those of tasks that stay."""
+        names, cluster, staying = self.plan.host_names, self.cluster, layout.staying(self.plan.scenario)
+        taken = [
+            names[cluster.task_host[task]]
+            for task in {*cluster.partition_task} - {-1}
+            if cluster.task_alive[task] and self.plan.operators[cluster.task_operator[task]].name in staying
+        ]
+        return [names.index(host) for host in layout.spread(self.plan.scenario, event.hosts, count, taken)]
+
+    def _starts_ns(self, event: str, count: int) -> list[int]:
+        """Return the time from the kill until each worker is up: a draw, and so much for its rank in a random order."""
+        workers, seed = self.plan.scenario.workers, self.plan.scenario.seed
+        ids = np.arange(count, dtype=np.uint64)
+        order, law = (code_of(seed, self.plan.replication, event, what) for what in ("order of workers", "start"))
+        ranks = np.empty(count, np.int64)
+        ranks[np.argsort(uniforms(ids, order), kind="stable")] = np.arange(count)
+        drawn = np.zeros(count, np.int64) if workers.start is None else delays_ns(workers.start, uniforms(ids, law))
+        found: list[int] = (drawn + ranks * to_ns(workers.start_per_rank_s)).tolist()
+        return found
