@@ -16,7 +16,7 @@ The phases are those of Shukla and Simmhan (Toward Reliable and Rapid Elasticity
   intervals of the records (a second, where rows of tuples were kept) and neither before the restore nor before the
   catch-up: a window over the outage and the backlog behind it may have the right mean by accident.
 
-The expected rate is the measured one, from the warm-up to the first request of the replication.
+The expected rate is what the sinks take in steady state (`models.steady_state.flow`), the mean over the run.
 
 Records with histograms know deliveries by interval only. There a restore is the begin of its interval, a catch-up at
 most two intervals too early, and replayed tuples cannot be told from others.
@@ -36,6 +36,8 @@ from analysis.runs.timelines import fitting_interval
 from analysis.statistics import NS_PER_S, seconds
 from models.records.histogram import Ints
 from models.records.tables import NEVER, RunRecords, bucket_ns
+from models.scenario.scenario import Scenario
+from models.steady_state.flow import flows
 
 _WITHIN = 0.2  # of the expected rate
 _BIN_NS, _BINS = 10 * NS_PER_S, 6
@@ -43,17 +45,19 @@ _BY_THE_KILL = ("kill", "parcel")
 _Row = Mapping[str, Any]
 
 
-def rebalances(records: Sequence[RunRecords]) -> tuple[Rebalance, ...]:
+def rebalances(scenario: Scenario, records: Sequence[RunRecords]) -> tuple[Rebalance, ...]:
     """Return one entry for each rebalance that began, in the order of replications and beginnings."""
-    return tuple(entry for one in records for entry in _of_replication(one))
+    return tuple(entry for one in records for entry in _of_replication(scenario, one))
 
 
-def _of_replication(one: RunRecords) -> list[Rebalance]:
+def _of_replication(scenario: Scenario, one: RunRecords) -> list[Rebalance]:
     table = one.tables["rebalances"]
     rows = [dict(zip(table, row, strict=True)) for row in zip(*(table[name].tolist() for name in table), strict=True)]
     if not rows:
         return []
-    output = _Output.of(one, min(row["requested_ns"] for row in rows))
+    rates, operators = flows(scenario), scenario.operators
+    expected = sum(rates[name].rate_in.mean_per_s for name, own in operators.items() if own.kind == "sink")
+    output = _Output.of(one, expected)
     begins = [*(row["begun_ns"] for row in rows[1:]), one.duration_ns]
     return [_rebalance(one, row, until_ns, output) for row, until_ns in zip(rows, begins, strict=True)]
 
@@ -135,33 +139,28 @@ def _lost(one: RunRecords, from_ns: int, until_ns: int) -> int:
 
 @dataclass(frozen=True)
 class _Output:
-    """Deliveries up to the begin of each interval (n_intervals + 1,), and the expected number in one interval."""
+    """Deliveries before the begin of each interval (n_intervals + 1,), and the expected rate [1/s]."""
 
     interval_ns: int
     before: Ints
-    expected: float | None
+    expected_per_s: float
 
     @classmethod
-    def of(cls, one: RunRecords, request_ns: int) -> _Output:
-        """Return those of a replication whose first rebalance is asked for at this instant."""
+    def of(cls, one: RunRecords, expected_per_s: float) -> _Output:
+        """Return those of a replication."""
         interval_ns = fitting_interval(one, NS_PER_S)
-        before = np.concatenate(([0], np.cumsum(_delivered(one, interval_ns))))
-        first, last = -(-one.warmup_ns // interval_ns), request_ns // interval_ns
-        span = last - first
-        expected = float(before[last] - before[first]) / span if span > 0 else None
-        return cls(interval_ns, before, expected)
+        return cls(interval_ns, np.concatenate(([0], np.cumsum(_delivered(one, interval_ns)))), expected_per_s)
 
     def stable_ns(self, from_ns: int | None, bin_ns: int, bins: int) -> int | None:
         """Return the begin of the first window of so many bins, from an instant on, that all have the expected rate.
 
-        None where no window has, where nothing was expected, and where intervals do not make a bin.
+        None where no window has, and where intervals do not make a bin.
         """
-        if from_ns is None or not self.expected or bin_ns % self.interval_ns:
+        if from_ns is None or bin_ns % self.interval_ns:
             return None
         each = bin_ns // self.interval_ns
-        wanted = self.expected * each
-        rates = self.before[each:] - self.before[:-each]
-        fits = np.abs(rates - wanted) <= _WITHIN * wanted
+        wanted = self.expected_per_s * bin_ns / NS_PER_S
+        fits = np.abs(self.before[each:] - self.before[:-each] - wanted) <= _WITHIN * wanted
         windows = fits.size - (bins - 1) * each
         if windows <= 0:
             return None

@@ -71,7 +71,7 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
         network=link_sharing(scenario),
         checkpoints=checkpoints(scenario, records),
         migrations=migrations(records),
-        rebalances=rebalances(records),
+        rebalances=rebalances(scenario, records),
         rescales=rescales(records),
         elasticity=elasticity(records),
         maintenance=maintenance(records),
