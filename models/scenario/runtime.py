@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from models.distributions import TimeDistribution
-from models.schema_types import BytesPerSecond, Count, Description, PositiveSeconds, Seconds
+from models.schema_types import BytesPerSecond, Description, PositiveSeconds, Seconds
 
 
 class Workers(Description):
@@ -33,7 +33,7 @@ class StateStore(Description):
     """Time that it needs for each captured tuple, in addition."""
     bytes_per_s: BytesPerSecond | None = Field(default=None, alias="bandwidth")
     """Bandwidth of each request; without it `fault_tolerance.remote`."""
-    concurrency: Count = 1
+    concurrency: int = Field(default=1, strict=True, ge=1, le=10_000)
     """Requests that it serves at once; others wait, first come first served."""
 
 

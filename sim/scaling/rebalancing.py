@@ -70,8 +70,8 @@ class Rebalancing:
         workers, seed = self.plan.scenario.workers, self.plan.scenario.seed
         ids = np.arange(count, dtype=np.uint64)
         order, law = (code_of(seed, self.plan.replication, event, what) for what in ("order of workers", "start"))
-        ranks = np.empty(count, np.int64)
-        ranks[np.argsort(uniforms(ids, order), kind="stable")] = np.arange(count)
-        drawn = np.zeros(count, np.int64) if workers.start is None else delays_ns(workers.start, uniforms(ids, law))
-        found: list[int] = (drawn + ranks * to_ns(workers.start_per_rank_s)).tolist()
+        drawn = [0] * count if workers.start is None else delays_ns(workers.start, uniforms(ids, law)).tolist()
+        found = [0] * count
+        for rank, worker in enumerate(np.argsort(uniforms(ids, order), kind="stable").tolist()):
+            found[worker] = drawn[worker] + rank * to_ns(workers.start_per_rank_s)
         return found

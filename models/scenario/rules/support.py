@@ -6,8 +6,9 @@ is read, and the hint says which combination is simulated.
 
 from __future__ import annotations
 
+from models import units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import PROTOCOLS, Migrate, Rescale
+from models.scenario.events import PROTOCOLS, REBALANCE_PROTOCOLS, Migrate, Rebalance, Rescale
 from models.scenario.job import Operator
 from models.scenario.scenario import Scenario
 from models.topology import layout
@@ -42,6 +43,10 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
             found += _of_migration(scenario, name, event)
         if isinstance(event, Rescale):
             found += _of_rescaling(scenario, name, event)
+        if isinstance(event, Rebalance):
+            found += _of_rebalance(scenario, name, event)
+    if scenario.waves.interval_s is not None and "dsm" not in REBALANCE_PROTOCOLS:
+        found.append(("waves.interval", units.show(scenario.waves.interval_s, "s"), "waves of a rebalance are"))
     found = list(dict.fromkeys(found))  # several events have the same to say of the rest of the scenario
     return [InputFault(path, value, RULE, hint) for path, value, hint in found]
 
@@ -55,6 +60,21 @@ def _of_migration(scenario: Scenario, name: str, event: Migrate | Rescale) -> li
     if operator is not None and operator.kind not in ("aggregate", "join"):
         hint = f"key groups of an aggregate or a join move, not of a {operator.kind}"
         found.append((f"{here}.operator", event.operator, hint))
+    return found
+
+
+def _of_rebalance(scenario: Scenario, name: str, event: Rebalance) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of a rebalance that is not simulated."""
+    here, found = path_text(("events", name)), list[tuple[str, object, str]]()
+    if event.protocol not in REBALANCE_PROTOCOLS:
+        found.append((f"{here}.protocol", event.protocol, f"{', '.join(REBALANCE_PROTOCOLS)} are"))
+    if scenario.has_replicas:
+        found.append((f"{here}.kind", event.kind, "without active replicas, which take over on their own, it is"))
+    for operator, described in scenario.operators.items():
+        if described.threads > 1:
+            # A snapshot would lack the tuples that other threads still serve.
+            where = path_text(("operators", operator, "threads"))
+            found.append((where, described.threads, "beside a rebalance one thread is; take a higher parallelism"))
     return found
 
 

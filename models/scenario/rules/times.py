@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from models import units
-from models.distributions import Uniform
+from models.distributions import Deterministic, Uniform
 from models.errors import InputFault
 from models.scenario.scenario import Scenario
 from models.scenario.workload import ProfileKeys, ProfileRate, StepRate
@@ -29,11 +29,26 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
         if isinstance(service, Uniform) and not service.low_s < service.high_s:
             where = path_text(("operators", name, "service", "low"))
             yield InputFault(where, units.show(service.low_s, "s"), "must be shorter than high")
-    late = scenario.detector.delay
-    if isinstance(late, Uniform) and not late.low_s < late.high_s:
-        yield InputFault("detector.delay.low", units.show(late.low_s, "s"), "must be shorter than high")
+    laws = {
+        "detector.delay": scenario.detector.delay,
+        "workers.start": scenario.workers.start,
+        "waves.step": scenario.waves.step,
+    }
+    for path, law in laws.items():
+        if isinstance(law, Uniform) and not law.low_s < law.high_s:
+            yield InputFault(f"{path}.low", units.show(law.low_s, "s"), "must be shorter than high")
+    yield from _of_waves(scenario)
     if "elasticity" not in broken and not scenario.elasticity.low < scenario.elasticity.high:
         yield InputFault("elasticity.low", scenario.elasticity.low, "must be less than elasticity.high")
+
+
+def _of_waves(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield a step of a wave that takes longer than the time between two waves, on average."""
+    step, interval_s = scenario.waves.step, scenario.waves.interval_s
+    if step is not None and interval_s is not None and step.mean_s >= interval_s:
+        rule = f"must be shorter than waves.interval = {units.show(interval_s, 's')}"
+        key = "waves.step.value" if isinstance(step, Deterministic) else "waves.step"
+        yield InputFault(key, units.show(step.mean_s, "s"), rule, "the steps of a wave end before the next begins")
 
 
 def _of_run(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
