@@ -13,13 +13,13 @@ The phases are those of Shukla and Simmhan (Toward Reliable and Rapid Elasticity
 - `recovered_s`: last delivery of a tuple that was replayed; None where none was, and without an acker;
 - `stable_mean_s`: begin of the first window of 60 s in which the mean rate of deliveries is within 20 % of the expected
   one; `stable_bins_s`: the same, where each of the six bins of 10 s of the window has to be. Windows begin at whole
-  intervals of the records (a second, where rows of tuples were kept) and neither before the restore nor before the
-  catch-up: a window over the outage and the backlog behind it may have the right mean by accident.
+  intervals of the records (a second, where rows of tuples were kept), and not before restore, last INIT and catch-up:
+  a window over the outage and the backlog behind it may have the right mean by accident.
 
 The expected rate is what the sinks take in steady state (`models.steady_state.flow`), the mean over the run.
 
-Records with histograms know deliveries by interval only. There a restore is the begin of its interval, a catch-up at
-most two intervals too early, and replayed tuples cannot be told from others.
+Records with histograms know deliveries by interval only. There a restore is the begin of its interval, and it is not
+known which tuples are old or replayed: catch-up and recovery are None.
 """
 
 from __future__ import annotations
@@ -67,11 +67,13 @@ def _rebalance(one: RunRecords, row: _Row, until_ns: int, output: _Output) -> Re
     request = row["requested_ns"]
 
     def since(at_ns: int | None, begin_ns: int = request) -> float | None:
-        return None if at_ns in (None, NEVER) or begin_ns == NEVER else seconds(at_ns - begin_ns)  # type: ignore[operator]
+        return None if at_ns in (None, NEVER) or begin_ns == NEVER else seconds(at_ns - begin_ns)
 
     restored = _restored(one, row)
     caught_up = None if row["killed_ns"] == NEVER else _caught_up(one, request)
-    settled = None if restored is None else max(restored, caught_up or 0)
+    settled = None
+    if restored is not None and row["last_init_ns"] != NEVER:
+        settled = max(restored, row["last_init_ns"], caught_up or 0)
     before_kill = row["begun_ns"] if row["committed_ns"] == NEVER else row["committed_ns"]
     return Rebalance(
         replication=one.replication,
@@ -118,15 +120,11 @@ def _restored(one: RunRecords, row: _Row) -> int | None:
 
 
 def _caught_up(one: RunRecords, request_ns: int) -> int | None:
-    """Return the last delivery [ns] of a tuple that was born before the request; None where there was none."""
+    """Return the last delivery [ns] of a tuple that was born before the request; None where none is known."""
     if one.detail == "histograms":
-        rows = one.tables["delivered"]
-        # The oldest tuple of an interval was certainly born before the request.
-        old = rows["at_ns"] + bucket_ns(one.duration_ns) - rows["max_ns"] <= request_ns
-        at = rows["at_ns"][old]
-    else:
-        rows = one.tables["deliveries"]
-        at = rows["delivered_ns"][rows["created_ns"] < request_ns]
+        return None
+    rows = one.tables["deliveries"]
+    at = rows["delivered_ns"][rows["created_ns"] < request_ns]
     return max(int(at.max()), request_ns) if at.size else None
 
 
