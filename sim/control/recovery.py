@@ -184,10 +184,11 @@ class Recovery:
         # As far as control knows: a checkpoint on a host that is dead and trusted still counts.
         checkpoint_host = self.state.view.checkpoint_host(partition, self.state.plane.checkpoint_host(partition))
         operator, has_room = self.cluster.partition_operator[partition], self.slots.has_room
+        full = ""
         if checkpoint_host is not None and checkpoint_host != REMOTE:
-            if not has_room(operator, checkpoint_host):
-                return None, f"{self.plan.host_names[checkpoint_host]} holds its checkpoint and has no free slot"
-            return checkpoint_host, "it holds the checkpoint"
+            if has_room(operator, checkpoint_host):
+                return checkpoint_host, "it holds the checkpoint"
+            full = f"{self.plan.host_names[checkpoint_host]}, which holds the checkpoint, has no free slot; "
         if self.plan.scenario.fault_tolerance.restart == "own-hosts":
             homes = [host for host in self.replicas.homes(partition) if self.state.view.host_alive(host)]
             if not homes:
@@ -197,7 +198,7 @@ class Recovery:
         least = self.least_used(lambda host: has_room(operator, host))
         if least is None:
             return None, "no live host has a free slot" if any(self.cluster.trusted) else "no host is alive"
-        return least, "it has the fewest key groups and tasks of the live hosts"
+        return least, f"{full}it has the fewest key groups and tasks of the live hosts"
 
     def least_used(self, has_room: Callable[[int], bool]) -> int | None:
         """Return the live host with the fewest key groups and tasks, as far as control knows; None without one.
@@ -230,12 +231,21 @@ class Recovery:
         plane, now = self.state.plane, self.clock.now_ns()
         size = plane.checkpoint_bytes(recovery.partition)
         recovery.bytes += size
-        if plane.checkpoint_host(recovery.partition) != REMOTE:
+        holder, host = plane.checkpoint_host(recovery.partition), self.cluster.task_host[recovery.task]
+        if holder in (None, host):
             self._install(recovery, size)
             return
+        assert holder is not None
         self.recorder.restore(now, size)
+        at_ns = plane.fetch_ns(size) if holder == REMOTE else now + self._transfer_ns(holder, host, size)
         rank = channel(MESSAGE, recovery.task, recovery.task)
-        self.clock.at(plane.fetch_ns(size), rank, lambda _: self._fetched(recovery, size))
+        self.clock.at(at_ns, rank, lambda _: self._fetched(recovery, size))
+
+    def _transfer_ns(self, holder: int, host: int, size: int) -> int:
+        """Return the time in which a checkpoint comes from the host that holds it; it delays nothing else there."""
+        limits = [self.plan.host_groups[one].network_bytes_per_s for one in (holder, host)]
+        rate = min((limit for limit in limits if limit is not None), default=None)
+        return self.plan.latency_ns + (0 if rate is None else round(size * _NS / rate))
 
     def _fetched(self, recovery: PartitionRecovery, size: int) -> None:
         if self._open.get(recovery.partition) is recovery:

@@ -325,23 +325,27 @@ class Context:
         return parcel
 
     def persist(self, name: Hashable, parcels: Sequence[Parcel], then: str, note: object = None) -> None:
-        """Write parcels to the state store under this name, in place of what is there; then send itself a message.
+        """Write parcels to the state store under a name of this run, in place of what is there.
 
-        The store may never answer: then no message comes. When the run is over it forgets the parcels.
+        Then send itself a message. The store may never answer: then none comes. When the run is over it forgets the
+        parcels.
         """
         run, message = self._run, Message(self._run.number, then, self.me, self.me, note)
-        run.saved.add(name)
+        own = run.number, name
+        run.saved.add(own)
         wanted, answered = lambda: not run.over, lambda: self._runtime.deliver(message)
-        self._runtime.store.persist(name, tuple(parcels), self.me, wanted, answered)
+        self._runtime.store.persist(own, tuple(parcels), self.me, wanted, answered)
 
     def fetch(self, name: Hashable, then: str, note: object = None) -> None:
-        """Read what the state store has under this name; then send itself a message with these parcels, perhaps none.
+        """Read what the run has in the state store under a name; then send itself a message with the parcels, if any.
 
         The store may never answer: then no message comes.
         """
         message = Message(self._run.number, then, self.me, self.me, note)
         deliver = self._runtime.deliver
-        self._runtime.store.fetch(name, self.me, lambda parcels: deliver(message._replace(parcels=parcels)))
+        self._runtime.store.fetch(
+            (self._run.number, name), self.me, lambda parcels: deliver(message._replace(parcels=parcels))
+        )
 
     def put(
         self,

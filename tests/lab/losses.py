@@ -192,7 +192,7 @@ def in_parcels(lab: Any) -> dict[int, Ids]:
     for run in lab.rebalances.runs:
         if Phase.KILLED not in run.facts or run.over:
             continue
-        ready = {one for subtask in run.initialised for one in run.plan.partitions[subtask]}
+        ready = {one for subtask in run.initialised for one in run.plan.flow.partitions[subtask]}
         for parcel in [lab.plane.parcels[number] for number in run.parcels]:
             for partition, saved in parcel.states:
                 if partition.number not in ready:

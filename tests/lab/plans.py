@@ -120,6 +120,7 @@ class Rebalanced(Subject):
     """A whole dataflow that is killed and comes back; each subtask goes to a host that the request draws."""
 
     roles = ("subtask", "source")
+    unheard = frozenset({"rollback"})
     length = 6  # an INIT that is repeated goes to every task again
     _STANDS_FOR: Mapping[str, str] = {
         "old owner": "subtask",
@@ -144,7 +145,7 @@ class Rebalanced(Subject):
         at, host_of = lab.cluster.partition_task, lab.cluster.task_host
         return {
             "subtask": {host_of[at[one]] for one in run.plan.hosts},
-            "source": {host_of[at[one]] for one in run.plan.sources},
+            "source": {host_of[at[one]] for one in run.plan.flow.sources},
         }
 
     def role(self, drawn: str) -> str:

@@ -30,7 +30,8 @@ from sim.migration.protocol import Message
 from sim.migration.protocols import REBALANCE_PROTOCOLS
 from sim.migration.protocols.ccr import CCR
 from sim.migration.protocols.dcr import DCR
-from sim.migration.rebalance import Address, RebalanceContext, RebalanceProtocol
+from sim.migration.rebalance import PAUSE, Phase, RebalanceContext, RebalanceProtocol
+from sim.migration.waves import COMMIT, INIT, PREPARE, Address, Wave, WaveProtocol
 from sim.plain.audit import ledger
 
 MOST_STEPS = 12_000
@@ -215,66 +216,49 @@ class NotPaused(DCR):
     """Sources emit behind PREPARE and COMMIT."""
 
     def on_pause(self, ctx: RebalanceContext, message: Message) -> None:
-        ctx.acknowledge("pause", Address.of(message).subtask)
+        ctx.acknowledge(Wave(PAUSE), Address.of(message).subtask)
 
 
 class OwnChannel(DCR):
     """PREPARE overtakes the tuples."""
 
-    def on_sweep_prepare(self, ctx: RebalanceContext, message: Message) -> None:
-        ctx.send_along(Address.of(message).subtask, "prepare", turn=False)
+    fast = DCR.fast | {PREPARE}
 
 
 class FirstInput(DCR):
     """PREPARE is passed on at the first input of a join."""
 
-    def on_prepare(self, ctx: RebalanceContext, message: Message) -> None:
-        subtask = Address.of(message).subtask
-        if subtask not in self.states:
-            self.states[subtask] = ctx.snapshot()
-            ctx.send_along(subtask, "prepare")
-            ctx.acknowledge("prepare", subtask)
+    def is_last(self, message: Message) -> bool:
+        first = Address.of(message).subtask not in self.states
+        return first if message.kind == PREPARE else super().is_last(message)
 
 
 class EagerCommit(DCR):
     """COMMIT follows PREPARE at the first answer."""
 
     def on_ack(self, ctx: RebalanceContext, message: Message) -> None:
-        wave, _ = message.note  # type: ignore[misc]
-        if wave == "prepare" and not self.answered("prepare"):
-            self.after_prepare(ctx)
-            self.last_of("prepare", -1, ())
-        elif wave != "prepare":
-            super().on_ack(ctx, message)
+        first_ends(self, ctx, message, PREPARE)
 
 
 class NotSaved(CCR):
     """What was captured is not saved."""
 
-    def saved(self, ctx: RebalanceContext, subtask: int) -> list[Parcel]:
-        ctx.capture()
-        return [ctx.snapshot()]
+    def saved(self, ctx: RebalanceContext, to: Address) -> list[Parcel]:
+        return super().saved(ctx, to)[:1]
 
 
 class StateLost(CCR):
     """States are not saved."""
 
-    def saved(self, ctx: RebalanceContext, subtask: int) -> list[Parcel]:
-        return [ctx.capture()]
+    def saved(self, ctx: RebalanceContext, to: Address) -> list[Parcel]:
+        return super().saved(ctx, to)[1:]
 
 
 class BroadcastCommit(CCR):
     """COMMIT is broadcast: it may come before tuples that are on their way."""
 
     def after_prepare(self, ctx: RebalanceContext) -> None:
-        for subtask in self.plan.hosts:
-            ctx.send_to(subtask, "commit", turn=True)
-
-    def from_all(self, message: Message) -> bool:
-        return message.kind == "commit" or super().from_all(message)
-
-    def on_persisted(self, ctx: RebalanceContext, message: Message) -> None:
-        ctx.acknowledge("commit", Address.of(message).subtask)
+        self.broadcast(ctx, Wave(COMMIT), self.plan.hosts)
 
 
 class PutTwice(CCR):
@@ -285,11 +269,43 @@ class PutTwice(CCR):
         ctx.go_on(Address.of(message), [*message.parcels, *again])
 
 
+class InitTwice(CCR):
+    """INIT is not idempotent: each one brings back the captured tuples, also at a subtask that has gone on."""
+
+    def act(self, ctx: RebalanceContext, kind: str, to: Address) -> None:
+        if kind == INIT:
+            self.asked[to.subtask] = to
+            self.init(ctx, to)
+        else:
+            super().act(ctx, kind, to)
+
+    def on_fetched(self, ctx: RebalanceContext, message: Message) -> None:
+        to = Address.of(message)
+        if to.subtask not in self.ready:
+            super().on_fetched(ctx, message)
+            return
+        for parcel in message.parcels:
+            if not parcel.partitions:
+                ctx._plane.put(parcel.number, ctx.me)
+
+
+class BeforeInit(CCR):
+    """A started task does not wait for its INIT: it begins empty."""
+
+    def on_commanded(self, ctx: RebalanceContext, message: Message) -> None:
+        super().on_commanded(ctx, message)
+        restarts = ctx._runtime.restarts
+        at = ctx._cluster.partition_task
+        for subtask in self.plan.hosts:
+            if ctx._cluster.task_alive[at[subtask]]:
+                restarts.bring_back(at[subtask], (), self.plan.flow.partitions[subtask], False)
+
+
 class NotHeld(CCR):
     """Tasks do not wait for those that they send to."""
 
     def on_commanded(self, ctx: RebalanceContext, message: Message) -> None:
-        ctx.done(next(iter(self.complete)))
+        ctx.done(Phase.KILLED)
         ctx.restart_all(gated=False)
         self.on_again(ctx, message)
 
@@ -298,12 +314,39 @@ class FirstCommit(CCR):
     """Tasks are killed at the first answer to COMMIT."""
 
     def on_ack(self, ctx: RebalanceContext, message: Message) -> None:
+        first_ends(self, ctx, message, COMMIT)
+
+
+class BothWays(CCR):
+    """PREPARE is passed on beside the broadcast: answers that name their wave count once."""
+
+    def finish(self, ctx: RebalanceContext, kind: str, to: Address) -> None:
+        super().finish(ctx, kind, to)
+        if kind == PREPARE:
+            ctx.pass_on(Wave(PREPARE), to.subtask)
+
+    def is_last(self, message: Message) -> bool:
+        return message.kind == PREPARE or super().is_last(message)
+
+
+class UntaggedAcks(BothWays):
+    """The same, and answers do not name their wave: the second answer to PREPARE counts for COMMIT."""
+
+    def on_ack(self, ctx: RebalanceContext, message: Message) -> None:
         wave, subtask = message.note  # type: ignore[misc]
-        if wave == "commit" and not self.answered("commit"):
-            self.last_of(wave, subtask, self.plan.hosts)
-            self.after_commit(ctx)
-        elif wave != "commit":
-            super().on_ack(ctx, message)
+        if wave.kind == PREPARE and subtask in self.answered(Wave(PREPARE)):
+            message = message._replace(note=(Wave(COMMIT), subtask))
+        super().on_ack(ctx, message)
+
+
+def first_ends(protocol: RebalanceProtocol, ctx: RebalanceContext, message: Message, kind: str) -> None:
+    """Let the first answer to such a wave end it."""
+    wave, subtask = message.note  # type: ignore[misc]
+    if wave.kind != kind:
+        WaveProtocol.on_ack(protocol, ctx, message)
+    elif not protocol.answered(wave):
+        protocol.last_of(wave, subtask, ())
+        getattr(protocol, f"after_{kind}")(ctx)
 
 
 MUTANTS: tuple[type[RebalanceProtocol], ...] = (
@@ -315,7 +358,10 @@ MUTANTS: tuple[type[RebalanceProtocol], ...] = (
     StateLost,
     BroadcastCommit,
     PutTwice,
+    InitTwice,
+    BeforeInit,
     FirstCommit,
+    UntaggedAcks,
     NotHeld,
 )
 
@@ -329,18 +375,16 @@ class SequentialCapture(CCR):
     """PREPARE goes along the dataflow in place of being broadcast: only slower."""
 
     def after_pause(self, ctx: RebalanceContext) -> None:
-        for source in self.plan.sources:
-            ctx.send_to(source, "sweep_prepare")
-
-    def on_sweep_prepare(self, ctx: RebalanceContext, message: Message) -> None:
-        ctx.send_along(Address.of(message).subtask, "prepare")
-
-    def on_prepare(self, ctx: RebalanceContext, message: Message) -> None:
-        if self.from_all(message):
-            ctx.send_along(Address.of(message).subtask, "prepare")
-            super().on_prepare(ctx, message)
+        self.send_along(ctx, Wave(PREPARE))
 
 
-@pytest.mark.parametrize("harmless", [SequentialCapture])
+class NoCapture(CCR):
+    """Tasks go on after PREPARE: COMMIT comes behind all tuples, which only takes longer."""
+
+    def prepare(self, ctx: RebalanceContext, to: Address) -> None:
+        self.finish(ctx, PREPARE, to)
+
+
+@pytest.mark.parametrize("harmless", [SequentialCapture, BothWays, NoCapture])
 def test_what_changes_times_alone_is_not_blamed(harmless: type[RebalanceProtocol]) -> None:
     assert [seed for seed in range(40) if Rebalanced(seed, harmless, False).run()] == []

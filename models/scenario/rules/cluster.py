@@ -127,6 +127,9 @@ def _of_spare_hosts(scenario: Scenario) -> Iterator[InputFault]:
     for operator, host_group in scenario.placement.operators.items():
         if used.get(host_group, 1) <= 0:
             yield InputFault(path_text(("placement", "operators", operator)), host_group, "has no host but spare ones")
+    chosen = scenario.placement.hosts
+    if chosen and max(used.get(group, 1) for group in chosen) <= 0:
+        yield InputFault("placement.hosts", list(chosen), "have no host but spare ones")
     for task, host in scenario.placement.tasks.items():
         head, number = _split(host)
         if number is not None and head in used and used[head] <= number < scenario.hosts[head].count:

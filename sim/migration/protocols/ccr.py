@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sim.data_plane import Parcel
-from sim.migration.protocol import Message
-from sim.migration.rebalance import Address, RebalanceContext, RebalanceProtocol
+from sim.migration.rebalance import RebalanceContext, RebalanceProtocol
+from sim.migration.waves import PREPARE, Address, Wave
 
 
 class CCR(RebalanceProtocol):
@@ -16,20 +16,18 @@ class CCR(RebalanceProtocol):
 
     def after_pause(self, ctx: RebalanceContext) -> None:
         """Broadcast PREPARE to the end of every queue."""
-        for subtask in self.plan.hosts:
-            ctx.send_to(subtask, "prepare", turn=True)
+        self.broadcast(ctx, Wave(PREPARE), self.plan.hosts)
 
-    def on_prepare(self, ctx: RebalanceContext, message: Message) -> None:
+    def prepare(self, ctx: RebalanceContext, to: Address) -> None:
         """Capture from now on: tuples behind PREPARE are not processed."""
         ctx.hold()
-        ctx.acknowledge("prepare", Address.of(message).subtask)
+        self.finish(ctx, PREPARE, to)
 
-    def saved(self, ctx: RebalanceContext, subtask: int) -> list[Parcel]:
+    def saved(self, ctx: RebalanceContext, to: Address) -> list[Parcel]:
         """Return the state and what was captured; timers make nothing from now on."""
         ctx.pause()
         return [ctx.snapshot(), ctx.capture()]
 
-    def send_init(self, ctx: RebalanceContext, late: list[int]) -> None:
+    def send_init(self, ctx: RebalanceContext, wave: Wave, late: list[int]) -> None:
         """Broadcast INIT to those that have not answered."""
-        for subtask in late:
-            ctx.send_to(subtask, "init", turn=True, wave=self.round)
+        self.broadcast(ctx, wave, late)

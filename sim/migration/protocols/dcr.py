@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from sim.data_plane import Parcel
-from sim.migration.protocol import Message
-from sim.migration.rebalance import Address, Rebalance, RebalanceContext, RebalanceProtocol
+from sim.migration.rebalance import Rebalance, RebalanceContext, RebalanceProtocol
+from sim.migration.waves import COMMIT, PREPARE, Address, Wave
 
 
 class DCR(RebalanceProtocol):
@@ -14,7 +16,7 @@ class DCR(RebalanceProtocol):
     tuple is processed once, and all old outputs come before new ones.
     """
 
-    commit_waits = False  # tasks are paused, and nothing is in their queues
+    fast: ClassVar[frozenset[str]] = frozenset({COMMIT})
 
     def __init__(self, plan: Rebalance) -> None:
         super().__init__(plan)
@@ -22,45 +24,21 @@ class DCR(RebalanceProtocol):
 
     def after_pause(self, ctx: RebalanceContext) -> None:
         """Send PREPARE along the dataflow, behind all data."""
-        for source in self.plan.sources:
-            ctx.send_to(source, "sweep_prepare")
+        self.send_along(ctx, Wave(PREPARE))
 
-    def on_sweep_prepare(self, ctx: RebalanceContext, message: Message) -> None:
-        """Send PREPARE behind all that was emitted."""
-        ctx.send_along(Address.of(message).subtask, "prepare")
-
-    def on_prepare(self, ctx: RebalanceContext, message: Message) -> None:
-        """Take a snapshot once PREPARE has come from all upstream: what was before it is processed.
+    def prepare(self, ctx: RebalanceContext, to: Address) -> None:
+        """Take a snapshot: what was before PREPARE is processed.
 
         The task then pauses: what its timers made would not be in the snapshots.
         """
-        if self.from_all(message):
-            subtask = Address.of(message).subtask
-            self.states[subtask] = ctx.snapshot()
-            ctx.send_along(subtask, "prepare")
-            ctx.acknowledge("prepare", subtask)
-            ctx.pause()
+        self.states[to.subtask] = ctx.snapshot()
+        self.finish(ctx, PREPARE, to)
+        ctx.pause()
 
-    def saved(self, ctx: RebalanceContext, subtask: int) -> list[Parcel]:
+    def saved(self, ctx: RebalanceContext, to: Address) -> list[Parcel]:
         """Return the snapshot."""
-        return [self.states[subtask]]
+        return [self.states[to.subtask]]
 
-    def send_init(self, ctx: RebalanceContext, late: list[int]) -> None:
+    def send_init(self, ctx: RebalanceContext, wave: Wave, late: list[int]) -> None:
         """Send INIT along the dataflow; those that are initialised pass it on."""
-        for source in self.plan.sources:
-            ctx.send_to(source, "sweep_init", wave=self.round)
-
-    def on_sweep_init(self, ctx: RebalanceContext, message: Message) -> None:
-        """Begin the wave."""
-        to = Address.of(message)
-        ctx.send_along(to.subtask, "init", wave=to.wave)
-
-    def on_init(self, ctx: RebalanceContext, message: Message) -> None:
-        """Restore the state once this INIT has come from all upstream."""
-        if self.from_all(message):
-            super().on_init(ctx, message)
-
-    def initialised(self, ctx: RebalanceContext, to: Address) -> None:
-        """Pass INIT on."""
-        super().initialised(ctx, to)
-        ctx.send_along(to.subtask, "init", wave=to.wave)
+        self.send_along(ctx, wave)

@@ -35,6 +35,7 @@ RAW: dict[str, Any] = {
 }
 LONE_SOURCE = {"kind": "source"}
 MIGRATE = {"kind": "migrate", "at": "1 min", "operator": "count", "key_group": 3, "host": "worker-0"}
+REBALANCE = {"kind": "rebalance", "at": "1 min", "hosts": ["worker"]}
 RESCALE = {"kind": "rescale", "at": "1 min", "operator": "count", "parallelism": 4}
 
 
@@ -77,6 +78,49 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
     (
         {"detector": {"delay": {"distribution": "uniform", "low": "2 s", "high": "1 s"}}},
         ["detector.delay.low = 2 s: must be shorter than high"],
+    ),
+    (
+        {"workers": {"start": {"distribution": "uniform", "low": "2 s", "high": "1 s"}}},
+        ["workers.start.low = 2 s: must be shorter than high"],
+    ),
+    (
+        {"waves": {"interval": "2 s", "step": {"distribution": "exponential", "mean": "2 s"}}},
+        [
+            "waves.step = 2 s: must be shorter than waves.interval = 2 s "
+            "(the steps of a wave end before the next begins)"
+        ],
+    ),
+    (
+        {"placement": {"hosts": ["workr"]}},
+        ["placement.hosts[0] = workr: there is no host group of this name (did you mean worker?)"],
+    ),
+    (
+        {"placement": {"hosts": ["worker"]}, "hosts/worker/slots": 1},
+        ["hosts.worker.slots = 1: 2 tasks are placed on worker-0"],
+    ),
+    (
+        {"placement": {"hosts": ["other"]}, "hosts/other": {"count": 2, "spare": 2}},
+        ["placement.hosts = ['other']: have no host but spare ones"],
+    ),
+    (
+        {"placement": {"fixed": ["owt"]}},
+        ["placement.fixed[0] = owt: there is no operator of this name (did you mean out?)"],
+    ),
+    (
+        {"placement": {"fixed": ["count"]}},
+        ["placement.fixed[0] = count: must be a sink (sources stay in any case; all between them and the sinks moves)"],
+    ),
+    (
+        {"events/goes": REBALANCE | {"hosts": ["worker", "workr"]}},
+        ["events.goes.hosts[1] = workr: there is no host group of this name (did you mean worker?)"],
+    ),
+    (
+        # The source stays and has a slot of the three, so that two of them are free for five tasks.
+        {"events/goes": REBALANCE | {"hosts": ["new"]}, "hosts/new": {"slots": 3}, "placement/tasks/words-0": "new-0"},
+        [
+            "events.goes.hosts = ['new']: 5 tasks need a slot, and 2 are free there "
+            "(name more host groups, or give hosts.GROUP more hosts or slots)"
+        ],
     ),
     ({"workload/words": None}, ["workload.words: is missing: the source words needs a workload"]),
     ({"workload/clean": {"rate": "1 /s"}}, ["workload.clean: operator clean is a map, not a source"]),
@@ -400,6 +444,16 @@ LATER: list[tuple[dict[str, object], list[str]]] = [
         ["events.more.operator"],
     ),
     ({"placement": {"plan": "plan.json"}}, ["placement.plan"]),
+    ({"events/goes": REBALANCE | {"protocol": "dsm"}}, ["events.goes.protocol"]),
+    ({"waves": {"interval": "30 s"}}, ["waves.interval"]),
+    ({"events/goes": REBALANCE, "operators/clean/threads": 2}, ["operators.clean.threads"]),
+    (
+        {
+            "events/goes": REBALANCE,
+            "fault_tolerance/replicas": {"a": {"operator": "count", "host": "worker-0", "tasks": ["count-1"]}},
+        },
+        ["events.goes.kind"],
+    ),
     (
         {
             "operators/clean/kind": "join",
