@@ -50,14 +50,18 @@ def rebalances(scenario: Scenario, records: Sequence[RunRecords]) -> tuple[Rebal
     return tuple(entry for one in records for entry in _of_replication(scenario, one))
 
 
+def expected_per_s(scenario: Scenario) -> float:
+    """Return the rate at which all sinks together take tuples in steady state, the mean over the run."""
+    rates = flows(scenario)
+    return sum(rates[name].rate_in.mean_per_s for name, own in scenario.operators.items() if own.kind == "sink")
+
+
 def _of_replication(scenario: Scenario, one: RunRecords) -> list[Rebalance]:
     table = one.tables["rebalances"]
     rows = [dict(zip(table, row, strict=True)) for row in zip(*(table[name].tolist() for name in table), strict=True)]
     if not rows:
         return []
-    rates, operators = flows(scenario), scenario.operators
-    expected = sum(rates[name].rate_in.mean_per_s for name, own in operators.items() if own.kind == "sink")
-    output = _Output.of(one, expected)
+    output = _Output.of(one, expected_per_s(scenario))
     begins = [*(row["begun_ns"] for row in rows[1:]), one.duration_ns]
     return [_rebalance(one, row, until_ns, output) for row, until_ns in zip(rows, begins, strict=True)]
 

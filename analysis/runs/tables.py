@@ -99,9 +99,11 @@ def migrations_table(migrations: Sequence[Migration]) -> Table:
 def rebalances_table(rebalances: Sequence[Rebalance]) -> Table:
     """Return what each rebalance of a dataflow took: lengths of its drain and its command, else times from the request.
 
-    Tuples that were emitted again have a column where there is an acker, outcomes where not all are done.
+    Tuples that were emitted again have a column where there is an acker, outcomes where not all are done. Columns that
+    would be empty are left out.
     """
-    acked = any(one.replayed is not None for one in rebalances)
+    empty = {name for name in ("recovered_s", "replayed") if all(getattr(one, name) is None for one in rebalances)}
+    empty |= {"begun_s"} if all(one.begun_s == 0 for one in rebalances) else set()
     all_done = all(one.outcome == "done" for one in rebalances)
     columns = (
         Column("protocol", of="protocol", number=False),
@@ -122,8 +124,9 @@ def rebalances_table(rebalances: Sequence[Rebalance]) -> Table:
         Column("stable bins", display.duration, "stable_bins_s", wide=True),
         Column("captured", display.count, "captured", wide=True),
         Column("lost", display.count, "lost"),
-        Column("replayed", display.count, "replayed", wide=not acked),
+        Column("replayed", display.count, "replayed"),
     )
+    columns = tuple(column for column in columns if column.of not in empty)
     rows = rows_of(rebalances, columns)
     return Table("What each rebalance took", columns, rows, "rebalances", brief_title="Rebalances (times from request)")
 
