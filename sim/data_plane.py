@@ -459,6 +459,34 @@ class ParcelPlane(InstancePlane, ActionPlane, Protocol):
         """
 
 
+Failed = list[tuple[int, int]]  # (operator of the source, roots of it that have failed), rising, none of them zero
+
+
 @runtime_checkable
-class DataPlane(ParcelPlane, CountingPlane, SharedCpuPlane, Protocol):
+class AckerPlane(InstancePlane, Protocol):
+    """A plane with an acker: the tuples that sources emit are roots, which are done or fail and are emitted again.
+
+    A root that fails goes to its source, which emits it before the arrivals that wait, under the same id, as soon as it
+    can. From then on acks of its earlier tuples count for nothing. All verbs raise ValueError in a run without an
+    acker.
+    """
+
+    def expire(self, before_ns: int) -> Failed:
+        """Let all roots fail that were emitted last before that instant, and are not done before now."""
+
+    def oldest_root_ns(self) -> int | None:
+        """Return when the root was emitted last that waits longest of those that are not done before now, or None."""
+
+    def prepare_acks(self, task: int) -> None:
+        """Mark the acks that wait at the task: what they acknowledge is in a snapshot."""
+
+    def commit_acks(self, task: int) -> None:
+        """Send the marked acks of the task: the snapshot is stored."""
+
+    def fail_acks(self, task: int) -> Failed:
+        """Let the roots fail at once whose acks wait at the task, marked or not: it goes back to an older snapshot."""
+
+
+@runtime_checkable
+class DataPlane(ParcelPlane, AckerPlane, CountingPlane, SharedCpuPlane, Protocol):
     """A plane with all verbs, as the managers of a run need together."""

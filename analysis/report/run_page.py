@@ -157,7 +157,9 @@ def run_sections(
             host_order=hosts,
         ),
         recovery_section(recoveries),
-        guarantee_section(tolerance.guarantee if tolerance.method == "checkpoint" else "none", summary.guarantee),
+        guarantee_section(
+            tolerance.guarantee if tolerance.method in ("checkpoint", "acker") else "none", summary.guarantee
+        ),
         targets_section(summary.targets),
         operators_section(summary.operators),
         decisions_section(decisions),

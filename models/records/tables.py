@@ -97,6 +97,12 @@ TABLES: dict[str, tuple[Column, ...]] = {
         _OPERATOR,
         Column("lag", "int64", "tuples", "arrived at the source and not yet emitted"),
     ),
+    "replays": (
+        _time("at_ns", "when roots had failed, and their source was to emit them again"),
+        _OPERATOR,
+        Column("count", "int64", "tuples", "roots of the source that had failed"),
+        Column("cause", "str", "", "timeout | rollback (a task with state went back to what was saved)"),
+    ),
     "buffers": (
         _time("at_ns", "when it was sampled; no rows where no operator has a buffer"),
         _TASK,
@@ -252,7 +258,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
             "kind",
             "str",
             "",
-            "data (between hosts) | local (inside a host) | checkpoint | trim | restore | replay | protocol",
+            "data (between hosts) | local (inside a host) | checkpoint | trim | restore | replay | protocol | ack",
         ),
         Column("count", "int64", "", "messages"),
         Column("bytes", "int64", "B", "bytes"),

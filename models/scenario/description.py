@@ -97,8 +97,9 @@ class ScenarioDescription(Description):
 
     @property
     def keeps_ids(self) -> bool:
-        """Return whether tuples have ids: hosts may fail, key groups move or have replicas, or tasks are killed."""
-        return self.may_fail or self.migrates or self.has_replicas or self.rebalances
+        """Return whether tuples have ids: a tuple can come twice, or be lost."""
+        acked = self.fault_tolerance.acking is not None
+        return self.may_fail or self.migrates or self.has_replicas or self.rebalances or acked
 
     @property
     def has_replicas(self) -> bool:

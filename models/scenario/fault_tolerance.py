@@ -8,7 +8,16 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from models.distributions import TimeDistribution
-from models.schema_types import BytesPerSecond, Count, Description, FilePath, PositiveSeconds, ReadOnlyMap, Seconds
+from models.schema_types import (
+    Bytes,
+    BytesPerSecond,
+    Count,
+    Description,
+    FilePath,
+    PositiveSeconds,
+    ReadOnlyMap,
+    Seconds,
+)
 
 
 class PlanFile(Description):
@@ -91,11 +100,35 @@ class ReplicaPlanFile(Description):
     """Whether replicas are made anew."""
 
 
-class FaultTolerance(Description):
-    """Checkpoints with upstream backup, or another method that the schema knows already."""
+class Acker(Description):
+    """Every tuple that a source emits is the root of a tree of tuples; an acker knows when all of it is processed.
 
-    method: Literal["none", "checkpoint", "active-replication", "upstream-backup"] = "none"
+    A root that is not done in time has failed: its source emits it again, under the same id.
+    """
+
+    timeout_s: PositiveSeconds = Field(default=30.0, alias="timeout")
+    """Time after which a root that is not done has failed."""
+    expiry: Literal["rotating", "exact"] = "rotating"
+    """When roots fail: `rotating`: at multiples of the time-out, one to two time-outs after they were emitted; `exact`:
+    a time-out after that.
+    """
+    pending: Count | None = None
+    """A source task emits nothing while it has so many roots that are not done; without it there is no limit."""
+    acks: Literal["literal", "covered"] = "literal"
+    """When a task acknowledges what it has processed: `literal`: at once; `covered`: where it has state, once that is
+    saved.
+    """
+    ack_bytes: Bytes = Field(default=20.0, alias="ack")
+    """Size of an ack."""
+
+
+class FaultTolerance(Description):
+    """Checkpoints with upstream backup, an acker, or another method that the schema knows already."""
+
+    method: Literal["none", "checkpoint", "acker", "active-replication", "upstream-backup"] = "none"
     """How state survives a failure."""
+    acker: Acker | None = None
+    """How roots are followed and fail, with the method `acker`; without it as in the defaults."""
     interval_s: PositiveSeconds = Field(default=5.0, alias="interval")
     """Time between two checkpoints."""
     kind: Literal["full", "incremental"] = "incremental"
@@ -124,6 +157,11 @@ class FaultTolerance(Description):
     """
     remote_bytes_per_s: BytesPerSecond = Field(default=100e6, alias="remote")
     """Bandwidth of the remote store."""
+
+    @property
+    def acking(self) -> Acker | None:
+        """Return how roots are followed, or None with another method."""
+        return (self.acker or Acker()) if self.method == "acker" else None
 
 
 class Detector(Description):

@@ -32,6 +32,7 @@ SCENARIO, SUMMARY = "scenario.toml", "summary.json"
 STORED = (
     "samples",
     "lag",
+    "replays",
     "buffers",
     "cpu",
     "links",

@@ -11,6 +11,7 @@ from models.steady_state.checkpoint_traffic import due_every_ns, due_offsets_ns
 from models.units import to_ns
 from sim.background_load import start_outside_load
 from sim.clock import Clock, Process
+from sim.control.acker import RootTimeouts
 from sim.control.catch_up import CatchUps
 from sim.control.cluster import Cluster, RunPlan
 from sim.control.crash import CrashCoordinator
@@ -63,6 +64,7 @@ class Control:
     rescaling: Rescaling
     elasticity: Elasticity
     maintenance: Maintenance
+    timeouts: RootTimeouts
 
     def __init__(self, plan: RunPlan, plane: PlaneFactory, clock: Clock | None = None) -> None:
         self.state = state = RunState(plan, clock or Clock())
@@ -98,12 +100,13 @@ class Control:
         spares = SpareHosts(state, self.migrations, self.recovery, self.failures)
         self.elasticity = Elasticity(state, self.statistics, self.checkpoint_hosts, self.migrations, spares, self.slots)
         self.maintenance = Maintenance(state, self.statistics, self.migrations)
+        self.timeouts = RootTimeouts(state)
 
     def start(self) -> None:
         """Start the processes in the order in which they act where they meet at one instant.
 
         Events and failures, then what others take of the CPUs, then checkpoints, then samples, then checks of the load,
-        then maintenance of the allocation of checkpoints. Replicas are there before all of it.
+        then maintenance of the allocation of checkpoints, then time-outs of roots. Replicas are there before all of it.
         """
         if self.managed:
             self.replicas.start()
@@ -118,6 +121,7 @@ class Control:
         if self.managed:
             self.elasticity.start()
             self.maintenance.start()
+            self.timeouts.start()
 
     def run(self, until_ns: int) -> None:
         """Simulate everything strictly before an instant, and make that instant the current one."""

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import networkx as nx
 
 from models.scenario.cluster import HostGroup
+from models.scenario.fault_tolerance import Acker
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
 from models.steady_state.checkpoint_traffic import link_sharing
@@ -37,7 +38,8 @@ class RunPlan:
     drops_duplicates: bool
     replays: bool
     duplicate_ns: int
-    may_fail: bool  # whether a host can die, a key group move or have a replica, or a task be killed: ids are kept
+    may_fail: bool  # whether a tuple can come twice, or be lost: then ids are kept
+    acker: Acker | None  # what follows the roots, if anything does
     first_partition: tuple[int, ...]  # per operator: number of its partition 0; one entry more than operators
     bounded: bool  # whether a queue has a bound
     counts_load: bool  # whether the load of each key group is counted
@@ -75,6 +77,7 @@ class RunPlan:
             duplicate_ns=to_ns(tolerance.duplicate_s),
             replays=checkpointed and tolerance.guarantee != "at-most-once",
             may_fail=scenario.keeps_ids,
+            acker=tolerance.acking,
             first_partition=tuple(first),
             fair=link_sharing(scenario).sharing == "fair",
             counts_load=scenario.counts_load,

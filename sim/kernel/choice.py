@@ -20,6 +20,7 @@ from sim.clock import Clock
 from sim.control.assembly import PlaneFactory
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import (
+    AckerPlane,
     ActionPlane,
     CountingPlane,
     DataPlane,
@@ -259,7 +260,7 @@ def _sends_checkpoints(run: _Run, host: _Host) -> str | None:
 # -- the tables
 
 OF_RUN: tuple[Row[RunPlan], ...] = (
-    Row(_has_another_method, (RecoverablePlane,)),
+    Row(_has_another_method, (RecoverablePlane, AckerPlane)),
     # Events are failures of hosts, moves of key groups, and rescalings, which are moves.
     Row(_has_events, (InstancePlane, ActionPlane)),
     Row(_hosts_may_fail, (InstancePlane, ActionPlane)),

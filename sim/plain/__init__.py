@@ -30,6 +30,8 @@ the run; these wait while the task is down, paused, or has unsent outputs. The s
 
 `checkpoint`: the life of a checkpoint: snapshot, writing, transfer, and trimming upstream once it is stored.
 
+`acker`: the trees of tuples that follow from roots, and the verbs by which roots fail and are emitted again.
+
 `audit`: the ledger at the end. Was every tuple applied once?
 
 `instances`: verbs of migration protocols: pauses, holds, messages and barriers; a key group at two tasks.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from sim.draws import source_id
 from sim.operator_plan import OperatorPlan
+from sim.plain.acker import Acker
 from sim.plain.channels import PlaneState
 from sim.plain.partition import Partition, Visit
 
@@ -39,7 +40,9 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
     coming = _coming(plane)
     final = {partition: _final_ids(partition) for partition in _owners(plane)}
     found = {plan.index: Account() for plan in plane.plan.operators if not plan.is_source and plan.reckoned}
+    unfinished = _unfinished(plane)
     for begin in _begun(plane):
+        comes_again = begin[:2] in unfinished
         todo = _receivers(plane, *begin)
         while todo:
             partition, tuple_id, key = todo.pop()
@@ -47,7 +50,7 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
                 continue
             # In flight: not expected yet, and neither are its descendants, so the walk ends here.
             there = tuple_id in final[partition]
-            if not there and tuple_id in coming[partition]:
+            if not there and (comes_again or tuple_id in coming[partition]):
                 continue
             operator = partition.operator
             account = found[operator.index]
@@ -76,6 +79,18 @@ def _begun(plane: PlaneState) -> Iterator[tuple[Partition, int, int]]:
     for partition in plane.all_partitions():
         for number in range(1, partition.time.ticks + 1):
             yield partition, *partition.operator.tick(partition.index, number)
+
+
+def _unfinished(plane: PlaneState) -> set[tuple[Partition, int]]:
+    """Return (partition, id) of the roots that are not done: what of them is not there will come again."""
+    if not isinstance(plane.acker, Acker):
+        return set()
+    pending = plane.acker.pending
+    return {
+        (source.partition, source_id(source.code, sequence))
+        for source in plane.sources
+        for sequence in (*pending.get(source.partition, ()), *source.again)
+    }
 
 
 def _receivers(plane: PlaneState, partition: Partition, tuple_id: int, key: int) -> list[tuple[Partition, int, int]]:

@@ -17,9 +17,9 @@ from sim.data_plane import Listener
 from sim.draws import code_of, source_id
 from sim.plain.host import Host
 from sim.plain.link import Link
-from sim.plain.partition import Bundle, Contents, Message, Output, Partition, Row, TaskView, Visit
+from sim.plain.partition import Bundle, Contents, Message, Output, Partition, Row, TaskView, Tree, Visit
 from sim.plain.task import Task
-from sim.plain.views import PlaneView, Recorder, WatermarksView
+from sim.plain.views import AckerView, PlaneView, Recorder, WatermarksView
 
 
 class Source:
@@ -67,7 +67,7 @@ class Source:
 
     def waiting_since(self) -> int | None:
         """Return when the first tuple that could be emitted now was created, or None without one."""
-        if not self.partition.live or not (self.again or self.emitted < self.arrived):
+        if not self.partition.live or self._is_full() or not (self.again or self.emitted < self.arrived):
             return None
         return self.arrivals_ns[self.again[0] if self.again else self.emitted]
 
@@ -79,13 +79,20 @@ class Source:
         if not again:
             self.emitted += 1
             self.plane.recorder.visit(task, created, now, now)
-        self.plane.emit(self.partition, source_id(self.code, index), created, self.keys[index], again)
+        acker, tuple_id, key = self.plane.acker, source_id(self.code, index), self.keys[index]
+        tree = acker.begin(self.partition, index) if acker else None
+        self.plane.emit(self.partition, tuple_id, created, key, again, tree)
+        if acker and tree:
+            acker.emitted(tree)
 
     def _emit(self, upto: int) -> None:
-        """Emit in order, as long as nothing is left to send and the task is not paused."""
+        """Emit in order, as long as nothing is left to send, the task is not paused, and more roots are allowed."""
         task = self.partition.task
-        while (self.again or self.emitted < upto) and not task.outbox and not task.paused_until_ns:
+        while (self.again or self.emitted < upto) and not (task.outbox or task.paused_until_ns or self._is_full()):
             self.emit_one()
+
+    def _is_full(self) -> bool:
+        return self.plane.acker is not None and self.plane.acker.is_full(self.partition)
 
 
 class PlaneState:
@@ -97,6 +104,7 @@ class PlaneState:
 
     sources: list[Source]
     watermarks: WatermarksView
+    acker: AckerView | None = None
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
         self.plan, self.cluster, self.clock, self.listener = plan, cluster, clock, listener
@@ -201,13 +209,22 @@ class Channels(PlaneState):
             made, key = partition.operator.tick(partition.index, partition.time.ticks)
             self.emit(partition, made, partition.time.ticks * partition.operator.timer_ns, key)
 
-    def emit(self, partition: Partition, tuple_id: int, created_ns: int, key: int, again: bool = False) -> None:
+    def emit(
+        self,
+        partition: Partition,
+        tuple_id: int,
+        created_ns: int,
+        key: int,
+        again: bool = False,
+        tree: Tree | None = None,
+    ) -> None:
         """Send an output of the partition to its receivers, and keep it until they have saved it.
 
-        With `again` it was emitted before: it is kept already, or its receivers have saved it.
+        With `again` it was emitted before: it is kept already, or its receivers have saved it. It belongs to the `tree`
+        of its root, if it has one.
         """
         size = partition.operator.output_bytes
-        row = Row(tuple_id, created_ns, key, size)
+        row = Row(tuple_id, created_ns, key, size, tree)
         for edge in partition.operator.edges:
             receivers = self.partitions[edge.down.index]
             for index in edge.targets(tuple_id, key, partition.index):
@@ -219,6 +236,8 @@ class Channels(PlaneState):
                     if self.plan.replays and not again:
                         partition.keep(target, sent)
                     if not partition.muted:
+                        if tree:
+                            tree.left += 1
                         partition.task.outbox.offer(Output(partition, target, sent))
 
     def emit_waiting(self, task: TaskView) -> None:
@@ -359,13 +378,16 @@ class Channels(PlaneState):
             self.never_sent += 1
             unsent = Visit(output.row, output.receiver, task, self.next_number(), replayed=False)
             self.drop(unsent, output.receiver.task, task.death)
+        if self.acker:
+            self.acker.lose(task)
 
     def lose_memory(self, partition: Partition) -> None:
         """Lose what a partition had in the memory of a task that died."""
         for visit in partition.forget_volatile():
             self.drop(visit, partition.task, partition.task.death)
         for source in self.sources:
-            if source.partition is partition:
+            # With an acker the log knows which tuples were to be emitted again.
+            if source.partition is partition and not self.acker:
                 source.again.clear()
 
     def note_freed(self, visits: list[Visit]) -> None:

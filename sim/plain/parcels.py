@@ -76,6 +76,8 @@ class Parcels(Channels):
         visits = [Visit(one.row, one.partition, one.origin, self.next_number(), False) for one in contents.tuples]
         for visit in visits:
             visit.arrival_ns, visit.arrived, visit.ticket = now, True, goal.host.ticket()
+        # A tuple counts for its root the first time only that it comes out of the parcel.
+        contents.tuples = tuple(one._replace(row=one.row._replace(tree=None)) for one in contents.tuples)
         # Note them before they are served: watermarks that wait must not pass them.
         self.note_freed(visits)
         goal.put_in_front(visits)
@@ -107,6 +109,8 @@ class Parcels(Channels):
     def emit_again(self, partition: int, sequences: Sequence[int]) -> None:
         """Let a source emit the tuples with these numbers again, before those that wait."""
         self._check_ids()
+        if self.acker:
+            raise ValueError("with an acker a source emits the roots again that have failed, and no others")
         source = next((one for one in self.sources if one.partition.number == partition), None)
         if source is None or not source.partition.live:
             raise ValueError("only a live source emits tuples again")

@@ -147,13 +147,26 @@ class TaskView(Protocol):
 # -- items
 
 
+class Tree:
+    """An attempt to have a root processed: all tuples that follow from it, once it was emitted at `emitted_ns`.
+
+    `left` of them are not acknowledged yet.
+    """
+
+    __slots__ = ("emitted_ns", "left", "sequence", "source")
+
+    def __init__(self, source: Partition, sequence: int, emitted_ns: int) -> None:
+        self.source, self.sequence, self.emitted_ns, self.left = source, sequence, emitted_ns, 0
+
+
 class Row(NamedTuple):
-    """One tuple on its way to a partition. `bytes` is its size on the wire."""
+    """One tuple on its way to a partition. `bytes` is its size on the wire, `tree` that of its root, if it has one."""
 
     id: int
     created_ns: int
     key: int
     bytes: int
+    tree: Tree | None = None
 
 
 class Visit:

@@ -14,6 +14,7 @@ from sim.control.statistics import check_counts
 from sim.data_plane import Key, Listener, Statistic
 from sim.data_plane import Row as TableRow
 from sim.pace import FULL, pace_of
+from sim.plain.acker import Acker, Acks
 from sim.plain.audit import ledger
 from sim.plain.channels import Source
 from sim.plain.checkpoint import CheckpointCoordinator
@@ -26,7 +27,7 @@ from sim.plain.task import Task
 from sim.plain.watermarks import Watermarks
 
 
-class PlainPlane(Parcels, Actions, GroupInstances):
+class PlainPlane(Acks, Parcels, Actions, GroupInstances):
     """A `sim.data_plane.DataPlane` in which each step of a tuple is an event of the clock that control uses, too.
 
     So there is nothing to advance. Verbs that may make a task idle end with `tell`: the listener hears of it after the
@@ -35,6 +36,7 @@ class PlainPlane(Parcels, Actions, GroupInstances):
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
         super().__init__(plan, cluster, clock, listener)
+        self.acker = Acker(self, plan.acker) if plan.acker else None
         for host in self.hosts:
             if host.group.cpu == "processor-sharing":
                 host.processor = Processor(self, host, shares_evenly=True)

@@ -313,7 +313,10 @@ class Task:
             self.plane.watermarks.enter(partition, row)
         elif self.operator.edges:
             for child, key in self.operator.outputs(row.id, row.key):
-                self.plane.emit(partition, child, row.created_ns, key)
+                self.plane.emit(partition, child, row.created_ns, key, tree=row.tree)
+        # The ack comes after the outputs: a tree with nothing left is done.
+        if self.plane.acker and row.tree:
+            self.plane.acker.processed(row.tree, self)
         if visit.replayed:
             self.plane.one_replayed(partition, self)
 

@@ -15,7 +15,7 @@ from models.records.tables import NEVER, TABLES, table
 from sim.clock import Clock
 from sim.control.cluster import RunPlan
 from sim.operator_plan import OperatorPlan
-from sim.plain.partition import Bundle, Message, Partition, Row, TaskView, Visit, Watermark
+from sim.plain.partition import Bundle, Message, Partition, Row, TaskView, Tree, Visit, Watermark
 
 _SECOND = 1_000_000_000
 
@@ -79,6 +79,25 @@ class WatermarksView(Protocol):
         """Join a tuple with those of the other input."""
 
 
+class AckerView(Protocol):
+    """The trees of all roots: `acker.Acker`."""
+
+    def is_full(self, source: Partition) -> bool:
+        """Return whether the source may emit nothing."""
+
+    def begin(self, source: Partition, sequence: int) -> Tree:
+        """Begin an attempt of a root."""
+
+    def emitted(self, tree: Tree) -> None:
+        """Note that the root of an attempt is emitted."""
+
+    def processed(self, tree: Tree, task: TaskView) -> None:
+        """Note that a task has processed a tuple of the tree."""
+
+    def lose(self, task: TaskView) -> None:
+        """Forget the acks that wait at a task that died."""
+
+
 class PlaneView(Protocol):
     """The plane, as tasks, outboxes, processors and sources see it."""
 
@@ -89,12 +108,24 @@ class PlaneView(Protocol):
     warmup_ns: int
     drops_duplicates: bool
 
+    @property
+    def acker(self) -> AckerView | None:
+        """Return what follows the roots, if anything does."""
+
     def next_number(self) -> int:
         """Return the next number in the order of sending."""
 
     # -- tuples
 
-    def emit(self, partition: Partition, tuple_id: int, created_ns: int, key: int, again: bool = False) -> None:
+    def emit(
+        self,
+        partition: Partition,
+        tuple_id: int,
+        created_ns: int,
+        key: int,
+        again: bool = False,
+        tree: Tree | None = None,
+    ) -> None:
         """Send an output of a partition to its receivers."""
 
     def emit_waiting(self, task: TaskView) -> None:

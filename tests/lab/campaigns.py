@@ -94,7 +94,7 @@ def draw_of(shape: str) -> Draw:
 
 def _schedule(draw: Random, protocol: str, seed: int, aim: Campaign, job: Job) -> Schedule:
     """Return the rest of a schedule: moves, crashes and checkpoints."""
-    job = replace(job, replicated=protocol == REPLICATE)
+    job = replace(job, replicated=protocol == REPLICATE, works=protocol in REBALANCE_PROTOCOLS and seed % 3 == 0)
     groups = job.groups * len(job.stateful)
 
     def ask() -> Ask:

@@ -30,6 +30,7 @@ class Job:
     writes: bool = False  # a snapshot and a restore take a service of their own
     shape: str = CHAIN
     replicated: bool = False  # all that has a state may have an active replica; nothing moves
+    works: bool = False  # waves take work of a task
     saved: bool = True  # checkpoints are taken, and outputs kept for replay
 
     @property
@@ -74,6 +75,7 @@ def scenario_of(job: Job) -> Scenario:
         "operators": operators,
         "hosts": {"h": {"count": job.hosts, "cpu": "dedicated"}},
         "fault_tolerance": {"method": "checkpoint", "interval": "1 s"},
+        "waves": dict.fromkeys(("prepare", "commit", "init"), "1 ms") if job.works else {},
     }
     if not job.saved:  # one failure that never happens: in such a run ids are kept
         raw["fault_tolerance"] = {"method": "none"}

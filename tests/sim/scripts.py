@@ -22,6 +22,7 @@ VERBS = ("pause", "unpause", "hold", "unhold", "mute", "send", "barrier", "unali
 PACES = (*VERBS, "speed", "speed")
 MOVES = ("instance", "route", "own", "copy", "adopt", "retire", "checkpoint", "trim")
 DATAFLOWS = ("kill", "start", "bring", "bring", "snapshot", "snapshot", "capture", "put", "put", "discard", "again")
+ACKS = ("prepare", "commit", "commit", "rollback", "expire", "oldest")
 
 
 class Scripted(Control):
@@ -56,7 +57,9 @@ class Scripted(Control):
         self.told.append((self.clock.now_ns(), *what))
         if self.answers and self.draw.random() < 0.5:
             self.answers -= 1
-            self.act(self.draw.choice(self.verbs), what[2] if self.draw.random() < 0.5 else None)
+            verb, task = self.draw.choice(self.verbs), what[2] if self.draw.random() < 0.5 else None
+            if verb not in ("expire", "oldest"):  # these are for processes of control, which come first in an instant
+                self.act(verb, task)
 
     def _done(self) -> None:
         self._note("work", 0, None)
@@ -119,6 +122,22 @@ class Scripted(Control):
             self._move(verb, live)
         elif verb in DATAFLOWS:
             self._dataflow(verb, task)
+        elif verb in ACKS and self.plan.acker:
+            self._acks(verb, task)
+
+    def _acks(self, verb: str, task: int) -> None:
+        """One of the verbs of an acker."""
+        if verb == "prepare":
+            self.plane.prepare_acks(task)
+        elif verb == "commit":
+            self.plane.commit_acks(task)
+        elif verb == "rollback":
+            self.told.append((self.clock.now_ns(), verb, *self.plane.fail_acks(task)))
+        elif verb == "expire":
+            before_ns = self.clock.now_ns() - self._instant(500)
+            self.told.append((self.clock.now_ns(), verb, *self.plane.expire(before_ns)))
+        else:
+            self.told.append((self.clock.now_ns(), verb, self.plane.oldest_root_ns()))
 
     def _dataflow(self, verb: str, task: int) -> None:
         """One of the verbs for whole dataflows; what the plane refuses is noted."""

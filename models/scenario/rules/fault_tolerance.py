@@ -39,6 +39,7 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
             "cannot be kept by the method none",
             'write method = "checkpoint"',
         )
+    yield from _of_acker(scenario, broken)
     yield from _of_maintenance(scenario, broken)
     if tolerance.restart == "own-hosts" and (tolerance.method != "checkpoint" or tolerance.store != "remote"):
         rule = "needs checkpoints that can be read from everywhere"
@@ -54,6 +55,51 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
             f"needs {tolerance.copies + 1} hosts or more, there are {hosts}",
             "a copy on the host that fails is lost with it",
         )
+
+
+def _of_acker(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
+    """Yield faults of the acker: its table without the method, another guarantee, a time-out that is too short."""
+    tolerance, acker = scenario.fault_tolerance, scenario.fault_tolerance.acking
+    if acker is None:
+        if tolerance.acker is not None:
+            rule = f"needs the method acker; fault_tolerance.method is {tolerance.method}"
+            yield InputFault("fault_tolerance.acker", NO_VALUE, rule, 'write method = "acker"')
+        return
+    if tolerance.guarantee != "at-least-once":
+        rule = "cannot be kept by the method acker: what is emitted again may be processed twice"
+        hint = 'write guarantee = "at-least-once"'
+        yield InputFault("fault_tolerance.guarantee", tolerance.guarantee, rule, hint)
+    if all(whole(section, broken) for section in ("hosts", "operators", "placement")) and (
+        next(cluster.faults(scenario, broken), None) is None and layout.has_order(scenario)
+    ):
+        least_s = _longest_path_s(scenario)
+        if acker.timeout_s < least_s:
+            rule = f"is shorter than the services and links of the longest path, {_shown(least_s)} on average"
+            hint = "roots would fail although nothing is wrong; take several times as long"
+            yield InputFault("fault_tolerance.acker.timeout", _shown(acker.timeout_s), rule, hint)
+
+
+def _longest_path_s(scenario: Scenario) -> float:
+    """Return the mean time in service and on links of the longest path from a source, without any wait [s].
+
+    Each service counts as on the fastest of its hosts, and the latency where two operators share no host.
+    """
+    hosts, placed = layout.hosts(scenario), layout.placement(scenario)
+    places = {
+        name: {placed[layout.task_name(name, index)] for index in range(operator.parallelism)}
+        for name, operator in scenario.operators.items()
+    }
+    found: dict[str, float] = {}
+    for name in layout.topological(scenario):
+        operator = scenario.operators[name]
+        comes = [
+            found[upstream] + (0.0 if places[upstream] & places[name] else scenario.network.latency_s)
+            for upstream in operator.inputs
+            if upstream in found
+        ]
+        service_s = operator.service.mean_s / max(hosts[host].speed for host in places[name]) if operator.service else 0
+        found[name] = max(comes, default=0.0) + service_s
+    return max(found.values(), default=0.0)
 
 
 def _of_maintenance(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:

@@ -123,13 +123,24 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
     """Return (path, value, hint) of methods, stores and numbers of copies that are not simulated."""
     tolerance = scenario.fault_tolerance
     found: list[tuple[str, object, str]] = []
-    if tolerance.method not in ("none", "checkpoint"):
-        found.append(("fault_tolerance.method", tolerance.method, "none and checkpoint are"))
+    if tolerance.method not in ("none", "checkpoint", "acker"):
+        found.append(("fault_tolerance.method", tolerance.method, "none, checkpoint and acker are"))
+    if tolerance.method == "acker":
+        found += _beside_acker(scenario)
     if tolerance.method == "checkpoint" and tolerance.store == "upstream":
         found.append(("fault_tolerance.store", tolerance.store, "nodes and remote are"))
     if tolerance.method == "checkpoint" and tolerance.copies > 1:
         found.append(("fault_tolerance.copies", tolerance.copies, "one copy is"))
     return found + _of_replicas(scenario)
+
+
+def _beside_acker(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of bounded queues: what an output that waits for room does to its root is open."""
+    return [
+        (path_text(("operators", name, "buffer")), operator.buffer, "without an acker it is")
+        for name, operator in scenario.operators.items()
+        if operator.buffer is not None
+    ]
 
 
 def _of_replicas(scenario: Scenario) -> list[tuple[str, object, str]]:

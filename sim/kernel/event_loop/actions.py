@@ -9,6 +9,7 @@ from sim.kernel.event_loop.emitting import emit_arrivals, emit_ticks
 from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.free_lists import free_visit, new_visit
 from sim.kernel.event_loop.outbox import leave_place, put_behind
+from sim.kernel.event_loop.roots import most_emitted
 from sim.kernel.event_loop.rules import (
     ANY,
     FAST,
@@ -80,7 +81,7 @@ def burst(state: State, task: int) -> int:
     for k in range(state.sources.shape[0]):
         b = state.sources[k]
         if state.partitions[b.partition].task == task:
-            n += b.arrived - b.emitted + b.again_n
+            n += most_emitted(state, k)
     if state.operators[t.operator].timer > 0:
         for k in range(state.partitions.shape[0]):
             u = state.partitions[k]

@@ -130,6 +130,10 @@ class Answers(ABC):
         """Return the tuples in parcels."""
 
     @abstractmethod
+    def _unfinished(self, source: int) -> np.ndarray:
+        """Return the numbers of the tuples of a source that are not done."""
+
+    @abstractmethod
     def _arrival_streams(self) -> list[ArrivalStream]:
         """Return the arrivals at each source from the first on."""
 
@@ -178,7 +182,9 @@ class Answers(ABC):
     def ledger(self) -> list[tuple[int, int, int, int]]:
         """Return rows (operator, expected, lost, duplicated)."""
         operators = self._plan.operators
-        expected, lost, duplicated = audit.settle(self.state, self._arrival_streams, self._carried())
+        sources = self.state.sources.shape[0] if self._plan.acker else 0
+        unfinished = [self._unfinished(source) for source in range(sources)]
+        expected, lost, duplicated = audit.settle(self.state, self._arrival_streams, self._carried(), unfinished)
         return [
             (index, int(expected[index]), int(lost[index]), int(duplicated[index]))
             for index, plan in enumerate(operators)

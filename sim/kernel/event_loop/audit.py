@@ -63,9 +63,14 @@ class Carried(NamedTuple):
 
 
 def settle(
-    state: State, streams: Callable[[], Sequence[ArrivalStream]], carried: Sequence[Carried] = ()
+    state: State,
+    streams: Callable[[], Sequence[ArrivalStream]],
+    carried: Sequence[Carried] = (),
+    unfinished: Sequence[np.ndarray] = (),
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Expected, lost and duplicated inputs, each (n_operators,); `streams()` repeat the arrivals at each source.
+
+    `unfinished` has by source the numbers of the roots that are not done: what is missing of them will come again.
 
     Where a host may fail every id is looked for. Where none can, only number and sum of the ids are known of each
     operator, and that they are what follows from the sources is checked; raises RuntimeError if they are not, which
@@ -74,12 +79,15 @@ def settle(
     if state.ids["overdue"]:
         raise RuntimeError(f"{state.ids['overdue']} tuples were sent again whose ids had been forgotten")
     if state.options["logs_ids"]:
-        return _by_id(state, streams(), carried)
+        return _by_id(state, streams(), carried, unfinished)
     return by_sum(state)
 
 
 def _by_id(
-    state: State, streams: Sequence[ArrivalStream], carried: Sequence[Carried]
+    state: State,
+    streams: Sequence[ArrivalStream],
+    carried: Sequence[Carried],
+    unfinished: Sequence[np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     expected, lost, duplicated = (np.zeros(state.operators.shape[0], np.int64) for _ in range(3))
     size = 2
@@ -97,7 +105,10 @@ def _by_id(
             gone[group] = NONE
     sieve = sieve_of(table)
     for source, first, arrivals, keys in _emitted(state, streams):
-        enter(state, table, sieve, gone, source, first, arrivals, keys, expected, lost, stack)
+        again = np.zeros(keys.size, np.bool_)
+        if unfinished:
+            again[:] = np.isin(np.arange(first, first + keys.size), unfinished[source])
+        enter(state, table, sieve, gone, source, first, arrivals, keys, again, expected, lost, stack)
     for partition in np.flatnonzero(state.partitions["ticks"]).tolist():
         enter_ticks(state, table, sieve, gone, partition, expected, lost, stack)
     np.subtract.at(lost, state.partitions["operator"], np.maximum(gone, 0))
@@ -299,13 +310,15 @@ def enter(
     first: int,
     arrivals: np.ndarray,
     keys: np.ndarray,
+    again: np.ndarray,
     expected: np.ndarray,
     lost: np.ndarray,
     stack: np.ndarray,
 ) -> None:
     """Follow the tuples `first` .. of a source through the job; `expected` and `lost` by operator.
 
-    `arrivals` and `keys` (n,) are theirs. What is forgotten is among the lost here.
+    `arrivals` and `keys` (n,) are theirs, `again` (n,) says whether what is missing of them will come again. What is
+    forgotten is among the lost here.
 
     `stack` (depth, 3) has room for all that one source tuple can have open at a time.
     """
@@ -313,7 +326,7 @@ def enter(
     for sequence in range(keys.shape[0]):
         depth = _push_outputs(state, stack, 0, b.partition, source_id(b.code, first + sequence), keys[sequence])
         closed = arrivals[sequence] < state.ids.oldest
-        _follow(state, table, sieve, gone, closed, depth, expected, lost, stack)
+        _follow(state, table, sieve, gone, closed, again[sequence], depth, expected, lost, stack)
 
 
 @kernel
@@ -330,7 +343,7 @@ def enter_ticks(
     """The same for what a timer has emitted."""
     for number in range(state.partitions[partition].ticks):
         depth = _push_tick(state, stack, partition, number + 1)
-        _follow(state, table, sieve, gone, False, depth, expected, lost, stack)
+        _follow(state, table, sieve, gone, False, False, depth, expected, lost, stack)
 
 
 @kernel
@@ -340,6 +353,7 @@ def _follow(
     sieve: np.ndarray,
     gone: np.ndarray,
     closed: bool,
+    again: bool,
     depth: int,
     expected: np.ndarray,
     lost: np.ndarray,
@@ -365,7 +379,7 @@ def _follow(
                 lost[operator] += not there
             else:
                 beyond = depth
-        elif known and not there:
+        elif (known or again) and not there:
             continue
         else:
             expected[operator] += 1

@@ -15,7 +15,16 @@ from sim.kernel.tools.draws import UNSURE
 from sim.kernel.tools.pointer import State
 
 CAPTURED = np.dtype(
-    [("id", "u8"), ("created", "i8"), ("key", "i8"), ("arrival", "i8"), ("partition", "i8"), ("origin", "i8")],
+    [
+        ("id", "u8"),
+        ("created", "i8"),
+        ("key", "i8"),
+        ("arrival", "i8"),
+        ("partition", "i8"),
+        ("origin", "i8"),
+        ("attempt", "i8"),  # of the root that it is anchored to, as in `anchors`
+        ("root", "i8"),
+    ],
     align=True,
 )
 
@@ -37,6 +46,9 @@ def capture(state: State, task: int, tuples: np.ndarray) -> None:
         one.arrival = e.arrival
         one.partition = e.partition
         one.origin = e.origin
+        if state.options.acks:
+            one.root = state.anchors[visit].root
+            one.attempt = state.anchors[visit].attempt
         replayed = e.replayed
         free_visit(state, visit)
         if replayed:
@@ -88,4 +100,8 @@ def _new_tuple(state: State, task: int, captured: Any) -> int:
     e.wire = 0
     e.arrived = 1
     e.replayed = 0
+    if state.options.acks:
+        a = state.anchors[visit]
+        a.root = captured.root
+        a.attempt = captured.attempt
     return visit

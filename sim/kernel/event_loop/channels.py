@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.clock import ARRIVAL, MESSAGE, RECEIVER
+from sim.kernel.event_loop.anchors import anchor
 from sim.kernel.event_loop.buffers import keep, next_node
 from sim.kernel.event_loop.codes import (
     ARRIVE,
@@ -38,7 +39,7 @@ from sim.kernel.tools.draws import UNSURE, child_id, shuffle_target, takes
 from sim.kernel.tools.pointer import State
 
 # Messages of the current second, by kind: (number, bytes).
-MESSAGES = np.dtype([("second", "i8"), ("rows", "i8"), ("counts", "i8", (6, 2))], align=True)
+MESSAGES = np.dtype([("second", "i8"), ("rows", "i8"), ("counts", "i8", (7, 2))], align=True)
 
 REMOTE_LINK = np.dtype([("free", "i8"), ("rate", "f8")])  # of the remote store; bytes per second, 0: no bound
 
@@ -154,6 +155,8 @@ def _on_its_way(
     e.wire = 1
     e.arrived = 0
     e.replayed = 0
+    if state.extended and state.options.acks:
+        anchor(state, visit)
     return visit
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from sim.kernel.event_loop.channels import emit, send_again, send_output
 from sim.kernel.event_loop.codes import NONE, TUPLE
 from sim.kernel.event_loop.free_lists import free_visit, new_visit
+from sim.kernel.event_loop.roots import begin_attempt, end_attempt, is_full, new_root
 from sim.kernel.event_loop.rows import record_visit
 from sim.kernel.event_loop.windows import window_id
 from sim.kernel.tools.cache import inlined, kernel, noinline
@@ -35,7 +36,7 @@ def emit_one(state: State, source: int, sequence: int) -> None:
 def emit_arrivals(state: State, source: int, upto: int) -> None:
     """Emit what arrived up to this sequence number and waits, until the task is paused or an output finds no room.
 
-    Tuples that are emitted again go first.
+    Or until too many roots are not done. Tuples that are emitted again go first.
     """
     b = state.sources[source]
     partition = b.partition
@@ -43,15 +44,20 @@ def emit_arrivals(state: State, source: int, upto: int) -> None:
     if state.extended and state.tasks[task].paused_until != 0:
         return
     if state.extended:
-        while b.again_head != NONE and state.tasks[task].unsent_head == NONE:
+        while b.again_head != NONE and state.tasks[task].unsent_head == NONE and not is_full(state, source):
             emit_first_again(state, source)
     for k in range(b.emitted, upto):
-        if state.extended and state.tasks[task].unsent_head != NONE:
+        if state.extended and (state.tasks[task].unsent_head != NONE or is_full(state, source)):
             return
         arrival = state.arrivals[b.offset + k - b.base]
         b.emitted = k + 1
         record_visit(state, operator, task, arrival.time, state.clock.now, state.clock.now)
-        emit(state, partition, source_id(b.code, k), arrival.time, arrival.key)
+        tuple_id = source_id(b.code, k)
+        if state.extended and state.options.acks:
+            begin_attempt(state, new_root(state, source, tuple_id, k, arrival.time, arrival.key))
+        emit(state, partition, tuple_id, arrival.time, arrival.key)
+        if state.extended and state.options.acks:
+            end_attempt(state)
 
 
 @kernel
@@ -84,16 +90,23 @@ def emit_again(state: State, source: int, sequences: np.ndarray, arrivals: np.nd
         e.id = source_id(b.code, sequences[k])
         e.created = arrivals[k].time
         e.key = arrivals[k].key
-        e.next = NONE
         e.wire = 0
         e.replayed = 0
-        if b.again_tail == NONE:
-            b.again_head = visit
-        else:
-            state.visits[b.again_tail].next = visit
-        b.again_tail = visit
-        b.again_n += 1
+        put_again(state, source, visit)
     emit_arrivals(state, source, b.arrived)
+
+
+@kernel
+def put_again(state: State, source: int, visit: int) -> None:
+    """Put a tuple behind those that wait to be emitted again."""
+    b = state.sources[source]
+    state.visits[visit].next = NONE
+    if b.again_tail == NONE:
+        b.again_head = visit
+    else:
+        state.visits[b.again_tail].next = visit
+    b.again_tail = visit
+    b.again_n += 1
 
 
 @kernel
@@ -115,7 +128,11 @@ def emit_first_again(state: State, source: int) -> None:
     e = state.visits[visit]
     tuple_id, created, key = e.id, e.created, e.key
     free_visit(state, visit)
+    if state.options.acks:
+        begin_attempt(state, state.anchors[visit].root)
     send_again(state, state.sources[source].partition, tuple_id, created, key)
+    if state.options.acks:
+        end_attempt(state)
 
 
 @kernel

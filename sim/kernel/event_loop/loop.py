@@ -23,6 +23,7 @@ from sim.kernel.event_loop.codes import (
     CREATE,
     CREDIT,
     DEPART,
+    DONE,
     DUE,
     END,
     GO_ON,
@@ -48,6 +49,7 @@ from sim.kernel.event_loop.codes import (
 from sim.kernel.event_loop.counting import count_arrival, count_work
 from sim.kernel.event_loop.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
 from sim.kernel.event_loop.events import FAR, OWN, event_at, first_of, remove_first, replay_vacant, task_of
+from sim.kernel.event_loop.expiry import root_done
 from sim.kernel.event_loop.fair_links import depart, fair_room
 from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.hash_tables import prefetch_position
@@ -248,7 +250,7 @@ def advance(state: State, limit_time: int, limit_rank: int, limit_seq: int) -> i
 
 @kernel
 def handle_rare_event(state: State, kind: int, ref: int, rank: int, time: int) -> None:
-    """An event of queues with bounds, links that are shared evenly, event time, or actions of protocols."""
+    """An event of queues with bounds, links that are shared evenly, event time, roots, or actions of protocols."""
     if kind == CREDIT:
         credit(state, ref)
     elif kind == DEPART:
@@ -263,6 +265,8 @@ def handle_rare_event(state: State, kind: int, ref: int, rank: int, time: int) -
         tick(state, ref, time)
     elif kind == TIMER:
         timer(state, ref, time)
+    elif kind == DONE:
+        root_done(state, ref)
     elif kind == COME:
         come(state, ref)
     elif kind == UNPAUSE:
@@ -304,7 +308,9 @@ def room(state: State, need: int) -> bool:
         left, state.positions.shape[0] // 2 - state.tables.positions, state.keys.shape[0] // 2 - state.tables.keys
     )
     left = min(left, state.checkpoint_rows.shape[0] - state.checkpointing.rows)
-    # A dispatch can drop all that waits; a second that is over makes up to six rows of messages.
+    if state.extended and state.options.acks:
+        left = min(left, state.root_pool.left, state.held_ack_pool.left)
+    # A dispatch can drop all that waits; a second that is over makes up to seven rows of messages.
     drops = min(state.dropped_rows.shape[0] - state.drops.rows, state.notices.shape[0]) - state.visits.shape[0]
     if state.extended and state.event_time.keeps_tuples:
         left = min(left, state.note_pool.left)

@@ -234,6 +234,7 @@ class Parcels(ABC):
         for saved in contents.states:
             saved.put(self.state)
         carrying.put_tuples(self.state, task, contents.tuples)
+        contents.tuples["root"] = NONE  # a tuple counts for its root the first time only
         self._tell()
 
     def _check_fits(self, contents: _Contents, task: int) -> None:
@@ -282,6 +283,8 @@ class Parcels(ABC):
         Raises ValueError for one whose id the plane may have forgotten: it was saved everywhere, and in no parcel.
         """
         self._check_ids()
+        if self._plan.acker is not None:
+            raise ValueError("with an acker a source emits the roots again that have failed, and no others")
         found = np.flatnonzero(self.state.sources["partition"] == partition)
         if not found.size or not self.state.partitions["live"][partition]:
             raise ValueError("only a live source emits tuples again")

@@ -25,6 +25,7 @@ from sim.kernel.event_loop import (
 from sim.kernel.event_loop import (
     tasks as service,
 )
+from sim.kernel.event_loop.acks import Acks
 from sim.kernel.event_loop.acting import Actions, Moves
 from sim.kernel.event_loop.answers import Answers
 from sim.kernel.event_loop.codes import ASKED, GROW, LIMIT, NONE, REFILL, ROUND, WORKED
@@ -41,7 +42,7 @@ from sim.recording import recording_of
 _ARRIVALS = 2**17  # in the buffers of all sources together
 
 
-class CompiledPlane(Actions, Moves, Parcels, Answers):
+class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
     """Tuples, queues, links, buffers and checkpoints on arrays; every event is done by the kernel of `loop`."""
 
     def __init__(self, plan: RunPlan, cluster: Cluster, clock: Clock, listener: Listener) -> None:
@@ -108,10 +109,14 @@ class CompiledPlane(Actions, Moves, Parcels, Answers):
             notices=np.zeros(64, np.int64),
             rules=np.zeros(0, RULE),
             timed=np.zeros(0, TIMED),
+            pending=setup.pending_records(sources.shape[0]),
             **pools.empty(),
             **rows.arrays(self._kept, operators.shape[0]),
             **setup.empty_event_time(),
         )
+        if plan.acker:
+            made.acking["most"], made.acking["bytes"] = plan.acker.pending or 0, round(plan.acker.ack_bytes)
+            made.acking["covered"] = plan.acker.acks == "covered"
         made.remote_link["rate"] = plan.scenario.fault_tolerance.remote_bytes_per_s or 0.0
         return made
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sim.clock import SERVICE
-from sim.kernel.event_loop import buffers, events, fair_links, hash_tables
+from sim.kernel.event_loop import buffers, events, expiry, fair_links, hash_tables
+from sim.kernel.event_loop.anchors import ANCHOR, HELD_ACK, HELD_ACKS, ROOT
 from sim.kernel.event_loop.buffers import CHUNK, NODE, NODES
 from sim.kernel.event_loop.codes import NEVER, NONE
 from sim.kernel.event_loop.entities import CORES, SOURCE_ARRIVAL, VISIT
@@ -53,6 +54,10 @@ def empty() -> dict[str, np.ndarray]:
         "parcels": np.zeros(0, PARCEL),
         "lanes": np.zeros(0, LANE),
         "lane_index": np.full(2, NONE, np.int32),
+        "roots": np.zeros(0, ROOT),
+        "anchors": np.zeros(0, ANCHOR),
+        "held_acks": np.zeros(0, HELD_ACK),
+        "acks_at": np.zeros(0, HELD_ACKS),
     }
 
 
@@ -109,6 +114,8 @@ def grown(state: State, need: int, burst: int = 0) -> None:
     sent = need + burst
     for name in ("visit", "transfer", "note"):
         more_places(state, name, need if name == "transfer" else sent)
+    if state.options["acks"]:
+        _more_roots(state, sent)
     missing = sent - int(state.node_pool["left"])
     if missing > 0:
         before = state.nodes.shape[0] // NODES
@@ -135,6 +142,16 @@ def grown(state: State, need: int, burst: int = 0) -> None:
     if state.options["fair"]:
         _more_lanes(state, sent)
     _more_rows(state, need)
+
+
+def _more_roots(state: State, need: int) -> None:
+    if state.root_pool["left"] < need:
+        expiry.sweep(state)
+        # After a sweep there is room for half as many roots as are left, so that the next one is far off.
+        more_places(state, "root", max(need, (state.roots.shape[0] - int(state.root_pool["left"])) // 2))
+    more_places(state, "held_ack", need)
+    if state.anchors.shape[0] < state.visits.shape[0]:
+        state.anchors = longer(state.anchors, state.visits.shape[0])
 
 
 def forget_ids(state: State, need: int) -> None:
@@ -242,6 +259,10 @@ def with_task(state: State, task: int) -> None:
     """Make room for a task with this number."""
     if task >= state.tasks.shape[0]:
         state.tasks = longer(state.tasks, task + 1)
+    if task >= state.acks_at.shape[0]:
+        before = state.acks_at.shape[0]
+        state.acks_at = longer(state.acks_at, task + 1)
+        state.acks_at["first"][before:] = state.acks_at["last"][before:] = NONE
     if task >= state.own.shape[0]:
         _more_own(state, task + 1)
 

@@ -12,6 +12,7 @@ from models.units import to_ns
 from sim.clock import TICKS, TIMERS
 from sim.control.cluster import Cluster, RunPlan
 from sim.draws import code_of
+from sim.kernel.event_loop.anchors import PENDING
 from sim.kernel.event_loop.codes import (
     BROADCAST,
     FIXED,
@@ -171,6 +172,7 @@ OPTIONS = np.dtype(
         ("fair", "u1"),  # links are shared evenly
         ("special", "u1"),  # bounded queues, fair links, or partitions that are muted or have further instances
         ("counts_load", "u1"),  # what each partition does is counted
+        ("acks", "u1"),  # there is an acker
     ],
     align=True,
 )
@@ -191,24 +193,25 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
     made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)
     made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair
-    made["counts_load"] = plan.counts_load
+    made["counts_load"], made["acks"] = plan.counts_load, plan.acker is not None
     most = 1
     for index, operator in enumerate(operators):
         own = edges[operator["first_edge"] : operator["first_edge"] + operator["edges"]]
         targets = int(np.where(own["kind"] == BROADCAST, own["partitions"], 1).sum())
         outputs = 1 if operator["is_source"] else int(np.ceil(plan.operators[index].description.selectivity))
         most = max(most, targets * outputs)
-    made["fan_out"] = most
+    made["fan_out"] = most + made["acks"]  # one more event: a root is done
     return made
 
 
 def needs_more(plan: RunPlan) -> bool:
     """Return whether the run has more than tuples that are served first come first served, and their checkpoints.
 
-    Counting what each key group does is more, too.
+    Counting what each key group does is more, too, and so is an acker.
     """
     sharing = any(group.cpu == "processor-sharing" or group.load is not None for group in plan.host_groups)
-    return sharing or plan.counts_load or plan.bounded or plan.fair or has_event_time(plan)
+    more = plan.counts_load or plan.bounded or plan.fair or plan.acker is not None
+    return sharing or more or has_event_time(plan)
 
 
 def has_event_time(plan: RunPlan) -> bool:
@@ -345,6 +348,13 @@ def _first_keys(plan: RunPlan, cluster: Cluster) -> list[int]:
         (found[operator] if found[operator] != NONE else partition * SPREAD) & FIRST_KEYS
         for partition, operator in enumerate(cluster.partition_operator)
     ]
+
+
+def pending_records(sources: int) -> np.ndarray:
+    """Return for each source that it has no root (n_sources,)."""
+    made = np.zeros(sources, PENDING)
+    made["first"] = made["last"] = NONE
+    return made
 
 
 def task_records(room: int) -> np.ndarray:

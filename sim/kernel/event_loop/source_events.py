@@ -6,6 +6,7 @@ from sim.kernel.event_loop.backpressure import PORTION, emit_later
 from sim.kernel.event_loop.codes import CREATE, NONE
 from sim.kernel.event_loop.emitting import emit_arrivals, emit_first_again, emit_one
 from sim.kernel.event_loop.events import push_own
+from sim.kernel.event_loop.roots import is_full
 from sim.kernel.tools.cache import inlined, kernel, noinline
 from sim.kernel.tools.pointer import State, prefetch
 
@@ -39,6 +40,8 @@ def waiting_arrivals(state: State, source: int) -> int:
     time, upto = state.arrivals[last + b.arrived].time, b.arrived
     while upto < b.have and state.arrivals[last + upto].time == time:
         upto += 1
+    if state.extended and is_full(state, source):
+        return 0
     return upto - b.emitted
 
 
@@ -48,7 +51,7 @@ def handle_single_arrival(state: State, source: int, time: int) -> None:
     b = state.sources[source]
     u = state.partitions[b.partition]
     t = state.tasks[u.task]
-    if not u.live or (state.extended and (t.unsent_head != NONE or t.paused_until != 0)):
+    if not u.live or (state.extended and (t.unsent_head != NONE or t.paused_until != 0 or state.options.acks)):
         handle_arrivals(state, source, time)
         return
     k = b.arrived
@@ -105,7 +108,8 @@ def emit_waiting(state: State, task: int) -> bool:
         for source in range(state.sources.shape[0]):
             b = state.sources[source]
             u = state.partitions[b.partition]
-            if u.task == task and u.live and (b.again_head != NONE or b.emitted < b.arrived):
+            waits = (b.again_head != NONE or b.emitted < b.arrived) and not is_full(state, source)
+            if u.task == task and u.live and waits:
                 time = _waiting_since(state, source)
                 if best == NONE or time < first:
                     best, first = source, time

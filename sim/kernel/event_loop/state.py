@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sim.kernel.event_loop.anchors import ACKING, ANCHOR, HELD_ACK, HELD_ACKS, PENDING, ROOT
 from sim.kernel.event_loop.buffers import IDS, NODE, UNPINNED
 from sim.kernel.event_loop.channels import MESSAGES, REMOTE_LINK
 from sim.kernel.event_loop.checkpoints import CHECKPOINTING
@@ -122,6 +123,8 @@ ROOMS = (
     Room("event_time", {"event_time": EVENT_TIME}, {"channels": CHANNEL}),
     Room("rules", {"rule_pool": POOL}, {"rules": RULE}),
     Room("timed_actions", {"actions": ACTIONS}, {"timed": TIMED}),
+    Room("roots", {"root_pool": POOL, "held_ack_pool": POOL, "acking": ACKING}, {"roots": ROOT, "pending": PENDING}),
+    Room("anchors", arrays={"anchors": ANCHOR, "held_acks": HELD_ACK, "acks_at": HELD_ACKS}),
     Room("source_events", arrays={"sources": SOURCE}),
     Room("pools", arrays={"arrivals": SOURCE_ARRIVAL}),
 )
@@ -137,6 +140,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "checkpoints",
         "emitting",
         "event_time",
+        "expiry",
         "fair_links",
         "free_lists",
         "loop",
@@ -190,6 +194,12 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     "notes": ("restoring",),
     "rules": ("instances",),  # an instance that is over leaves the lists
     "sources": ("emitting",),  # what was emitted
+    # A tuple that is sent belongs to the root of what it follows from.
+    "acking": ("anchors",),
+    "roots": ("anchors", "expiry"),
+    "anchors": ("carrying", "expiry"),
+    "held_acks": ("roots",),
+    "acks_at": ("expiry", "roots"),
 }
 
 RECORDS = records_of(ROOMS)
@@ -202,6 +212,7 @@ _HEADS = (
     ("requests", "refill"),
     ("checkpointing", "asked"),
     ("actions", "pending"),
+    ("acking", "root"),
 )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sim.kernel.event_loop.anchors import emits_for, emits_for_none
 from sim.kernel.event_loop.buffers import apply, note_overdue
 from sim.kernel.event_loop.channels import send_output
 from sim.kernel.event_loop.codes import (
@@ -37,6 +38,7 @@ from sim.kernel.event_loop.hash_tables import position, prefetch_key, touch_key
 from sim.kernel.event_loop.notices import notify
 from sim.kernel.event_loop.outbox import leave_place
 from sim.kernel.event_loop.restoring import note_past
+from sim.kernel.event_loop.roots import processed
 from sim.kernel.event_loop.rows import record_delivery, record_visit
 from sim.kernel.event_loop.rules import held_by_rule, put_aside, turn
 from sim.kernel.event_loop.sharing import begin_service
@@ -164,9 +166,15 @@ def complete(state: State, visit: int, task: int) -> None:
             join(state, visit)
     elif op.edges > 0:
         draws = state.draws[operator]
+        if state.extended and state.options.acks:
+            emits_for(state, visit)
         for index in range(output_count(draws, e.id)):
             child = child_id(e.id, op.code, index)
             send_output(state, partition, child, e.created, output_key(draws, state.cumulative, child, e.key))
+        if state.extended and state.options.acks:
+            emits_for_none(state)
+    if state.extended and state.options.acks:  # after the outputs: a root of which nothing is left is done
+        processed(state, visit, task)
     if e.replayed:
         one_replayed(state, partition, task)
 
@@ -237,7 +245,12 @@ def pass_by(state: State, visit: int, task: int) -> None:
     """A tuple at a task without a service."""
     e = state.visits[visit]
     op = state.operators[state.tasks[task].operator]
-    if is_plain(state, visit, task) and op.edges == 0 and not e.replayed and not (state.extended and op.windowed):
+    if (
+        is_plain(state, visit, task)
+        and op.edges == 0
+        and not e.replayed
+        and not (state.extended and (op.windowed or state.options.acks))
+    ):
         e.start = state.clock.now
         apply_effect(state, visit, task)
         free_visit(state, visit)

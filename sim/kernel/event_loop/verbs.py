@@ -14,6 +14,7 @@ from sim.kernel.event_loop.free_lists import free_transfer, free_visit, new_visi
 from sim.kernel.event_loop.hash_tables import cut_keys, find_pair
 from sim.kernel.event_loop.outbox import give, leave_place, stop_waiting
 from sim.kernel.event_loop.restoring import restore_time
+from sim.kernel.event_loop.roots import lose_acks
 from sim.kernel.event_loop.rules import ANY, beside, rules_without, without_rules
 from sim.kernel.event_loop.sharing import forget_services, stop, used
 from sim.kernel.event_loop.tasks import death, dispatch, drop, drop_bundle, note_turn, put_in_front, ticket
@@ -102,6 +103,8 @@ def crash_task(state: State, task: int) -> None:
     _drop_chain(state, hand, task)
     if state.extended and state.options.bounded:
         _lose_unsent(state, task)
+    if state.extended and state.options.acks:
+        lose_acks(state, task)
 
 
 @kernel
@@ -131,7 +134,7 @@ def lose_partition(state: State, partition: int) -> None:
     _drop_chain(state, held, u.task)
     if not u.is_source:
         forget_live(state, partition)
-    elif state.extended:
+    elif state.extended and not state.options.acks:  # with an acker the log knows what was to be emitted again
         forget_again(state, partition)
 
 

@@ -329,3 +329,48 @@ def test_an_aligned_message_is_heard_once_when_it_has_come_from_all(plane: Plane
     # It is told to send at 7 and 27 ms; the second comes at 28 ms, behind the tuple of 21 ms in service until 25 ms.
     assert Aligns.heard == [(28.0, "all", 2)]
     assert [arrival // MS for arrival, _, _ in rows_of(found, "q")][:6] == [6, 11, 21, 16, 26, 31]
+
+
+def chain_of_two(**waves: str) -> Scenario:
+    """A source, two tasks of 3 ms and a sink, each on a host of its own; nothing comes while it is rebalanced."""
+    stage = {"kind": "map", "service": {"distribution": "deterministic", "value": "3 ms"}}
+    raw = {
+        "duration": "4 s",
+        "workload": {"src": {"arrivals": "deterministic", "rate": "0.2 /s"}},
+        "operators": {
+            "src": {"kind": "source"},
+            "a": stage | {"inputs": {"src": "shuffle"}},
+            "b": stage | {"inputs": {"a": "shuffle"}},
+            "out": {"kind": "sink", "inputs": {"b": "shuffle"}},
+        },
+        "hosts": {"h": {"count": 4}, "other": {"count": 1}},
+        "placement": {"operators": dict.fromkeys(["src", "a", "b", "out"], "h")},
+        "network": {"latency": "1 ms"},
+        "fault_tolerance": {"method": "none"},
+        "events": {"late": {"at": "3999 ms", "kind": "host-failure", "host": "other-0"}},
+        "waves": waves,
+    }
+    return Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "longer_ms"),
+    [
+        # Along a and b: twice the work for PREPARE, COMMIT and INIT. The sink has no service, and takes no time.
+        ("dcr", {"prepared": 10, "committed": 50, "first_init": 50 + 70, "last_init": 50 + 140}),
+        # At once: once the work for PREPARE and INIT; the sink is the first that is initialised.
+        ("ccr", {"prepared": 5, "committed": 45, "first_init": 45, "last_init": 45 + 70}),
+    ],
+)
+def test_a_wave_occupies_each_task_before_it_goes_on(
+    protocol: str, longer_ms: dict[str, int], plane: PlaneFactory
+) -> None:
+    marks = []
+    for waves in ({}, {"prepare": "5 ms", "commit": "20 ms", "init": "70 ms"}):
+        _, control = driven(chain_of_two(**waves), plane, protocol, {})
+        (run,) = control.coordinator.runtime.runs
+        assert isinstance(run, RebalanceRun)
+        marks.append(run.marks)
+    none, some = marks
+    assert none["paused"] == some["paused"]
+    assert {mark: (some[mark] - none[mark]) / MS for mark in longer_ms} == longer_ms

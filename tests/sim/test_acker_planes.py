@@ -1,0 +1,145 @@
+"""The acker: the compiled plane against its specification, and that against an acker by XOR.
+
+Oracles: `sim.plain`, by equality of all columns and of all that the listener is told; and for `sim.plain` itself an
+acker that keeps the XOR of random numbers, as Storm's does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from lattices import lattice_job
+from scripts import ACKS, DATAFLOWS, MOVES, VERBS, run_script, unchecked
+from small_jobs import random_job, random_joins, random_windows, storm, with_fair_links, with_timers
+from test_planes import differences
+
+from sim.draws import mix
+from sim.engine import simulate
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.acker import Acker
+from sim.plain.outbox import Outbox
+from sim.plain.partition import Output, Partition, Row, TaskView, Tree
+from sim.plain.plane import PlainPlane
+
+Patch = pytest.MonkeyPatch
+MAKES: tuple[Callable[..., dict[str, Any]], ...] = (random_job, lattice_job, random_windows, random_joins, storm)
+
+
+def job(seed: int) -> dict[str, Any]:
+    """A random job of any kind with an acker."""
+    draw = Random(f"acker {seed}")
+    acker: dict[str, Any] = {
+        "timeout": draw.choice(["50 ms", "200 ms", "300 ms", "1 s", "2 s"]),
+        "expiry": draw.choice(["rotating", "exact"]),
+        "acks": draw.choice(["literal", "covered"]),
+        "ack": draw.choice(["20 B", "7 B"]),
+    }
+    if draw.random() < 0.5:
+        acker["pending"] = draw.choice([1, 2, 5, 20, 100])
+    tolerance = {"method": "acker", "guarantee": "at-least-once", "acker": acker}
+    raw = MAKES[seed % len(MAKES)](draw, fault_tolerance=tolerance)
+    raw["fault_tolerance"] = tolerance
+    for change in (with_fair_links, with_timers):
+        if draw.random() < 0.35 and (change is not with_timers or seed % len(MAKES) in (0, 1, 4)):
+            raw = change(draw, raw)
+    for operator in raw["operators"].values():
+        operator.pop("buffer", None)
+    cores = {"cpu": draw.choice(["dedicated", "shared", "shared", "processor-sharing"]), "cores": draw.choice([1, 2])}
+    raw["hosts"]["h"] = raw["hosts"]["h"] | (cores if draw.random() < 0.7 else {})
+    return raw
+
+
+def verbs_of(raw: dict[str, Any], seed: int) -> tuple[str, ...]:
+    """The verbs of a script."""
+    beside: list[tuple[str, ...]] = [("hold", "pause"), DATAFLOWS, (*VERBS, *DATAFLOWS, "speed")]
+    if not any("timer" in operator for operator in raw["operators"].values()):
+        beside.append((*DATAFLOWS, *VERBS, *MOVES))
+    return (*ACKS, *ACKS, *beside[seed % len(beside)])
+
+
+def on_both(seed: int, seen: Counter[str] | None = None) -> list[str]:
+    """Differences between the planes for the job and the script of that seed."""
+    raw = job(seed)
+    if seed % 3 == 0:  # without a script
+        plain, compiled = (simulate(unchecked(raw), plane=plane) for plane in (PlainPlane, CompiledPlane))
+        told = told_too = list[tuple[Any, ...]]()
+    else:
+        verbs = verbs_of(raw, seed)
+        (plain, told), (compiled, told_too) = (
+            run_script(raw, plane, seed, 60, verbs) for plane in (PlainPlane, CompiledPlane)
+        )
+    if seen is not None:
+        seen.update(plain.tables["replays"]["cause"].tolist())
+        seen.update(str(what) for _, what, *found in told if found)
+        seen["dropped"] += plain.tables["dropped"]["at_ns"].size
+        seen["duplicated"] += int(plain.tables["ledger"]["duplicated"].sum())
+    return differences(plain, compiled) + ["told"] * (told != told_too)
+
+
+def test_both_planes_give_equal_rows() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(60):
+        assert on_both(seed, seen) == [], seed
+    assert seen.keys() >= {"timeout", "rollback", "expire", "oldest"}
+    assert seen["dropped"] > 0 < seen["duplicated"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_a_long_campaign_of_equal_rows(part: int) -> None:
+    for seed in range(1000 * part, 1000 * part + 1000):
+        assert on_both(seed) == [], seed
+
+
+# -- an acker by XOR
+
+
+class Xor:
+    """The numbers of a literal acker, beside the counts: each tuple that is sent has one, and so has its ack."""
+
+    def __init__(self, patch: Patch) -> None:
+        self.values: dict[Tree, int] = {}
+        self.compared = 0
+        self._number: dict[Tree, int] = {}
+        self._last: tuple[Row, Partition] | None = None
+        offer, apply, processed = Outbox.offer, Partition.apply, Acker.processed
+
+        def offered(outbox: Outbox, output: Output) -> None:
+            self._combine(output.row, output.receiver)
+            offer(outbox, output)
+
+        def applied(partition: Partition, row: Row) -> None:
+            self._last = (row, partition)
+            apply(partition, row)
+
+        def acknowledged(acker: Acker, tree: Tree, task: TaskView) -> None:
+            assert self._last is not None
+            self._combine(*self._last)
+            processed(acker, tree, task)
+            self.compared += 1
+            assert (self.values[tree] == 0) == (tree.left == 0)
+
+        patch.setattr(Outbox, "offer", offered)
+        patch.setattr(Partition, "apply", applied)
+        patch.setattr(Acker, "processed", acknowledged)
+
+    def _combine(self, row: Row, receiver: Partition) -> None:
+        if row.tree is not None:
+            self._number.setdefault(row.tree, len(self._number))
+            number = mix(mix(row.id ^ mix(receiver.number)) ^ self._number[row.tree])
+            self.values[row.tree] = self.values.get(row.tree, 0) ^ number
+
+
+def test_a_count_says_the_same_as_the_xor_of_all_numbers(monkeypatch: Patch) -> None:
+    xor = Xor(monkeypatch)
+    for seed in range(25):
+        raw = job(seed)
+        raw["fault_tolerance"]["acker"]["acks"] = "literal"
+        simulate(unchecked(raw), plane=PlainPlane)
+    assert xor.compared > 10_000
+    assert sum(value == 0 for value in xor.values.values()) > 1000
+    assert sum(value != 0 for value in xor.values.values()) > 10
