@@ -10,7 +10,9 @@ The phases are those of Shukla and Simmhan (Toward Reliable and Rapid Elasticity
   `over_s`: nothing was left to do;
 - `restore_s`: first delivery at a sink from the first INIT on. What comes before left its task before the kill;
 - `caught_up_s`: last delivery of a tuple that was born before the request;
-- `recovered_s`: last delivery of a tuple that was replayed; None where none was, and without an acker;
+- `recovered_s`: last delivery of a tuple after the time-out of its first attempt, so that it was emitted again; None
+  without an acker, where none was, and where roots failed after that. A tuple that waited so long at a source whose
+  pending roots have a limit counts, too; one that was emitted again after a ROLLBACK, and was faster, does not;
 - `stable_mean_s`: begin of the first window of 60 s in which the mean rate of deliveries is within 20 % of the expected
   one; `stable_bins_s`: the same, where each of the six bins of 10 s of the window has to be. Windows begin at whole
   intervals of the records (a second, where rows of tuples were kept), and not before restore, last INIT and catch-up:
@@ -36,8 +38,10 @@ from analysis.runs.timelines import fitting_interval
 from analysis.statistics import NS_PER_S, seconds
 from models.records.histogram import Ints
 from models.records.tables import NEVER, RunRecords, bucket_ns
+from models.scenario.fault_tolerance import Acker
 from models.scenario.scenario import Scenario
 from models.steady_state.flow import flows
+from models.units import to_ns
 
 _WITHIN = 0.2  # of the expected rate
 _BIN_NS, _BINS = 10 * NS_PER_S, 6
@@ -63,10 +67,11 @@ def _of_replication(scenario: Scenario, one: RunRecords) -> list[Rebalance]:
         return []
     output = _Output.of(one, expected_per_s(scenario))
     begins = [*(row["begun_ns"] for row in rows[1:]), one.duration_ns]
-    return [_rebalance(one, row, until_ns, output) for row, until_ns in zip(rows, begins, strict=True)]
+    acker = scenario.fault_tolerance.acking
+    return [_rebalance(one, row, until_ns, output, acker) for row, until_ns in zip(rows, begins, strict=True)]
 
 
-def _rebalance(one: RunRecords, row: _Row, until_ns: int, output: _Output) -> Rebalance:
+def _rebalance(one: RunRecords, row: _Row, until_ns: int, output: _Output, acker: Acker | None) -> Rebalance:
     """Return the summary of one rebalance; what happens from `until_ns` on belongs to the next."""
     request = row["requested_ns"]
 
@@ -78,6 +83,7 @@ def _rebalance(one: RunRecords, row: _Row, until_ns: int, output: _Output) -> Re
     settled = None
     if restored is not None and row["last_init_ns"] != NEVER:
         settled = max(restored, row["last_init_ns"], caught_up or 0)
+    replays = None if acker is None else _replays(one, row["begun_ns"], until_ns)
     before_kill = row["begun_ns"] if row["committed_ns"] == NEVER else row["committed_ns"]
     return Rebalance(
         replication=one.replication,
@@ -97,14 +103,14 @@ def _rebalance(one: RunRecords, row: _Row, until_ns: int, output: _Output) -> Re
         unpause_s=since(row["resumed_ns"]),
         over_s=since(row["over_ns"]),
         caught_up_s=since(caught_up),
-        recovered_s=None,
+        recovered_s=since(_recovered(one, acker, replays, until_ns)),
         stable_bins_s=since(output.stable_ns(settled, _BIN_NS, _BINS)),
         stable_mean_s=since(output.stable_ns(settled, _BIN_NS * _BINS, 1)),
         subtasks=row["subtasks"],
         captured=row["captured"],
         lost=_lost(one, row["begun_ns"], until_ns),
-        failed=None,
-        replayed=None,
+        failed=None if replays is None else int(replays["count"][replays["cause"] == "rollback"].sum()),
+        replayed=None if replays is None else int(replays["count"].sum()),
     )
 
 
@@ -130,6 +136,29 @@ def _caught_up(one: RunRecords, request_ns: int) -> int | None:
     rows = one.tables["deliveries"]
     at = rows["delivered_ns"][rows["created_ns"] < request_ns]
     return max(int(at.max()), request_ns) if at.size else None
+
+
+def _replays(one: RunRecords, from_ns: int, until_ns: int) -> dict[str, np.ndarray]:
+    """Return the rows of `replays` between two instants."""
+    rows = one.tables["replays"]
+    own = (rows["at_ns"] >= from_ns) & (rows["at_ns"] < until_ns)
+    return {name: column[own] for name, column in rows.items()}
+
+
+def _recovered(
+    one: RunRecords, acker: Acker | None, replays: Mapping[str, np.ndarray] | None, until_ns: int
+) -> int | None:
+    """Return the last delivery [ns] of a tuple that was emitted again before an instant; None where it is not known."""
+    if acker is None or replays is None or not replays["count"].any() or one.detail == "histograms":
+        return None
+    created, delivered = (one.tables["deliveries"][name] for name in ("created_ns", "delivered_ns"))
+    timeout_ns = to_ns(acker.timeout_s)
+    failed_ns = created + timeout_ns
+    if acker.expiry == "rotating":
+        failed_ns = (created // timeout_ns + 2) * timeout_ns
+    last_ns = int(replays["at_ns"].max())
+    again = delivered[(delivered > np.maximum(failed_ns, replays["at_ns"].min())) & (delivered < until_ns)]
+    return int(again.max()) if again.size and again.max() > last_ns else None
 
 
 def _lost(one: RunRecords, from_ns: int, until_ns: int) -> int:

@@ -15,6 +15,7 @@ from analysis.runs.run_summary import REBALANCE_PHASES, Rebalance
 from analysis.runs.summary import summarise
 from analysis.runs.tables import rebalances_table
 from models.records.tables import NEVER, TABLES, RunRecords
+from models.scenario.scenario import Scenario
 
 NAMES = [column.name for column in TABLES["rebalances"]]
 DONE = {
@@ -169,6 +170,36 @@ def test_tuples_are_lost_by_the_rebalance_that_has_begun_last() -> None:
     assert [one.lost for one in found_in([run([row(), second], dropped=dropped)])] == [2, 1]
 
 
+REPLAYS: list[tuple[object, ...]] = [
+    (60 * S, 0, 4, "timeout"),
+    (150 * S, 0, 5, "timeout"),
+    (155 * S, 0, 2, "rollback"),
+]
+
+
+def acked(expiry: str) -> Scenario:
+    tolerance = {"method": "acker", "guarantee": "at-least-once", "acker": {"timeout_s": 30.0, "expiry": expiry}}
+    return small_scenario(fault_tolerance=tolerance)
+
+
+@pytest.mark.parametrize(("expiry", "recovered"), [("rotating", 90.0), ("exact", 95.0)])
+def test_it_has_recovered_with_the_last_tuple_that_was_emitted_again(expiry: str, recovered: float) -> None:
+    # The second one is slow, but not so slow that its root fails at a tick; the last one only with exact time-outs.
+    rows: list[tuple[object, ...]] = [(2, 119 * S, 190 * S), (2, 170 * S, 180 * S), (2, 160 * S, 195 * S)]
+    (found,) = rebalances(acked(expiry), [run([row()], deliveries=rows, replays=REPLAYS)])
+    assert (found.replayed, found.failed, found.recovered_s) == (7, 2, recovered)
+
+
+def test_what_fails_after_the_last_such_delivery_is_not_recovered() -> None:
+    rows: list[tuple[object, ...]] = [(2, 119 * S, 190 * S)]
+    later = [*REPLAYS, (200 * S, 0, 1, "timeout")]
+    assert rebalances(acked("exact"), [run([row()], deliveries=rows, replays=later)])[0].recovered_s is None
+    (found,) = rebalances(acked("exact"), [run([row()], deliveries=rows)])
+    assert (found.replayed, found.recovered_s) == (0, None)
+    (found,) = found_in([run([row()], deliveries=rows)])
+    assert (found.replayed, found.failed) == (None, None)
+
+
 def test_the_document_and_the_metrics_have_rebalances() -> None:
     scenario, records = EIGHT, run([row(), row(CALLED_OFF, number=1)], deliveries=OUTAGE)
     document = document_of(scenario, [records])["rebalances"]
@@ -190,8 +221,8 @@ def test_the_terminal_has_the_times_that_matter_and_who_was_called_off() -> None
     assert brief.heads == heads
     assert brief.cells[0][:5] == ("ccr", "100 s", "2 s", "15 s", "19 s")
     assert rebalances_table(both).brief.heads[:2] == ("protocol", "outcome")
-    acked = replace(both[0], replayed=5, failed=0)
-    assert rebalances_table([acked]).brief.heads[-1] == "replayed"
+    followed = replace(both[0], replayed=5, failed=0)
+    assert rebalances_table([followed]).brief.heads[-1] == "replayed"
 
 
 def test_a_bar_of_phases_never_runs_backwards() -> None:
