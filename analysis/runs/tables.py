@@ -105,7 +105,7 @@ def rebalances_table(rebalances: Sequence[Rebalance]) -> Table:
     empty = {name for name in ("recovered_s", "replayed") if all(getattr(one, name) is None for one in rebalances)}
     empty |= {"begun_s"} if all(one.begun_s == 0 for one in rebalances) else set()
     all_done = all(one.outcome == "done" for one in rebalances)
-    columns = (
+    columns: tuple[Column, ...] = (
         Column("protocol", of="protocol", number=False),
         Column("outcome", of="outcome", number=False, wide=all_done),
         Column("replication", of="replication", wide=True),
