@@ -77,7 +77,7 @@ class Rescale(Description):
     """Migration protocol."""
 
 
-REBALANCE_PROTOCOLS = ("dcr", "ccr")  # that are simulated
+REBALANCE_PROTOCOLS = ("dsm", "dcr", "ccr")  # that are simulated
 
 
 class Rebalance(Description):

@@ -52,5 +52,12 @@ class RootTimeouts:
         self._state.recorder.rows["replays"] += [(now, operator, count, cause) for operator, count in failed]
 
 
+def expires_ns(acker: Acker, emitted_ns: int) -> int:
+    """Return when a root that was emitted at an instant fails, if it is not done before."""
+    timeout_ns = _timeout_ns(acker)
+    at_ns = emitted_ns + timeout_ns
+    return at_ns if acker.expiry == "exact" else -(-at_ns // timeout_ns) * timeout_ns
+
+
 def _timeout_ns(acker: Acker) -> int:
     return max(1, to_ns(acker.timeout_s))

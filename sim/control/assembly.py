@@ -25,6 +25,7 @@ from sim.control.run_state import RunState
 from sim.control.slots import Slots
 from sim.control.statistics import Statistics
 from sim.data_plane import DataPlane, Listener, Plane
+from sim.migration.checkpoint_source import CheckpointSource
 from sim.migration.coordinator import RunCoordinator
 from sim.migration.moves import Migrations
 from sim.migration.protocols import REBALANCE_PROTOCOLS
@@ -65,6 +66,7 @@ class Control:
     elasticity: Elasticity
     maintenance: Maintenance
     timeouts: RootTimeouts
+    checkpoint_source: CheckpointSource
 
     def __init__(self, plan: RunPlan, plane: PlaneFactory, clock: Clock | None = None) -> None:
         self.state = state = RunState(plan, clock or Clock())
@@ -101,12 +103,15 @@ class Control:
         self.elasticity = Elasticity(state, self.statistics, self.checkpoint_hosts, self.migrations, spares, self.slots)
         self.maintenance = Maintenance(state, self.statistics, self.migrations)
         self.timeouts = RootTimeouts(state)
+        self.checkpoint_source = CheckpointSource(state, self.coordinator, self.timeouts)
+        self.checkpoint_source.initialised = self.rebalances.initialised
 
     def start(self) -> None:
         """Start the processes in the order in which they act where they meet at one instant.
 
         Events and failures, then what others take of the CPUs, then checkpoints, then samples, then checks of the load,
-        then maintenance of the allocation of checkpoints, then time-outs of roots. Replicas are there before all of it.
+        then maintenance of the allocation of checkpoints, then time-outs of roots, then waves. Replicas are there
+        before all of it.
         """
         if self.managed:
             self.replicas.start()
@@ -122,6 +127,7 @@ class Control:
             self.elasticity.start()
             self.maintenance.start()
             self.timeouts.start()
+            self.checkpoint_source.start()
 
     def run(self, until_ns: int) -> None:
         """Simulate everything strictly before an instant, and make that instant the current one."""

@@ -26,6 +26,7 @@ class RunCoordinator:
         self.state = state
         self.runtime = ProtocolRuntime(state, self._told, self._call_off)
         self.open: dict[int, ProtocolRun[Any]] = {}  # by number
+        self.lasting: list[ProtocolRun[Any]] = []  # that claim nothing, and never end
         self.waiting: list[tuple[PlanKind[Any], Request]] = []
         self._claimed = Territories(state.plan.dataflow)  # by runs that are open
         self._wanted = Territories(state.plan.dataflow)  # by requests that wait
@@ -73,6 +74,11 @@ class RunCoordinator:
             self.open[run.number] = run
             kind.started(run)
 
+    def accompany(self, run: ProtocolRun[Any]) -> None:
+        """Start a run that goes on beside all others, claims nothing, and never ends."""
+        self.runtime.start(run)
+        self.lasting.append(run)
+
     # -- facts
 
     def _told(self, run: ProtocolRun[Any], what: Enum) -> None:
@@ -117,8 +123,11 @@ class RunCoordinator:
             self.state.clock.process(self._later())
 
     def take_back(self, partitions: Collection[int]) -> set[int]:
-        """Return those of the lost partitions that open runs bring back themselves."""
-        return set().union(*(run.kind.takes_back(run, partitions) for run in self.open.values()))
+        """Return those of the lost partitions that runs bring back themselves; those that may end come first."""
+        taken = set[int]()
+        for run in (*self.open.values(), *self.lasting):
+            taken |= run.kind.takes_back(run, [one for one in partitions if one not in taken])
+        return taken
 
     def _later(self) -> Process:
         """Begin requests that waited for cancelled runs, once everything is assigned.

@@ -19,7 +19,17 @@ from sim.control.cluster import NOWHERE
 from sim.control.run_state import RunState
 from sim.data_plane import Parcel
 from sim.migration.coordinator import RunCoordinator
-from sim.migration.protocol import WHOLE, Message, PlanKind, ProtocolRun, Request, Restart, Territory
+from sim.migration.protocol import (
+    WHOLE,
+    Context,
+    Message,
+    PlanKind,
+    Protocol,
+    ProtocolRun,
+    Request,
+    Restart,
+    Territory,
+)
 from sim.migration.waves import COMMIT, INIT, PREPARE, Address, Flow, Wave, WaveContext, WavePlan, WaveProtocol, work_ns
 
 
@@ -79,6 +89,12 @@ class RebalanceRun(ProtocolRun[Rebalance]):
     crashed: bool = False  # a host died; what it lost may have to be sent again
     reason: str = "a host died before tasks were killed"  # for which it is called off
     _done: dict[str, set[int]] = field(default_factory=dict)  # kind of wave -> subtasks that are done with it
+
+    @property
+    def saves(self) -> bool:
+        """Return whether it has the states of what it kills."""
+        assert issubclass(self.protocol, RebalanceProtocol)
+        return self.protocol.saves
 
     def note_answer(self, kind: str, subtask: int, now_ns: int) -> None:
         """Note that a subtask is done with a wave; the last of them marks its end."""
@@ -144,10 +160,22 @@ class RebalanceContext(WaveContext):
         self._runtime.call_off(self._run)
 
 
-class RebalanceProtocol(WaveProtocol[Rebalance]):
-    """The parts that DCR and CCR share: sources pause, PREPARE, COMMIT, restart, INIT, sources go on."""
+class RebalanceProtocol(Protocol[Rebalance]):
+    """A protocol that kills a whole dataflow."""
 
     complete: ClassVar[frozenset[Enum]] = frozenset(Phase)
+    saves: ClassVar[bool]
+    """Whether a run saves what it kills; else periodic waves do, and bring it back."""
+
+
+RebalanceProtocol.context = RebalanceContext
+
+
+class SavingProtocol(WaveProtocol[Rebalance], RebalanceProtocol):
+    """The parts that DCR and CCR share: sources pause, PREPARE, COMMIT, restart, INIT, sources go on."""
+
+    context: ClassVar[type[Context]] = RebalanceContext
+    saves: ClassVar[bool] = True
 
     def __init__(self, plan: Rebalance) -> None:
         super().__init__(plan)
@@ -231,9 +259,6 @@ class RebalanceProtocol(WaveProtocol[Rebalance]):
         return Wave(kind)
 
 
-RebalanceProtocol.context = RebalanceContext
-
-
 @dataclass(frozen=True)
 class RebalanceRequest(Request):
     """Somebody wants the dataflow to be elsewhere."""
@@ -277,13 +302,15 @@ class Rebalances(PlanKind[RebalanceRequest]):
         """Restart all subtasks, each on a host by its first partition, as soon as earlier runs are over.
 
         One that is not named stays on its host, and starts at once. Nothing happens where all are on their hosts
-        already, unless they are to be restarted `in_place`. Raises ValueError for an unknown protocol, and
-        where no host may fail: then the ids are not kept that parcels need.
+        already, unless they are to be restarted `in_place`. Raises ValueError for an unknown protocol, where no
+        host may fail (then the ids are not kept that parcels need), and where nobody would bring the states back.
         """
         if protocol not in self.protocols:
             raise ValueError(f"{protocol} is no protocol for whole dataflows")
         if not self.state.plan.may_fail:
             raise ValueError("the run keeps no ids: no host may fail in it")
+        if not self.protocols[protocol].saves and self.state.plan.scenario.waves.interval_s is None:
+            raise ValueError("the run has no periodic waves, which bring states back")
         territory, now = _whole(len(self.state.plan.operators)), self.state.clock.now_ns()
         times = command_ns, resend_ns, gate_ns, timeout_ns, in_place
         request = RebalanceRequest(territory, protocol, now, "event", dict(hosts), dict(start_ns), *times)
@@ -363,6 +390,15 @@ class Rebalances(PlanKind[RebalanceRequest]):
         """Mark the end; nothing is left to do."""
         run.marks["over"] = self.state.clock.now_ns()
 
+    def initialised(self, subtask: int, task: int) -> None:
+        """Tell the runs that wait for periodic waves that one has brought a subtask back."""
+        runtime = self.coordinator.runtime
+        for run in self.coordinator.open.values():
+            if isinstance(run, RebalanceRun) and not run.saves and Phase.KILLED in run.facts:
+                context = RebalanceContext(runtime, run, task)
+                context.note_initialised(subtask)
+                context.acknowledge(Wave(INIT), subtask)
+
     def lost(self, run: RebalanceRun, operators: set[int]) -> None:
         """Note the crash: partitions that come back from now on send what they keep, which others may have lost."""
         run.crashed = True
@@ -370,7 +406,7 @@ class Rebalances(PlanKind[RebalanceRequest]):
     def takes_back(self, run: RebalanceRun, partitions: Collection[int]) -> set[int]:
         """Start subtasks again that were killed and not initialised yet: their states are in the state store."""
         restarts, at, taken = self.coordinator.runtime.restarts, self.cluster.partition_task, set[int]()
-        if Phase.KILLED not in run.facts:
+        if Phase.KILLED not in run.facts or not run.saves:
             return taken
         for subtask in sorted(run.plan.flow.partitions.keys() - run.initialised):
             # Partitions of a subtask share their task until it is initialised: they are lost together.

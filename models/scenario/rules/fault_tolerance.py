@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 
 from models import units
 from models.errors import NO_VALUE, InputFault
+from models.scenario.events import Rebalance
 from models.scenario.fault_tolerance import ActiveReplica
 from models.scenario.rules import cluster
 from models.scenario.rules.dataflow import unknown_name, whole
@@ -40,6 +41,7 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
             'write method = "checkpoint"',
         )
     yield from _of_acker(scenario, broken)
+    yield from _of_waves(scenario)
     yield from _of_maintenance(scenario, broken)
     if tolerance.restart == "own-hosts" and (tolerance.method != "checkpoint" or tolerance.store != "remote"):
         rule = "needs checkpoints that can be read from everywhere"
@@ -77,6 +79,19 @@ def _of_acker(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFaul
             rule = f"is shorter than the services and links of the longest path, {_shown(least_s)} on average"
             hint = "roots would fail although nothing is wrong; take several times as long"
             yield InputFault("fault_tolerance.acker.timeout", _shown(acker.timeout_s), rule, hint)
+
+
+def _of_waves(scenario: Scenario) -> Iterator[InputFault]:
+    """Yield periodic waves without an acker, and rebalances whose states nobody brings back."""
+    waves, acked = scenario.waves, scenario.fault_tolerance.acking is not None
+    if waves.interval_s is not None and not acked:
+        rule = "needs an acker, by which a wave that is lost is noticed"
+        yield InputFault("waves.interval", _shown(waves.interval_s), rule, 'write fault_tolerance.method = "acker"')
+    for name, event in scenario.events.items():
+        if isinstance(event, Rebalance) and event.protocol == "dsm" and (waves.interval_s is None or not acked):
+            rule = "needs an acker, which has tuples sent again, and periodic waves, which bring states back"
+            hint = 'write fault_tolerance.method = "acker" and waves.interval = "30 s", or take dcr or ccr'
+            yield InputFault(path_text(("events", name, "protocol")), event.protocol, rule, hint)
 
 
 def _longest_path_s(scenario: Scenario) -> float:

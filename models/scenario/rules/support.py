@@ -45,8 +45,7 @@ def not_simulated(scenario: Scenario) -> list[InputFault]:
             found += _of_rescaling(scenario, name, event)
         if isinstance(event, Rebalance):
             found += _of_rebalance(scenario, name, event)
-    if scenario.waves.interval_s is not None and "dsm" not in REBALANCE_PROTOCOLS:
-        found.append(("waves.interval", units.show(scenario.waves.interval_s, "s"), "waves of a rebalance are"))
+    found += _of_waves(scenario)
     found = list(dict.fromkeys(found))  # several events have the same to say of the rest of the scenario
     return [InputFault(path, value, RULE, hint) for path, value, hint in found]
 
@@ -75,6 +74,25 @@ def _of_rebalance(scenario: Scenario, name: str, event: Rebalance) -> list[tuple
             # A snapshot would lack the tuples that other threads still serve.
             where = path_text(("operators", operator, "threads"))
             found.append((where, described.threads, "beside a rebalance one thread is; take a higher parallelism"))
+    return found
+
+
+def _of_waves(scenario: Scenario) -> list[tuple[str, object, str]]:
+    """Return (path, value, hint) of what meets periodic waves: they bring back each task as a whole."""
+    if scenario.waves.interval_s is None:
+        return []
+    where, value = "waves.interval", units.show(scenario.waves.interval_s, "s")
+    found = list[tuple[str, object, str]]()
+    protocols = {event.protocol for event in scenario.events.values() if isinstance(event, Rebalance)}
+    if scenario.migrates:
+        found.append((where, value, "without moves of key groups it is: a wave saves and restores a task as a whole"))
+    if protocols - {"dsm"}:
+        found.append((where, value, "beside rebalances by dsm it is: dcr and ccr send waves of their own"))
+    for name, operator in scenario.operators.items():
+        if operator.threads > 1:
+            # A snapshot would lack the tuples that other threads still serve.
+            path = path_text(("operators", name, "threads"))
+            found.append((path, operator.threads, "beside periodic waves one thread is; take a higher parallelism"))
     return found
 
 

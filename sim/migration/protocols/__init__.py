@@ -2,7 +2,7 @@
 
 To add one for key groups, write its class in a file here, and name it below and in `PROTOCOLS` of
 `models.scenario.events`. `direct.SentState` is the base of those whose state travels; `replicate` makes active
-replicas, and no event can ask for it. No event asks for those of whole dataflows yet.
+replicas, and no event can ask for it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from sim.migration.protocols.cpa import CPA
 from sim.migration.protocols.cpal import CPAL, CaughtUpCPAL
 from sim.migration.protocols.dcr import DCR
 from sim.migration.protocols.direct import Direct
+from sim.migration.protocols.dsm import DSM
 from sim.migration.protocols.lazy_move import LazyMove
 from sim.migration.rebalance import RebalanceProtocol
 
@@ -23,4 +24,4 @@ PROTOCOLS: dict[str, type[MoveProtocol]] = {
     "cpal_caught_up": CaughtUpCPAL,
     "lazy_move": LazyMove,
 }
-REBALANCE_PROTOCOLS: dict[str, type[RebalanceProtocol]] = {"dcr": DCR, "ccr": CCR}
+REBALANCE_PROTOCOLS: dict[str, type[RebalanceProtocol]] = {"dsm": DSM, "dcr": DCR, "ccr": CCR}

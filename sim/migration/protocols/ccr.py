@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from sim.data_plane import Parcel
-from sim.migration.rebalance import RebalanceContext, RebalanceProtocol
+from sim.migration.rebalance import RebalanceContext, SavingProtocol
 from sim.migration.waves import PREPARE, Address, Wave
 
 
-class CCR(RebalanceProtocol):
+class CCR(SavingProtocol):
     """Stop every task at once, save its state and the tuples on their way to it, and restart all tasks.
 
     Paused: the sources, from the request until the last task is initialised; every task, from PREPARE to its own

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from sim.data_plane import Parcel
-from sim.migration.rebalance import Rebalance, RebalanceContext, RebalanceProtocol
+from sim.migration.rebalance import Rebalance, RebalanceContext, SavingProtocol
 from sim.migration.waves import COMMIT, PREPARE, Address, Wave
 
 
-class DCR(RebalanceProtocol):
+class DCR(SavingProtocol):
     """Let the dataflow drain, save all states, and restart all tasks.
 
     Paused: the sources, from the request until the last task is initialised. Copied: states. Lost: nothing; every

@@ -36,6 +36,10 @@ RAW: dict[str, Any] = {
 LONE_SOURCE = {"kind": "source"}
 MIGRATE = {"kind": "migrate", "at": "1 min", "operator": "count", "key_group": 3, "host": "worker-0"}
 REBALANCE = {"kind": "rebalance", "at": "1 min", "hosts": ["worker"]}
+WAVES: dict[str, Any] = {
+    "waves": {"interval": "30 s"},
+    "fault_tolerance": {"method": "acker", "guarantee": "at-least-once"},
+}
 RESCALE = {"kind": "rescale", "at": "1 min", "operator": "count", "parallelism": 4}
 
 
@@ -84,10 +88,24 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ["workers.start.low = 2 s: must be shorter than high"],
     ),
     (
-        {"waves": {"interval": "2 s", "step": {"distribution": "exponential", "mean": "2 s"}}},
+        WAVES | {"waves": {"interval": "2 s", "step": {"distribution": "exponential", "mean": "2 s"}}},
         [
             "waves.step = 2 s: must be shorter than waves.interval = 2 s "
             "(the steps of a wave end before the next begins)"
+        ],
+    ),
+    (
+        {"waves": {"interval": "2 s"}},
+        [
+            "waves.interval = 2 s: needs an acker, by which a wave that is lost is noticed "
+            '(write fault_tolerance.method = "acker")'
+        ],
+    ),
+    (
+        {"events/goes": REBALANCE | {"protocol": "dsm"}},
+        [
+            "events.goes.protocol = dsm: needs an acker, which has tuples sent again, and periodic waves, which bring "
+            'states back (write fault_tolerance.method = "acker" and waves.interval = "30 s", or take dcr or ccr)'
         ],
     ),
     (
@@ -444,8 +462,9 @@ LATER: list[tuple[dict[str, object], list[str]]] = [
         ["events.more.operator"],
     ),
     ({"placement": {"plan": "plan.json"}}, ["placement.plan"]),
-    ({"events/goes": REBALANCE | {"protocol": "dsm"}}, ["events.goes.protocol"]),
-    ({"waves": {"interval": "30 s"}}, ["waves.interval"]),
+    ({"events/goes": REBALANCE, **WAVES}, ["waves.interval"]),
+    ({"events/move": MIGRATE, **WAVES}, ["events.move.kind", "waves.interval"]),
+    ({"operators/clean/threads": 2, **WAVES}, ["operators.clean.threads"]),
     ({"events/goes": REBALANCE, "operators/clean/threads": 2}, ["operators.clean.threads"]),
     (
         {

@@ -1,0 +1,317 @@
+"""Periodic waves that save the states of a dataflow, and bring back those of tasks that have lost them.
+
+As the checkpoint spout of Storm 1.0.3, it knows of no rebalance and of no crash: it sees that a wave has failed. A
+subtask that is up and not initialised fails its PREPARE at once. A wave that meets a task that is down is lost, which
+is noticed at its time-out, as for a root. In both cases ROLLBACK and INIT follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar
+
+import numpy as np
+
+from models.units import to_ns
+from sim.control.acker import RootTimeouts, expires_ns
+from sim.control.run_state import RunState
+from sim.data_plane import Parcel
+from sim.draws import code_of, delays_ns, uniforms
+from sim.migration.coordinator import RunCoordinator
+from sim.migration.protocol import Message, PlanKind, ProtocolRun, Request, Restart, Territory
+from sim.migration.waves import (
+    COMMIT,
+    INIT,
+    PREPARE,
+    ROLLBACK,
+    Address,
+    Flow,
+    Wave,
+    WaveContext,
+    WavePlan,
+    WaveProtocol,
+)
+from sim.migration.waves import work_ns as work_of
+
+
+@dataclass(frozen=True)
+class PeriodicWaves(WavePlan):
+    """All subtasks, and when waves begin. It claims nothing: every other run goes on beside it."""
+
+    first_ns: int
+    interval_ns: int
+
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        """Return nobody: it is never cancelled."""
+        return ()
+
+    @property
+    def territory(self) -> Territory:
+        """Return nothing."""
+        return ()
+
+
+@dataclass
+class PeriodicRun(ProtocolRun[PeriodicWaves]):
+    """The one run of periodic waves, as long as the simulation."""
+
+    kind: CheckpointSource
+    steps: int = 0  # drawn so far
+    sent: list[tuple[int, Wave]] = field(default_factory=list)  # (instant [ns], wave), in order
+
+
+class PeriodicContext(WaveContext):
+    """The verbs of one task, or of the source of checkpoints, in periodic waves."""
+
+    _run: PeriodicRun
+
+    # -- the source of checkpoints
+
+    def note_sent(self, wave: Wave) -> None:
+        """Note that a wave is sent."""
+        self._run.sent.append((self._state.clock.now_ns(), wave))
+
+    def after_step(self, then: str, note: object) -> None:
+        """Send itself a message after the time between two steps."""
+        law, scenario, run = self._state.plan.scenario.waves.step, self._state.plan.scenario, self._run
+        run.steps += 1
+        if law is None:
+            self._runtime.deliver(Message(run.number, then, self.me, self.me, note))
+            return
+        stream = code_of(scenario.seed, self._state.plan.replication, "waves", "step")
+        (delay_ns,) = delays_ns(law, uniforms(np.array([run.steps], np.uint64), stream)).tolist()
+        self.timer(delay_ns, then, note)
+
+    def at_timeout(self, then: str, note: object) -> None:
+        """Send itself a message when a root that was emitted now would fail."""
+        now, acker = self._state.clock.now_ns(), self._state.plan.acker
+        assert acker is not None
+        self.timer(expires_ns(acker, now) - now, then, note)
+
+    # -- a task
+
+    def is_live(self, subtask: int) -> bool:
+        """Return whether the subtask has its state."""
+        return all(self._cluster.partition_live[one] for one in self._flow.partitions[subtask])
+
+    def discard(self, parcel: Parcel) -> None:
+        """Forget a snapshot that will not be stored."""
+        self._run.parcels.discard(parcel.number)
+        self._plane.discard(parcel.number)
+
+    def prepare_acks(self) -> None:
+        """Mark the acks that wait here: a snapshot has what they are for."""
+        self._plane.prepare_acks(self.me)
+
+    def commit_acks(self) -> None:
+        """Send the marked acks: the snapshot is stored."""
+        self._plane.commit_acks(self.me)
+
+    def roll_back_acks(self) -> None:
+        """Let the roots fail whose acks wait here."""
+        self._run.kind.timeouts.roll_back(self.me)
+
+    def note_initialised(self, subtask: int) -> None:
+        """Tell those who wait for it that a subtask has its state."""
+        self._run.kind.initialised(subtask, self.me)
+
+
+class CheckpointWaves(WaveProtocol[PeriodicWaves]):
+    """PREPARE at regular instants, then COMMIT; where one of them fails, ROLLBACK and INIT. All along the dataflow.
+
+    While a wave is open no other begins. Each step follows the one before after a random time; what is lost is sent
+    again at its time-out.
+    """
+
+    complete: ClassVar[frozenset[Enum]] = frozenset()
+
+    def __init__(self, plan: PeriodicWaves) -> None:
+        super().__init__(plan)
+        self.open = False  # at the source of checkpoints: from PREPARE until COMMIT or INIT has come back
+        self.wave: Wave | None = None  # that is under way
+        self.number = 0  # of the newest
+        self.states: dict[int, tuple[int, Parcel]] = {}  # subtask here -> its PREPARE, and its snapshot
+
+    def start(self, ctx: PeriodicContext) -> None:
+        """Wait for the first wave."""
+        ctx.timer(self.plan.first_ns, "due")
+
+    # at the source of checkpoints
+
+    def on_due(self, ctx: PeriodicContext, message: Message) -> None:
+        """Begin a wave, unless one is open."""
+        ctx.timer(self.plan.interval_ns, "due")
+        if not self.open:
+            self.open = True
+            self.on_step(ctx, message._replace(note=PREPARE))
+
+    def on_step(self, ctx: PeriodicContext, message: Message) -> None:
+        """Send the next kind of wave. COMMIT has the number of its PREPARE, and all others one of their own."""
+        kind = message.note
+        assert isinstance(kind, str)
+        if kind != COMMIT:
+            self.number += 1
+        self.wave = Wave(kind, self.number)
+        ctx.note_sent(self.wave)
+        self.forget_answers(self.number)
+        self.send_along(ctx, self.wave)
+        ctx.at_timeout("timeout", self.wave)
+
+    def on_ack(self, ctx: PeriodicContext, message: Message) -> None:
+        """Count an answer to the wave that is under way, and to no other."""
+        assert isinstance(message.note, tuple)
+        if message.note[0] == self.wave:
+            super().on_ack(ctx, message)
+
+    def after_prepare(self, ctx: PeriodicContext) -> None:
+        """Have the snapshots stored."""
+        self.follow(ctx, COMMIT)
+
+    def after_commit(self, ctx: PeriodicContext) -> None:
+        """Wait for the next wave."""
+        self.open, self.wave = False, None
+
+    def after_rollback(self, ctx: PeriodicContext) -> None:
+        """Bring back the states that are lost."""
+        self.follow(ctx, INIT)
+
+    def after_init(self, ctx: PeriodicContext) -> None:
+        """Wait for the next wave."""
+        self.open, self.wave = False, None
+
+    def on_refused(self, ctx: PeriodicContext, message: Message) -> None:
+        """Give the wave up: a subtask has no state, or no snapshot."""
+        if message.note == self.wave:
+            self.follow(ctx, ROLLBACK)
+
+    def on_timeout(self, ctx: PeriodicContext, message: Message) -> None:
+        """Give the wave up, or send it again."""
+        if message.note == self.wave and self.wave is not None:
+            if self.wave.kind in (PREPARE, COMMIT):
+                self.follow(ctx, ROLLBACK)
+            else:
+                self.on_step(ctx, message._replace(note=self.wave.kind))
+
+    def follow(self, ctx: PeriodicContext, kind: str) -> None:
+        """End the wave that is under way, and send another kind after a step."""
+        self.wave = None
+        ctx.after_step("step", kind)
+
+    # at a task
+
+    def forget_answers(self, number: int) -> None:
+        """Forget what has come of earlier waves: they are over."""
+        self._answers = {wave: heard for wave, heard in self._answers.items() if wave[-1] >= number}  # type: ignore[index]
+
+    def is_last(self, message: Message) -> bool:
+        """Note a message of a wave, and that earlier ones are over; return as for all waves."""
+        self.forget_answers(Address.of(message).number)
+        return super().is_last(message)
+
+    def act(self, ctx: PeriodicContext, kind: str, to: Address) -> None:
+        """Refuse at once what cannot be done, without work; do the rest."""
+        snapshot, _ = self.states.get(to.subtask, (0, None))
+        can = {PREPARE: ctx.is_live(to.subtask), COMMIT: snapshot == to.number}
+        if can.get(kind, True):
+            super().act(ctx, kind, to)
+        else:
+            ctx.tell("refused", Wave(kind, to.number))
+
+    def prepare(self, ctx: PeriodicContext, to: Address) -> None:
+        """Take a snapshot."""
+        self.drop_snapshot(ctx, to.subtask)
+        self.states[to.subtask] = to.number, ctx.snapshot()
+        ctx.prepare_acks()
+        self.finish(ctx, PREPARE, to)
+
+    def saved(self, ctx: PeriodicContext, to: Address) -> list[Parcel]:
+        """Return the snapshot."""
+        return [self.states.pop(to.subtask)[1]]
+
+    def on_persisted(self, ctx: PeriodicContext, message: Message) -> None:
+        """Send the acks that have waited for it, and go on."""
+        ctx.commit_acks()
+        super().on_persisted(ctx, message)
+
+    def rollback(self, ctx: PeriodicContext, to: Address) -> None:
+        """Forget the snapshot; the state stays as it is, and roots fail whose acks wait here."""
+        self.drop_snapshot(ctx, to.subtask)
+        ctx.roll_back_acks()
+        self.finish(ctx, ROLLBACK, to)
+
+    def drop_snapshot(self, ctx: PeriodicContext, subtask: int) -> None:
+        """Forget the snapshot of a subtask, if there is one."""
+        if subtask in self.states:
+            ctx.discard(self.states.pop(subtask)[1])
+
+    def is_initialised(self, ctx: PeriodicContext, subtask: int) -> bool:
+        """Return whether a subtask has its state; at the begin all have."""
+        return ctx.is_live(subtask)
+
+    def is_first(self, to: Address) -> bool:
+        """Note an INIT; the newest is answered."""
+        first = to.subtask not in self.asked
+        self.asked[to.subtask] = to
+        return first
+
+
+CheckpointWaves.context = PeriodicContext
+
+
+class CheckpointSource(PlanKind[Request]):
+    """Sends periodic waves, in a scenario that has them; subtasks whose host dies come back by their INIT."""
+
+    def __init__(self, state: RunState, coordinator: RunCoordinator, timeouts: RootTimeouts) -> None:
+        self.state, self.coordinator, self.timeouts = state, coordinator, timeouts
+        self.protocol: type[CheckpointWaves] = CheckpointWaves
+        self.run: PeriodicRun | None = None
+        self.initialised: Callable[[int, int], None] = lambda subtask, task: None
+
+    def start(self) -> None:
+        """Start the waves."""
+        if self.state.plan.scenario.waves.interval_s is not None:
+            self.run = self.begin(Request((), "waves", self.state.clock.now_ns(), "waves"))
+            self.coordinator.accompany(self.run)
+
+    def begin(self, request: Request) -> PeriodicRun:
+        """Return the run."""
+        waves = self.state.plan.scenario.waves
+        assert waves.interval_s is not None
+        plan = PeriodicWaves(
+            flow=Flow.of(self.state.cluster),
+            work_ns=work_of(waves),
+            timeout_ns=to_ns(waves.timeout_s),
+            first_ns=to_ns(waves.phase_s) + to_ns(waves.interval_s),
+            interval_ns=to_ns(waves.interval_s),
+        )
+        return PeriodicRun(request.protocol, self.protocol, plan, self, request.requested_ns)
+
+    def waits(self, request: Request) -> bool:
+        """Return that it never waits."""
+        return False
+
+    def takes_back(self, run: Any, partitions: Collection[int]) -> set[int]:
+        """Start lost subtasks elsewhere: they hold their input until an INIT has brought their states back."""
+        restarts, at, taken = self.coordinator.runtime.restarts, self.state.cluster.partition_task, set[int]()
+        workers = self.state.plan.scenario.workers
+        gate_ns = None if workers.gate_s is None else to_ns(workers.gate_s)
+        for subtask, own in run.plan.flow.partitions.items():
+            lost = [one for one in own if one in partitions]
+            task = at[subtask]
+            restart = Restart(task, self.state.cluster.task_host[task], gate_ns=gate_ns)
+            if lost and restarts.start_elsewhere(restart, lost):
+                taken.update(lost)
+        return taken
+
+    def can_be_cancelled(self, run: Any) -> bool:
+        """Return that nothing ends it."""
+        return False
+
+    def ended(self, run: Any) -> None:
+        """It never ends."""
+
+    def cancelled(self, run: Any) -> None:
+        """It is never cancelled."""
