@@ -77,6 +77,21 @@ def test_a_rebalance_goes_through_all_phases_and_loses_nothing(protocol: str) ->
     assert found.tables["ledger"]["lost"].sum() == found.tables["ledger"]["duplicated"].sum() == 0
 
 
+DSM = ["waves.interval=8 s", "fault_tolerance.method=acker", "fault_tolerance.guarantee=at-least-once"]
+
+
+def test_what_a_kill_loses_is_emitted_again_and_comes_late() -> None:
+    settings = [*SHORT, *DSM, "events.move.protocol=dsm", "fault_tolerance.acker={ timeout = '10 s' }"]
+    scenario = dataflow("linear", *settings, "duration=3 min")
+    found = simulate(scenario)
+    (one,) = rebalances(scenario, [found])
+    assert (one.outcome, one.drain_s, one.command_s, one.captured) == ("done", None, 7.26, 0)
+    assert one.replayed is not None and one.replayed >= one.lost > 0
+    assert one.restore_s is not None and one.recovered_s is not None
+    assert one.recovered_s > one.restore_s
+    assert one.unpause_s is None  # sources never paused
+
+
 def test_tasks_go_to_the_new_hosts_and_ends_stay() -> None:
     _, found = short_run("ccr")
     samples = found.tables["samples"]
