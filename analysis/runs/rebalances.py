@@ -11,8 +11,9 @@ The phases are those of Shukla and Simmhan (Toward Reliable and Rapid Elasticity
 - `restore_s`: first delivery at a sink from the first INIT on. What comes before left its task before the kill;
 - `caught_up_s`: last delivery of a tuple that was born before the request;
 - `recovered_s`: last delivery of a tuple after the time-out of its first attempt, so that it was emitted again; None
-  without an acker, where none was, and where roots failed after that. A tuple that waited so long at a source whose
-  pending roots have a limit counts, too; one that was emitted again after a ROLLBACK, and was faster, does not;
+  without an acker, where none was, and where roots failed after that, or may have at the end. A tuple that waited so
+  long at a source whose pending roots have a limit counts, too; one that was emitted again after a ROLLBACK, and was
+  faster, does not;
 - `stable_mean_s`: begin of the first window of 60 s in which the mean rate of deliveries is within 20 % of the expected
   one; `stable_bins_s`: the same, where each of the six bins of 10 s of the window has to be. Windows begin at whole
   intervals of the records (a second, where rows of tuples were kept), and not before restore, last INIT and catch-up:
@@ -152,12 +153,12 @@ def _recovered(
     if acker is None or replays is None or not replays["count"].any() or one.detail == "histograms":
         return None
     created, delivered = (one.tables["deliveries"][name] for name in ("created_ns", "delivered_ns"))
-    timeout_ns = to_ns(acker.timeout_s)
-    failed_ns = created + timeout_ns
-    if acker.expiry == "rotating":
-        failed_ns = (created // timeout_ns + 2) * timeout_ns
-    last_ns = int(replays["at_ns"].max())
-    again = delivered[(delivered > np.maximum(failed_ns, replays["at_ns"].min())) & (delivered < until_ns)]
+    timeout_ns, first_ns, last_ns = to_ns(acker.timeout_s), int(replays["at_ns"].min()), int(replays["at_ns"].max())
+    rotating = acker.expiry == "rotating"
+    if last_ns + timeout_ns * (1 + rotating) > one.duration_ns:
+        return None  # what was emitted then may fail after the end of the run
+    failed_ns = (created // timeout_ns + 2) * timeout_ns if rotating else created + timeout_ns
+    again = delivered[(delivered > np.maximum(failed_ns, first_ns)) & (delivered < until_ns)]
     return int(again.max()) if again.size and again.max() > last_ns else None
 
 

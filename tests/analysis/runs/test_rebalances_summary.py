@@ -192,6 +192,11 @@ def test_it_has_recovered_with_the_last_tuple_that_was_emitted_again(expiry: str
 
 def test_what_fails_after_the_last_such_delivery_is_not_recovered() -> None:
     rows: list[tuple[object, ...]] = [(2, 119 * S, 190 * S)]
+    again: list[tuple[object, ...]] = [(560 * S, 0, 1, "timeout")]
+    late: list[tuple[object, ...]] = [(2, 500 * S, 570 * S)]
+    assert rebalances(acked("exact"), [run([row()], deliveries=late, replays=again)])[0].recovered_s == 470.0
+    # The tuples that were emitted at 560 s would fail at 620 s, after the end.
+    assert rebalances(acked("rotating"), [run([row()], deliveries=late, replays=again)])[0].recovered_s is None
     later = [*REPLAYS, (200 * S, 0, 1, "timeout")]
     assert rebalances(acked("exact"), [run([row()], deliveries=rows, replays=later)])[0].recovered_s is None
     (found,) = rebalances(acked("exact"), [run([row()], deliveries=rows)])
