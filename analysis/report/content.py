@@ -181,6 +181,7 @@ _ABOUT: dict[str, str] = {
     Action.MOVE: "moves",
     Action.USE_DIRECT: "moves",
     Action.REBALANCE: "moves",
+    Action.POSTPONE: "moves",
     Action.RESCALE: "parallelism",
     Action.STORE: "checkpoint hosts",
     Action.REALLOCATE: "checkpoint hosts",

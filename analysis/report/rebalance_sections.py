@@ -239,7 +239,7 @@ def _shaded(figure: Figure, given: Sequence[Rebalance], ends: Sequence[float]) -
         line = {"color": "var:--ink", "width": 1.2, "dash": "dash"}
         shapes.append({"type": "line", "x0": at, "x1": at, **whole, "line": line})
         for phase, begin, end in one.ends():
-            if end > begin:
+            if end > begin and phase != "wait":  # which is that of an earlier one
                 shown.setdefault(phase)
                 shade = {"fillcolor": f"var:--{_COLOURS[phase]}", "opacity": 0.16, "line": {"width": 0}}
                 shapes.append({"type": "rect", "x0": at + begin, "x1": at + end, **whole, "layer": "below", **shade})

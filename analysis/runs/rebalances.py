@@ -16,8 +16,9 @@ The phases are those of Shukla and Simmhan (Toward Reliable and Rapid Elasticity
   faster, does not;
 - `stable_mean_s`: begin of the first window of 60 s in which the mean rate of deliveries is within 20 % of the expected
   one; `stable_bins_s`: the same, where each of the six bins of 10 s of the window has to be. Windows begin at whole
-  intervals of the records (a second, where rows of tuples were kept), and not before restore, last INIT and catch-up:
-  a window over the outage and the backlog behind it may have the right mean by accident.
+  intervals of the records (a second, where rows of tuples were kept), not before restore, last INIT and catch-up, and
+  end before the next rebalance begins: a window over an outage and the backlog behind it may have the right mean by
+  accident.
 
 The expected rate is what the sinks take in steady state (`models.steady_state.flow`), the mean over the run.
 
@@ -105,8 +106,8 @@ def _rebalance(one: RunRecords, row: _Row, until_ns: int, output: _Output, acker
         over_s=since(row["over_ns"]),
         caught_up_s=since(caught_up),
         recovered_s=since(_recovered(one, acker, replays, until_ns)),
-        stable_bins_s=since(output.stable_ns(settled, _BIN_NS, _BINS)),
-        stable_mean_s=since(output.stable_ns(settled, _BIN_NS * _BINS, 1)),
+        stable_bins_s=since(output.stable_ns(settled, until_ns, _BIN_NS, _BINS)),
+        stable_mean_s=since(output.stable_ns(settled, until_ns, _BIN_NS * _BINS, 1)),
         subtasks=row["subtasks"],
         captured=row["captured"],
         lost=_lost(one, row["begun_ns"], until_ns),
@@ -183,8 +184,8 @@ class _Output:
         interval_ns = fitting_interval(one, NS_PER_S)
         return cls(interval_ns, np.concatenate(([0], np.cumsum(_delivered(one, interval_ns)))), expected_per_s)
 
-    def stable_ns(self, from_ns: int | None, bin_ns: int, bins: int) -> int | None:
-        """Return the begin of the first window of so many bins, from an instant on, that all have the expected rate.
+    def stable_ns(self, from_ns: int | None, until_ns: int, bin_ns: int, bins: int) -> int | None:
+        """Return the begin of the first window of so many bins, between two instants, that all have the expected rate.
 
         None where no window has, and where intervals do not make a bin.
         """
@@ -193,7 +194,7 @@ class _Output:
         each = bin_ns // self.interval_ns
         wanted = self.expected_per_s * bin_ns / NS_PER_S
         fits = np.abs(self.before[each:] - self.before[:-each] - wanted) <= _WITHIN * wanted
-        windows = fits.size - (bins - 1) * each
+        windows = min(fits.size - (bins - 1) * each, until_ns // self.interval_ns - bins * each + 1)
         if windows <= 0:
             return None
         stable = np.all([fits[k * each : k * each + windows] for k in range(bins)], axis=0)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from pages import PageReader
 
-from analysis.report import render_page
-from analysis.report.content import AroundRebalances, Latency, Lines
+from analysis.report import lines, render_page
+from analysis.report.content import _ABOUT, AroundRebalances, Decision, Latency, Lines
+from analysis.report.event_marks import with_marks
 from analysis.report.figure import Figure
 from analysis.report.lines_of_records import around_rebalances
 from analysis.report.page import Page
@@ -18,6 +19,7 @@ from analysis.report.run_page import question, run_sections
 from analysis.runs.rebalances import rebalances
 from analysis.runs.run_summary import Rebalance
 from analysis.runs.summary import summarise
+from models.records.decisions import Action
 from models.scenario.inputs import RunInputs
 from scenarios.files.scenario import read_scenario, resolve
 from sim.engine import simulate
@@ -126,6 +128,19 @@ def test_tuples_that_were_emitted_again_have_a_figure() -> None:
     assert (figure.data[0]["x"], figure.data[0]["y"]) == ([30.0, 60.0], [3.0, 40.0])
     assert figure.caption.startswith("43 tuples") and "60\xa0s after the start" in figure.caption
     assert len(figure.shading) == 5
+
+
+def test_a_decision_of_any_kind_is_about_something() -> None:
+    assert {*_ABOUT} == {*Action}
+
+
+def test_a_rebalance_is_marked_below_the_latency_of_the_whole_run() -> None:
+    decision = Decision(5.0, "the dataflow is rebalanced by ccr", "why", action=Action.REBALANCE)
+    figure = with_marks(
+        lines.latency(around().latency, ()), recoveries=(), migrations=(), decisions=(decision,), replication=0
+    )
+    assert figure.layout["yaxis2"]["ticktext"] == ["rebalances"]
+    assert figure.caption.endswith("Marked below: 1 rebalance.")
 
 
 def test_the_page_of_a_run_has_the_section_and_asks_for_it() -> None:
