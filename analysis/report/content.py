@@ -142,6 +142,18 @@ class Lines:
 
 
 @dataclass(frozen=True)
+class AroundRebalances:
+    """What happens around the rebalances of one replication: the lines input and output [tuples/s], and latency.
+
+    `expected_per_s` is the output in steady state.
+    """
+
+    flow: Lines
+    expected_per_s: float
+    latency: Latency
+
+
+@dataclass(frozen=True)
 class Decision:
     """A decision of control with its time [s] and reason; `about` is the kind of thing that it is about.
 

@@ -41,6 +41,7 @@ class Figure:
     heads: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     phases: bool = False
+    shading: tuple[tuple[str, str], ...] = ()  # (what, colour) of other areas, such as ("drain", "c2")
     events: tuple[tuple[str, str], ...] = ()  # (when, what) of the marks, for those who do not see them
     events_left: int = 0
 

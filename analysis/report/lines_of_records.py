@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.report.content import Latency, Lines
+from analysis.report.content import AroundRebalances, Latency, Lines
 from analysis.report.parts import Curve
 from analysis.runs.checkpoints import delay_series
 from analysis.runs.elasticity import host_utilisation
 from analysis.runs.histograms import latency_histogram, survival
+from analysis.runs.rebalances import expected_per_s
+from analysis.runs.run_summary import Rebalance
 from analysis.runs.timelines import (
     LatencyTimeline,
     Series,
@@ -30,6 +32,7 @@ _NS = 1e9
 _SECOND_NS = 1_000_000_000
 _LATENCY_POINTS, _POINTS = 1200, 200  # most of a line over time
 MOST_HOSTS = 8  # with a line of delays
+_POINTS_AROUND, _ROOM_S = 150, 20.0  # of lines around rebalances: points, and the least time before and after
 _MOST_TAILS = 6  # replications with a line each
 _WIDER = (1, 2, 5, 10, 20, 50, 100)
 
@@ -78,6 +81,38 @@ def processed(one: RunRecords) -> Lines:
     length_ns = interval_ns(one)
     series = throughput(one, length_ns)
     return Lines(series.at_ns / _NS, series.names, series.values * (_NS / length_ns))
+
+
+def around_rebalances(scenario: Scenario, one: RunRecords, rebalances: Sequence[Rebalance]) -> AroundRebalances | None:
+    """Return what went in and out around the rebalances of the replication; None without any.
+
+    From a quarter of their time before the first request until as long as they took after their last phase.
+    """
+    own = [again for again in rebalances if again.replication == one.replication]
+    if not own:
+        return None
+    first = min(again.requested_s for again in own)
+    last = max(again.requested_s + max((end for _, _, end in again.ends()), default=0.0) for again in own)
+    begin = max(0.0, first - max(_ROOM_S, (last - first) / 4))
+    end = min(one.duration_ns / _NS, last + max(_ROOM_S, last - first))
+    length_ns = fitting_interval(one, -(-int(end - begin) // _POINTS_AROUND) * _SECOND_NS)
+    series = throughput(one, length_ns)
+    kinds = [scenario.operators[name].kind for name in series.names]
+    shown = _within(series.at_ns / _NS, begin, end)
+    ends = [series.values[[own == kind for own in kinds]].sum(axis=0)[shown] for kind in ("source", "sink")]
+    flow = Lines(series.at_ns[shown] / _NS, ("input", "output"), np.array(ends) * (_NS / length_ns), one.replication)
+    return AroundRebalances(flow, expected_per_s(scenario), _cut(latency(one), begin, end))
+
+
+def _within(at_s: np.ndarray, begin_s: float, end_s: float) -> np.ndarray:
+    return (at_s >= begin_s) & (at_s <= end_s)
+
+
+def _cut(line: Latency, begin_s: float, end_s: float) -> Latency:
+    """Return the line between two times."""
+    shown = _within(line.at_s, begin_s, end_s)
+    parts = (line.at_s[shown], line.p50_s[shown], line.p99_s[shown], line.max_s[shown])
+    return Latency(*parts, interval_s=line.interval_s, replication=line.replication)
 
 
 def waiting(one: RunRecords) -> Lines:

@@ -17,6 +17,7 @@ from analysis.report.migration_sections import (
     placement_section,
 )
 from analysis.report.page import Fact, Page
+from analysis.report.rebalance_sections import rebalances_section
 from analysis.report.sections import (
     Flow,
     ccdf_section,
@@ -33,7 +34,7 @@ from analysis.runs.migration_kinds import classified
 from analysis.runs.run_summary import RunSummary
 from models import display
 from models.records.tables import RunRecords
-from models.scenario.events import HostFailure, Migrate, Rescale
+from models.scenario.events import HostFailure, Migrate, Rebalance, Rescale
 from models.scenario.fault_tolerance import Detector
 from models.scenario.inputs import RunInputs
 from models.scenario.scenario import Scenario
@@ -142,6 +143,7 @@ def run_sections(
         latency_section(lines.latency(first), recoveries, migrations, decisions),
         ccdf_section(lines.latency_ccdfs(records)),
         flow_section(flow, recoveries, operators),
+        rebalances_section(summary.rebalances, lines.around_rebalances(scenario, first, summary.rebalances)),
         migrations_section(migrations, lines.hosts(scenario, first), recoveries, decisions, hosts),
         load_checks_section(values.load_checks(first)),
         placement_section(values.placement_change(scenario, first), operators),
@@ -177,6 +179,9 @@ def question(scenario: Scenario) -> str:
         if scenario.elasticity.policy != "none":
             return "What do key groups that move by themselves do about changing load, and what does it cost?"
         return f"What does it cost to move a key group by {', '.join(protocols)}?"
+    protocols = dict.fromkeys(event.protocol for event in scenario.events.values() if isinstance(event, Rebalance))
+    if not crashes and protocols:
+        return f"How long is a dataflow away that is moved as a whole by {', '.join(protocols)}, and what is lost?"
     if not crashes:
         return "How long do tuples take, and how busy is each operator?"
     if len(crashes) > _MOST_CRASHES:
@@ -241,6 +246,9 @@ def _headline(summary: RunSummary) -> tuple[Fact, ...]:
     pauses = [one.pause_s for one in summary.migrations if one.pause_s is not None]
     if pauses:
         facts.append(Fact(f"longest pause of {len(pauses):,} moves", _seconds(max(pauses))))
+    restored = [one.restore_s for one in summary.rebalances if one.restore_s is not None]
+    if restored:
+        facts.append(Fact("rebalance to first output", _seconds(max(restored))))
     if summary.hosts.cost_usd is not None:
         per_hour = summary.hosts.cost_usd / summary.duration_s * 3600
         facts.append(Fact("cost", f"{text.number(per_hour)} USD/h"))

@@ -253,6 +253,9 @@ def designs_section(given: tuple[Design, ...]) -> Section | None:
     pause = designs.measured(
         given, "pause_s", name="designs-pause", title="Pause of a move, mean of each run", axis="pause"
     )
+    output = designs.measured(
+        given, "output_s", name="designs-output", title="From the request of a rebalance to output", axis="time"
+    )
     by_latency = designs.pareto(
         given,
         "latency_p99_s",
@@ -263,7 +266,7 @@ def designs_section(given: tuple[Design, ...]) -> Section | None:
     by_pause = designs.pareto(given, "pause_s", name="pareto-pause", title="What overhead buys in pauses", axis="pause")
     latency_ccdf = ccdf.ccdf_figure(_numbered(given), "designs-tail", order=[_number(*one) for one in enumerate(given)])
     recoveries = designs.recoveries(given)
-    made = (latency, recoveries, pause, by_latency, by_pause, latency_ccdf)
+    made = (latency, recoveries, pause, output, by_latency, by_pause, latency_ccdf)
     drawn = [figure for figure in made if figure is not None]
     return Section(
         "designs",

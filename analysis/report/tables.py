@@ -30,6 +30,7 @@ _TIMES = {
     "latency_mean_s": "latency mean",
     "latency_p99_s": "latency p99",
     "pause_s": "pause of a move",
+    "output_s": "output after a rebalance",
     "recovery_s": "recovery mean",
 }
 _EFFORTS = {

@@ -13,6 +13,7 @@ from analysis.runs.run_summary import (
     Maintenance,
     Migration,
     Outages,
+    Rebalance,
     Recovery,
     Replicas,
     RunSummary,
@@ -32,14 +33,16 @@ def metrics_of(summary: RunSummary) -> Metrics:
     """Return dotted name -> number, or None where nothing was seen, of the summary of one replication.
 
     Numbers keep the path that they have in the document. Of recoveries and migrations there are the number (`count`),
-    of each length mean and greatest, and how many did not end (`unfinished`); of targets how many were missed.
+    of each length mean and greatest, and how many did not end (`unfinished`); of rebalances the same, where there are
+    any, and the sums of their counts of tuples; of targets how many were missed.
     """
     # Without the lists of entries, whose length differs between runs: these come as counts, means and maxima.
-    found = dict(_numbers(to_document(replace(summary, recoveries=(), migrations=())), ""))
+    found = dict(_numbers(to_document(replace(summary, recoveries=(), migrations=(), rebalances=())), ""))
     lengths = {f"{name}_s": [one.length_s(name) for one in summary.recoveries] for name in (*PHASES, "total")}
     found |= _of_entries("recoveries", lengths, "total_s")
     pauses, completions = ([getattr(one, name) for one in summary.migrations] for name in ("pause_s", "completion_s"))
     found |= _of_entries("migrations", {"pause_s": pauses, "completion_s": completions}, "completion_s")
+    found |= _of_rebalances(summary.rebalances)
     if summary.targets is not None:
         found["targets.missed"] = float(sum(not one.met for one in summary.targets.values()))
     return found
@@ -59,6 +62,7 @@ def possible_metrics(scenario: Scenario) -> list[str]:
         replicas=replace(_of_zeros(Replicas), each=()),
         recoveries=(_of_zeros(Recovery),),
         migrations=(_of_zeros(Migration),),
+        rebalances=(_of_zeros(Rebalance),),
     )
     return list(metrics_of(happened))
 
@@ -79,6 +83,19 @@ def _numbers(value: Mapping[str, Any], path: str) -> list[tuple[str, float | Non
             found += _numbers(inner, here)
         elif inner is None or (isinstance(inner, (int, float)) and not isinstance(inner, bool)):
             found.append((here, None if inner is None else float(inner)))
+    return found
+
+
+def _of_rebalances(given: Sequence[Rebalance]) -> Metrics:
+    """Return the metrics of rebalances; none where there are none."""
+    if not given:
+        return {}
+    names = [one.name for one in fields(Rebalance) if one.name.endswith("_s") and one.name != "requested_s"]
+    found = _of_entries("rebalances", {name: [getattr(one, name) for one in given] for name in names}, "over_s")
+    for name in ("captured", "lost", "failed", "replayed"):
+        counts = [count for one in given if (count := getattr(one, name)) is not None]
+        if counts:
+            found[f"rebalances.{name}"] = float(sum(counts))
     return found
 
 

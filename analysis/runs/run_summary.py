@@ -14,6 +14,7 @@ from models.steady_state.checkpoint_traffic import LinkSharing
 
 Interval = tuple[float, float]
 PHASES = ("detect", "restore", "replay", "catch_up")
+REBALANCE_PHASES = ("wait", "drain", "command", "start", "initialise", "settle")
 
 
 @dataclass(frozen=True)
@@ -192,6 +193,61 @@ class Migration:
     def partition(self) -> str:
         """The key group with its operator, as text."""
         return f"{self.operator}[{self.key_group}]"
+
+
+@dataclass(frozen=True)
+class Rebalance:
+    """A dataflow that was killed and started elsewhere: its phases [s], and what it cost in tuples.
+
+    `requested_s` is an instant, `drain_s` and `command_s` are lengths: of PREPARE and COMMIT together (a drain or a
+    capture), and from then to the kill. All others count from the request; `analysis.runs.rebalances` says what each
+    means. They are None where it did not come to that, or where the records cannot tell. `outcome` is done, called off
+    or open.
+
+    `subtasks` are those that it kills. `captured` tuples were saved with states, `lost` ones dropped by the kill.
+    `replayed` ones were emitted again until the next rebalance, `failed` of them before their time-out; both are None
+    without an acker.
+    """
+
+    replication: int
+    number: int
+    protocol: str
+    outcome: str
+    requested_s: float
+    begun_s: float | None
+    prepared_s: float | None
+    drain_s: float | None
+    command_s: float | None
+    killed_s: float | None
+    up_s: float | None
+    first_init_s: float | None
+    restore_s: float | None
+    last_init_s: float | None
+    unpause_s: float | None
+    over_s: float | None
+    caught_up_s: float | None
+    recovered_s: float | None
+    stable_bins_s: float | None
+    stable_mean_s: float | None
+    subtasks: int
+    captured: int
+    lost: int
+    failed: int | None
+    replayed: int | None
+
+    def ends(self) -> tuple[tuple[str, float, float], ...]:
+        """Return (phase, begin, end) [s from the request] of `REBALANCE_PHASES` that ended; their ends rise."""
+        drained = None if self.drain_s is None or self.begun_s is None else self.begun_s + self.drain_s
+        if drained is None and self.killed_s is not None:
+            drained = self.begun_s  # nothing was saved
+        ends = (self.begun_s, drained, self.killed_s, self.first_init_s, self.last_init_s, self.stable_mean_s)
+        begin, found = 0.0, []
+        for phase, end in zip(REBALANCE_PHASES, ends, strict=True):
+            if end is None:
+                break
+            found.append((phase, begin, max(begin, end)))
+            begin = max(begin, end)
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -432,6 +488,7 @@ class RunSummary:
     network: LinkSharing
     checkpoints: Checkpoints | None
     migrations: tuple[Migration, ...]
+    rebalances: tuple[Rebalance, ...]
     rescales: tuple[Rescale, ...]
     elasticity: Elasticity | None
     maintenance: Maintenance | None

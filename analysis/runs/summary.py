@@ -27,6 +27,7 @@ from analysis.runs.checkpoints import checkpoints
 from analysis.runs.elasticity import elasticity, hosts_in_use, maintenance, rescales
 from analysis.runs.histograms import latencies_of, times_of, total_of
 from analysis.runs.migration_kinds import migrations
+from analysis.runs.rebalances import rebalances
 from analysis.runs.recoveries import broken, recoveries, replicas
 from analysis.runs.run_summary import (
     Durations,
@@ -70,6 +71,7 @@ def summarise(scenario: Scenario, records: Sequence[RunRecords]) -> RunSummary:
         network=link_sharing(scenario),
         checkpoints=checkpoints(scenario, records),
         migrations=migrations(records),
+        rebalances=rebalances(scenario, records),
         rescales=rescales(records),
         elasticity=elasticity(records),
         maintenance=maintenance(records),

@@ -11,6 +11,7 @@ from analysis.runs.run_summary import (
     Migration,
     OperatorCheckpoints,
     OperatorSummary,
+    Rebalance,
     Recovery,
     Replica,
     UploadDelay,
@@ -93,6 +94,41 @@ def migrations_table(migrations: Sequence[Migration]) -> Table:
         facets=facets,
         brief_title="Migrations",
     )
+
+
+def rebalances_table(rebalances: Sequence[Rebalance]) -> Table:
+    """Return what each rebalance of a dataflow took: lengths of its drain and its command, else times from the request.
+
+    Tuples that were emitted again have a column where there is an acker, outcomes where not all are done. Columns that
+    would be empty are left out.
+    """
+    empty = {name for name in ("recovered_s", "replayed") if all(getattr(one, name) is None for one in rebalances)}
+    empty |= {"begun_s"} if all(one.begun_s == 0 for one in rebalances) else set()
+    all_done = all(one.outcome == "done" for one in rebalances)
+    columns: tuple[Column, ...] = (
+        Column("protocol", of="protocol", number=False),
+        Column("outcome", of="outcome", number=False, wide=all_done),
+        Column("replication", of="replication", wide=True),
+        Column("at", display.instant, "requested_s"),
+        Column("begun", display.duration, "begun_s", wide=True),
+        Column("drain", display.duration, "drain_s"),
+        Column("command", display.duration, "command_s", wide=True),
+        Column("all up", display.duration, "up_s", wide=True),
+        Column("first INIT", display.duration, "first_init_s", wide=True),
+        Column("restore", display.duration, "restore_s"),
+        Column("last INIT", display.duration, "last_init_s"),
+        Column("unpause", display.duration, "unpause_s", wide=True),
+        Column("caught up", display.duration, "caught_up_s"),
+        Column("recovered", display.duration, "recovered_s", wide=True),
+        Column("stable", display.duration, "stable_mean_s"),
+        Column("stable bins", display.duration, "stable_bins_s", wide=True),
+        Column("captured", display.count, "captured", wide=True),
+        Column("lost", display.count, "lost"),
+        Column("replayed", display.count, "replayed"),
+    )
+    columns = tuple(column for column in columns if column.of not in empty)
+    rows = rows_of(rebalances, columns)
+    return Table("What each rebalance took", columns, rows, "rebalances", brief_title="Rebalances (times from request)")
 
 
 def groups_table(groups: Sequence[MigrationGroup]) -> Table:

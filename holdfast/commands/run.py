@@ -139,6 +139,8 @@ def _show(result: RunResult) -> None:
         terminal.show(*run_tables.checkpoints_said(summary.checkpoints))
     if summary.migrations:
         terminal.show(tables.migrations_table(summary.migrations).brief)
+    if summary.rebalances:
+        terminal.show(tables.rebalances_table(summary.rebalances).brief)
     if summary.rescales:
         terminal.show(run_tables.rescales_table(summary))
     if summary.elasticity:

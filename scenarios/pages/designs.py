@@ -29,6 +29,7 @@ _PATHS = {
     "moves": "migrations.count",
     "assisted_share": "elasticity.assisted_share",
     "usable_share": "elasticity.usable_share",
+    "output_s": "rebalances.restore_s.mean",
     "recovery_s": "recoveries.total_s.mean",
     "detect_s": "recoveries.detect_s.mean",
     "restore_s": "recoveries.restore_s.mean",
@@ -36,7 +37,7 @@ _PATHS = {
     "catch_up_s": "recoveries.catch_up_s.mean",
     "cost_usd": "hosts.cost_usd",
 }
-_COMPARED = ("latency_mean_s", "latency_p99_s", "pause_s", "recovery_s")
+_COMPARED = ("latency_mean_s", "latency_p99_s", "pause_s", "output_s", "recovery_s")
 _UNFINISHED = "recoveries.unfinished"
 _SHARES = {"p50": 0.5, "p90": 0.1, "p95": 0.05, "p99": 0.01, "p999": 0.001}
 

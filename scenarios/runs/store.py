@@ -41,6 +41,7 @@ STORED = (
     "recoveries",
     "outages",
     "migrations",
+    "rebalances",
     "replicas",
     "rescales",
     "statistics",

@@ -28,6 +28,8 @@ MAIN_METRICS = (
     "recoveries.unfinished",
     "migrations.pause_s.max",
     "migrations.completion_s.max",
+    "rebalances.restore_s.mean",
+    "rebalances.stable_mean_s.mean",
     "guarantee.lost",
     "targets.missed",
 )

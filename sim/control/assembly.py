@@ -153,6 +153,7 @@ class Control:
         rows["recoveries"] = [*self.recovery.rows()]
         rows["outages"] = [*self.outages.rows()]
         rows["migrations"] = [*self.migrations.rows()]
+        rows["rebalances"] = [*self.rebalances.rows()]
         rows["replicas"] = [*self.replicas.rows()]
         rows["rescales"] = [*self.rescaling.rows()]
         rows["maintenance"] = [*self.maintenance.rows(tables["checkpoints"])]

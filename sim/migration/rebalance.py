@@ -12,6 +12,7 @@ from enum import Enum
 from typing import ClassVar
 
 from models.records.decisions import Action, Verdict
+from models.records.tables import NEVER
 from models.topology import layout
 from sim.clock import Clock
 from sim.control.cluster import NOWHERE
@@ -70,6 +71,7 @@ def _whole(operators: int) -> Territory:
 
 
 PAUSE, RESUME = "pause", "resume"  # waves to which sources answer, and no other subtask
+_MARKS = ("begun", "paused", "prepared", "committed", "commanded", "up", "first_init", "last_init", "resumed", "over")
 _MARK_OF = {PAUSE: "paused", PREPARE: "prepared", COMMIT: "committed", RESUME: "resumed"}
 
 
@@ -368,6 +370,17 @@ class Rebalances(PlanKind[RebalanceRequest]):
         if any(operator.description.threads > 1 for operator in self.state.plan.operators):
             return "a task has several threads: its state would lack tuples that others still serve"
         return ""
+
+    def rows(self) -> list[tuple[object, ...]]:
+        """Return the rows of the table `rebalances`, in the order in which they began."""
+        return [self._row(number, run) for number, run in enumerate(self.runs)]
+
+    def _row(self, number: int, run: RebalanceRun) -> tuple[object, ...]:
+        marks = run.marks if run.initialised >= run.plan.hosts.keys() else {**run.marks, "last_init": NEVER}
+        outcome = "done" if run.completed_ns is not None else "called off" if run.over else "open"
+        instants = (marks.get(name, NEVER) for name in _MARKS)
+        counts = len(run.plan.hosts), run.captured
+        return number, run.name, run.requested_ns, *instants, *counts, outcome
 
     def started(self, run: RebalanceRun) -> None:
         """Mark the begin."""

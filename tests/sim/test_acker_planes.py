@@ -38,7 +38,8 @@ def job(seed: int) -> dict[str, Any]:
         "acks": draw.choice(["literal", "covered"]),
         "ack": draw.choice(["20 B", "7 B"]),
     }
-    if draw.random() < 0.5:
+    # Without a limit a short time-out emits again and again what waits, more each time.
+    if draw.random() < 0.5 or acker["timeout"] == "50 ms":
         acker["pending"] = draw.choice([1, 2, 5, 20, 100])
     tolerance = {"method": "acker", "guarantee": "at-least-once", "acker": acker}
     raw = MAKES[seed % len(MAKES)](draw, fault_tolerance=tolerance)
@@ -140,6 +141,6 @@ def test_a_count_says_the_same_as_the_xor_of_all_numbers(monkeypatch: Patch) -> 
         raw = job(seed)
         raw["fault_tolerance"]["acker"]["acks"] = "literal"
         simulate(unchecked(raw), plane=PlainPlane)
-    assert xor.compared > 10_000
+    assert xor.compared > 5000
     assert sum(value == 0 for value in xor.values.values()) > 1000
     assert sum(value != 0 for value in xor.values.values()) > 10

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sim.arrival_stream import ArrivalStream
-from sim.kernel.event_loop.buffers import CHUNK, NODES, next_node
+from sim.kernel.event_loop.buffers import CHUNK, NODES, TWICE, next_node
 from sim.kernel.event_loop.channels import sent_to
 from sim.kernel.event_loop.codes import BROADCAST, NONE, TUPLE
 from sim.kernel.event_loop.hash_tables import slot_of
@@ -152,16 +152,7 @@ def enter_final_state(state: State, table: np.ndarray, duplicated: np.ndarray, s
         is_owner = state.partitions[u.group].owner == partition
         if not is_owner and u.retired:
             continue
-        log, final = _final(state, partition)
-        chunk, pos = state.partitions[log].log_first, state.partitions[log].base
-        while chunk != NONE and pos < final:
-            for k in range(min(CHUNK, final - pos)):
-                if not is_owner:  # a place that the group is on its way to
-                    _mark(table, u.group, state.log[chunk * CHUNK + k], _COMING)
-                elif not _mark(table, u.group, state.log[chunk * CHUNK + k], _THERE):
-                    duplicated[u.operator] += 1
-            pos += CHUNK
-            chunk = state.log_next[chunk]
+        duplicated[u.operator] += _enter_log(state, table, partition)
         _mark_chain(state, table, u.held_head)
         if is_owner and not u.live and state.options.keeps_outputs:
             _mark_replay(state, table, partition)
@@ -181,6 +172,29 @@ def enter_final_state(state: State, table: np.ndarray, duplicated: np.ndarray, s
         _mark_chain(state, table, t.unsent_head)
         _mark_chain(state, table, t.back_head)
         _mark_chain(state, table, t.side_head)
+
+
+@kernel
+def _enter_log(state: State, table: np.ndarray, partition: int) -> int:
+    """Note what is in the final state of a partition, and return how much of it is there more than once."""
+    u, twice = state.partitions[partition], 0
+    is_owner = state.partitions[u.group].owner == partition
+    log, final = _final(state, partition)
+    chunk, pos = state.partitions[log].log_first, state.partitions[log].base
+    if is_owner and final > 0:
+        twice += state.partitions[log].twice
+    while chunk != NONE and pos < final:
+        for k in range(min(CHUNK, final - pos)):
+            tuple_id = state.log[chunk * CHUNK + k]
+            if state.options.acks and tuple_id == TWICE:
+                twice += is_owner
+            elif not is_owner:  # a place that the group is on its way to
+                _mark(table, u.group, tuple_id, _COMING)
+            elif not _mark(table, u.group, tuple_id, _THERE):
+                twice += 1
+        pos += CHUNK
+        chunk = state.log_next[chunk]
+    return twice
 
 
 @kernel
@@ -211,7 +225,8 @@ def forgotten(state: State) -> np.ndarray:
     for partition in range(state.partitions.shape[0]):
         if state.partitions[state.partitions[partition].group].owner == partition:
             log, final = _final(state, partition)
-            found[state.partitions[partition].group] = min(state.partitions[log].base, final)
+            base, twice = state.partitions[log].base, state.partitions[log].twice
+            found[state.partitions[partition].group] = min(base, final) - (twice if final > 0 else 0)
     for partition in range(state.partitions.shape[0]):
         u = state.partitions[partition]
         if (
@@ -325,7 +340,7 @@ def enter(
     b = state.sources[source]
     for sequence in range(keys.shape[0]):
         depth = _push_outputs(state, stack, 0, b.partition, source_id(b.code, first + sequence), keys[sequence])
-        closed = arrivals[sequence] < state.ids.oldest
+        closed = arrivals[sequence] < max(state.ids.oldest, state.ids.closed)
         _follow(state, table, sieve, gone, closed, again[sequence], depth, expected, lost, stack)
 
 

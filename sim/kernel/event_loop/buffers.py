@@ -10,12 +10,17 @@ know such an id: it cannot come as a duplicate, and no output is left that upstr
 that is restored from an older checkpoint may lack it, which the audit sees by its number.
 
 That does not hold where outputs have another creation time than what they follow from, of windows, joins and timers;
-and where duplicates are not dropped the audit needs ids that come twice. There all ids are kept.
+and where duplicates are not dropped the audit needs ids that come twice. There all ids are kept, unless there is an
+acker. With one, an id goes once its root, and all that were created before, are done and nothing of them is left
+anywhere: that holds beside windows, too, for what these emit has no root and is not audited. A tuple that comes twice
+has `TWICE` in place of its id, so that the audit knows how often that was when the ids are gone.
 
 Logs are cut in whole chunks, from the front: `base` is how many tuples of a partition came before what is left.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +31,7 @@ from sim.kernel.event_loop.hash_tables import (
     position,
     prefetch_position,
     set_position,
+    takes_position,
     unset_position,
 )
 from sim.kernel.tools.cache import inlined, kernel
@@ -36,6 +42,7 @@ IDS = np.dtype(
     [
         ("clean", "u1"),  # no host has died yet: no tuple can come twice, and none is looked up by its id
         ("oldest", "i8"),  # no tuple that was created before is anywhere; ids that were are forgotten
+        ("closed", "i8"),  # the same where there is an acker, of tuples that have a root
         ("overdue", "i8"),  # tuples that came all the same: there must be none
         ("pinned", "i8"),  # what was created from then on may come out of a parcel
     ],
@@ -54,6 +61,8 @@ KEPT = np.dtype([("id", "u8"), ("created", "i8"), ("key", "i8"), ("receiver", "i
 NODES = 4  # kept outputs in one piece of memory: they are read in order, and far apart in time
 
 CHUNK = 32  # applied tuples in one chunk of a log
+
+TWICE = 0  # in a log, where there is an acker: a tuple whose id stands there already
 
 
 @kernel
@@ -354,13 +363,16 @@ def copy_log(state: State, partition: int, log: np.ndarray) -> None:
 def apply(state: State, partition: int, tuple_id: int, created: int, node: int) -> None:
     """Enter a tuple into the audit of the partition."""
     u = state.partitions[partition]
+    logged: Any = np.uint64(tuple_id)
     if state.ids.clean:
         if node != NONE:
             state.nodes[node].pos = u.applied
     elif state.options.keeps_outputs:
         set_position(state, partition, tuple_id, u.applied)
+    elif state.extended and state.options.acks and not takes_position(state, partition, tuple_id, u.applied):
+        logged = np.uint64(TWICE)
     if state.options.logs_ids:
-        append_log(state, partition, tuple_id, created)
+        append_log(state, partition, logged, created)
     else:
         op = state.operators[u.operator]
         op.sum += np.uint64(tuple_id)
@@ -394,7 +406,9 @@ def note_all_positions(state: State) -> None:
         chunk, pos = u.log_first, u.base
         while chunk != NONE:
             for k in range(min(CHUNK, u.applied - pos)):
-                set_position(state, partition, state.log[chunk * CHUNK + k], pos + k)
+                tuple_id = state.log[chunk * CHUNK + k]
+                if tuple_id != TWICE or not state.options.acks:
+                    set_position(state, partition, tuple_id, pos + k)
             pos += CHUNK
             chunk = state.log_next[chunk]
 
@@ -406,7 +420,7 @@ def replace_log(state: State, partition: int, base: int, log: np.ndarray) -> Non
     u = state.partitions[partition]
     u.base = u.applied = base
     for k in range(log.shape[0]):
-        if state.options.keeps_outputs:
+        if state.options.keeps_outputs or (state.options.acks and log[k].id != TWICE):
             set_position(state, partition, log[k].id, u.applied)
         append_log(state, partition, log[k].id, log[k].created)
 
@@ -434,6 +448,7 @@ def cut_log(state: State, partition: int, count: int) -> None:
     u.log_last = before
     u.applied = count
     u.base = min(u.base, count)
+    u.twice = min(u.twice, u.base)  # with an acker no state is cut but to nothing
 
 
 UNPINNED = _NEVER = np.iinfo(np.int64).max
@@ -443,11 +458,15 @@ UNPINNED = _NEVER = np.iinfo(np.int64).max
 def forget(state: State) -> None:
     """Forget all ids that no tuple can have any more; takes as long as what is left is large."""
     _note_instances(state)
-    state.ids.oldest = max(state.ids.oldest, min(state.ids.pinned, oldest_created(state)))
+    oldest = min(state.ids.pinned, oldest_created(state))
+    if state.options.acks:
+        state.ids.closed = oldest = max(state.ids.closed, oldest)
+    else:
+        state.ids.oldest = oldest = max(state.ids.oldest, oldest)
     for partition in range(state.partitions.shape[0]):
         u = state.partitions[partition]
         if u.retired or state.partitions[u.group].instances == 1:  # the audit compares the logs of several
-            _cut_front(state, partition, state.ids.oldest)
+            _cut_front(state, partition, oldest)
     if not state.ids.clean:
         _rebuild_positions(state)
 
@@ -485,6 +504,8 @@ def oldest_created(state: State) -> int:
         elif b.more:
             oldest = min(oldest, state.arrivals[b.offset + b.have - 1 - b.base].time if b.have > b.base else 0)
         oldest = min(oldest, _oldest_of(state, b.again_head))
+        if state.options.acks:
+            oldest = min(oldest, _oldest_root(state, source))
     for visit in range(state.visits.shape[0]):
         if state.visits[visit].wire:
             oldest = min(oldest, state.visits[visit].created)
@@ -500,6 +521,18 @@ def oldest_created(state: State) -> int:
         oldest = min(oldest, _oldest_of(state, state.partitions[partition].held_head))
         if not (state.partitions[partition].retired and _is_over(state, partition)):
             oldest = min(oldest, _oldest_kept(state, partition))
+    return oldest
+
+
+@kernel
+def _oldest_root(state: State, source: int) -> int:
+    """Of the roots of a source whose last acks have not arrived before now."""
+    oldest, root = _NEVER, state.pending[source].first
+    while root != NONE:
+        r = state.roots[root]
+        if r.done == NONE or r.done >= state.clock.now:
+            oldest = min(oldest, r.created)
+        root = r.next
     return oldest
 
 
@@ -537,6 +570,9 @@ def _cut_front(state: State, partition: int, oldest: int) -> None:
         chunk = u.log_first
         if u.applied - u.base < CHUNK and not u.retired:
             return  # there is room in it
+        if state.options.acks:
+            for k in range(min(CHUNK, u.applied - u.base)):
+                u.twice += state.log[chunk * CHUNK + k] == TWICE
         u.base = min(u.applied, u.base + CHUNK)
         u.log_first = NONE if chunk == u.log_last else state.log_next[chunk]
         if u.log_first == NONE:

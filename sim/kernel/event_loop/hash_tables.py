@@ -98,6 +98,14 @@ def set_position(state: State, partition: int, tuple_id: int, pos: int) -> None:
 
 
 @kernel
+def takes_position(state: State, partition: int, tuple_id: int, pos: int) -> bool:
+    """Note where the tuple stands, and return True, unless it stands somewhere already."""
+    before = state.tables.positions
+    set_position(state, partition, tuple_id, pos)
+    return bool(state.tables.positions > before)
+
+
+@kernel
 def unset_position(state: State, partition: int, tuple_id: int, pos: int) -> None:
     """Forget that the tuple stands at `pos`; nothing if it stands elsewhere."""
     table = state.positions

@@ -35,13 +35,14 @@ if TYPE_CHECKING:
 class SavedState:
     """A copy of the state of a partition: the tuples that it has applied, its keys, kept outputs, and event time.
 
-    `base` of the tuples are forgotten, so that `log` has the others.
+    `base` of the tuples are forgotten, `twice` of these were duplicates; `log` has the others.
     """
 
     partition: int
     incarnation: int
     bytes: int
     base: int
+    twice: int
     log: np.ndarray
     keys: np.ndarray
     kept: np.ndarray
@@ -71,6 +72,7 @@ class SavedState:
             int(u["incarnation"]),
             int(state_bytes(state, partition)) + kept.size * int(state.operators["bytes"][u["operator"]]),
             int(u["base"]),
+            int(u["twice"]),
             log,
             keys,
             kept,
@@ -87,6 +89,7 @@ class SavedState:
         buffers.replace_kept(state, self.partition, self.kept)
         restoring.replace_time(state, self.partition, *self.times, self.channels, self.recent, self.past)
         u = state.partitions[self.partition]
+        u["twice"] = self.twice
         u["trimmed"] = min(int(u["trimmed"]), self.count)
         u["touched"] = u["new_kept_bytes"] = 0
         u["epoch"] += 1
@@ -101,7 +104,10 @@ def _notes(state: State, first: int) -> np.ndarray:
 
 @dataclass(eq=False)
 class _Contents:
-    """The content of a parcel; nothing that was created before `oldest` is missing from what is in it."""
+    """The content of a parcel; nothing that was created before `oldest` is missing from what is in it.
+
+    With an acker, nothing in it was: a state has all its ids, and of captured tuples none may be forgotten.
+    """
 
     states: tuple[SavedState, ...]
     tuples: np.ndarray  # of `task`, whose rules held them
@@ -193,9 +199,12 @@ class Parcels(ABC):
         """The tuples that rules hold at the task go into a parcel."""
         self._check_live(task)
         self._act()
-        oldest, tuples = self._oldest(), np.zeros(int(self.state.tasks["side_n"][task]), CAPTURED)
+        tuples = np.zeros(int(self.state.tasks["side_n"][task]), CAPTURED)
+        oldest = self._oldest()
         self._room(0)
         carrying.capture(self.state, task, tuples)
+        if self._plan.acker is not None:
+            oldest = int(tuples["created"].min(initial=UNPINNED))
         made = self._new_parcel(_Contents((), tuples, task, oldest))
         self._tell()
         return made
@@ -210,7 +219,8 @@ class Parcels(ABC):
 
     def _oldest(self) -> int:
         """Return the creation time before which nothing is anywhere that is not in all states already."""
-        return int(buffers.oldest_created(self.state)) if self.state.options["forgets_ids"] else UNPINNED
+        asked = self.state.options["forgets_ids"] and self._plan.acker is None
+        return int(buffers.oldest_created(self.state)) if asked else UNPINNED
 
     def _pin(self) -> None:
         """No id may be forgotten that what comes out of a parcel may lack."""

@@ -189,7 +189,8 @@ def options(plan: RunPlan, operators: np.ndarray, edges: np.ndarray) -> np.ndarr
         plan.may_fail,
     )
     made["duplicate_ns"] = plan.duplicate_ns
-    made["forgets_ids"] = plan.may_fail and plan.drops_duplicates and not has_event_time(plan)
+    once = plan.drops_duplicates and not has_event_time(plan)
+    made["forgets_ids"] = plan.may_fail and (once or plan.acker is not None)
     made["always_full"], made["remote_store"] = tolerance.kind == "full", tolerance.store == "remote"
     made["paced"] = any(group.cpu == "processor-sharing" for group in plan.host_groups)
     made["bounded"], made["fair"], made["special"] = plan.bounded, plan.fair, plan.bounded or plan.fair

@@ -50,7 +50,7 @@ def test_recoveries_and_moves_are_counted_and_those_without_end_apart() -> None:
     assert found["targets.missed"] == 2.0
 
 
-@pytest.mark.parametrize("name", ["crash-recovery", "migration", "elasticity", "windowed-join"])
+@pytest.mark.parametrize("name", ["crash-recovery", "migration", "elasticity", "windowed-join", "rebalance-linear"])
 def test_metrics_of_a_run_are_among_those_that_were_possible_before(name: str) -> None:
     scenario = read_scenario(resolve(name), []).scenario
     possible = set(possible_metrics(scenario))

@@ -203,6 +203,22 @@ def test_the_statistic_is_explained_once(swept: SweepResult, monkeypatch: pytest
 SHORT = 'sweep={ "fault_tolerance.interval" = ["1 s", "5 s"] }'
 
 
+def test_rebalances_are_compared_by_the_time_until_there_is_output(tmp_path: Path) -> None:
+    settings = ["duration=60 s", "warmup=5 s", "events.move.at=10 s", "replications=4"]
+    loaded = read_scenario(
+        resolve(Path("rebalance-linear")), [*settings, 'sweep={ "events.move.protocol" = ["dcr", "ccr"] }']
+    )
+    with inside():
+        result = sweep(loaded, tmp_path / "sweep", summaries=True)
+    assert "designs-output" in [one.name for one in sweep_page(result).sections[0].figures]
+    (found,) = differences(result, 1, ["rebalances.restore_s.mean"])
+    totals = [
+        [json.loads(row.summary)["rebalances"][0]["restore_s"] for row in result.rows if row.point == number]
+        for number in range(2)
+    ]
+    assert found.difference.mean == pytest.approx(fmean(totals[1]) - fmean(totals[0]))
+
+
 def test_phases_of_recoveries_have_the_sums_of_the_summaries(tmp_path: Path) -> None:
     loaded = read_scenario(resolve(Path("tiny-sweep")), ["duration=30 s", "replications=2", SHORT])
     with inside():

@@ -1,11 +1,12 @@
 """Rows that were recorded with the first engine: a faster or tidier one gives them bit by bit.
 
-Three changes since then were made on purpose (docs/reference/simulator.md). Which upstream partitions a trim reaches:
+Four changes since then were made on purpose (docs/reference/simulator.md). Which upstream partitions a trim reaches:
 the digests of the jobs where it shows are under `trimmed_on_arrival`. Control knows of a crash only when it is
 detected: until then checkpoints and replays go to the dead host, and it may be chosen; where that shows the digests are
 under `detected_late`. An engine that knows at once still gives those of before. And links that carry records and
 checkpoints are shared evenly by default: the digests of files where that shows are under `fair_by_default`; first in
-first out they give those of before. All others are those of the first engine.
+first out they give those of before. Last, slots bound a run: the digests of files where that shows are under
+`within_slots`; without slots they give those of before. All others are those of the first engine.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from small_jobs import random_job, simulate, storm
 
 from models.records.tables import RunRecords
 from models.scenario.scenario import Scenario
+from models.schema_types import FrozenMap
 from scenarios.files.scenario import read_scenario
 from scenarios.runs.inputs import inputs_of
 from sim.control.assembly import PlaneFactory
@@ -55,17 +57,24 @@ def digest(records: RunRecords) -> str:
     return found.hexdigest()
 
 
-def recorded(name: str) -> str:
-    return str((BEFORE | RECORDED["fair_by_default"])[name])
+def recorded(name: str, slots: bool = True) -> str:
+    return str((BEFORE | RECORDED["fair_by_default"] | (RECORDED["within_slots"] if slots else {}))[name])
 
 
-def rows_of(name: str, plane: PlaneFactory, **network: str) -> RunRecords:
-    """The rows of a scenario file, with these changes of its network, or of a job of that kind and seed."""
+def rows_of(name: str, plane: PlaneFactory, slots: bool = True, **network: str) -> RunRecords:
+    """The rows of a scenario file, with these changes of its network, or of a job of that kind and seed.
+
+    Without `slots` a host takes any number of tasks.
+    """
     kind, _, seed = name.partition("/")
     if name in FILES:
         loaded = read_scenario(ROOT / name)
         links = loaded.scenario.network.model_copy(update=network)
-        made = loaded.scenario.model_copy(update={"duration_s": float(FILES[name]), "network": links})
+        groups = loaded.scenario.hosts
+        if not slots:
+            groups = FrozenMap({key: group.model_copy(update={"slots": None}) for key, group in groups.items()})
+        changes = {"duration_s": float(FILES[name]), "network": links, "hosts": groups}
+        made = loaded.scenario.model_copy(update=changes)
         return simulate(made, inputs_of(made, loaded.folder), plane=plane)
     raw = JOBS[kind](Random(int(seed))) | {"duration": "15 s"}
     return simulate(Scenario.model_validate(raw, context={"units": True}, by_alias=True, by_name=False), plane=plane)
@@ -81,12 +90,21 @@ def knows_at_once(view: ClusterView, host: int, held: dict[int, int]) -> list[in
 def test_who_knows_at_once_gives_the_rows_of_before(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClusterView, "died", knows_at_once)
     before = RECORDED["digests"] | RECORDED["trimmed_on_arrival"]
-    assert digest(rows_of(name, CompiledPlane, sharing="fifo")) == before[name] != RECORDED["detected_late"][name]
+    assert (
+        digest(rows_of(name, CompiledPlane, slots=False, sharing="fifo"))
+        == before[name]
+        != RECORDED["detected_late"][name]
+    )
 
 
 @pytest.mark.parametrize("file", RECORDED["fair_by_default"])
 def test_links_that_are_first_in_first_out_give_the_rows_of_before(file: str) -> None:
-    assert digest(rows_of(file, CompiledPlane, sharing="fifo")) == BEFORE[file] != recorded(file)
+    assert digest(rows_of(file, CompiledPlane, slots=False, sharing="fifo")) == BEFORE[file] != recorded(file)
+
+
+@pytest.mark.parametrize("file", RECORDED["within_slots"])
+def test_hosts_without_slots_give_the_rows_of_before(file: str) -> None:
+    assert digest(rows_of(file, CompiledPlane, slots=False)) == recorded(file, slots=False) != recorded(file)
 
 
 @pytest.mark.parametrize("plane", PLANES.values(), ids=PLANES)
