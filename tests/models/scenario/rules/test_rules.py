@@ -35,12 +35,9 @@ RAW: dict[str, Any] = {
 }
 LONE_SOURCE = {"kind": "source"}
 MIGRATE = {"kind": "migrate", "at": "1 min", "operator": "count", "key_group": 3, "host": "worker-0"}
-ACKER = {"method": "acker", "guarantee": "at-least-once"}
 REBALANCE = {"kind": "rebalance", "at": "1 min", "hosts": ["worker"]}
-WAVES: dict[str, Any] = {
-    "waves": {"interval": "30 s"},
-    "fault_tolerance": {"method": "acker", "guarantee": "at-least-once"},
-}
+ACKER = {"method": "acker", "guarantee": "at-least-once"}
+WAVES: dict[str, Any] = {"waves": {"interval": "30 s"}, "fault_tolerance": ACKER}
 RESCALE = {"kind": "rescale", "at": "1 min", "operator": "count", "parallelism": 4}
 
 
