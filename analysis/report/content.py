@@ -145,12 +145,14 @@ class Lines:
 class AroundRebalances:
     """What happens around the rebalances of one replication: the lines input and output [tuples/s], and latency.
 
-    `expected_per_s` is the output in steady state.
+    `expected_per_s` is the output in steady state. `replayed`: instants [s] and numbers of tuples that were emitted
+    again at each, both (n,).
     """
 
     flow: Lines
     expected_per_s: float
     latency: Latency
+    replayed: tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -179,6 +181,7 @@ _ABOUT: dict[str, str] = {
     Action.MOVE: "moves",
     Action.USE_DIRECT: "moves",
     Action.REBALANCE: "moves",
+    Action.POSTPONE: "moves",
     Action.RESCALE: "parallelism",
     Action.STORE: "checkpoint hosts",
     Action.REALLOCATE: "checkpoint hosts",

@@ -1,4 +1,4 @@
-"""Mark failures, migrations and hosts that come and go below a figure over time, each kind in its own row.
+"""Mark failures, migrations, rebalances and hosts that come and go below a figure over time, each kind in its own row.
 
 Rows below the figure share its time axis, so that a rise of latency can be traced to what happened then. The same
 events are listed as text, for readers who do not see the figure.
@@ -23,11 +23,13 @@ _MOST_MARKS, _MOST_LISTED = 300, 200
 _CROWD = 80  # marks of a row
 _SHAPES = {
     "failures": ("x", "var:--crash"),
+    "rebalances": ("star", "var:--c4"),
     "hosts": ("square", "var:--c5"),
     "assisted": ("triangle-up", "var:--c3"),
     "direct": ("diamond", "var:--c2"),
     "moves": ("triangle-up", "var:--c1"),
 }
+_ROWS: dict[str, str] = {Action.ACQUIRE: "hosts", Action.RELEASE: "hosts", Action.REBALANCE: "rebalances"}
 _NAMES = {"hosts": "hosts come, go", "assisted": "assisted moves", "direct": "direct moves"}
 
 
@@ -104,9 +106,9 @@ def _marks(
         if one.replication == replication
     ]
     found += [
-        _Mark("hosts", one.at_s, one.what)
+        _Mark(_ROWS[one.action], one.at_s, one.what)
         for one in decisions
-        if one.replication == replication and one.action in (Action.ACQUIRE, Action.RELEASE)
+        if one.replication == replication and one.action in _ROWS
     ]
     return sorted(found, key=lambda mark: mark.at_s)
 
@@ -159,7 +161,7 @@ def _counted(marks: Sequence[_Mark]) -> str:
     """Return how many there are of each kind."""
     count = Counter(mark.row for mark in marks)
     one = {"failures": "failure", "hosts": "host that comes or goes", "assisted": "assisted move"}
-    one |= {"direct": "direct move", "moves": "move"}
+    one |= {"direct": "direct move", "moves": "move", "rebalances": "rebalance"}
     many = {"hosts": "hosts that come or go"}
     said = [f"{n:,} {one[row] if n == 1 else many.get(row, f'{one[row]}s')}" for row in _SHAPES if (n := count[row])]
     return f"Marked below: {', '.join(said)}."

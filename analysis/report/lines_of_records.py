@@ -101,7 +101,16 @@ def around_rebalances(scenario: Scenario, one: RunRecords, rebalances: Sequence[
     shown = _within(series.at_ns / _NS, begin, end)
     ends = [series.values[[own == kind for own in kinds]].sum(axis=0)[shown] for kind in ("source", "sink")]
     flow = Lines(series.at_ns[shown] / _NS, ("input", "output"), np.array(ends) * (_NS / length_ns), one.replication)
-    return AroundRebalances(flow, expected_per_s(scenario), _cut(latency(one), begin, end))
+    return AroundRebalances(flow, expected_per_s(scenario), _cut(latency(one), begin, end), _replayed(one, begin, end))
+
+
+def _replayed(one: RunRecords, begin_s: float, end_s: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return when tuples were emitted again between two times [s], and how many."""
+    rows = one.tables["replays"]
+    at_ns, which = np.unique(rows["at_ns"], return_inverse=True)
+    counts = np.bincount(which, weights=rows["count"], minlength=at_ns.size)
+    shown = _within(at_ns / _NS, begin_s, end_s)
+    return at_ns[shown] / _NS, counts[shown]
 
 
 def _within(at_s: np.ndarray, begin_s: float, end_s: float) -> np.ndarray:

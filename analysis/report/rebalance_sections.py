@@ -14,13 +14,14 @@ from analysis.runs.run_summary import REBALANCE_PHASES, Rebalance
 from analysis.runs.tables import rebalances_table
 
 _MOST_BARS = 12
-_ROOM = 1.3  # of the axis, times the highest output: the input after a pause would hide everything else
+_MOST_ROWS = 240  # of numbers behind a figure
+_ROOM = 1.3  # of the axis, times what has to be seen: the input after a pause would hide everything else
 _COLOURS = dict(zip(REBALANCE_PHASES, ("c8", "c2", "c6", "c1", "c5", "c3"), strict=True))
 _SAID = {
     "wait": "waits for an earlier one",
     "drain": "drain or capture",
     "command": "command",
-    "start": "workers start",
+    "start": "until the first INIT",
     "initialise": "first to last INIT",
     "settle": "until stable",
 }
@@ -47,7 +48,8 @@ def rebalances_section(given: Sequence[Rebalance], around: AroundRebalances | No
     drawn = [figure for figure in (phases(given),) if figure is not None]
     if around is not None:
         own = [one for one in given if one.replication == around.flow.replication]
-        drawn += [_flow(around, own), _latency(around, own)] if own else []
+        made = (_flow(around, own), _latency(around, own), _replays(around, own)) if own else ()
+        drawn += [figure for figure in made if figure is not None]
     listed = tables.cut(rebalances_table(given))
     words = "All tasks but those of the ends are killed and started elsewhere. Times count from the request."
     return Section(
@@ -102,6 +104,7 @@ def _bar(phase: str, names: list[str], spans: Sequence[tuple[float, float] | Non
         "name": _SAID[phase],
         "y": names,
         "x": lengths,
+        "width": 0.5,
         "marker": {"color": f"var:--{_COLOURS[phase]}"},
         "hovertemplate": f"%{{y}}<br>{_SAID[phase]}: {took}<extra></extra>",
     }
@@ -156,23 +159,65 @@ def _flow(around: AroundRebalances, given: Sequence[Rebalance]) -> Figure:
         "line": {"color": "var:--soft", "width": 1.2, "dash": "dot"},
         "hoverinfo": "skip",
     }
-    axis = {**made.layout["yaxis"], "range": [0, _ROOM * max(around.expected_per_s, _highest(around, "output"))]}
+    axis = {**made.layout["yaxis"], "range": [0, _top(around)]}
     made = replace(made, data=[*made.data, expected], layout={**made.layout, "yaxis": axis})
     return _shaded(made, given, ends)
 
 
-def _highest(around: AroundRebalances, line: str) -> float:
-    return float(np.nanmax(dict(zip(around.flow.names, around.flow.values, strict=True))[line], initial=0.0))
+def _line(around: AroundRebalances, name: str) -> np.ndarray:
+    return np.asarray(dict(zip(around.flow.names, around.flow.values, strict=True))[name], dtype=np.float64)
+
+
+def _top(around: AroundRebalances) -> float:
+    """Return the end of the axis: above all of the output, and what is usual for the input."""
+    return _ROOM * max(around.expected_per_s, float(_line(around, "output").max()), _usual_input(around))
+
+
+def _usual_input(around: AroundRebalances) -> float:
+    return float(np.median(_line(around, "input")))
 
 
 def _flow_caption(around: AroundRebalances) -> str:
-    output, given = _highest(around, "output"), _highest(around, "input")
+    output, given = float(_line(around, "output").max()), float(_line(around, "input").max())
     said = f"The output reaches {text.number(output)} tuples/s; {text.number(around.expected_per_s)} are expected."
-    if given > _ROOM * max(around.expected_per_s, output):
+    if given > _top(around):
         said += (
             f" What waited at the sources comes at once when they go on: {text.number(given)} tuples/s, cut off here."
         )
     return f"{said} Replication {around.flow.replication}."
+
+
+def _replays(around: AroundRebalances, given: Sequence[Rebalance]) -> Figure | None:
+    """Draw how many tuples were emitted again, and when; None where none was."""
+    at_s, counts = around.replayed
+    if not counts.any():
+        return None
+    most = int(counts.argmax())
+    ends = [float(around.flow.at_s[0]), float(around.flow.at_s[-1])]
+    bar = {
+        "type": "bar",
+        "name": "emitted again",
+        "x": plain_list(at_s),
+        "y": plain_list(counts),
+        "width": (ends[1] - ends[0]) / 120,
+        "marker": {"color": "var:--crash"},
+        "hovertemplate": f"{reading('x', 's', at_s)}: {reading('y', 'tuples', counts)}<extra></extra>",
+    }
+    caption = (
+        f"{text.number(int(counts.sum()))} tuples were not done in time, or had failed before, and were emitted again;"
+        f" most of them {text.number(float(at_s[most]), 6)}\u00a0s after the start."
+    )
+    layout: Spec = {
+        "xaxis": {"title": {"text": "time [s]"}},
+        "yaxis": {"title": {"text": "tuples"}, "rangemode": "tozero"},
+    }
+    title = "Tuples that were emitted again"
+    heads = ("at [s]", "tuples")
+    rows = tuple(
+        (text.number(at, 6), text.number(count)) for at, count in zip(at_s.tolist(), counts.tolist(), strict=True)
+    )
+    figure = Figure("rebalance-replays", title, caption, [bar], layout, 260, heads, rows[:_MOST_ROWS])
+    return _shaded(figure, given, ends)
 
 
 def _latency(around: AroundRebalances, given: Sequence[Rebalance]) -> Figure:
@@ -194,7 +239,7 @@ def _shaded(figure: Figure, given: Sequence[Rebalance], ends: Sequence[float]) -
         line = {"color": "var:--ink", "width": 1.2, "dash": "dash"}
         shapes.append({"type": "line", "x0": at, "x1": at, **whole, "line": line})
         for phase, begin, end in one.ends():
-            if end > begin:
+            if end > begin and phase != "wait":  # which is that of an earlier one
                 shown.setdefault(phase)
                 shade = {"fillcolor": f"var:--{_COLOURS[phase]}", "opacity": 0.16, "line": {"width": 0}}
                 shapes.append({"type": "rect", "x0": at + begin, "x1": at + end, **whole, "layer": "below", **shade})

@@ -11,13 +11,14 @@ The phases are those of Shukla and Simmhan (Toward Reliable and Rapid Elasticity
 - `restore_s`: first delivery at a sink from the first INIT on. What comes before left its task before the kill;
 - `caught_up_s`: last delivery of a tuple that was born before the request;
 - `recovered_s`: last delivery of a tuple after the time-out of its first attempt, so that it was emitted again; None
-  without an acker, where none was, and where roots failed after that. A tuple that waited so long at a source whose
-  pending roots have a limit counts, too; one that was emitted again after a ROLLBACK, and was faster, does not;
+  without an acker, where none was, and where roots failed after that, or may have at the end. A tuple that waited so
+  long at a source whose pending roots have a limit counts, too; one that was emitted again after a ROLLBACK, and was
+  faster, does not;
 - `stable_mean_s`: begin of the first minute from which the output stays within 20 % of the expected rate: the mean of
   this minute is, and that of each minute that begins before it ends; `stable_bins_s`: begin of the first minute of
   which each of the six bins of 10 s is. Minutes begin at whole intervals of the records (a second, where rows of tuples
-  were kept), and not before restore, last INIT and catch-up. One minute over the end of the outage and the backlog
-  behind it may have the right mean by accident, which is why it does not count alone.
+  were kept), not before restore, last INIT and catch-up, and end before the next rebalance begins. One minute over the
+  end of the outage and the backlog behind it may have the right mean by accident, so that it does not count alone.
 
 The expected rate is what the sinks take in steady state (`models.steady_state.flow`), the mean over the run.
 
@@ -105,8 +106,8 @@ def _rebalance(one: RunRecords, row: _Row, until_ns: int, output: _Output, acker
         over_s=since(row["over_ns"]),
         caught_up_s=since(caught_up),
         recovered_s=since(_recovered(one, acker, replays, until_ns)),
-        stable_bins_s=since(output.stable_ns(settled, _BIN_NS, range(0, _MINUTE_NS, _BIN_NS))),
-        stable_mean_s=since(output.stable_ns(settled, _MINUTE_NS, range(0, _MINUTE_NS, output.interval_ns))),
+        stable_bins_s=since(output.stable_ns(settled, until_ns, _BIN_NS, range(0, _MINUTE_NS, _BIN_NS))),
+        stable_mean_s=since(output.stable_ns(settled, until_ns, _MINUTE_NS, range(0, _MINUTE_NS, output.interval_ns))),
         subtasks=row["subtasks"],
         captured=row["captured"],
         lost=_lost(one, row["begun_ns"], until_ns),
@@ -153,12 +154,12 @@ def _recovered(
     if acker is None or replays is None or not replays["count"].any() or one.detail == "histograms":
         return None
     created, delivered = (one.tables["deliveries"][name] for name in ("created_ns", "delivered_ns"))
-    timeout_ns = to_ns(acker.timeout_s)
-    failed_ns = created + timeout_ns
-    if acker.expiry == "rotating":
-        failed_ns = (created // timeout_ns + 2) * timeout_ns
-    last_ns = int(replays["at_ns"].max())
-    again = delivered[(delivered > np.maximum(failed_ns, replays["at_ns"].min())) & (delivered < until_ns)]
+    timeout_ns, first_ns, last_ns = to_ns(acker.timeout_s), int(replays["at_ns"].min()), int(replays["at_ns"].max())
+    rotating = acker.expiry == "rotating"
+    if last_ns + timeout_ns * (1 + rotating) > one.duration_ns:
+        return None  # what was emitted then may fail after the end of the run
+    failed_ns = (created // timeout_ns + 2) * timeout_ns if rotating else created + timeout_ns
+    again = delivered[(delivered > np.maximum(failed_ns, first_ns)) & (delivered < until_ns)]
     return int(again.max()) if again.size and again.max() > last_ns else None
 
 
@@ -183,8 +184,8 @@ class _Output:
         interval_ns = fitting_interval(one, NS_PER_S)
         return cls(interval_ns, np.concatenate(([0], np.cumsum(_delivered(one, interval_ns)))), expected_per_s)
 
-    def stable_ns(self, from_ns: int | None, bin_ns: int, later_ns: range) -> int | None:
-        """Return the first instant, from one on, at which and so much later bins begin that have the expected rate.
+    def stable_ns(self, from_ns: int | None, until_ns: int, bin_ns: int, later_ns: range) -> int | None:
+        """Return the first instant, between two, at which and so much later bins begin that have the expected rate.
 
         None where there is no such instant, and where intervals do not make a bin.
         """
@@ -194,7 +195,7 @@ class _Output:
         wanted = self.expected_per_s * bin_ns / NS_PER_S
         fits = np.abs(self.before[each:] - self.before[:-each] - wanted) <= _WITHIN * wanted
         later = [at // self.interval_ns for at in later_ns]
-        instants = fits.size - later[-1]
+        instants = min(fits.size - later[-1], until_ns // self.interval_ns - later[-1] - each + 1)
         if instants <= 0:
             return None
         stable = np.all([fits[k : k + instants] for k in later], axis=0)

@@ -345,6 +345,8 @@ def _detail(scenario: Scenario, steps: float, control_bytes: float) -> Detail:
 def _remembered(scenario: Scenario) -> float:
     """Return the share of the ids of a replication that is in memory at a time, where no queue grows."""
     tolerance = scenario.fault_tolerance
+    if tolerance.acking:  # those of roots that are not done, which fail and come again after two time-outs at most
+        return min(1.0, 2 * tolerance.acking.timeout_s / scenario.duration_s)
     timed = any(
         operator.window or operator.timer or operator.kind == "join" or isinstance(operator.state, WindowState)
         for operator in scenario.operators.values()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -54,12 +54,21 @@ class PeriodicWaves(WavePlan):
         return ()
 
 
+class Snapshot(NamedTuple):
+    """The state of a subtask as it was at a PREPARE, in the memory of its task."""
+
+    task: int
+    number: int  # of the PREPARE
+    parcel: Parcel
+
+
 @dataclass
 class PeriodicRun(ProtocolRun[PeriodicWaves]):
     """The one run of periodic waves, as long as the simulation."""
 
     kind: CheckpointSource
     steps: int = 0  # drawn so far
+    snapshots: dict[int, Snapshot] = field(default_factory=dict)  # subtask -> the one that is not stored yet
     sent: list[tuple[int, Wave]] = field(default_factory=list)  # (instant [ns], wave), in order
 
 
@@ -97,10 +106,26 @@ class PeriodicContext(WaveContext):
         """Return whether the subtask has its state."""
         return all(self._cluster.partition_live[one] for one in self._flow.partitions[subtask])
 
-    def discard(self, parcel: Parcel) -> None:
-        """Forget a snapshot that will not be stored."""
-        self._run.parcels.discard(parcel.number)
-        self._plane.discard(parcel.number)
+    def take_snapshot(self, subtask: int, number: int) -> None:
+        """Take a snapshot, in place of an earlier one."""
+        self.drop_snapshot(subtask)
+        self._run.snapshots[subtask] = Snapshot(self.me, number, self.snapshot())
+
+    def has_snapshot(self, subtask: int, number: int) -> bool:
+        """Return whether the task has a snapshot for this PREPARE."""
+        found = self._run.snapshots.get(subtask)
+        return found is not None and (found.task, found.number) == (self.me, number)
+
+    def give_snapshot(self, subtask: int) -> Parcel:
+        """Return the snapshot, to be stored; it is not kept here any more."""
+        return self._run.snapshots.pop(subtask).parcel
+
+    def drop_snapshot(self, subtask: int) -> None:
+        """Forget the snapshot, if there is one: that of a task that has died, too."""
+        found = self._run.snapshots.pop(subtask, None)
+        if found is not None:
+            self._run.parcels.discard(found.parcel.number)
+            self._plane.discard(found.parcel.number)
 
     def prepare_acks(self) -> None:
         """Mark the acks that wait here: a snapshot has what they are for."""
@@ -116,7 +141,7 @@ class PeriodicContext(WaveContext):
 
     def note_initialised(self, subtask: int) -> None:
         """Tell those who wait for it that a subtask has its state."""
-        self._run.kind.initialised(subtask, self.me)
+        self._run.kind.note_initialised(subtask, self.me)
 
 
 class CheckpointWaves(WaveProtocol[PeriodicWaves]):
@@ -133,7 +158,6 @@ class CheckpointWaves(WaveProtocol[PeriodicWaves]):
         self.open = False  # at the source of checkpoints: from PREPARE until COMMIT or INIT has come back
         self.wave: Wave | None = None  # that is under way
         self.number = 0  # of the newest
-        self.states: dict[int, tuple[int, Parcel]] = {}  # subtask here -> its PREPARE, and its snapshot
 
     def start(self, ctx: PeriodicContext) -> None:
         """Wait for the first wave."""
@@ -213,8 +237,7 @@ class CheckpointWaves(WaveProtocol[PeriodicWaves]):
 
     def act(self, ctx: PeriodicContext, kind: str, to: Address) -> None:
         """Refuse at once what cannot be done, without work; do the rest."""
-        snapshot, _ = self.states.get(to.subtask, (0, None))
-        can = {PREPARE: ctx.is_live(to.subtask), COMMIT: snapshot == to.number}
+        can = {PREPARE: ctx.is_live(to.subtask), COMMIT: ctx.has_snapshot(to.subtask, to.number)}
         if can.get(kind, True):
             super().act(ctx, kind, to)
         else:
@@ -222,14 +245,13 @@ class CheckpointWaves(WaveProtocol[PeriodicWaves]):
 
     def prepare(self, ctx: PeriodicContext, to: Address) -> None:
         """Take a snapshot."""
-        self.drop_snapshot(ctx, to.subtask)
-        self.states[to.subtask] = to.number, ctx.snapshot()
+        ctx.take_snapshot(to.subtask, to.number)
         ctx.prepare_acks()
         self.finish(ctx, PREPARE, to)
 
     def saved(self, ctx: PeriodicContext, to: Address) -> list[Parcel]:
         """Return the snapshot."""
-        return [self.states.pop(to.subtask)[1]]
+        return [ctx.give_snapshot(to.subtask)]
 
     def on_persisted(self, ctx: PeriodicContext, message: Message) -> None:
         """Send the acks that have waited for it, and go on."""
@@ -238,14 +260,9 @@ class CheckpointWaves(WaveProtocol[PeriodicWaves]):
 
     def rollback(self, ctx: PeriodicContext, to: Address) -> None:
         """Forget the snapshot; the state stays as it is, and roots fail whose acks wait here."""
-        self.drop_snapshot(ctx, to.subtask)
+        ctx.drop_snapshot(to.subtask)
         ctx.roll_back_acks()
         self.finish(ctx, ROLLBACK, to)
-
-    def drop_snapshot(self, ctx: PeriodicContext, subtask: int) -> None:
-        """Forget the snapshot of a subtask, if there is one."""
-        if subtask in self.states:
-            ctx.discard(self.states.pop(subtask)[1])
 
     def is_initialised(self, ctx: PeriodicContext, subtask: int) -> bool:
         """Return whether a subtask has its state; at the begin all have."""
@@ -288,6 +305,11 @@ class CheckpointSource(PlanKind[Request]):
             interval_ns=to_ns(waves.interval_s),
         )
         return PeriodicRun(request.protocol, self.protocol, plan, self, request.requested_ns)
+
+    def note_initialised(self, subtask: int, task: int) -> None:
+        """Tell a rebalance that a subtask has its state; another one may have waited for that to begin."""
+        self.initialised(subtask, task)
+        self.coordinator.begin_what_can()
 
     def waits(self, request: Request) -> bool:
         """Return that it never waits."""

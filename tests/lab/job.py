@@ -31,6 +31,7 @@ class Job:
     shape: str = CHAIN
     replicated: bool = False  # all that has a state may have an active replica; nothing moves
     works: bool = False  # waves take work of a task
+    acks: str = ""  # roots are followed: "literal" or "covered"; with periodic waves, and without checkpoints
     saved: bool = True  # checkpoints are taken, and outputs kept for replay
 
     @property
@@ -77,7 +78,11 @@ def scenario_of(job: Job) -> Scenario:
         "fault_tolerance": {"method": "checkpoint", "interval": "1 s"},
         "waves": dict.fromkeys(("prepare", "commit", "init"), "1 ms") if job.works else {},
     }
-    if not job.saved:  # one failure that never happens: in such a run ids are kept
+    if job.acks:
+        acker = {"acks": job.acks, "timeout": "1000 s"}
+        raw["fault_tolerance"] = {"method": "acker", "guarantee": "at-least-once", "acker": acker}
+        raw["waves"] |= {"interval": "1 s"}
+    elif not job.saved:  # one failure that never happens: in such a run ids are kept
         raw["fault_tolerance"] = {"method": "none"}
         raw["events"] = {"failure": {"kind": "host-failure", "at": "1 s", "host": "h-0"}}
     elif job.replicated:

@@ -14,8 +14,6 @@ from sim.clock import LINK
 from sim.control.assembly import Control
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import NO_HOST, Listener
-from sim.migration.protocols import REBALANCE_PROTOCOLS
-from sim.migration.rebalance import Rebalances
 from sim.plain.channels import Source
 from sim.plain.partition import Message
 from sim.plain.plane import PlainPlane
@@ -108,7 +106,6 @@ class Laboratory(Control):
         # When tasks have caught up after an outage is a matter of time, and decides nothing.
         self.recovery.watch = lambda begun: None  # type: ignore[method-assign]
         self.stops = Stops(self.state, self.coordinator)
-        self.rebalances = Rebalances(self.state, self.coordinator, REBALANCE_PROTOCOLS)
 
     @cached_property
     def groups(self) -> range:

@@ -164,6 +164,6 @@ SUBJECTS: dict[str, Subject] = {
     **dict.fromkeys(PROTOCOLS, Moves()),
     REPLICATE: Replicated(),
     "stop_and_go": Stopped(),
-    **dict.fromkeys(REBALANCE_PROTOCOLS, Rebalanced()),
+    **{name: Rebalanced() for name, one in REBALANCE_PROTOCOLS.items() if one.saves},  # of DSM: `lab.storm`
 }
 ALL_PROTOCOLS: dict[str, type[Protocol[Any]]] = {**PROTOCOLS, REPLICATE: Replicate, "stop_and_go": StopAndGo}

@@ -85,11 +85,9 @@ def early_forward(patch: Patch) -> None:
 
     emit = PlainPlane.emit
 
-    def only_then(
-        plane: PlainPlane, partition: Partition, tuple_id: int, created_ns: int, key: int, again: bool = False
-    ) -> None:
+    def only_then(plane: PlainPlane, partition: Partition, *rest: Any, **more: Any) -> None:
         if partition.operator.is_source or not ending:
-            emit(plane, partition, tuple_id, created_ns, key, again)
+            emit(plane, partition, *rest, **more)
 
     complete, ending = Task._complete, []
 

@@ -66,10 +66,10 @@ def run_out(raw: dict[str, Any], patch: pytest.MonkeyPatch) -> tuple[PlainPlane,
     emitted: Counter[Result] = Counter()
     emit = plane.emit
 
-    def noted(partition: Partition, tuple_id: int, created_ns: int, key: int, again: bool = False) -> None:
+    def noted(partition: Partition, tuple_id: int, created_ns: int, key: int, *rest: Any, **more: Any) -> None:
         if partition.operator.windows:
             emitted[partition.number, tuple_id, created_ns] += 1
-        emit(partition, tuple_id, created_ns, key, again)
+        emit(partition, tuple_id, created_ns, key, *rest, **more)
 
     patch.setattr(plane, "emit", noted)
     until = 10 * NS

@@ -264,7 +264,9 @@ def again_and_kept_again(patch: Patch) -> None:
     """What a source emits again it keeps once more."""
     emit = PlainPlane.emit
 
-    def keep(plane: PlainPlane, partition: Partition, one: int, created_ns: int, key: int, _: bool = False) -> None:
+    def keep(
+        plane: PlainPlane, partition: Partition, one: int, created_ns: int, key: int, *_: Any, **_more: Any
+    ) -> None:
         emit(plane, partition, one, created_ns, key)
 
     patch.setattr(PlainPlane, "emit", keep)

@@ -155,10 +155,10 @@ class Ending(Scripted):
         self.stopped = 0  # checks at which something was held back, or windows waited at a paused task
         emit = plain_plane_of(self).emit
 
-        def noted(partition: Partition, tuple_id: int, created_ns: int, key: int, again: bool = False) -> None:
+        def noted(partition: Partition, tuple_id: int, created_ns: int, key: int, *rest: Any, **more: Any) -> None:
             if partition.operator.windows:
                 self.emitted[partition.number, tuple_id, created_ns] += 1
-            emit(partition, tuple_id, created_ns, key, again)
+            emit(partition, tuple_id, created_ns, key, *rest, **more)
 
         plain_plane_of(self).emit = noted  # type: ignore[method-assign]
 

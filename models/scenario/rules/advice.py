@@ -163,6 +163,8 @@ def _of_failures(scenario: Scenario) -> Iterator[Advice]:
         yield Advice("fault_tolerance", "checkpoints are taken and nothing ever fails")
     if method == "none" and fails:
         yield Advice("fault_tolerance", "hosts fail and nothing is checkpointed: state is lost")
+    if method == "acker" and fails and any(operator.state for operator in scenario.operators.values()):
+        yield Advice("fault_tolerance", "hosts fail and the acker saves no state: it begins anew, empty")
 
 
 def _of_repairs(scenario: Scenario) -> Iterator[Advice]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from models import units
+from models import display, units
 from models.errors import NO_VALUE, InputFault
 from models.scenario.events import Rebalance
 from models.scenario.fault_tolerance import ActiveReplica
@@ -76,7 +76,8 @@ def _of_acker(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFaul
     ):
         least_s = _longest_path_s(scenario)
         if acker.timeout_s < least_s:
-            rule = f"is shorter than the services and links of the longest path, {_shown(least_s)} on average"
+            shown = display.duration(least_s, 3)
+            rule = f"is shorter than the services and links of the longest path, {shown} on average"
             hint = "roots would fail although nothing is wrong; take several times as long"
             yield InputFault("fault_tolerance.acker.timeout", _shown(acker.timeout_s), rule, hint)
 

@@ -153,12 +153,15 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
 
 
 def _beside_acker(scenario: Scenario) -> list[tuple[str, object, str]]:
-    """Return (path, value, hint) of bounded queues: what an output that waits for room does to its root is open."""
-    return [
-        (path_text(("operators", name, "buffer")), operator.buffer, "without an acker it is")
-        for name, operator in scenario.operators.items()
-        if operator.buffer is not None
-    ]
+    """Return (path, value, hint) of bounded queues beside an acker, and of acks that nobody would ever send."""
+    acker, found = scenario.fault_tolerance.acking, list[tuple[str, object, str]]()
+    if acker is not None and acker.acks == "covered":
+        # The verbs are there, for waves of checkpoints to come.
+        found.append(("fault_tolerance.acker.acks", acker.acks, "literal is: no checkpoint commits acks yet"))
+    for name, operator in scenario.operators.items():
+        if operator.buffer is not None:
+            found.append((path_text(("operators", name, "buffer")), operator.buffer, "without an acker it is"))
+    return found
 
 
 def _of_replicas(scenario: Scenario) -> list[tuple[str, object, str]]:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from pages import PageReader
 
-from analysis.report import render_page
-from analysis.report.content import AroundRebalances, Latency, Lines
+from analysis.report import lines, render_page
+from analysis.report.content import _ABOUT, AroundRebalances, Decision, Latency, Lines
+from analysis.report.event_marks import with_marks
 from analysis.report.figure import Figure
 from analysis.report.lines_of_records import around_rebalances
 from analysis.report.page import Page
@@ -18,6 +19,7 @@ from analysis.report.run_page import question, run_sections
 from analysis.runs.rebalances import rebalances
 from analysis.runs.run_summary import Rebalance
 from analysis.runs.summary import summarise
+from models.records.decisions import Action
 from models.scenario.inputs import RunInputs
 from scenarios.files.scenario import read_scenario, resolve
 from sim.engine import simulate
@@ -53,12 +55,13 @@ DONE = replace(
 NEVER_STABLE = replace(DONE, number=1, requested_s=90.0, begun_s=3.0, stable_mean_s=None)
 
 
-def around(highest_input: float = 8.0) -> AroundRebalances:
+def around(highest_input: float = 8.0, replays: tuple[float, ...] = ()) -> AroundRebalances:
     at = np.arange(0.0, 60.0)
     flow = np.stack([np.full(60, 8.0), np.full(60, 10.0)])
     flow[0, 40] = highest_input
     latency = Latency(at, *(np.full(60, value) for value in (0.01, 0.02, 0.03)))
-    return AroundRebalances(Lines(at, ("input", "output"), flow), 8.0, latency)
+    replayed = np.array([30.0, 60.0][: len(replays)]), np.array(replays)
+    return AroundRebalances(Lines(at, ("input", "output"), flow), 8.0, latency, replayed)
 
 
 def bars(figure: Figure) -> dict[str, list[float | None]]:
@@ -72,7 +75,7 @@ def test_phases_follow_each_other_in_one_bar_for_each_rebalance() -> None:
         "waits for an earlier one": [0.0, 3.0],
         "drain or capture": [1.0, 1.0],
         "command": [7.0, 4.0],
-        "workers start": [2.0, 2.0],
+        "until the first INIT": [2.0, 2.0],
         "first to last INIT": [6.0, 6.0],
         "until stable": [14.0, None],
     }
@@ -97,7 +100,7 @@ def test_lines_have_the_phases_of_their_replication_shaded() -> None:
         boxes = [(one["x0"], one["x1"]) for one in figure.layout["shapes"] if one["type"] == "rect"]
         assert boxes == [(20.0, 21.0), (21.0, 28.0), (28.0, 30.0), (30.0, 36.0), (36.0, 50.0)]
         assert [said for said, _ in figure.shading] == [
-            "drain or capture", "command", "workers start", "first to last INIT", "until stable"
+            "drain or capture", "command", "until the first INIT", "first to last INIT", "until stable"
         ]  # fmt: skip
     assert [one["name"] for one in flow.data] == ["input", "output", "expected output"]
     assert len(rebalances_section([replace(DONE, replication=1)], around()).figures) == 1  # type: ignore[union-attr]
@@ -108,6 +111,36 @@ def test_an_input_that_would_hide_the_output_is_cut_off_and_the_caption_says_so(
     assert low.layout["yaxis"]["range"] == high.layout["yaxis"]["range"] == [0, 13.0]
     assert "cut off" not in low.caption
     assert "300 tuples/s, cut off here" in high.caption
+
+
+def test_an_input_above_the_output_all_the_time_is_no_backlog() -> None:
+    given = around()
+    given.flow.values[0] *= 10
+    figure = rebalances_section([DONE], given).figures[1]  # type: ignore[union-attr]
+    assert figure.layout["yaxis"]["range"] == [0, 104.0]
+    assert "cut off" not in figure.caption
+
+
+def test_tuples_that_were_emitted_again_have_a_figure() -> None:
+    section = rebalances_section([DONE], around(replays=(3.0, 40.0)))
+    assert section is not None
+    figure = section.figures[-1]
+    assert (figure.data[0]["x"], figure.data[0]["y"]) == ([30.0, 60.0], [3.0, 40.0])
+    assert figure.caption.startswith("43 tuples") and "60\xa0s after the start" in figure.caption
+    assert len(figure.shading) == 5
+
+
+def test_a_decision_of_any_kind_is_about_something() -> None:
+    assert {*_ABOUT} == {*Action}
+
+
+def test_a_rebalance_is_marked_below_the_latency_of_the_whole_run() -> None:
+    decision = Decision(5.0, "the dataflow is rebalanced by ccr", "why", action=Action.REBALANCE)
+    figure = with_marks(
+        lines.latency(around().latency, ()), recoveries=(), migrations=(), decisions=(decision,), replication=0
+    )
+    assert figure.layout["yaxis2"]["ticktext"] == ["rebalances"]
+    assert figure.caption.endswith("Marked below: 1 rebalance.")
 
 
 def test_the_page_of_a_run_has_the_section_and_asks_for_it() -> None:

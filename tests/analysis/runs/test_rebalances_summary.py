@@ -9,9 +9,10 @@ import pytest
 from small_runs import S, binned_records, small_records, small_scenario
 from summaries import document_of
 
+from analysis.documents import from_document, to_document
 from analysis.runs.metrics import metrics_of, possible_metrics
 from analysis.runs.rebalances import rebalances
-from analysis.runs.run_summary import REBALANCE_PHASES, Rebalance
+from analysis.runs.run_summary import REBALANCE_PHASES, Rebalance, RunSummary
 from analysis.runs.summary import summarise
 from analysis.runs.tables import rebalances_table
 from models.records.tables import NEVER, TABLES, RunRecords
@@ -145,6 +146,16 @@ def test_nothing_is_stable_without_a_whole_window() -> None:
     assert found_in([short])[0].stable_mean_s is None
 
 
+def test_an_output_is_stable_before_the_next_rebalance_or_not_at_all() -> None:
+    rows = deliveries((0, 103, 8.0), (115, 600, 8.0))
+
+    def stable(begun_s: int) -> float | None:
+        second = row(DONE, number=1, requested_ns=100 * S, begun_ns=begun_s * S)
+        return found_in([run([row(), second], deliveries=rows)])[0].stable_bins_s
+
+    assert (stable(179), stable(178)) == (19.0, None)
+
+
 def test_histograms_know_the_same_to_the_interval() -> None:
     one = run([row()], deliveries=[*OUTAGE, (2, 99 * S, 104 * S + 5)])
     (exact,), (found,) = found_in([one]), found_in([binned_records(one)])
@@ -192,6 +203,11 @@ def test_it_has_recovered_with_the_last_tuple_that_was_emitted_again(expiry: str
 
 def test_what_fails_after_the_last_such_delivery_is_not_recovered() -> None:
     rows: list[tuple[object, ...]] = [(2, 119 * S, 190 * S)]
+    again: list[tuple[object, ...]] = [(560 * S, 0, 1, "timeout")]
+    late: list[tuple[object, ...]] = [(2, 500 * S, 570 * S)]
+    assert rebalances(acked("exact"), [run([row()], deliveries=late, replays=again)])[0].recovered_s == 470.0
+    # The tuples that were emitted at 560 s would fail at 620 s, after the end.
+    assert rebalances(acked("rotating"), [run([row()], deliveries=late, replays=again)])[0].recovered_s is None
     later = [*REPLAYS, (200 * S, 0, 1, "timeout")]
     assert rebalances(acked("exact"), [run([row()], deliveries=rows, replays=later)])[0].recovered_s is None
     (found,) = rebalances(acked("exact"), [run([row()], deliveries=rows)])
@@ -205,6 +221,8 @@ def test_the_document_and_the_metrics_have_rebalances() -> None:
     document = document_of(scenario, [records])["rebalances"]
     assert [one["outcome"] for one in document] == ["done", "called off"]
     assert document[0]["restore_s"] == 15.0
+    summary = summarise(scenario, [records])
+    assert from_document(RunSummary, to_document(summary)) == summary
     found = metrics_of(summarise(scenario, [records]))
     assert (found["rebalances.count"], found["rebalances.unfinished"]) == (2.0, 0.0)
     assert (found["rebalances.restore_s.mean"], found["rebalances.over_s.max"]) == (15.0, 60.0)

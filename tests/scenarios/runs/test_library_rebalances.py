@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from analysis.runs.rebalances import rebalances
-from analysis.runs.run_summary import REBALANCE_PHASES
+from analysis.runs.run_summary import REBALANCE_PHASES, Rebalance
 from models.records.tables import TABLES, RunRecords
 from models.scenario.inputs import Engine
 from models.scenario.scenario import Scenario
@@ -77,19 +77,36 @@ def test_a_rebalance_goes_through_all_phases_and_loses_nothing(protocol: str) ->
     assert found.tables["ledger"]["lost"].sum() == found.tables["ledger"]["duplicated"].sum() == 0
 
 
-DSM = ["waves.interval=8 s", "fault_tolerance.method=acker", "fault_tolerance.guarantee=at-least-once"]
+DSM = [
+    "events.move.protocol=dsm",
+    "events.move.at=1 min",
+    "duration=5 min",
+    "waves.interval=30 s",
+    "fault_tolerance.method=acker",
+    "fault_tolerance.guarantee=at-least-once",
+]
+
+
+def killed_at_once(*settings: str) -> Rebalance:
+    scenario = dataflow("linear", *DSM, *settings)
+    (one,) = rebalances(scenario, [simulate(scenario)])
+    return one
 
 
 def test_what_a_kill_loses_is_emitted_again_and_comes_late() -> None:
-    settings = [*SHORT, *DSM, "events.move.protocol=dsm", "fault_tolerance.acker={ timeout = '10 s' }"]
-    scenario = dataflow("linear", *settings, "duration=3 min")
-    found = simulate(scenario)
-    (one,) = rebalances(scenario, [found])
+    one = killed_at_once()
     assert (one.outcome, one.drain_s, one.command_s, one.captured) == ("done", None, 7.26, 0)
+    assert one.unpause_s is None  # sources never paused
     assert one.replayed is not None and one.replayed >= one.lost > 0
     assert one.restore_s is not None and one.recovered_s is not None
     assert one.recovered_s > one.restore_s
-    assert one.unpause_s is None  # sources never paused
+
+
+def test_roots_that_fail_before_they_are_served_never_recover() -> None:
+    """More waits than a task serves in a time-out: every root is emitted again, and what comes of it fails as well."""
+    one = killed_at_once("fault_tolerance.acker={ timeout = '10 s' }")
+    assert one.replayed is not None and one.replayed > 1000
+    assert one.recovered_s is None
 
 
 def test_tasks_go_to_the_new_hosts_and_ends_stay() -> None:

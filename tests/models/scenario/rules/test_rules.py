@@ -36,10 +36,8 @@ RAW: dict[str, Any] = {
 LONE_SOURCE = {"kind": "source"}
 MIGRATE = {"kind": "migrate", "at": "1 min", "operator": "count", "key_group": 3, "host": "worker-0"}
 REBALANCE = {"kind": "rebalance", "at": "1 min", "hosts": ["worker"]}
-WAVES: dict[str, Any] = {
-    "waves": {"interval": "30 s"},
-    "fault_tolerance": {"method": "acker", "guarantee": "at-least-once"},
-}
+ACKER = {"method": "acker", "guarantee": "at-least-once"}
+WAVES: dict[str, Any] = {"waves": {"interval": "30 s"}, "fault_tolerance": ACKER}
 RESCALE = {"kind": "rescale", "at": "1 min", "operator": "count", "parallelism": 4}
 
 
@@ -396,6 +394,35 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ],
     ),
     (
+        {"fault_tolerance/acker": {"timeout": "1 min"}},
+        [
+            "fault_tolerance.acker: needs the method acker; fault_tolerance.method is checkpoint "
+            '(write method = "acker")'
+        ],
+    ),
+    (
+        {"fault_tolerance": {"method": "acker"}},
+        [
+            "fault_tolerance.guarantee = exactly-once: cannot be kept by the method acker: what is emitted again "
+            'may be processed twice (write guarantee = "at-least-once")'
+        ],
+    ),
+    (
+        {"fault_tolerance": ACKER | {"acker": {"timeout": "1.5 ms"}}},
+        [
+            "fault_tolerance.acker.timeout = 1.5 ms: is shorter than the services and links of the longest path, "
+            "2.4 ms on average (roots would fail although nothing is wrong; take several times as long)"
+        ],
+    ),
+    (
+        {"fault_tolerance": ACKER | {"acker": {"timeout": "0 s"}}},
+        ["fault_tolerance.acker.timeout = 0 s: must be longer than zero"],
+    ),
+    (
+        {"fault_tolerance": ACKER | {"acker": {"pending": 0}}},
+        ["fault_tolerance.acker.pending = 0: must be at least 1"],
+    ),
+    (
         {"fault_tolerance": {"guarantee": "exactly-once"}},
         ['fault_tolerance.guarantee = exactly-once: cannot be kept by the method none (write method = "checkpoint")'],
     ),
@@ -440,6 +467,10 @@ def test_a_sweep_value_that_makes_an_impossible_scenario_is_a_fault() -> None:
 LATER: list[tuple[dict[str, object], list[str]]] = [
     ({"fault_tolerance/method": "active-replication"}, ["fault_tolerance.method"]),
     ({"fault_tolerance/method": "upstream-backup"}, ["fault_tolerance.method"]),
+    ({"fault_tolerance": ACKER | {"acker": {"acks": "covered"}}}, ["fault_tolerance.acker.acks"]),
+    ({"fault_tolerance": ACKER, "operators/count/buffer": 5}, ["operators.count.buffer"]),
+    ({"fault_tolerance": ACKER, "events/move": MIGRATE}, ["events.move.kind"]),
+    ({"fault_tolerance": ACKER, "elasticity": {"policy": "threshold"}}, ["elasticity.policy"]),
     ({"fault_tolerance/store": "upstream"}, ["fault_tolerance.store"]),
     ({"fault_tolerance/copies": 2}, ["fault_tolerance.copies"]),
     ({"elasticity": {"policy": "threshold", "protocol": "teleport"}}, ["elasticity.protocol"]),
@@ -558,6 +589,10 @@ DOUBTFUL: list[tuple[dict[str, object], str]] = [
     ({"events/crash/at": "599 s"}, "events.crash.at: is so late that the failure is not detected"),
     ({"events": {}}, "fault_tolerance: checkpoints are taken and nothing ever fails"),
     ({"fault_tolerance": {}}, "fault_tolerance: hosts fail and nothing is checkpointed"),
+    (
+        {"fault_tolerance": ACKER, "operators/count/state": {"model": "per-key", "bytes": "1 B"}},
+        "fault_tolerance: hosts fail and the acker saves no state",
+    ),
     ({"hosts/worker/spare": 1}, "hosts.worker.spare: spare hosts are never acquired without scale-out"),
     ({"elasticity": {"policy": "threshold"}}, "hosts.worker.cpu: each thread has a core of its own"),
     ({"elasticity": {"policy": "threshold", "period": "1 h"}}, "elasticity.period: no decision is taken"),

@@ -1,0 +1,221 @@
+"""A job with an acker, periodic waves and rebalances by DSM under the scheduler: what may happen, and what must hold.
+
+Steps beside those of other laboratories: a wave begins, its time-out comes, a tick lets roots fail, a task is killed.
+All of them may come at any time, too early as well: then something is done twice, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any, ClassVar
+
+from lab.invariants import NothingWaits, OneLives, Seen
+from lab.job import random_job
+from lab.laboratory import Laboratory
+from lab.scheduler import Place, Seeded
+from lab.shapes import CHAIN, SHAPES
+from sim.data_plane import CONTROL
+from sim.migration.checkpoint_source import CheckpointWaves, PeriodicContext
+from sim.migration.protocol import Message, Protocol, Restart
+from sim.plain.acker import Acker
+from sim.plain.audit import accounts
+
+MOST_STEPS, ROUNDS, EVERY = 20_000, 30, 10
+ACKED = [CHAIN, *(shape for shape in SHAPES if "join" not in shape)]  # outputs of joins have no root
+Tamper = Callable[[Laboratory], None]
+
+
+class SteppedWaves(CheckpointWaves):
+    """Periodic waves that begin at steps."""
+
+    lab: ClassVar[Storm]
+
+    def start(self, ctx: PeriodicContext) -> None:
+        """Do nothing."""
+
+    def on_due(self, ctx: PeriodicContext, message: Message) -> None:
+        """Begin a wave, unless one is open."""
+        if not self.open:
+            self.open = True
+            self.on_step(ctx, message._replace(note="prepare"))
+
+    def on_timeout(self, ctx: PeriodicContext, message: Message) -> None:
+        """Give the wave up: only so often before nothing else can come, for each time it is sent once more."""
+        if message.note == self.wave and self.lab.lab.clock.lanes:
+            self.lab.premature -= 1
+            if self.lab.premature < 0:
+                ctx.at_timeout("timeout", message.note)
+                return
+        super().on_timeout(ctx, message)
+
+
+class Storm:
+    """One laboratory in which the dataflow is rebalanced by DSM."""
+
+    def __init__(
+        self,
+        seed: int,
+        acks: str,
+        waves: type[CheckpointWaves] = CheckpointWaves,
+        tamper: Tamper | None = None,
+        crashes: bool = True,
+    ) -> None:
+        self.draw = draw = Random(f"storm {seed}")
+        job = random_job(draw.randrange(24), draw.choice([1, 2]), draw.choice([1, 2]), draw.choice([1, 2]), (4, 6, 10))
+        job = replace(job, shape=ACKED[seed % len(ACKED)], acks=acks, works=seed % 3 == 0)
+        many = draw.choice([0, 1, 1, 2]) if crashes else 0
+        self.lab = Laboratory(job, Seeded(seed), stepped_links=many > 0)
+        self.seen, self.faults, self.acts = Seen(self.lab, many), Counter[str](), 0
+        self.told = 0  # steps of protocols
+        self.premature = draw.choice([0, 0, 1, 3])  # time-outs of waves that may come too early
+        self.covered, self.met = acks == "covered", Counter[str]()
+        own = type("Own", (SteppedWaves, waves) if waves is not CheckpointWaves else (SteppedWaves,), {"lab": self})
+        self.source = self.lab.checkpoint_source
+        self.source.protocol = own
+        if tamper:
+            tamper(self.lab)
+        self.source.start()
+        self._enable(many)
+        runtime = self.lab.coordinator.runtime
+        deliver = runtime.deliver
+
+        def delivers(message: Message) -> None:
+            self.acts += 1
+            self.told += 1
+            self._add_due()
+            deliver(message)
+
+        runtime.deliver = delivers  # type: ignore[method-assign]
+
+    def _enable(self, crashes: int) -> None:
+        draw, add, later = self.draw, self.lab.clock.add, list[tuple[int, Place, Callable[[], None]]]()
+        for number in range(draw.choice([2, 4, 8])):
+            add(("wave", number, 0), lambda _: self._wave())
+        for number in range(draw.choice([0, 1, 3])):
+            back = draw.choice([0, 0, 20, 100])
+            add(("tick", number, 0), lambda _, back=back: self._tick(back))  # type: ignore[misc]
+        # After so many steps of protocols, or later: waves have to store something before all is lost.
+        for number in range(draw.choice([1, 1, 2])):
+            later.append((draw.choice([0, 50, 100, 200]), ("rebalance", number, 0), self._rebalance))
+        for number in range(draw.choice([0, 0, 1, 2])):
+            later.append((draw.choice([0, 50, 100, 200]), ("kill", number, 0), self._kill))
+        for number in range(crashes):
+            later.append((draw.choice([0, 20, 50, 100, 150]), ("crash", number, 0), self._crash))
+        self.later = sorted(later, key=lambda one: one[0])
+
+    def _add_due(self, everything: bool = False) -> None:
+        while self.later and (everything or self.later[0][0] <= self.told):
+            _, place, do = self.later.pop(0)
+            self.lab.clock.add(place, lambda _, do=do: do())  # type: ignore[misc]
+
+    # -- steps
+
+    def _rebalance(self) -> None:
+        partitions = range(len(self.lab.cluster.partition_task))
+        hosts = {one: self.draw.randrange(self.lab.job.hosts) for one in partitions}
+        starts = {one: self.draw.choice([0, 1]) for one in partitions}
+        self.lab.rebalances.request("dsm", hosts, starts, self.draw.choice([0, 1]), gate_ns=self.draw.choice([None, 1]))
+
+    def _wave(self) -> None:
+        assert self.source.run is not None
+        self.lab.coordinator.runtime.deliver(Message(self.source.run.number, "due", CONTROL, CONTROL))
+
+    def _tick(self, back: int) -> None:
+        self.lab.timeouts._expire(max(0, self.lab.clock.now_ns() + 1 - back))
+
+    def _kill(self) -> None:
+        cluster, operators = self.lab.cluster, self.lab.plan.operators
+        tasks = [
+            task
+            for task, alive in enumerate(cluster.task_alive)
+            if alive and not operators[cluster.task_operator[task]].is_source
+        ]
+        if not tasks:
+            return
+        task = self.draw.choice(tasks)
+        self.lab.coordinator.runtime.restarts.restart(
+            Restart(task, cluster.task_host[task], self.draw.choice([0, 1]), self.draw.choice([None, 1]))
+        )
+        self.met["kill"] += 1
+
+    def _crash(self) -> None:
+        alive = [host for host, up in enumerate(self.lab.cluster.host_alive) if up]
+        if len(alive) >= 3:
+            self.lab.failures.fail(self.draw.choice(alive), self.draw.choice([None, 1, 10**15]))
+            self.met["crash, wave " + (self.control.wave.kind if self.control.wave else "none")] += 1
+            for run in self.lab.coordinator.open.values():
+                self.met["crash, rebalance " + [*run.marks][-1]] += 1
+
+    @property
+    def control(self) -> CheckpointWaves:
+        """The source of checkpoints."""
+        assert self.source.run is not None
+        found: Protocol[Any] = self.source.run.at(CONTROL)
+        assert isinstance(found, CheckpointWaves)
+        return found
+
+    # -- the run
+
+    def run(self) -> list[str]:
+        """Take all steps, then heal; return what is wrong."""
+        try:
+            self.lab.clock.settle()
+            self._steps()
+            self._add_due(everything=True)
+            self._steps()
+            self.premature = 0
+            for _ in range(ROUNDS):
+                self._wave()
+                self._steps()
+                if self._is_quiet():
+                    break
+                self._tick(0)
+                self._steps()
+        except Exception as error:  # a verb that refuses, or fails, is a fault
+            self.faults[f"raises {type(error).__name__}: {error}"] += 1
+            return [*self.faults]
+        self._check()
+        self._check_rest()
+        return [*self.faults]
+
+    def state_lost(self) -> int:
+        """Return how many tuples the states lack."""
+        return sum(self.seen.lacks(partition).total() for partition in self.seen.owners())
+
+    def _steps(self) -> None:
+        clock = self.lab.clock
+        while clock.take():
+            if self.acts >= EVERY:
+                self._check()
+            if clock.now_ns() > MOST_STEPS:
+                raise RuntimeError("does not come to rest")
+
+    def _is_quiet(self) -> bool:
+        acker = self.lab.plane.acker
+        assert isinstance(acker, Acker)
+        waits = any(acker.pending.values()) or any(source.again for source in self.lab.plane.sources)
+        return not (waits or self.lab.moving or self.control.open) and all(self.lab.cluster.partition_live)
+
+    def _check(self) -> None:
+        """Whatever was emitted is delivered, or will be emitted again; with covered acks it is in the states, too."""
+        self.acts = 0
+        operators = self.lab.plan.operators
+        for operator, account in accounts(self.lab.plane).items():
+            if account.lost and (self.covered or operators[operator].is_sink):
+                what = "messages" if operators[operator].is_sink else "state"
+                self.faults[f"{what} lost at {operators[operator].name}"] += 1
+
+    def _check_rest(self) -> None:
+        if not self._is_quiet():
+            self.faults["is not quiet"] += 1
+        for invariant in (OneLives(), NothingWaits()):
+            self.faults.update(invariant.check(self.seen))
+        for partition in (*self.seen.sinks(), *(self.seen.owners() if self.covered else ())):
+            if self.seen.lacks(partition):
+                self.faults[f"{partition.name} lacks something"] += 1
+        stored = {parcel.number for kept in self.lab.coordinator.runtime.store._kept.values() for parcel in kept}
+        if set(self.lab.plane.parcels) - stored:
+            self.faults["parcels are left"] += 1

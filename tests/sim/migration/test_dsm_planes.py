@@ -1,0 +1,91 @@
+"""DSM and periodic waves on random jobs: both planes give equal rows, and nothing is lost that should not be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from scripts import unchecked
+from test_acker_planes import job
+from test_planes import differences
+
+from models.records.tables import RunRecords
+from sim.engine import simulate
+from sim.kernel.event_loop.plane import CompiledPlane
+from sim.plain.plane import PlainPlane
+
+
+def stormy(seed: int) -> dict[str, Any]:
+    """A random job with an acker, periodic waves, and one or two rebalances by DSM; perhaps hosts die as well."""
+    draw, raw = Random(f"dsm {seed}"), job(seed)
+    for operator in raw["operators"].values():
+        operator.pop("threads", None)
+    times = ["1 ms", "3 ms", "20 ms"]
+    raw["waves"] = {
+        "interval": draw.choice(["300 ms", "500 ms", "1 s"]),
+        "phase": draw.choice(["0 s", "7 ms", "100 ms"]),
+        **{kind: draw.choice(times) for kind in ("prepare", "commit", "init") if draw.random() < 0.5},
+    }
+    if draw.random() < 0.5:
+        raw["waves"]["step"] = {"distribution": "uniform", "low": "1 ms", "high": draw.choice(["3 ms", "100 ms"])}
+    raw["state_store"] = {"request": draw.choice(["0 s", "1 ms"]), "concurrency": draw.choice([1, 2])}
+    raw["workers"] = {"start_per_rank": draw.choice(["0 s", "10 ms", "300 ms"])}
+    if draw.random() < 0.7:
+        raw["workers"]["gate"] = draw.choice(["10 ms", "100 ms"])
+    if draw.random() < 0.5:
+        raw["events"] = {}
+    for number in range(draw.choice([1, 1, 2])):
+        command = draw.choice(["0 s", "50 ms", "300 ms"])
+        at = f"{draw.choice([draw.randint(1, 2000), draw.randint(1, 20) * 100])} ms"
+        made = {"kind": "rebalance", "at": at, "hosts": ["h"], "protocol": "dsm", "command": command}
+        raw["events"] = {**raw.get("events", {}), f"goes-{number}": made}
+    return raw
+
+
+def on_both(seed: int, seen: Counter[str] | None = None) -> list[str]:
+    """Differences between the planes for the job of that seed."""
+    plain, compiled = (simulate(unchecked(stormy(seed)), plane=plane) for plane in (PlainPlane, CompiledPlane))
+    if seen is not None:
+        seen.update(plain.tables["dropped"]["reason"].tolist())
+        seen.update(plain.tables["replays"]["cause"].tolist())
+        seen["failures"] += plain.tables["failures"]["host"].size
+    return differences(plain, compiled)
+
+
+def test_both_planes_give_equal_rows_under_dsm() -> None:
+    seen: Counter[str] = Counter()
+    assert {seed: found for seed in range(40) if (found := on_both(seed, seen))} == {}
+    assert min(seen[what] for what in ("kill", "timeout", "failures")) > 10, seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_both_planes_give_equal_rows_under_dsm_in_a_long_campaign(part: int) -> None:
+    seeds = range(500 * part, 500 * part + 500)
+    assert {seed: found for seed in seeds if (found := on_both(seed))} == {}
+
+
+def lost(raw: dict[str, Any], found: RunRecords) -> list[str]:
+    """Operators that lack tuples: sinks, and with covered acks those with a state."""
+    names, table, operators = [*raw["operators"]], found.tables["ledger"], raw["operators"]
+    covered = raw["fault_tolerance"]["acker"]["acks"] == "covered"
+    lacking = [names[one] for one, count in zip(table["operator"], table["lost"], strict=True) if count]
+    return [one for one in lacking if operators[one]["kind"] == "sink" or (covered and "state" in operators[one])]
+
+
+def rooted(seed: int) -> bool:
+    """Whether all tuples of the job belong to roots: outputs of windows, joins and timers do not."""
+    operators = stormy(seed)["operators"].values()
+    return not any({"window", "timer"} & one.keys() or one["kind"] == "join" for one in operators)
+
+
+def test_dsm_loses_no_message_and_no_covered_state_of_random_jobs() -> None:
+    seeds = [seed for seed in range(120) if rooted(seed)]
+    assert len(seeds) > 40
+    found = {}
+    for seed in seeds:
+        raw = stormy(seed)
+        found[seed] = lost(raw, simulate(unchecked(raw), plane=CompiledPlane))
+    assert {seed: lacking for seed, lacking in found.items() if lacking} == {}
