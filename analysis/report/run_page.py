@@ -100,7 +100,7 @@ def recording_assumptions(records: Sequence[RunRecords]) -> tuple[str, ...]:
     )
 
 
-_MOST_CRASHES = 5  # that the question names
+_MOST_CRASHES = 5  # that the question names, and as many rebalances among the facts
 
 
 def run_page(scenario: Scenario, inputs: RunInputs, summary: RunSummary, records: Sequence[RunRecords]) -> Page:
@@ -222,8 +222,18 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
             times = f"from {display.instant(kept.begin_s)} on every {display.duration(kept.every_s)}"
             text = f"{kept.method}, {times}, theta {display.exact(kept.theta)}"
             facts.append(Fact("maintenance of the allocation", text))
+    elif tolerance.acking is not None:
+        acker = tolerance.acking
+        limit = f", at most {acker.pending:,} pending" if acker.pending else ""
+        timeout = f"{acker.expiry} time-out of {display.duration(acker.timeout_s, 6)}"
+        facts.append(Fact("acker", f"{timeout}, {acker.acks} acks{limit}"))
     else:
         facts.append(Fact("fault tolerance", tolerance.method))
+    facts += [
+        Fact("rebalance", f"{display.instant(one.at_s, 6)}, by {one.protocol}, to {', '.join(one.hosts)}")
+        for one in scenario.events.values()
+        if isinstance(one, Rebalance)
+    ][:_MOST_CRASHES]
     if any(group.price_per_s for group in hosts.values()):
         per_hour = sum((group.price_per_s or 0.0) * 3600 for group in hosts.values())
         facts.append(Fact("price of the cluster", f"{display.money(per_hour)} USD/h"))
