@@ -14,11 +14,11 @@ The phases are those of Shukla and Simmhan (Toward Reliable and Rapid Elasticity
   without an acker, where none was, and where roots failed after that, or may have at the end. A tuple that waited so
   long at a source whose pending roots have a limit counts, too; one that was emitted again after a ROLLBACK, and was
   faster, does not;
-- `stable_mean_s`: begin of the first window of 60 s in which the mean rate of deliveries is within 20 % of the expected
-  one; `stable_bins_s`: the same, where each of the six bins of 10 s of the window has to be. Windows begin at whole
-  intervals of the records (a second, where rows of tuples were kept), not before restore, last INIT and catch-up, and
-  end before the next rebalance begins: a window over an outage and the backlog behind it may have the right mean by
-  accident.
+- `stable_mean_s`: begin of the first minute from which the output stays within 20 % of the expected rate: the mean of
+  this minute is, and that of each minute that begins before it ends; `stable_bins_s`: begin of the first minute of
+  which each of the six bins of 10 s is. Minutes begin at whole intervals of the records (a second, where rows of tuples
+  were kept), not before restore, last INIT and catch-up, and end before the next rebalance begins. One minute over the
+  end of the outage and the backlog behind it may have the right mean by accident, so that it does not count alone.
 
 The expected rate is what the sinks take in steady state (`models.steady_state.flow`), the mean over the run.
 
@@ -46,7 +46,7 @@ from models.steady_state.flow import flows
 from models.units import to_ns
 
 _WITHIN = 0.2  # of the expected rate
-_BIN_NS, _BINS = 10 * NS_PER_S, 6
+_BIN_NS, _MINUTE_NS = 10 * NS_PER_S, 60 * NS_PER_S
 _BY_THE_KILL = ("kill", "parcel")
 _Row = Mapping[str, Any]
 
@@ -106,8 +106,8 @@ def _rebalance(one: RunRecords, row: _Row, until_ns: int, output: _Output, acker
         over_s=since(row["over_ns"]),
         caught_up_s=since(caught_up),
         recovered_s=since(_recovered(one, acker, replays, until_ns)),
-        stable_bins_s=since(output.stable_ns(settled, until_ns, _BIN_NS, _BINS)),
-        stable_mean_s=since(output.stable_ns(settled, until_ns, _BIN_NS * _BINS, 1)),
+        stable_bins_s=since(output.stable_ns(settled, until_ns, _BIN_NS, range(0, _MINUTE_NS, _BIN_NS))),
+        stable_mean_s=since(output.stable_ns(settled, until_ns, _MINUTE_NS, range(0, _MINUTE_NS, output.interval_ns))),
         subtasks=row["subtasks"],
         captured=row["captured"],
         lost=_lost(one, row["begun_ns"], until_ns),
@@ -184,20 +184,21 @@ class _Output:
         interval_ns = fitting_interval(one, NS_PER_S)
         return cls(interval_ns, np.concatenate(([0], np.cumsum(_delivered(one, interval_ns)))), expected_per_s)
 
-    def stable_ns(self, from_ns: int | None, until_ns: int, bin_ns: int, bins: int) -> int | None:
-        """Return the begin of the first window of so many bins, between two instants, that all have the expected rate.
+    def stable_ns(self, from_ns: int | None, until_ns: int, bin_ns: int, later_ns: range) -> int | None:
+        """Return the first instant, between two, at which and so much later bins begin that have the expected rate.
 
-        None where no window has, and where intervals do not make a bin.
+        None where there is no such instant, and where intervals do not make a bin.
         """
         if from_ns is None or bin_ns % self.interval_ns:
             return None
         each = bin_ns // self.interval_ns
         wanted = self.expected_per_s * bin_ns / NS_PER_S
         fits = np.abs(self.before[each:] - self.before[:-each] - wanted) <= _WITHIN * wanted
-        windows = min(fits.size - (bins - 1) * each, until_ns // self.interval_ns - bins * each + 1)
-        if windows <= 0:
+        later = [at // self.interval_ns for at in later_ns]
+        instants = min(fits.size - later[-1], until_ns // self.interval_ns - later[-1] - each + 1)
+        if instants <= 0:
             return None
-        stable = np.all([fits[k * each : k * each + windows] for k in range(bins)], axis=0)
+        stable = np.all([fits[k : k + instants] for k in later], axis=0)
         first = -(-from_ns // self.interval_ns)
         found = np.flatnonzero(stable[first:])
         return int(first + found[0]) * self.interval_ns if found.size else None

@@ -45,7 +45,7 @@ def test_no_claim_was_loosened() -> None:
 COMMAND = ".venv/bin/holdfast reproduce --quick --workers 2"  # of the README
 
 
-TRIED = {"selective-replication": 8, "checkpoint-assisted": 16}  # study -> claims
+TRIED = {"selective-replication": 8, "checkpoint-assisted": 16, "rapid-elasticity": 24}  # study -> claims
 
 
 def test_every_claim_of_a_study_is_tried_and_those_that_do_not_hold_are_these(
@@ -60,7 +60,12 @@ def test_every_claim_of_a_study_is_tried_and_those_that_do_not_hold_are_these(
     done = capsys.readouterr()
     rows = [row for row in json.loads(done.out) if row["study"] in TRIED]
     said = [line.split(":")[0] for line in done.err.splitlines()]
-    assert sorted(said) == ["108 of 108 pieces to make", "40 of 40 pieces to make"]
+    assert sorted(said) == [
+        "108 of 108 pieces to make",
+        "142 of 142 pieces to make",
+        "18 of 20 pieces to make, 2 are there",
+        "40 of 40 pieces to make",
+    ]
     again: list[str] = []
     kept = reproduce(list(TRIED), TaskRunner(tmp_path / "kept", say=again.append), quick=True)
     assert [asdict(row) for row in kept] == rows
