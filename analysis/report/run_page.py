@@ -78,6 +78,16 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
             "source. That a place is free is known at once, without a message.",
         ),
         (
+            scenario.rebalances,
+            "A rebalance kills all tasks at one instant, but for sources and what is fixed; each worker has a time of "
+            "its own until it is up. Shuffled tuples go to random tasks, not round robin.",
+        ),
+        (
+            scenario.fault_tolerance.acking is not None,
+            "An ack arrives one latency after its tuple was processed. What windows and timers emit has no root, and is "
+            "not emitted again.",
+        ),
+        (
             any(operator.window for operator in served),
             "The event time of a tuple is its creation time, and no tuple is late: sources send a watermark at regular "
             "instants. What a window emits is as old as its newest tuple of that key, from which latency counts.",

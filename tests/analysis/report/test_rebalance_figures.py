@@ -172,6 +172,10 @@ def test_the_facts_say_what_is_rebalanced_and_how_roots_are_followed() -> None:
     facts = {one.label: one.value for one in page.facts}
     assert facts["acker"] == "rotating time-out of 30 s, literal acks, at most 240 pending"
     assert facts["rebalance"] == "20 s, by ccr, to new"
+    assert [said.split()[1] for said in page.assumptions if "root" in said or "rebalance" in said] == [
+        "rebalance",
+        "ack",
+    ]
     (guarantee,) = [one for one in page.sections if one and one.name == "guarantee"]
     assert guarantee.words.startswith("Guarantee: at-least-once.")
 
