@@ -84,8 +84,8 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
         ),
         (
             scenario.fault_tolerance.acking is not None,
-            "An ack arrives one latency after its tuple was processed. What windows and timers emit has no root, and is "
-            "not emitted again.",
+            "An ack arrives one latency after its tuple was processed. What windows and timers emit has no root, and "
+            "is not emitted again.",
         ),
         (
             any(operator.window for operator in served),
