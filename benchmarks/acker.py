@@ -6,8 +6,8 @@ A step is one tuple at one operator. Run it alone on the machine:
 
 The job is that of `data_plane.py long`: 8,000 tuples/s through two operators of 20 tasks each, on 25 hosts, in the
 event loop. A host fails after the end, so that all kinds keep ids. They take turns in one process; the ratio is the
-median of the turns' ratios. Measured is the CPU time of the run from its first instant to its last, without the ledger, which looks at
-each id once more and is the same for all.
+median of the turns' ratios. Measured is the CPU time of a run from its first instant to its last, without the ledger,
+which looks at each id once more and is the same for all.
 """
 
 from __future__ import annotations
