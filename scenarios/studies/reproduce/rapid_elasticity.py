@@ -370,16 +370,13 @@ def _at_most(values: Mapping[tuple[str, bool], float], limit_s: float, what: str
 def _stable(cells: Cells) -> dict[str, Finding]:
     dcr, dsm = (cells["grid", name, False] for name in ("dcr", "dsm"))
     restores, at = dsm.of("restore_s"), dsm.median("stable_mean_s")
+    near = abs(dcr.median("stable_mean_s") / 140 - 1) <= 0.1
     stable = {(flow, name): cells[flow, name, False].median("stable_mean_s") for flow in MICRO for name in PROTOCOLS}
     later = {key: stable[key[0], "dsm"] - stable[key] for key in stable if key[1] != "dsm"}
     within = all(20 <= one <= 60 for one in later.values())
     settled = len(dsm.of("stable_mean_s"))
     return {
-        "dcr-stable": Finding(
-            f"{dcr.text('stable_mean_s', form='.0f')} s",
-            abs(dcr.median("stable_mean_s") / 140 - 1) <= 0.1,
-            _IN_TURN,
-        ),
+        "dcr-stable": Finding(f"{dcr.text('stable_mean_s', form='.0f')} s", near, "" if near else _IN_TURN),
         "dsm-stable": Finding(
             f"{dsm.text('stable_mean_s', form='.0f')} s in {settled} of {len(dsm.values)} seeds, "
             f"restores of {min(restores):.0f} to {max(restores):.0f} s",
