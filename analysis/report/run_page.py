@@ -78,6 +78,16 @@ def engine_assumptions(scenario: Scenario) -> tuple[str, ...]:
             "source. That a place is free is known at once, without a message.",
         ),
         (
+            scenario.rebalances,
+            "A rebalance kills all tasks at one instant, but for sources and what is fixed; each worker has a time of "
+            "its own until it is up. Shuffled tuples go to random tasks, not round robin.",
+        ),
+        (
+            scenario.fault_tolerance.acking is not None,
+            "An ack arrives one latency after its tuple was processed. What windows and timers emit has no root, and "
+            "is not emitted again.",
+        ),
+        (
             any(operator.window for operator in served),
             "The event time of a tuple is its creation time, and no tuple is late: sources send a watermark at regular "
             "instants. What a window emits is as old as its newest tuple of that key, from which latency counts.",
@@ -100,7 +110,7 @@ def recording_assumptions(records: Sequence[RunRecords]) -> tuple[str, ...]:
     )
 
 
-_MOST_CRASHES = 5  # that the question names
+_MOST_CRASHES = 5  # that the question names, and as many rebalances among the facts
 
 
 def run_page(scenario: Scenario, inputs: RunInputs, summary: RunSummary, records: Sequence[RunRecords]) -> Page:
@@ -222,8 +232,18 @@ def _facts(scenario: Scenario) -> tuple[Fact, ...]:
             times = f"from {display.instant(kept.begin_s)} on every {display.duration(kept.every_s)}"
             text = f"{kept.method}, {times}, theta {display.exact(kept.theta)}"
             facts.append(Fact("maintenance of the allocation", text))
+    elif tolerance.acking is not None:
+        acker = tolerance.acking
+        limit = f", at most {acker.pending:,} pending" if acker.pending else ""
+        timeout = f"{acker.expiry} time-out of {display.duration(acker.timeout_s, 6)}"
+        facts.append(Fact("acker", f"{timeout}, {acker.acks} acks{limit}"))
     else:
         facts.append(Fact("fault tolerance", tolerance.method))
+    facts += [
+        Fact("rebalance", f"{display.instant(one.at_s, 6)}, by {one.protocol}, to {', '.join(one.hosts)}")
+        for one in scenario.events.values()
+        if isinstance(one, Rebalance)
+    ][:_MOST_CRASHES]
     if any(group.price_per_s for group in hosts.values()):
         per_hour = sum((group.price_per_s or 0.0) * 3600 for group in hosts.values())
         facts.append(Fact("price of the cluster", f"{display.money(per_hour)} USD/h"))

@@ -17,9 +17,21 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
+# Millions of tuples: the same with fewer.
+FEWER = {
+    "user-rebalance": (
+        "duration=60 s",
+        "events.move.at=10 s",
+        "workload.views.rate=600 /s",
+        "workload.clicks.rate=200 /s",
+    )
+}
+
+
 @pytest.mark.parametrize("name", names())
 def test_what_is_shown_fits_80_columns(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    out = shown(capsys, name, "--set", "replications=1")
+    settings = ("replications=1", *FEWER.get(name, ()))
+    out = shown(capsys, name, *(part for one in settings for part in ("--set", one)))
     assert out.count("operator ") >= 1
     assert max(map(len, out.splitlines())) <= 80
     assert "…" not in out
@@ -41,6 +53,30 @@ def test_each_move_has_a_row_and_a_place_on_the_page(capsys: pytest.CaptureFixtu
     assert "–" not in {cell for words in rows.values() for cell in words}  # all came to their ends
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "What each move took" in page
+
+
+DSM = (
+    "events.move.protocol=dsm",
+    "waves.interval=30 s",
+    "fault_tolerance.method=acker",
+    "fault_tolerance.guarantee=at-least-once",
+)
+
+
+@pytest.mark.parametrize("settings", [(), DSM], ids=["ccr", "dsm"])
+def test_each_rebalance_has_a_row_and_a_place_on_the_page(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    chosen = [part for one in ("replications=2", *settings) for part in ("--set", one)]
+    out = shown(capsys, "rebalance-star", *chosen, "--out", str(tmp_path / "out"))
+    assert max(map(len, out.splitlines())) <= 80
+    table = out.split("Rebalances (times from request)")[1].split("Tuples at")[0]
+    rows = [line.split() for line in table.splitlines() if line.split()[:1] in (["ccr"], ["dsm"])]
+    assert len(rows) == 2 and all(words[1:3] == ["180", "s"] for words in rows)
+    assert ("replayed" in table) == bool(settings)
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "What each rebalance took" in page
+    assert ("Tuples that were emitted again" in page) == bool(settings)
 
 
 MOVES = """

@@ -317,6 +317,32 @@ def test_covered_acks_die_with_their_task(plane: PlaneFactory) -> None:
     assert replays(rows(control)) == [(300.0, 1, "timeout")]
 
 
+def test_a_captured_tuple_counts_for_its_root_when_it_comes_out_first(plane: PlaneFactory) -> None:
+    # The tuple of 100 goes to the map, where it is captured, and to a sink whose task is paused.
+    raw = chain()
+    raw["operators"]["side"] = {"kind": "sink", "inputs": {"src": "shuffle"}}
+    twice, found = run(
+        raw,
+        plane,
+        (50, lambda plane: plane.hold(1, None, None)),
+        (50, lambda plane: plane.pause(3, None)),
+        (110, lambda plane: plane.capture(1)),
+        (110, lambda plane: plane.unhold(1, None)),
+        (111, lambda plane: plane.put(0, 1)),
+        (121, oldest),
+        (130, lambda plane: plane.put(0, 1)),
+        (150, oldest),
+        (160, lambda plane: plane.unpause(3)),
+        (162, oldest),
+        until_ms=190,
+    )
+    assert found[5] == found[7] == 100 * MS  # the second copy acknowledges nothing
+    assert found[9] is None
+    # Of the root, of the tuple at the map and of its output, and of that at the other sink; none of the second copy.
+    assert acks(rows(twice))[0] == 4
+    assert ledger(rows(twice))[0] == (1, 0, 1)
+
+
 def test_tuples_in_windows_are_acknowledged_when_they_are_applied(plane: PlaneFactory) -> None:
     raw = chain(timeout="100 ms", expiry="exact")
     raw["workload"]["src"]["watermark"] = "50 ms"

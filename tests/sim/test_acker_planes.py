@@ -21,8 +21,9 @@ from sim.draws import mix
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
 from sim.plain.acker import Acker
+from sim.plain.channels import Channels
 from sim.plain.outbox import Outbox
-from sim.plain.partition import Output, Partition, Row, TaskView, Tree
+from sim.plain.partition import Output, Partition, Row, TaskView, Tree, Visit
 from sim.plain.plane import PlainPlane
 
 Patch = pytest.MonkeyPatch
@@ -144,3 +145,111 @@ def test_a_count_says_the_same_as_the_xor_of_all_numbers(monkeypatch: Patch) -> 
     assert xor.compared > 5000
     assert sum(value == 0 for value in xor.values.values()) > 1000
     assert sum(value != 0 for value in xor.values.values()) > 10
+
+
+# -- broken ackers
+#
+# Each fault is one that an engine could have; some seed has to show it.
+
+
+def acks_of_any_attempt_count(patch: Patch) -> None:
+    """A root is done when all tuples of any of its attempts are processed."""
+
+    def ack(acker: Acker, tree: Tree) -> None:
+        acker._count()
+        tree.left -= 1
+        last = acker.pending[tree.source].get(tree.sequence)
+        if not tree.left and last is not None:
+            acker._complete(last)
+
+    patch.setattr(Acker, "_ack", ack)
+
+
+def acks_take_no_time(patch: Patch) -> None:
+    """A root is done when its last tuple was processed."""
+    patch.setattr(Acker, "_complete", Acker._done)
+
+
+def a_crash_forgets_roots_that_failed(patch: Patch) -> None:
+    """What a source is to emit again dies with its task."""
+    lose = Channels.lose_memory
+
+    def forget(plane: Channels, partition: Partition) -> None:
+        lose(plane, partition)
+        for source in plane.sources:
+            if source.partition is partition:
+                source.again.clear()
+
+    patch.setattr(Channels, "lose_memory", forget)
+
+
+def a_lost_tuple_is_acknowledged(patch: Patch) -> None:
+    """A tuple that is dropped counts as processed."""
+    drop = Channels.drop
+
+    def acknowledge(plane: Channels, visit: Visit, task: TaskView, reason: str) -> None:
+        drop(plane, visit, task, reason)
+        if visit.row.tree and isinstance(plane.acker, Acker):
+            plane.acker._ack(visit.row.tree)
+
+    patch.setattr(Channels, "drop", acknowledge)
+
+
+def a_commit_sends_all_acks(patch: Patch) -> None:
+    """Acks that no snapshot covers are sent with the others."""
+    commit = Acker.commit
+
+    def all_of_them(acker: Acker, task: TaskView) -> None:
+        acker.prepare(task)
+        commit(acker, task)
+
+    patch.setattr(Acker, "commit", all_of_them)
+
+
+def roots_emitted_at_the_instant_expire(patch: Patch) -> None:
+    """Roots fail that were emitted at the instant before which others do."""
+    expire = Acker.expire
+    patch.setattr(Acker, "expire", lambda acker, before_ns: expire(acker, before_ns + 1))
+
+
+def failed_roots_count_as_pending(patch: Patch) -> None:
+    """A root that waits to be emitted again takes a place among those that are not done."""
+    is_full = Acker.is_full
+
+    def full(acker: Acker, source: Partition) -> bool:
+        most, waits = acker.description.pending, next(one for one in acker.plane.sources if one.partition is source)
+        return is_full(acker, source) or (most is not None and len(acker.pending[source]) + len(waits.again) > most)
+
+    patch.setattr(Acker, "is_full", full)
+
+
+def one_rollback_is_enough(patch: Patch) -> None:
+    """Of the roots whose acks wait only the first fails."""
+    fail = Acker._fail
+    patch.setattr(Acker, "_fail", lambda acker, trees: fail(acker, list(trees)[:1]))
+
+
+FAULTS = (
+    acks_of_any_attempt_count,
+    acks_take_no_time,
+    a_crash_forgets_roots_that_failed,
+    a_lost_tuple_is_acknowledged,
+    a_commit_sends_all_acks,
+    roots_emitted_at_the_instant_expire,
+    failed_roots_count_as_pending,
+    one_rollback_is_enough,
+)
+
+
+def broken(seed: int) -> bool:
+    """Whether the planes differ, or the broken one fails, for that seed."""
+    try:
+        return bool(on_both(seed))
+    except (AssertionError, KeyError, ValueError):
+        return True
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_makes_rows_differ(monkeypatch: Patch, fault: Callable[[Patch], None]) -> None:
+    fault(monkeypatch)
+    assert any(broken(seed) for seed in range(100))

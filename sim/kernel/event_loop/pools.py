@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _START = 256
 _PART = 4
+_ROOTS = 4096  # that are emitted at least between two looks for those that are done
 
 push = events.push
 
@@ -147,8 +148,9 @@ def grown(state: State, need: int, burst: int = 0) -> None:
 def _more_roots(state: State, need: int) -> None:
     if state.root_pool["left"] < need:
         expiry.sweep(state)
-        # After a sweep there is room for half as many roots as are left, so that the next one is far off.
-        more_places(state, "root", max(need, (state.roots.shape[0] - int(state.root_pool["left"])) // 2))
+        # After a sweep there is room for many roots, so that the next one is far off.
+        pending = state.roots.shape[0] - int(state.root_pool["left"])
+        more_places(state, "root", max(need, _ROOTS, pending // 2))
     more_places(state, "held_ack", need)
     if state.anchors.shape[0] < state.visits.shape[0]:
         state.anchors = longer(state.anchors, state.visits.shape[0])

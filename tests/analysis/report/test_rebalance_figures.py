@@ -15,7 +15,7 @@ from analysis.report.figure import Figure
 from analysis.report.lines_of_records import around_rebalances
 from analysis.report.page import Page
 from analysis.report.rebalance_sections import phases, rebalances_section
-from analysis.report.run_page import question, run_sections
+from analysis.report.run_page import question, run_page, run_sections
 from analysis.runs.rebalances import rebalances
 from analysis.runs.run_summary import Rebalance
 from analysis.runs.summary import summarise
@@ -160,6 +160,24 @@ def test_the_page_of_a_run_has_the_section_and_asks_for_it() -> None:
     assert abs(given - taken) < 150 and given > 300
     assert around_rebalances(scenario, records[0], ()) is None
     assert rebalances(scenario, records) == summary.rebalances
+
+
+def test_the_facts_say_what_is_rebalanced_and_how_roots_are_followed() -> None:
+    tolerance = "fault_tolerance={ method = 'acker', guarantee = 'at-least-once', acker = { pending = 240 } }"
+    scenario = read_scenario(
+        resolve("rebalance-linear"), ["duration=40 s", "warmup=1 s", "events.move.at=20 s", tolerance]
+    ).scenario
+    records = [simulate(scenario)]
+    page = run_page(scenario, RunInputs(), summarise(scenario, records), records)
+    facts = {one.label: one.value for one in page.facts}
+    assert facts["acker"] == "rotating time-out of 30 s, literal acks, at most 240 pending"
+    assert facts["rebalance"] == "20 s, by ccr, to new"
+    assert [said.split()[1] for said in page.assumptions if "root" in said or "rebalance" in said] == [
+        "rebalance",
+        "ack",
+    ]
+    (guarantee,) = [one for one in page.sections if one and one.name == "guarantee"]
+    assert guarantee.words.startswith("Guarantee: at-least-once.")
 
 
 def test_a_page_shows_the_shading_by_name() -> None:

@@ -15,6 +15,7 @@ from scenarios.runs.run import RunResult, run
 from sim.engine import simulate
 
 ONCE = ["replications=1"]
+MOVED = ["duration=60 s", "warmup=5 s", "events.move.at=10 s", *ONCE]
 SHORT = {
     "backlog": ONCE,
     "backpressure": ["duration=100 s", *ONCE],
@@ -22,7 +23,10 @@ SHORT = {
     "elasticity": ["duration=60 s", *ONCE],
     "migration": ["workload.orders.rate=200 /s", *ONCE],
     "mm1": ["duration=20 s", *ONCE],
+    **{f"rebalance-{name}": MOVED for name in ("diamond", "grid", "linear", "star", "traffic")},
+    "rebalance-chain-50": [*MOVED, "duration=100 s"],
     "tiny-sweep": ONCE,
+    "user-rebalance": [*MOVED, "duration=30 s", "workload.views.rate=200 /s", "workload.clicks.rate=50 /s"],
     "windowed-join": ["duration=30 s", *ONCE],
     "word-count": ["duration=20 s", "warmup=1 s", "events={}", *ONCE],
 }

@@ -18,6 +18,7 @@ from models.scenario.scenario import Scenario
 from sim.control.assembly import Control
 from sim.control.cluster import RunPlan
 from sim.data_plane import (
+    AckerPlane,
     ActionPlane,
     CheckpointPlane,
     CountingPlane,
@@ -36,7 +37,16 @@ from sim.kernel.scan.plane import ScanPlane
 from sim.plain.plane import PlainPlane
 
 S = 1_000_000_000
-MORE = (ActionPlane, CheckpointPlane, CountingPlane, IdlePlane, InstancePlane, RecoverablePlane, SharedCpuPlane)
+MORE = (
+    AckerPlane,
+    ActionPlane,
+    CheckpointPlane,
+    CountingPlane,
+    IdlePlane,
+    InstancePlane,
+    RecoverablePlane,
+    SharedCpuPlane,
+)
 SERVICE = {"distribution": "deterministic", "value": "5 ms"}
 CRASH = {"at": "1 s", "kind": "host-failure", "host": "h-0", "repair": "1 s"}
 
@@ -98,6 +108,11 @@ def test_all_hosts_but_spare_ones_are_in_use_also_without_managers() -> None:
 
 ASKED: dict[str, tuple[dict[str, Any], tuple[type, ...], str]] = {
     "event": ({"events": {"boom": CRASH}}, (InstancePlane, ActionPlane), "there are events: boom"),
+    "acker": (
+        {"fault_tolerance": {"method": "acker", "guarantee": "at-least-once"}},
+        (AckerPlane,),
+        "fault_tolerance.method is acker",
+    ),
     "law of failures": (
         {"hosts": {"h": {"count": 1, "failures": {"model": "exponential", "mtbf": "9 s", "repair": "1 s"}}}},
         (InstancePlane, ActionPlane),
