@@ -102,7 +102,8 @@ def rebalances_table(rebalances: Sequence[Rebalance]) -> Table:
     Tuples that were emitted again have a column where there is an acker, outcomes where not all are done. Columns that
     would be empty are left out.
     """
-    empty = {name for name in ("recovered_s", "replayed") if all(getattr(one, name) is None for one in rebalances)}
+    optional = ("drain_s", "recovered_s", "replayed")
+    empty = {name for name in optional if all(getattr(one, name) is None for one in rebalances)}
     empty |= {"begun_s"} if all(one.begun_s == 0 for one in rebalances) else set()
     all_done = all(one.outcome == "done" for one in rebalances)
     columns: tuple[Column, ...] = (

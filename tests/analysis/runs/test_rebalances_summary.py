@@ -134,6 +134,17 @@ def test_the_output_is_stable_from_the_first_minute_with_the_rate_of_before(rate
         assert found.stable_bins_s == found.stable_mean_s == 19.0
 
 
+def test_a_minute_that_has_the_rate_by_accident_does_not_count_alone() -> None:
+    # Two seconds without output before 130 s, then 25 % above the rate until 250 s: the mean of [119, 179) is within
+    # 20 % only thanks to the gap, and that of later minutes is not.
+    rows = deliveries((0, 103, 8.0), (115, 128, 8.0), (130, 250, 10.0), (250, 600, 8.0))
+    at_s = np.array([delivered for _, _, delivered in rows]) / S  # type: ignore[operator]
+    assert stable_by_hand(at_s, 119, 60, 8.0) == 19.0
+    (found,) = found_in([run([row()], deliveries=rows)])
+    # The first minute from which on 9.6 /s are not exceeded has 48 s at 10 /s and 12 s at 8 /s.
+    assert found.stable_mean_s == 102.0
+
+
 def test_a_window_over_the_outage_is_not_stable_though_its_mean_is() -> None:
     rows = deliveries((0, 103, 8.0), (115, 150, 10.0), (150, 600, 8.0))
     at_s = np.array([delivered for _, _, delivered in rows]) / S  # type: ignore[operator]
