@@ -468,7 +468,8 @@ class AckerPlane(InstancePlane, Protocol):
 
     A root that fails goes to its source, which emits it before the arrivals that wait, under the same id, as soon as it
     can. From then on acks of its earlier tuples count for nothing. All verbs raise ValueError in a run without an
-    acker.
+    acker. `expire` and `oldest_root_ns` are for processes of control, which come first in an instant: an ack that
+    arrives at that instant is not there yet.
     """
 
     def expire(self, before_ns: int) -> Failed:

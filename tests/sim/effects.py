@@ -22,13 +22,13 @@ class Witness(PlainPlane):
         self.effects: Counter[str] = Counter()
         super().__init__(*args)
 
-    def emit(self, partition: Partition, tuple_id: int, created_ns: int, key: int, again: bool = False) -> None:
+    def emit(self, partition: Partition, *of: Any, **more: Any) -> None:
         """Note who makes outputs other than at a tuple."""
         if partition.operator.joins is not None:
             self.effects["a pair was joined"] += 1
         elif partition.operator.windows is not None:
             self.effects["a window ended"] += 1
-        super().emit(partition, tuple_id, created_ns, key, again)
+        super().emit(partition, *of, **more)
 
     def emit_ticks(self, partition: Partition, upto: int) -> None:
         """Note timers that go off."""
