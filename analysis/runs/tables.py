@@ -129,7 +129,8 @@ def rebalances_table(rebalances: Sequence[Rebalance]) -> Table:
     )
     columns = tuple(column for column in columns if column.of not in empty)
     rows = rows_of(rebalances, columns)
-    return Table("What each rebalance took", columns, rows, "rebalances", brief_title="Rebalances (times from request)")
+    brief_title = "Rebalances (drain: its length; else times from request)"
+    return Table("What each rebalance took", columns, rows, "rebalances", brief_title=brief_title)
 
 
 def groups_table(groups: Sequence[MigrationGroup]) -> Table:

@@ -70,7 +70,7 @@ def test_each_rebalance_has_a_row_and_a_place_on_the_page(
     chosen = [part for one in ("replications=2", *settings) for part in ("--set", one)]
     out = shown(capsys, "rebalance-star", *chosen, "--out", str(tmp_path / "out"))
     assert max(map(len, out.splitlines())) <= 80
-    table = out.split("Rebalances (times from request)")[1].split("Tuples at")[0]
+    table = out.split("Rebalances (drain: its length; else times from request)")[1].split("Tuples at")[0]
     rows = [line.split() for line in table.splitlines() if line.split()[:1] in (["ccr"], ["dsm"])]
     assert len(rows) == 2 and all(words[1:3] == ["180", "s"] for words in rows)
     assert ("replayed" in table) == bool(settings)

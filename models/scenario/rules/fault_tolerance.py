@@ -59,13 +59,16 @@ def _of_tolerance(scenario: Scenario, broken: Collection[str]) -> Iterator[Input
         )
 
 
+_ACKER = 'write method = "acker" and guarantee = "at-least-once" in fault_tolerance'
+
+
 def _of_acker(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
     """Yield faults of the acker: its table without the method, another guarantee, a time-out that is too short."""
     tolerance, acker = scenario.fault_tolerance, scenario.fault_tolerance.acking
     if acker is None:
         if tolerance.acker is not None:
             rule = f"needs the method acker; fault_tolerance.method is {tolerance.method}"
-            yield InputFault("fault_tolerance.acker", NO_VALUE, rule, 'write method = "acker"')
+            yield InputFault("fault_tolerance.acker", NO_VALUE, rule, _ACKER)
         return
     if tolerance.guarantee != "at-least-once":
         rule = "cannot be kept by the method acker: what is emitted again may be processed twice"
@@ -87,11 +90,13 @@ def _of_waves(scenario: Scenario) -> Iterator[InputFault]:
     waves, acked = scenario.waves, scenario.fault_tolerance.acking is not None
     if waves.interval_s is not None and not acked:
         rule = "needs an acker, by which a wave that is lost is noticed"
-        yield InputFault("waves.interval", _shown(waves.interval_s), rule, 'write fault_tolerance.method = "acker"')
+        yield InputFault("waves.interval", _shown(waves.interval_s), rule, _ACKER)
     for name, event in scenario.events.items():
         if isinstance(event, Rebalance) and event.protocol == "dsm" and (waves.interval_s is None or not acked):
             rule = "needs an acker, which has tuples sent again, and periodic waves, which bring states back"
-            hint = 'write fault_tolerance.method = "acker" and waves.interval = "30 s", or take dcr or ccr'
+            needed = [] if acked else ['fault_tolerance.method = "acker", fault_tolerance.guarantee = "at-least-once"']
+            needed += [] if waves.interval_s is not None else ['waves.interval = "30 s"']
+            hint = f"write {', '.join(needed)}, or take dcr or ccr"
             yield InputFault(path_text(("events", name, "protocol")), event.protocol, rule, hint)
 
 

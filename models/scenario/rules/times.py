@@ -16,6 +16,7 @@ from models.validation_messages import path_text
 
 MOST_REPLICATIONS = 100_000
 MOST_KEYS = 10_000_000
+_SHORTEST_S = 0.001
 
 
 def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
@@ -43,12 +44,17 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
 
 
 def _of_waves(scenario: Scenario) -> Iterator[InputFault]:
-    """Yield a step of a wave that takes longer than the time between two waves, on average."""
-    step, interval_s = scenario.waves.step, scenario.waves.interval_s
-    if step is not None and interval_s is not None and step.mean_s >= interval_s:
-        rule = f"must be shorter than waves.interval = {units.show(interval_s, 's')}"
-        key = "waves.step.value" if isinstance(step, Deterministic) else "waves.step"
-        yield InputFault(key, units.show(step.mean_s, "s"), rule, "the steps of a wave end before the next begins")
+    """Yield a step of a wave that takes longer than the time between two waves, and what is repeated too often."""
+    waves = scenario.waves
+    if waves.step is not None and waves.interval_s is not None and waves.step.mean_s >= waves.interval_s:
+        rule = f"must be shorter on average than waves.interval = {units.show(waves.interval_s, 's')}"
+        key = "waves.step.value" if isinstance(waves.step, Deterministic) else "waves.step"
+        hint = "the steps of a wave end before the next begins"
+        yield InputFault(key, units.show(waves.step.mean_s, "s"), rule, hint)
+    # Each repetition is an event, and the estimate of a run does not count them.
+    for path, every_s in (("waves.resend", waves.resend_s), ("workers.gate", scenario.workers.gate_s)):
+        if every_s is not None and every_s < _SHORTEST_S:
+            yield InputFault(path, units.show(every_s, "s"), f"must be at least {units.show(_SHORTEST_S, 's')}")
 
 
 def _of_run(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:

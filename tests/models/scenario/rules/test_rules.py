@@ -88,7 +88,7 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
     (
         WAVES | {"waves": {"interval": "2 s", "step": {"distribution": "exponential", "mean": "2 s"}}},
         [
-            "waves.step = 2 s: must be shorter than waves.interval = 2 s "
+            "waves.step = 2 s: must be shorter on average than waves.interval = 2 s "
             "(the steps of a wave end before the next begins)"
         ],
     ),
@@ -96,16 +96,19 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         {"waves": {"interval": "2 s"}},
         [
             "waves.interval = 2 s: needs an acker, by which a wave that is lost is noticed "
-            '(write fault_tolerance.method = "acker")'
+            '(write method = "acker" and guarantee = "at-least-once" in fault_tolerance)'
         ],
     ),
     (
         {"events/goes": REBALANCE | {"protocol": "dsm"}},
         [
             "events.goes.protocol = dsm: needs an acker, which has tuples sent again, and periodic waves, which bring "
-            'states back (write fault_tolerance.method = "acker" and waves.interval = "30 s", or take dcr or ccr)'
+            'states back (write fault_tolerance.method = "acker", fault_tolerance.guarantee = "at-least-once", '
+            'waves.interval = "30 s", or take dcr or ccr)'
         ],
     ),
+    ({"waves": {"resend": "0.9 ms"}}, ["waves.resend = 0.9 ms: must be at least 1 ms"]),
+    ({"workers": {"gate": "1 ns"}}, ["workers.gate = 1 ns: must be at least 1 ms"]),
     (
         {"placement": {"hosts": ["workr"]}},
         ["placement.hosts[0] = workr: there is no host group of this name (did you mean worker?)"],
@@ -397,7 +400,7 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         {"fault_tolerance/acker": {"timeout": "1 min"}},
         [
             "fault_tolerance.acker: needs the method acker; fault_tolerance.method is checkpoint "
-            '(write method = "acker")'
+            '(write method = "acker" and guarantee = "at-least-once" in fault_tolerance)'
         ],
     ),
     (
