@@ -339,7 +339,8 @@ class Rebalances(PlanKind[RebalanceRequest]):
             self.state.decide(Action.REBALANCE, request.protocol, why, verdict=Verdict.REFUSED)
             return None
         staying = layout.staying(plan.scenario)
-        flow = Flow.of(cluster, [one for one, operator in enumerate(plan.operators) if operator.name in staying])
+        fixed = [one for one, its in enumerate(plan.operators) if its.name in staying and not its.is_source]
+        flow = Flow.of(cluster, without=fixed)
         hosts = {one: request.hosts.get(one, cluster.host_of(one)) for one in flow.partitions}
         if not request.in_place and all(cluster.host_of(one) == host for one, host in hosts.items()):
             why = "every task is there already"

@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-import networkx as nx
-
 from models.scenario.runtime import Waves
 from models.units import to_ns
 from sim.control.cluster import Cluster
@@ -62,28 +60,22 @@ def work_ns(waves: Waves) -> Mapping[str, int]:
 
 @dataclass(frozen=True)
 class Flow:
-    """The way of waves over a dataflow: who saves its state, and who only passes them on."""
+    """The way of waves over a dataflow."""
 
     sources: tuple[int, ...]  # subtasks at which waves begin
-    partitions: Mapping[int, tuple[int, ...]]  # of each subtask that saves its state
+    partitions: Mapping[int, tuple[int, ...]]  # of each subtask that waves come to
     above: Mapping[int, int]  # subtask -> how many send to it
     below: Mapping[int, tuple[int, ...]]  # operator -> subtasks that it sends waves to
 
     @classmethod
-    def of(cls, cluster: Cluster, passing: Collection[int] = ()) -> Flow:
-        """Return that over all subtasks that there are; those of operators in `passing` save nothing.
-
-        Such an operator passes waves on where somebody downstream saves its state, and else gets none.
-        """
-        operators, subtasks = cluster.plan.operators, _subtasks(cluster)
-        flow: nx.DiGraph[Any] = cluster.plan.dataflow
-        saving = {one for one in flow if not operators[one].is_source and one not in passing}
-        on_the_way = {one for one in flow if one in saving or not saving.isdisjoint(nx.descendants(flow, one))}
-        operator_of = {one: at for one in subtasks if (at := cluster.partition_operator[one]) in on_the_way}
+    def of(cls, cluster: Cluster, without: Collection[int] = ()) -> Flow:
+        """Return that over all subtasks that there are, without those of some operators that send to nobody."""
+        operators, flow, subtasks = cluster.plan.operators, cluster.plan.dataflow, _subtasks(cluster)
+        operator_of = {one: at for one in subtasks if (at := cluster.partition_operator[one]) not in without}
         receivers = [one for one, at in operator_of.items() if not operators[at].is_source]
         return cls(
             sources=tuple(one for one, at in operator_of.items() if operators[at].is_source),
-            partitions={one: subtasks[one] for one in receivers if operator_of[one] in saving},
+            partitions={one: subtasks[one] for one in receivers},
             above={one: sum(flow.has_edge(up, operator_of[one]) for up in operator_of.values()) for one in receivers},
             below={
                 operator: tuple(one for one in receivers if flow.has_edge(operator, operator_of[one]))
@@ -214,7 +206,7 @@ class WaveProtocol(Protocol[W]):
         self.comes(ctx, message)
 
     def comes(self, ctx: Any, message: Message) -> None:
-        """Act, or only pass the wave on, once it is here as a whole."""
+        """Act once the wave is here as a whole; a source only passes it on."""
         to = Address.of(message)
         if to.origin != COORDINATOR and not self.is_last(message):
             return
