@@ -213,8 +213,10 @@ class SavingProtocol(WaveProtocol[Rebalance], RebalanceProtocol):
         self.on_again(ctx, message)
 
     def on_too_late(self, ctx: RebalanceContext, message: Message) -> None:
-        """Give up before the kill: somebody, such as the store, does not answer."""
-        ctx.call_off("not all have answered in time")
+        """Give up before the kill, if somebody, such as the store, does not answer."""
+        # Once all have answered to COMMIT only the command is awaited, which takes as long as it takes.
+        if self.plan.hosts.keys() - self.answered(Wave(COMMIT)):
+            ctx.call_off("not all have answered in time")
 
     def on_again(self, ctx: RebalanceContext, message: Message) -> None:
         """Send to those that have not answered, until all have: they may not be there yet, or their host has died."""

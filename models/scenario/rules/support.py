@@ -155,9 +155,9 @@ def _of_fault_tolerance(scenario: Scenario) -> list[tuple[str, object, str]]:
 def _beside_acker(scenario: Scenario) -> list[tuple[str, object, str]]:
     """Return (path, value, hint) of bounded queues beside an acker, and of acks that nobody would ever send."""
     acker, found = scenario.fault_tolerance.acking, list[tuple[str, object, str]]()
-    if acker is not None and acker.acks == "covered":
-        # The verbs are there, for waves of checkpoints to come.
-        found.append(("fault_tolerance.acker.acks", acker.acks, "literal is: no checkpoint commits acks yet"))
+    if acker is not None and acker.acks == "covered" and scenario.waves.interval_s is None:
+        hint = "with waves.interval it is: acks wait for the COMMIT of a wave"
+        found.append(("fault_tolerance.acker.acks", acker.acks, hint))
     for name, operator in scenario.operators.items():
         if operator.buffer is not None:
             found.append((path_text(("operators", name, "buffer")), operator.buffer, "without an acker it is"))

@@ -97,6 +97,14 @@ def test_tasks_are_killed_when_the_command_ends_and_start_after_their_time() -> 
     assert plan.gate_ns is None
 
 
+def test_a_command_may_take_longer_than_the_answers_to_a_wave() -> None:
+    events = {"move": rebalance(5000, command="4 s")}
+    _, control = run(job(events, waves={"timeout": "2 s"}))
+    (made,) = control.rebalances.runs
+    assert made.completed_ns is not None
+    assert set(where(control).values()) == NEW | {"ends-0"}
+
+
 def test_the_order_of_workers_is_drawn_anew_for_each_seed_and_is_a_permutation() -> None:
     orders = set()
     for seed in range(30):
