@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from analysis.runs.rebalances import rebalances
+from models import display, units
 from models.records.tables import RunRecords
 from models.scenario.inputs import RunInputs
 from models.scenario.reading import scenario_with
@@ -85,7 +86,7 @@ class Rebalanced:
             changes |= {
                 "fault_tolerance": {"method": "acker", "guarantee": "at-least-once", "acker": acker},
                 "waves.interval": "30 s",
-                "waves.phase": f"{self.phase_s:g} s",
+                "waves.phase": units.show(self.phase_s, "s"),
                 "waves.step": {"distribution": "uniform", "low": "0 s", "high": "3 s"},
             }
         made = read_scenario(resolve(f"rebalance-{self.flow}")).scenario
@@ -314,7 +315,7 @@ def _jumps(found: Results) -> Finding:
     slow = [value for value in grid if _class_of(value) == _CLASSES_S[-1]]
     classes = [linear[PHASES_S[0]], linear[PHASES_S[1]], *([median(slow)] if slow else [])]
     steps = [later - earlier for earlier, later in pairwise(classes)]
-    by_phase = ", ".join(f"{one:g} s: {value:.0f} s" for one, value in linear.items())
+    by_phase = ", ".join(f"{display.number(one)} s: {value:.0f} s" for one, value in linear.items())
     text = f"classes of {', '.join(f'{one:.0f}' for one in classes)} s; Linear by phase of the waves: {by_phase}"
     holds = len(steps) > 1 and all(27 <= step <= 33 for step in steps)
     return Finding(text, holds, "" if holds else f"steps of {', '.join(f'{step:.0f}' for step in steps)} s")
