@@ -1,4 +1,4 @@
-"""What a step costs with an acker, beside the same step at least once by checkpoints.
+"""Cost of a step with an acker, beside the same step at least once by checkpoints.
 
 A step is one tuple at one operator. Run it alone on the machine:
 

@@ -143,7 +143,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class AroundRebalances:
-    """What happens around the rebalances of one replication: the lines input and output [tuples/s], and latency.
+    """The time around the rebalances of one replication: the lines input and output [tuples/s], and latency.
 
     `expected_per_s` is the output in steady state. `replayed`: instants [s] and numbers of tuples that were emitted
     again at each, both (n,).

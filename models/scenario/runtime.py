@@ -1,4 +1,4 @@
-"""What an engine has around the tasks: worker processes, a store for states, and the waves of checkpoints."""
+"""The engine around the tasks: worker processes, a store for states, and the waves of checkpoints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Workers(Description):
     start: TimeDistribution | None = None
     """Time from the kill of a worker until its successor is up; without it none."""
     start_per_rank_s: Seconds = Field(default=0.0, alias="start_per_rank")
-    """So much is added for each worker that starts before it; the order of the workers of a rebalance is random."""
+    """Time added for each worker that starts before it; the order of the workers of a rebalance is random."""
     gate_s: PositiveSeconds | None = Field(default=None, alias="gate")
     """Activation gate: a worker that has started processes nothing before all tasks that it sends to are up. It checks
     when it has started, and again each time after so long. Without it a worker does not wait, and what it sends to a

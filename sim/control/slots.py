@@ -17,12 +17,10 @@ class Slots:
     A task occupies its slot while a key group is there or is coming by a move. Active replicas need no slot.
     """
 
-    freed: Callable[[], None] = lambda: None
-    """Called when a slot may have become free; set by who makes the managers above."""
-
     def __init__(self, state: StateOn[InstancePlane], replicas: Replicas) -> None:
         self.state, self.cluster, self.replicas = state, state.cluster, replicas
         self.limits = [group.slots for group in state.plan.host_groups]
+        self.freed: Callable[[], None] = lambda: None  # called when a slot may be free; set by who knows recovery
 
     def has_room(self, operator: int, host: int) -> bool:
         """Return whether the operator has a task on the host, or may start one there."""

@@ -8,6 +8,7 @@ from models.scenario.events import Rebalance
 from models.topology import layout
 from models.units import to_ns
 from sim.clock import Process
+from sim.control.cluster import NOWHERE
 from sim.control.run_state import RunState
 from sim.draws import code_of, delays_ns, uniforms
 from sim.migration.rebalance import Rebalances
@@ -60,7 +61,7 @@ class Rebalancing:
         names, cluster, staying = self.plan.host_names, self.cluster, layout.staying(self.plan.scenario)
         taken = [
             names[cluster.task_host[task]]
-            for task in {*cluster.partition_task} - {-1}
+            for task in {*cluster.partition_task} - {NOWHERE}
             if cluster.task_alive[task] and self.plan.operators[cluster.task_operator[task]].name in staying
         ]
         return [names.index(host) for host in layout.spread(self.plan.scenario, event.hosts, count, taken)]
