@@ -405,8 +405,8 @@ class ParcelPlane(InstancePlane, ActionPlane, Protocol):
     """A plane on which single tasks are killed, and on which state and tuples travel in parcels.
 
     A parcel belongs to control: it outlives the task that it came from, may be put any number of times, and lasts until
-    `discard`. To the ledger its tuples are in flight, and so are the tuples in its states while their partition is not
-    live. All verbs raise ValueError where no host may fail: then the ids that they need are not kept.
+    `discard`. To the ledger its tuples are in flight, and its newest state of a partition that is down is the final
+    one. All verbs raise ValueError where no host may fail: then the ids that they need are not kept.
     """
 
     def kill(self, task: int) -> None:

@@ -430,7 +430,9 @@ class Messages:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Tuples lost and duplicated at the sinks, and in the state of the other operators; None if not counted.
+    """Tuples lost and duplicated at the sinks, and in the state of aggregates, joins and operators with a `state`.
+
+    None if not counted.
 
     Lost: expected and missing. Duplicated: there more than once. Sinks behind windows and timers cannot be checked, and
     leave None.

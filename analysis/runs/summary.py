@@ -240,14 +240,18 @@ def _messages(records: Sequence[RunRecords]) -> dict[str, Messages]:
 
 
 def _guarantee(scenario: Scenario, records: Sequence[RunRecords]) -> Guarantee:
-    """Return what was lost and duplicated at the sinks, and in the state of other operators; None without a ledger."""
+    """Return what was lost and duplicated at the sinks, and in the state of other operators; None without a ledger.
+
+    What an operator without a state has processed before a crash leaves nothing behind that could be lost.
+    """
     totals: dict[str, int | None] = {one.name: None for one in fields(Guarantee)}
     for one in records:
         rows = one.tables["ledger"]
         for position, index in enumerate(rows["operator"].tolist()):
-            prefix = "" if scenario.operators[one.operators[index]].kind == "sink" else "state_"
+            operator = scenario.operators[one.operators[index]]
+            prefix, counts = ("", True) if operator.kind == "sink" else ("state_", operator.stateful)
             for what in ("lost", "duplicated"):
-                totals[prefix + what] = (totals[prefix + what] or 0) + int(rows[what][position])
+                totals[prefix + what] = (totals[prefix + what] or 0) + counts * int(rows[what][position])
     return Guarantee(**totals)
 
 

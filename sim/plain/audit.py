@@ -2,21 +2,23 @@
 
 The expected inputs of every partition follow from the sources' tuples by the same pure functions that the run uses
 (ids, selectivity, routing). Tuples in flight (queued, held, in service, on a wire to a live task) or awaiting replay,
-and everything derived from them, count neither as expected nor as lost. Operators downstream of a window are not
-audited: their inputs depend on watermarks as well. A timer is a source: its outputs are known by their numbers.
+and everything derived from them, count neither as expected nor as lost. Of a root that an acker knows to be done,
+everything was processed: what is derived from a tuple that comes once more is expected all the same. Operators
+downstream of a window are not audited: their inputs depend on watermarks as well. A timer is a source: its outputs are
+known by their numbers.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sim.draws import source_id
 from sim.operator_plan import OperatorPlan
 from sim.plain.acker import Acker
 from sim.plain.channels import PlaneState
-from sim.plain.partition import Partition, Visit
+from sim.plain.partition import Checkpoint, Partition, Visit
 
 
 @dataclass
@@ -38,26 +40,29 @@ def ledger(plane: PlaneState) -> list[tuple[int, int, int, int]]:
 def accounts(plane: PlaneState) -> dict[int, Account]:
     """Return the account of each operator but the sources, by its index."""
     coming = _coming(plane)
-    final = {partition: _final_ids(partition) for partition in _owners(plane)}
+    saved = _saved(plane)
+    final = {partition: _final_ids(partition, saved) for partition in _owners(plane)}
     found = {plan.index: Account() for plan in plane.plan.operators if not plan.is_source and plan.reckoned}
     unfinished = _unfinished(plane)
     for begin in _begun(plane):
         comes_again = begin[:2] in unfinished
+        done = isinstance(plane.acker, Acker) and begin[0].operator.is_source and not comes_again
         todo = _receivers(plane, *begin)
         while todo:
             partition, tuple_id, key = todo.pop()
             if not partition.operator.reckoned:
                 continue
-            # In flight: not expected yet, and neither are its descendants, so the walk ends here.
             there = tuple_id in final[partition]
-            if not there and (comes_again or tuple_id in coming[partition]):
+            in_flight = not there and (comes_again or tuple_id in coming[partition])
+            # Not expected yet, and neither are its descendants: the walk ends here.
+            if in_flight and not done:
                 continue
-            operator = partition.operator
-            account = found[operator.index]
-            account.expected += 1
-            # A lost tuple is walked on from all the same: the outputs that it would have had are lost, too.
-            if not there:
-                account.lost.add((partition.index, tuple_id))
+            if not in_flight:
+                account = found[partition.operator.index]
+                account.expected += 1
+                # A lost tuple is walked on from all the same: the outputs that it would have had are lost, too.
+                if not there:
+                    account.lost.add((partition.index, tuple_id))
             for child, child_key in _made(partition.operator, tuple_id, key):
                 todo += _receivers(plane, partition, child, child_key)
     for partition, ids in final.items():
@@ -107,12 +112,27 @@ def _owners(plane: PlaneState) -> list[Partition]:
     return [partition.owner for partition in plane.all_partitions()]
 
 
-def _final_ids(partition: Partition) -> Counter[int]:
-    """Return the ids in the state, or in the checkpoint from which a partition that is down will come back."""
+def _saved(plane: PlaneState) -> dict[Partition, Checkpoint]:
+    """Return the newest state of each partition in a parcel."""
+    found: dict[Partition, Checkpoint] = {}
+    for parcel in plane.parcels.values():
+        for partition, state in parcel.states:
+            if partition not in found or _age(found[partition]) < _age(state):
+                found[partition] = state
+    return found
+
+
+def _age(state: Checkpoint) -> tuple[int, int]:
+    return state.incarnation, state.count
+
+
+def _final_ids(partition: Partition, saved: Mapping[Partition, Checkpoint]) -> Counter[int]:
+    """Return the ids in the state, or in the newest one from which a partition that is down can come back."""
     if partition.live or partition.operator.is_sink:
         return Counter(partition.applied)
-    checkpoint = partition.checkpoint
-    return Counter(checkpoint.applied[: checkpoint.count] if checkpoint else ())
+    states = [state for state in (partition.checkpoint, saved.get(partition)) if state]
+    newest = max(states, key=_age, default=None)
+    return Counter(newest.applied[: newest.count] if newest else ())
 
 
 def _coming(plane: PlaneState) -> defaultdict[Partition, set[int]]:
@@ -142,13 +162,10 @@ def _coming(plane: PlaneState) -> defaultdict[Partition, set[int]]:
 
 
 def _in_parcels(plane: PlaneState, coming: defaultdict[Partition, set[int]]) -> None:
-    """Add the tuples in parcels, and those in the states that parcels have for partitions that are down."""
+    """Add the tuples in parcels."""
     for parcel in plane.parcels.values():
         for one in parcel.tuples:
             coming[one.partition.group.owner].add(one.row.id)
-        for partition, saved in parcel.states:
-            if not partition.live:
-                coming[partition.group.owner].update(saved.applied[: saved.count])
 
 
 def _will_be_replayed(plane: PlaneState, partition: Partition, coming: defaultdict[Partition, set[int]]) -> None:

@@ -335,6 +335,11 @@ def captured_tuples_of_nobody(patch: Patch) -> None:
     patch.setattr(sim.plain.audit, "_in_parcels", lambda _plane, _coming: None)
 
 
+def saved_states_of_nobody(patch: Patch) -> None:
+    """The ledger does not see that a partition that is down has its state in a parcel."""
+    patch.setattr(sim.plain.audit, "_saved", lambda _plane: {})
+
+
 def put_over_a_newer_checkpoint(patch: Patch) -> None:
     """A state is put although upstream may have forgotten what came after it."""
     check = Parcels._check_fits
@@ -368,6 +373,7 @@ FAULTS: dict[Callable[[Patch], None], int] = {
     a_snapshot_without_kept_outputs: 0,
     captured_tuples_stay_replayed: 1,
     captured_tuples_of_nobody: 1,
+    saved_states_of_nobody: 89,
     put_over_a_newer_checkpoint: 66,
 }
 """Faults, and the first seed that shows each, which is tried before all others."""

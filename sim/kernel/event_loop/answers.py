@@ -130,6 +130,10 @@ class Answers(ABC):
         """Return the tuples in parcels."""
 
     @abstractmethod
+    def _saved(self) -> list[audit.Saved]:
+        """Return the newest state in a parcel of each partition that is down."""
+
+    @abstractmethod
     def _unfinished(self, source: int) -> np.ndarray:
         """Return the numbers of the tuples of a source that are not done."""
 
@@ -182,9 +186,11 @@ class Answers(ABC):
     def ledger(self) -> list[tuple[int, int, int, int]]:
         """Return rows (operator, expected, lost, duplicated)."""
         operators = self._plan.operators
-        sources = self.state.sources.shape[0] if self._plan.acker else 0
-        unfinished = [self._unfinished(source) for source in range(sources)]
-        expected, lost, duplicated = audit.settle(self.state, self._arrival_streams, self._carried(), unfinished)
+        sources = range(self.state.sources.shape[0])
+        unfinished = [self._unfinished(source) for source in sources] if self._plan.acker else None
+        expected, lost, duplicated = audit.settle(
+            self.state, self._arrival_streams, self._carried(), self._saved(), unfinished
+        )
         return [
             (index, int(expected[index]), int(lost[index]), int(duplicated[index]))
             for index, plan in enumerate(operators)

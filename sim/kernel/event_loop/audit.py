@@ -25,7 +25,7 @@ from sim.kernel.tools.draws import child_id, output_count, output_key, source_id
 from sim.kernel.tools.pointer import State
 
 ENTRY = np.dtype([("id", "u8"), ("partition", "i4"), ("flags", "i4")], align=True)  # partition NONE: empty
-_THERE, _COMING = 1, 2
+_THERE, _COMING, _ELSEWHERE = 1, 2, 4  # in the final state; in flight; in the log of another instance of the group
 _SPARSE = 8  # slots of a sieve for each entry, at least
 
 
@@ -52,25 +52,35 @@ def _mark(table: np.ndarray, partition: int, tuple_id: int, flag: int) -> bool:
 
 
 class Carried(NamedTuple):
-    """Tuples that are on their way in a parcel: their partitions and ids, both (n,).
-
-    `cut` is the partition whose state that is, if its oldest ids are forgotten, or NONE.
-    """
+    """Tuples that are on their way in parcels: their partitions and ids, both (n,)."""
 
     partitions: np.ndarray
     ids: np.ndarray
-    cut: int
+
+
+class Saved(NamedTuple):
+    """The newest state in a parcel of a partition that is down: the ids in it (n,), and how many were forgotten.
+
+    `twice` of the latter were there already.
+    """
+
+    partition: int
+    ids: np.ndarray
+    forgotten: int
+    twice: int
 
 
 def settle(
     state: State,
     streams: Callable[[], Sequence[ArrivalStream]],
     carried: Sequence[Carried] = (),
-    unfinished: Sequence[np.ndarray] = (),
+    saved: Sequence[Saved] = (),
+    unfinished: Sequence[np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Expected, lost and duplicated inputs, each (n_operators,); `streams()` repeat the arrivals at each source.
 
-    `unfinished` has by source the numbers of the roots that are not done: what is missing of them will come again.
+    `unfinished` has by source the numbers of the roots that are not done, where there is an acker: what is missing of
+    them will come again.
 
     Where a host may fail every id is looked for. Where none can, only number and sum of the ids are known of each
     operator, and that they are what follows from the sources is checked; raises RuntimeError if they are not, which
@@ -79,7 +89,7 @@ def settle(
     if state.ids["overdue"]:
         raise RuntimeError(f"{state.ids['overdue']} tuples were sent again whose ids had been forgotten")
     if state.options["logs_ids"]:
-        return _by_id(state, streams(), carried, unfinished)
+        return _by_id(state, streams(), carried, saved, unfinished)
     return by_sum(state)
 
 
@@ -87,28 +97,33 @@ def _by_id(
     state: State,
     streams: Sequence[ArrivalStream],
     carried: Sequence[Carried],
-    unfinished: Sequence[np.ndarray],
+    saved: Sequence[Saved],
+    unfinished: Sequence[np.ndarray] | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     expected, lost, duplicated = (np.zeros(state.operators.shape[0], np.int64) for _ in range(3))
     size = 2
-    while size < 2 * (entries(state) + sum(one.ids.size for one in carried)):
+    while size < 2 * (entries(state) + sum(one.ids.size for one in carried) + sum(one.ids.size for one in saved)):
         size *= 2
     table = np.zeros(size, ENTRY)
     table["partition"] = NONE
     stack = _stack(state)
-    enter_final_state(state, table, duplicated, stack)
+    in_parcel = np.zeros(state.partitions.shape[0], np.bool_)
+    in_parcel[[one.partition for one in saved]] = True
+    enter_final_state(state, table, in_parcel, duplicated, stack)
     gone = forgotten(state)
+    for one in saved:
+        twice = one.twice + int(enter_saved(state, table, one.partition, one.ids))
+        duplicated[state.partitions["operator"][one.partition]] += twice
+        gone[state.partitions["group"][one.partition]] = one.forgotten - one.twice
     for parcel in carried:
         enter_carried(state, table, parcel.partitions, parcel.ids)
-        group = int(state.partitions["group"][parcel.cut]) if parcel.cut != NONE else NONE
-        if group != NONE and gone[group] == 0:
-            gone[group] = NONE
     sieve = sieve_of(table)
     for source, first, arrivals, keys in _emitted(state, streams):
-        again = np.zeros(keys.size, np.bool_)
-        if unfinished:
-            again[:] = np.isin(np.arange(first, first + keys.size), unfinished[source])
-        enter(state, table, sieve, gone, source, first, arrivals, keys, again, expected, lost, stack)
+        again = done = np.zeros(keys.size, np.bool_)
+        if unfinished is not None:
+            again = np.isin(np.arange(first, first + keys.size), unfinished[source])
+            done = ~again
+        enter(state, table, sieve, gone, source, first, arrivals, keys, again, done, expected, lost, stack)
     for partition in np.flatnonzero(state.partitions["ticks"]).tolist():
         enter_ticks(state, table, sieve, gone, partition, expected, lost, stack)
     np.subtract.at(lost, state.partitions["operator"], np.maximum(gone, 0))
@@ -145,14 +160,20 @@ def entries(state: State) -> int:
 
 
 @kernel
-def enter_final_state(state: State, table: np.ndarray, duplicated: np.ndarray, stack: np.ndarray) -> None:
-    """Note what is in the final state of each partition, and what is on its way; `duplicated` by operator."""
+def enter_final_state(
+    state: State, table: np.ndarray, in_parcel: np.ndarray, duplicated: np.ndarray, stack: np.ndarray
+) -> None:
+    """Note what is in the final state of each partition, and what is on its way; `duplicated` by operator.
+
+    But for partitions (n_partitions,) whose final state is in a parcel.
+    """
     for partition in range(state.partitions.shape[0]):
         u = state.partitions[partition]
         is_owner = state.partitions[u.group].owner == partition
         if not is_owner and u.retired:
             continue
-        duplicated[u.operator] += _enter_log(state, table, partition)
+        if not in_parcel[partition]:
+            duplicated[u.operator] += _enter_log(state, table, partition)
         _mark_chain(state, table, u.held_head)
         if is_owner and not u.live and state.options.keeps_outputs:
             _mark_replay(state, table, partition)
@@ -189,11 +210,20 @@ def _enter_log(state: State, table: np.ndarray, partition: int) -> int:
             if state.options.acks and tuple_id == TWICE:
                 twice += is_owner
             elif not is_owner:  # a place that the group is on its way to
-                _mark(table, u.group, tuple_id, _COMING)
+                _mark(table, u.group, tuple_id, _ELSEWHERE)
             elif not _mark(table, u.group, tuple_id, _THERE):
                 twice += 1
         pos += CHUNK
         chunk = state.log_next[chunk]
+    return twice
+
+
+@kernel
+def enter_saved(state: State, table: np.ndarray, partition: int, ids: np.ndarray) -> int:
+    """Note what is in the final state of a partition, and return how much of it is there more than once."""
+    twice, group = 0, state.partitions[partition].group
+    for k in range(ids.shape[0]):
+        twice += (state.options.acks and ids[k] == TWICE) or not _mark(table, group, ids[k], _THERE)
     return twice
 
 
@@ -326,14 +356,15 @@ def enter(
     arrivals: np.ndarray,
     keys: np.ndarray,
     again: np.ndarray,
+    done: np.ndarray,
     expected: np.ndarray,
     lost: np.ndarray,
     stack: np.ndarray,
 ) -> None:
     """Follow the tuples `first` .. of a source through the job; `expected` and `lost` by operator.
 
-    `arrivals` and `keys` (n,) are theirs, `again` (n,) says whether what is missing of them will come again. What is
-    forgotten is among the lost here.
+    `arrivals` and `keys` (n,) are theirs, `again` (n,) says whether what is missing of them will come again, and `done`
+    (n,) whether all that follows from them was processed once. What is forgotten is among the lost here.
 
     `stack` (depth, 3) has room for all that one source tuple can have open at a time.
     """
@@ -341,7 +372,7 @@ def enter(
     for sequence in range(keys.shape[0]):
         depth = _push_outputs(state, stack, 0, b.partition, source_id(b.code, first + sequence), keys[sequence])
         closed = arrivals[sequence] < max(state.ids.oldest, state.ids.closed)
-        _follow(state, table, sieve, gone, closed, again[sequence], depth, expected, lost, stack)
+        _follow(state, table, sieve, gone, closed, again[sequence], done[sequence], depth, expected, lost, stack)
 
 
 @kernel
@@ -358,7 +389,7 @@ def enter_ticks(
     """The same for what a timer has emitted."""
     for number in range(state.partitions[partition].ticks):
         depth = _push_tick(state, stack, partition, number + 1)
-        _follow(state, table, sieve, gone, False, False, depth, expected, lost, stack)
+        _follow(state, table, sieve, gone, False, False, False, depth, expected, lost, stack)
 
 
 @kernel
@@ -369,6 +400,7 @@ def _follow(
     gone: np.ndarray,
     closed: bool,
     again: bool,
+    done: bool,
     depth: int,
     expected: np.ndarray,
     lost: np.ndarray,
@@ -380,25 +412,22 @@ def _follow(
             beyond = NONE
         depth -= 1
         partition, tuple_id, key = np.int64(stack[depth, 0]), stack[depth, 1], np.int64(stack[depth, 2])
-        known = there = False
+        flags = 0
         if _may_be_there(sieve, partition, tuple_id):
             k = _entry(table, partition, tuple_id)
-            known = table[k].partition != NONE
-            there = known and table[k].flags & _THERE != 0
+            if table[k].partition != NONE:
+                flags = table[k].flags
+        there = flags & _THERE != 0
         operator = state.partitions[partition].operator
         if beyond != NONE:
             lost[operator] += not there and gone[partition] > 0  # it is forgotten: as such it is taken off again
-        elif closed:  # it is not on its way; who is known to have it is not the owner, which may have forgotten it
-            if there or gone[partition] > 0 or (gone[partition] == 0 and not known):
-                expected[operator] += 1
-                lost[operator] += not there
-            else:
-                beyond = depth
-        elif (known or again) and not there:
-            continue
-        else:
+        elif not _is_in_flight(flags, closed, again, done, gone[partition]):
             expected[operator] += 1
             lost[operator] += not there
+        elif closed and not done:
+            beyond = depth
+        elif not done:
+            continue
         op = state.operators[operator]
         if op.edges > 0 and not op.windowed:
             draws = state.draws[operator]
@@ -407,6 +436,22 @@ def _follow(
                 depth = _push_outputs(
                     state, stack, depth, partition, child, output_key(draws, state.cumulative, child, key)
                 )
+
+
+@kernel
+def _is_in_flight(flags: int, closed: bool, again: bool, done: bool, gone: int) -> bool:
+    """Return whether a tuple is on its way to the final state of its group, of which so many are forgotten.
+
+    Of what is `closed` nothing is on its way, but another instance of the group may have it. Then the owner has
+    forgotten it, if it has forgotten any. With an acker a tuple may be on its way again although its root is done.
+    """
+    if flags & _THERE:
+        return False
+    if again:
+        return True
+    if closed and not (done and flags & _COMING):
+        return gone < 0 or (gone == 0 and flags != 0)
+    return flags != 0
 
 
 @kernel

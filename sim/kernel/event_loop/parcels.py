@@ -16,7 +16,7 @@ from models.records.tables import NEVER
 from sim.clock import Clock
 from sim.data_plane import Parcel
 from sim.kernel.event_loop import buffers, carrying, emitting, hash_tables, pools, restoring, setup, verbs
-from sim.kernel.event_loop.audit import Carried
+from sim.kernel.event_loop.audit import Carried, Saved
 from sim.kernel.event_loop.buffers import KEPT, LOGGED, UNPINNED
 from sim.kernel.event_loop.carrying import CAPTURED
 from sim.kernel.event_loop.checkpoints import state_bytes
@@ -55,6 +55,11 @@ class SavedState:
     def count(self) -> int:
         """Return how many tuples were applied."""
         return self.base + self.log.size
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """Return what orders the states and checkpoints of a partition by their age."""
+        return self.incarnation, self.count
 
     @classmethod
     def of(cls, state: State, partition: int) -> SavedState:
@@ -255,8 +260,7 @@ class Parcels(ABC):
             u = partitions[saved.partition]
             if u["live"]:
                 raise ValueError(f"partition {saved.partition} is live and has a state")
-            stored = int(u["stored_incarnation"]), int(u["stored_count"])
-            if u["stored"] and stored > (saved.incarnation, saved.count):
+            if self._is_outdated(saved):
                 raise ValueError(f"the checkpoint of partition {saved.partition} is newer than the state in the parcel")
 
     def discard(self, parcel: int) -> None:
@@ -275,15 +279,26 @@ class Parcels(ABC):
         rows["reason"] = DISCARDED
 
     def _carried(self) -> list[Carried]:
-        """Return the tuples in parcels, and those in states of partitions that are not live."""
-        partitions, found = self.state.partitions, []
+        """Return the tuples in parcels."""
+        tuples = [contents.tuples for contents in self._parcels.values() if contents.tuples.size]
+        return [Carried(one["partition"].copy(), one["id"].copy()) for one in tuples]
+
+    def _saved(self) -> list[Saved]:
+        """Return the newest state in a parcel of each partition that is down, if no newer checkpoint is stored."""
+        newest: dict[int, SavedState] = {}
         for contents in self._parcels.values():
-            found.append(Carried(contents.tuples["partition"].copy(), contents.tuples["id"].copy(), NONE))
             for saved in contents.states:
-                if not partitions["live"][saved.partition]:
-                    ids, cut = saved.log["id"].copy(), saved.partition if saved.base else NONE
-                    found.append(Carried(np.full(ids.size, saved.partition), ids, cut))
-        return found
+                if saved.partition not in newest or newest[saved.partition].age < saved.age:
+                    newest[saved.partition] = saved
+        return [
+            Saved(saved.partition, saved.log["id"].copy(), saved.base, saved.twice)
+            for saved in newest.values()
+            if not self.state.partitions["live"][saved.partition] and not self._is_outdated(saved)
+        ]
+
+    def _is_outdated(self, saved: SavedState) -> bool:
+        u = self.state.partitions[saved.partition]
+        return bool(u["stored"]) and (int(u["stored_incarnation"]), int(u["stored_count"])) > saved.age
 
     # -- sources
 

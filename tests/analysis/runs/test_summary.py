@@ -90,6 +90,14 @@ def test_the_guarantee_tells_sinks_from_state(make):
     }
 
 
+def test_what_an_operator_without_state_has_processed_is_not_lost_in_state(make):
+    scenario = make.scenario()
+    count = scenario.operators["count"].model_copy(update={"kind": "map", "state": None})
+    stateless = scenario.model_copy(update={"operators": {**scenario.operators, "count": count}})
+    expected = {"lost": 3, "duplicated": 0, "state_lost": 0, "state_duplicated": 0}
+    assert summarise(stateless, [by_hand(make)])["guarantee"] == expected
+
+
 def test_intervals_come_from_replications(make):
     def one(replication, wait_s):
         return make.records(replication, visits=[(1, 1, 2 * S, (2 + wait_s) * S, (3 + wait_s) * S)])
