@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from analysis.runs.metrics import is_time, quantity
 from holdfast.terminal import table
 from models import display
+from scenarios.sweeps.plan import short_names
 from scenarios.sweeps.summary import differences
 
 if TYPE_CHECKING:
@@ -22,19 +24,10 @@ _VERDICTS = (
 )
 
 
-def quantity(metric: str, value: float | None) -> str:
-    """Return the value of a metric in its unit."""
-    return display.duration(value) if _is_time(metric) else display.number(value)
-
-
 def with_interval(metric: str, mean: Mean) -> str:
     """Return the mean and half of its 95 % interval, in one unit."""
-    form = display.duration if _is_time(metric) else display.number
+    form = display.duration if is_time(metric) else display.number
     return display.plus_minus(mean.mean, mean.half, form)
-
-
-def _is_time(metric: str) -> bool:
-    return any(part.endswith("_s") for part in metric.split(".")) and not metric.endswith(".count")
 
 
 def sweep_tables(result: SweepResult, metrics: Sequence[str]) -> list[Table]:
@@ -51,7 +44,7 @@ def sweep_tables(result: SweepResult, metrics: Sequence[str]) -> list[Table]:
         title = f"{metric}, of one run each" if runs == "1" else f"{metric}, means of {runs} runs"
         if len(few) < len(order):
             title += f": the {len(few)} least of {len(order):,}"
-        columns = ("", *_names(list(result.plan.scenario.sweep)), "mean", "to design 0", "")
+        columns = ("", *short_names(list(result.plan.scenario.sweep)), "mean", "to design 0", "")
         made.append(table(title, columns, rows, text_columns=len(columns) - 3))
     return made
 
@@ -114,15 +107,6 @@ def _runs(result: SweepResult, found: Mapping[int, Sequence[Difference]], place:
     counts = {one[place].counts[1] for one in found.values()}
     least, most = min(counts), max(counts)
     return f"{most}" if least == most else f"{least} to {most}"
-
-
-def _names(paths: Sequence[str]) -> list[str]:
-    """Return the last parts of dotted paths, as many as tell them apart."""
-    for parts in range(1, 10):
-        names = [".".join(path.split(".")[-parts:]) for path in paths]
-        if len(set(names)) == len(names):
-            return names
-    return list(paths)
 
 
 def _or_last(value: float | None) -> float:

@@ -22,6 +22,7 @@ from analysis.report.topology import draw
 from analysis.runs.migration_kinds import ClassifiedMigration
 from analysis.runs.run_summary import Guarantee, OperatorSummary, Outages, Recovery, Replicas, Verdict
 from analysis.runs.tables import guarantee_table, operators_table, recoveries_table, replicas_table, targets_table
+from models.table import Table
 
 _SHORT = 0.15  # a recovery below this share of the run gets a figure of its own
 _MOST_HOSTS = 60
@@ -239,6 +240,16 @@ def operators_section(operators: Mapping[str, OperatorSummary]) -> Section | Non
         "without those in service; utilisation is per server."
     )
     return Section("operators", "Operators", "Operators", words, tables=(tables.cut(operators_table(operators)),))
+
+
+def best_section(tables: Sequence[Table]) -> Section | None:
+    """Return what is best for which settings; None where nobody asked."""
+    words = (
+        "Means for each setting of the other keys. Best: the lowest mean, and what the replications cannot "
+        "tell from it. "
+        "Next: by how much the lowest of all others is higher."
+    )
+    return Section("best", "What is best when", "Best", words, tables=tuple(tables)) if tables else None
 
 
 def designs_section(given: tuple[Design, ...]) -> Section | None:

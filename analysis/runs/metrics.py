@@ -19,6 +19,7 @@ from analysis.runs.run_summary import (
     RunSummary,
 )
 from analysis.runs.summary import summarise
+from models import display
 from models.scenario.scenario import Scenario
 
 Metrics = dict[str, float | None]
@@ -110,3 +111,21 @@ def _of_entries(name: str, lengths: Mapping[str, Sequence[float | None]], last: 
             found[f"{name}.{length}.mean"] = sum(values) / len(values)
             found[f"{name}.{length}.max"] = max(values)
     return found
+
+
+def is_time(metric: str) -> bool:
+    """Return whether a metric is a time [s].
+
+    >>> is_time("latency_s.p99"), is_time("latency_s.count")
+    (True, False)
+    """
+    return any(part.endswith("_s") for part in metric.split(".")) and not metric.endswith(".count")
+
+
+def quantity(metric: str, value: float | None) -> str:
+    """Return the value of a metric in its unit.
+
+    >>> quantity("latency_s.p99", 0.25), quantity("latency_s.count", 12.0)
+    ('250 ms', '12')
+    """
+    return display.duration(value) if is_time(metric) else display.number(value)

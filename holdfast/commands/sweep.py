@@ -14,6 +14,7 @@ from holdfast.progress import progress
 from scenarios.files.scenario import read_scenario, resolve
 from scenarios.pages.sweep import runs_of_designs, write_page
 from scenarios.runs.execute import COMPILING
+from scenarios.sweeps.best import best_sentence, best_table, check_best
 from scenarios.sweeps.summary import check_metrics, chosen_metrics, sweep_answer, sweep_summary
 from scenarios.sweeps.sweep import sweep as run_sweep
 
@@ -37,12 +38,16 @@ def sweep(
     ] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Continue with missing runs; always done")] = True,
     metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Metric of the table; repeatable")] = None,
+    best: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Say which value of KEY is best, for each setting of the others")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all metrics as one JSON document")] = False,
 ) -> None:
     """Simulate every combination of the values of [sweep]; if interrupted, the same command continues."""
     del resume  # there is no other way
     refuse_master(master, on)
     loaded = read_scenario(resolve(file), settings or [])
+    check_best(loaded.scenario, best)
     with progress() as show_progress:
         result = run_sweep(
             loaded,
@@ -61,9 +66,15 @@ def sweep(
     names = chosen_metrics(result, metric)
     # Without workers and where they are: these change no result, and the page stays equal on every machine.
     settings_again = (part for one in settings or [] for part in ("--set", one))
-    write_page(result, command=shlex.join(["holdfast", "sweep", file, *settings_again, "--out", out.name]))
+    asked = [*(part for name in metric or [] for part in ("--metric", name)), "--best", best] if best else []
+    again = shlex.join(["holdfast", "sweep", file, *settings_again, *asked, "--out", out.name])
+    by = [] if best is None else [best_table(result, best, name) for name in names]
+    sentences = [] if best is None else [best_sentence(result, best, name) for name in names]
+    write_page(result, command=again, best=by, said=sentences)
     if as_json:
         terminal.print_json(sweep_summary(result))
+    elif best is not None:
+        terminal.show(*by, *sentences, sweep_tables.sweep_line(result))
     else:
         words = [one for one in (sweep_tables.explained(result), *sweep_answer(runs_of_designs(result))) if one]
         terminal.show(*sweep_tables.sweep_tables(result, names), *words, sweep_tables.sweep_line(result))

@@ -249,8 +249,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
     ),
     "hosts_in_use": (
         _HOST,
-        _time("from_ns", "it was acquired, or the run began"),
-        _time("until_ns", "it was released, or the run ended"),
+        _time("from_ns", "it was acquired, a rebalance to it was requested, or the run began"),
+        _time("until_ns", "it was released, a rebalance killed its last task, or the run ended"),
     ),
     "messages": (
         _time("second_ns", "begin of the second in which it was sent"),

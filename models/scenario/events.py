@@ -77,9 +77,6 @@ class Rescale(Description):
     """Migration protocol."""
 
 
-REBALANCE_PROTOCOLS = ("dsm", "dcr", "ccr")  # that are simulated
-
-
 class Rebalance(Description):
     """All tasks of the dataflow, but those that stay, are killed and start on other hosts with their state."""
 

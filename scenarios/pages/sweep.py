@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from analysis.report.page import Fact, Page, render_page
-from analysis.report.sections import designs_section
+from analysis.report.sections import best_section, designs_section
 from models.errors import InputError
 from models.scenario.scenario import Scenario
+from models.table import Table
 from scenarios.files.write_once import write_text
 from scenarios.pages.designs import DesignRuns, designs
 from scenarios.pages.run import versions
@@ -18,8 +19,11 @@ from scenarios.sweeps.sweep import SweepResult
 REPORT = "report.html"
 
 
-def sweep_page(result: SweepResult, *, command: str = "") -> Page:
-    """Return the page of a sweep: every design with the intervals over its replications."""
+def sweep_page(result: SweepResult, *, command: str = "", best: Sequence[Table] = (), said: Sequence[str] = ()) -> Page:
+    """Return the page of a sweep: every design with the intervals over its replications.
+
+    `best` are the tables of what is best for which settings, and `said` what they say: the answer, if it is given.
+    """
     plan = result.plan
     given = runs_of_designs(result)
     facts = [
@@ -31,25 +35,25 @@ def sweep_page(result: SweepResult, *, command: str = "") -> Page:
     if result.failed:
         headline = [Fact("runs that failed", f"{len(result.failed)} of {len(result.rows)}", False, "see the table")]
     return Page(
-        answer=sweep_answer(given),
+        answer=tuple(said) or sweep_answer(given),
         title=plan.scenario.name or "A sweep",
         question=f"Which of {len(plan.points)} designs does best, and what does it cost?",
         facts=tuple(facts),
         headline=tuple(headline),
-        sections=[designs_section(designs(given))],
+        sections=[best_section(best), designs_section(designs(given))],
         versions=versions(),
         seed=plan.scenario.seed,
         command=command,
     )
 
 
-def write_page(result: SweepResult, *, command: str) -> Path:
+def write_page(result: SweepResult, *, command: str, best: Sequence[Table] = (), said: Sequence[str] = ()) -> Path:
     """Return the page beside the runs of the sweep; one of an earlier attempt is replaced.
 
     It is `report.html` in the directory of the sweep. `command` is shown as the one that makes the page again.
     """
     page = result.directory / REPORT
-    text = render_page(sweep_page(result, command=command))
+    text = render_page(sweep_page(result, command=command, best=best, said=said))
     write_text(page, text, force=True)
     return page
 

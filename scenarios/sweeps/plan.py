@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -198,3 +198,12 @@ def _packed(costs_s: list[float], replications: int) -> tuple[tuple[tuple[Run, .
         chunks.append(tuple(chunk))
         sums.append(total)
     return tuple(chunks), tuple(sums)
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """Return the last parts of dotted paths, as many as tell them apart."""
+    for parts in range(1, 10):
+        names = [".".join(path.split(".")[-parts:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    return list(paths)

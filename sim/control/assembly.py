@@ -98,6 +98,7 @@ class Control:
         )
         self.slots.freed = self.crash.recover_orphans
         self.rebalances = Rebalances(state, self.coordinator, REBALANCE_PROTOCOLS)
+        self.rebalancing = Rebalancing(state, self.rebalances)
         self.rescaling = Rescaling(state, self.migrations, self.slots)
         spares = SpareHosts(state, self.migrations, self.recovery, self.failures)
         self.elasticity = Elasticity(state, self.statistics, self.checkpoint_hosts, self.migrations, spares, self.slots)
@@ -105,6 +106,8 @@ class Control:
         self.timeouts = RootTimeouts(state)
         self.checkpoint_source = CheckpointSource(state, self.coordinator, self.timeouts)
         self.checkpoint_source.initialised = self.rebalances.initialised
+        self.checkpoint_source.held_back = self.rebalances.holds_back_waves
+        self.rebalances.wave_is_open = self.checkpoint_source.is_open
 
     def start(self) -> None:
         """Start the processes in the order in which they act where they meet at one instant.
@@ -118,7 +121,7 @@ class Control:
             self.failures.start()
             self.migrations.start()
             self.rescaling.start()
-            Rebalancing(self.state, self.rebalances).start()
+            self.rebalancing.start()
             start_outside_load(self.state)
         if self.plan.scenario.fault_tolerance.method == "checkpoint":
             self._start_checkpoints()
@@ -157,7 +160,7 @@ class Control:
         rows["replicas"] = [*self.replicas.rows()]
         rows["rescales"] = [*self.rescaling.rows()]
         rows["maintenance"] = [*self.maintenance.rows(tables["checkpoints"])]
-        rows["hosts_in_use"] = [*self.elasticity.spares.rows(end_ns)]
+        rows["hosts_in_use"] = self.rebalancing.hosts_in_use(self.elasticity.spares.rows(end_ns), end_ns)
 
     # -- the listener
 

@@ -3,6 +3,8 @@
 As the checkpoint spout of Storm 1.0.3, it knows of no rebalance and of no crash: it sees that a wave has failed. A
 subtask that is up and not initialised fails its PREPARE at once. A wave that meets a task that is down is lost, which
 is noticed at its time-out, as for a root. In both cases ROLLBACK and INIT follow.
+
+DCR and CCR send waves of their own: they wait for the end of one that is under way, and none begins before their end.
 """
 
 from __future__ import annotations
@@ -67,6 +69,7 @@ class PeriodicRun(ProtocolRun[PeriodicWaves]):
     """The one run of periodic waves, as long as the simulation."""
 
     kind: CheckpointSource
+    open: bool = False  # from PREPARE until COMMIT or INIT has come back
     steps: int = 0  # drawn so far
     snapshots: dict[int, Snapshot] = field(default_factory=dict)  # subtask -> the one that is not stored yet
     sent: list[tuple[int, Wave]] = field(default_factory=list)  # (instant [ns], wave), in order
@@ -78,6 +81,17 @@ class PeriodicContext(WaveContext):
     _run: PeriodicRun
 
     # -- the source of checkpoints
+
+    def begin_wave(self) -> bool:
+        """Return whether a wave begins now: none is open, and no rebalance that sends its own."""
+        begins = not self._run.open and not self._run.kind.held_back()
+        self._run.open |= begins
+        return begins
+
+    def end_wave(self) -> None:
+        """Let begin what has waited for the end of the wave."""
+        self._run.open = False
+        self._run.kind.coordinator.begin_what_can()
 
     def note_sent(self, wave: Wave) -> None:
         """Note that a wave is sent."""
@@ -155,7 +169,6 @@ class CheckpointWaves(WaveProtocol[PeriodicWaves]):
 
     def __init__(self, plan: PeriodicWaves) -> None:
         super().__init__(plan)
-        self.open = False  # at the source of checkpoints: from PREPARE until COMMIT or INIT has come back
         self.wave: Wave | None = None  # that is under way
         self.number = 0  # of the newest
 
@@ -166,10 +179,9 @@ class CheckpointWaves(WaveProtocol[PeriodicWaves]):
     # at the source of checkpoints
 
     def on_due(self, ctx: PeriodicContext, message: Message) -> None:
-        """Begin a wave, unless one is open."""
+        """Begin a wave, if one can begin."""
         ctx.timer(self.plan.interval_ns, "due")
-        if not self.open:
-            self.open = True
+        if ctx.begin_wave():
             self.on_step(ctx, message._replace(note=PREPARE))
 
     def on_step(self, ctx: PeriodicContext, message: Message) -> None:
@@ -196,7 +208,8 @@ class CheckpointWaves(WaveProtocol[PeriodicWaves]):
 
     def after_commit(self, ctx: PeriodicContext) -> None:
         """Wait for the next wave."""
-        self.open, self.wave = False, None
+        self.wave = None
+        ctx.end_wave()
 
     def after_rollback(self, ctx: PeriodicContext) -> None:
         """Bring back the states that are lost."""
@@ -204,7 +217,8 @@ class CheckpointWaves(WaveProtocol[PeriodicWaves]):
 
     def after_init(self, ctx: PeriodicContext) -> None:
         """Wait for the next wave."""
-        self.open, self.wave = False, None
+        self.wave = None
+        ctx.end_wave()
 
     def on_refused(self, ctx: PeriodicContext, message: Message) -> None:
         """Give the wave up: a subtask has no state, or no snapshot."""
@@ -286,6 +300,11 @@ class CheckpointSource(PlanKind[Request]):
         self.protocol: type[CheckpointWaves] = CheckpointWaves
         self.run: PeriodicRun | None = None
         self.initialised: Callable[[int, int], None] = lambda subtask, task: None
+        self.held_back: Callable[[], bool] = lambda: False
+
+    def is_open(self) -> bool:
+        """Return whether a wave is under way."""
+        return self.run is not None and self.run.open
 
     def start(self) -> None:
         """Start the waves."""

@@ -6,7 +6,8 @@ What is killed and comes back are subtasks (`sim.migration.waves`). Sources are 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import ClassVar
@@ -50,6 +51,8 @@ class Rebalance(WavePlan):
     operators: int
     tasks_at_begin: tuple[int, ...]  # of sources and subtasks
     hosts: Mapping[int, int]  # subtask that is killed -> host
+    left: frozenset[int]  # hosts that have no task afterwards
+    joined: frozenset[int]  # hosts that have none before
     start_ns: Mapping[int, int]  # subtask -> time from the kill until its successor is there
     command_ns: int  # between the last answer to COMMIT and the kill
     resend_ns: int  # between two INITs
@@ -289,6 +292,7 @@ class Rebalances(PlanKind[RebalanceRequest]):
         self.protocols = dict(protocols)
         self.runs: list[RebalanceRun] = []
         self._postponed: list[RebalanceRequest] = []
+        self.wave_is_open: Callable[[], bool] = lambda: False  # a periodic one
 
     def request(
         self,
@@ -320,8 +324,15 @@ class Rebalances(PlanKind[RebalanceRequest]):
             self._postpone(request, "another rebalance, or a move, is not over")
         self.coordinator.request(self, request)
 
+    def holds_back_waves(self) -> bool:
+        """Return whether a run that sends its own waves is under way."""
+        return any(isinstance(run, RebalanceRun) and run.saves for run in self.coordinator.open.values())
+
     def waits(self, request: RebalanceRequest) -> bool:
-        """Return whether a partition is known to be down."""
+        """Return whether a partition is known to be down, or a periodic wave would meet those of the run."""
+        if self.protocols[request.protocol].saves and self.wave_is_open():
+            self._postpone(request, "a periodic wave is under way")
+            return True
         if all(map(self.state.view.partition_live, self.cluster.down_owners)):
             return False
         self._postpone(request, "a partition is down")
@@ -350,13 +361,18 @@ class Rebalances(PlanKind[RebalanceRequest]):
             return None
         why = f"{len(hosts)} tasks are to be killed"
         self.state.decide(Action.REBALANCE, request.protocol, why)
+        tasks = tuple(dict.fromkeys(at for at in cluster.partition_task if at != NOWHERE))
+        before = Counter(cluster.task_host[task] for task in tasks)
+        stay = before - Counter(map(cluster.host_of, hosts))  # other tasks
         made = Rebalance(
             flow=flow,
             work_ns=work_ns(plan.scenario.waves),
             timeout_ns=request.timeout_ns,
             operators=len(plan.operators),
-            tasks_at_begin=tuple(dict.fromkeys(at for at in cluster.partition_task if at != NOWHERE)),
+            tasks_at_begin=tasks,
             hosts=hosts,
+            left=frozenset(before.keys() - stay.keys() - set(hosts.values())),
+            joined=frozenset(set(hosts.values()) - before.keys()),
             start_ns={one: request.start_ns.get(one, 0) for one in hosts},
             command_ns=request.command_ns,
             resend_ns=request.resend_ns,

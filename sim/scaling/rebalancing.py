@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from models.scenario.events import Rebalance
@@ -45,6 +47,30 @@ class Rebalancing:
             timeout_ns=to_ns(waves.timeout_s),
             in_place=False,
         )
+
+    def hosts_in_use(self, given: Sequence[tuple[int, int, int]], end_ns: int) -> list[tuple[int, int, int]]:
+        """Return (host, since, until) [ns] of each time that a host was in use.
+
+        One to which a rebalance brings the first task is from the request on, and one that it leaves until the tasks
+        are killed. `given` are the times without rebalances; they are returned where a host may fail or hold
+        checkpoints, or hosts come and go for another reason.
+        """
+        scenario = self.plan.scenario
+        bound = scenario.may_fail or scenario.fault_tolerance.method == "checkpoint"
+        if bound or scenario.elasticity.policy != "none":
+            return list(given)
+        since = {host: begin for host, begin, _ in given}
+        ended = list[tuple[int, int, int]]()
+        for run in self.rebalances.runs:
+            for host in run.plan.joined:
+                # It may have been left after the request, by an earlier rebalance.
+                since[host] = max([run.requested_ns, *(until for one, _, until in ended if one == host)])
+            # One that is called off leaves the hosts to which it was to go.
+            killed = run.marks.get("commanded")
+            at_ns, gone = (run.marks.get("over"), run.plan.joined) if killed is None else (killed, run.plan.left)
+            if at_ns is not None:
+                ended += [(host, since.pop(host), at_ns) for host in sorted(gone)]
+        return sorted([*ended, *((host, begin, end_ns) for host, begin in since.items())])
 
     def _tasks_that_move(self) -> list[int]:
         """Return the tasks with a partition that a rebalance kills, by operator and first partition."""

@@ -59,6 +59,30 @@ def test_a_sweep_has_a_page_that_says_how_to_do_it_again(made: Path, capsys: pyt
     assert (made / "report.html").read_text(encoding="utf-8") == html
 
 
+def test_a_sweep_says_what_is_best_when(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (made / "report.html").read_bytes()
+    asked = ["--best", "fault_tolerance.kind", "--metric", "latency_s.mean", "--metric", "recoveries.total_s.mean"]
+    code, out, _ = run(capsys, *SWEEP, "--out", str(made), *asked)
+    html = (made / "report.html").read_text(encoding="utf-8")
+    (made / "report.html").write_bytes(before)
+    assert code == 0
+    assert [line.split()[:2] for line in out.splitlines() if line.strip()[:1].isdigit()][:3] == [
+        ["1", "s"], ["2", "s"], ["5", "s"],
+    ]  # fmt: skip
+    assert max(map(len, out.splitlines())) <= 80
+    assert "Best kind by recoveries.total_s.mean" in out and "Best kind by recoveries.total_s.mean" in html
+    assert "Lowest latency_s.mean, or not told from it, in 3 settings: " in " ".join(out.split())
+    answer = html.split('<section class="answer"')[1].split("</section>")[0]
+    assert "Lowest latency_s.mean, or not told from it, in 3 settings: " in " ".join(answer.split())
+    assert "--metric latency_s.mean --metric recoveries.total_s.mean --best fault_tolerance.kind --out out" in html
+
+
+def test_a_key_that_is_not_swept_is_refused_before_any_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, said = run(capsys, *SWEEP, "--out", str(tmp_path / "new"), "--best", "fault_tolerance.kin")
+    assert (code, (tmp_path / "new").exists()) == (2, False)
+    assert 'did you mean "fault_tolerance.kind"' in said
+
+
 def test_a_sweep_is_one_json_document(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, *SWEEP, "--out", str(made), "--json", "--resume")
     document = json.loads(out)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from models import units
 from models.errors import NO_VALUE, InputFault
-from models.scenario.events import PROTOCOLS, REBALANCE_PROTOCOLS, Migrate, Rebalance, Rescale
+from models.scenario.events import PROTOCOLS, Migrate, Rebalance, Rescale
 from models.scenario.job import Operator
 from models.scenario.scenario import Scenario
 from models.topology import layout
@@ -65,8 +65,6 @@ def _of_migration(scenario: Scenario, name: str, event: Migrate | Rescale) -> li
 def _of_rebalance(scenario: Scenario, name: str, event: Rebalance) -> list[tuple[str, object, str]]:
     """Return (path, value, hint) of a rebalance that is not simulated."""
     here, found = path_text(("events", name)), list[tuple[str, object, str]]()
-    if event.protocol not in REBALANCE_PROTOCOLS:
-        found.append((f"{here}.protocol", event.protocol, f"{', '.join(REBALANCE_PROTOCOLS)} are"))
     if scenario.has_replicas:
         found.append((f"{here}.kind", event.kind, "without active replicas, which take over on their own, it is"))
     for operator, described in scenario.operators.items():
@@ -86,8 +84,8 @@ def _of_waves(scenario: Scenario) -> list[tuple[str, object, str]]:
     protocols = {event.protocol for event in scenario.events.values() if isinstance(event, Rebalance)}
     if scenario.migrates:
         found.append((where, value, "without moves of key groups it is: a wave saves and restores a task as a whole"))
-    if protocols - {"dsm"}:
-        found.append((where, value, "beside rebalances by dsm it is: dcr and ccr send waves of their own"))
+    if protocols - {"dsm"} and scenario.may_fail:
+        found.append((where, value, "beside rebalances by dcr or ccr it is where no host may fail"))
     for name, operator in scenario.operators.items():
         if operator.threads > 1:
             # A snapshot would lack the tuples that other threads still serve.
@@ -157,6 +155,10 @@ def _beside_acker(scenario: Scenario) -> list[tuple[str, object, str]]:
     acker, found = scenario.fault_tolerance.acking, list[tuple[str, object, str]]()
     if acker is not None and acker.acks == "covered" and scenario.waves.interval_s is None:
         hint = "with waves.interval it is: acks wait for the COMMIT of a wave"
+        found.append(("fault_tolerance.acker.acks", acker.acks, hint))
+    protocols = {event.protocol for event in scenario.events.values() if isinstance(event, Rebalance)}
+    if acker is not None and acker.acks == "covered" and protocols - {"dsm"}:
+        hint = "without rebalances by dcr or ccr it is: acks that wait at a task would die with it"
         found.append(("fault_tolerance.acker.acks", acker.acks, hint))
     for name, operator in scenario.operators.items():
         if operator.buffer is not None:

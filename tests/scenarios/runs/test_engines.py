@@ -19,6 +19,7 @@ MOVED = ["duration=60 s", "warmup=5 s", "events.move.at=10 s", *ONCE]
 SHORT = {
     "backlog": ONCE,
     "backpressure": ["duration=100 s", *ONCE],
+    "best-rebalance": MOVED,
     "crash-recovery": ONCE,
     "elasticity": ["duration=60 s", *ONCE],
     "migration": ["workload.orders.rate=200 /s", *ONCE],

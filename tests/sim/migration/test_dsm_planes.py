@@ -7,6 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from scripts import unchecked
 from test_acker_planes import job
@@ -98,6 +99,32 @@ def lost(raw: dict[str, Any], found: RunRecords) -> list[str]:
     covered = raw["fault_tolerance"]["acker"]["acks"] == "covered"
     lacking = [names[one] for one, count in zip(table["operator"], table["lost"], strict=True) if count]
     return [one for one in lacking if operators[one]["kind"] == "sink" or (covered and "state" in operators[one])]
+
+
+def mixed(seed: int) -> dict[str, Any]:
+    """The job of that seed without crashes; its rebalances follow any protocol, DCR or CCR at least once."""
+    draw, raw = Random(f"mixed {seed}"), stormy(seed)
+    raw["fault_tolerance"]["acker"]["acks"] = "literal"
+    raw["workers"]["gate"] = "10 ms"  # without it a task sends what was captured to one that is not up
+    raw["events"] = {name: one for name, one in raw["events"].items() if one["kind"] == "rebalance"}
+    for number, event in enumerate(raw["events"].values()):
+        event["protocol"] = draw.choice(["dcr", "ccr"] if number == 0 else ["dcr", "ccr", "dsm"])
+    return raw
+
+
+def test_dcr_and_ccr_take_turns_with_periodic_waves() -> None:
+    seen: Counter[str] = Counter()
+    assert {seed: found for seed in range(25) if (found := on_both(seed, seen, mixed))} == {}
+    for seed in range(60):
+        raw = mixed(seed)
+        found = simulate(unchecked(raw), plane=CompiledPlane)
+        table, decisions = found.tables["rebalances"], found.tables["decisions"]
+        seen["held up"] += decisions["reason"].tolist().count("a periodic wave is under way")
+        seen.update(table["outcome"].tolist())
+        if not np.any(table["protocol"] == "dsm"):
+            assert found.tables["ledger"]["lost"].tolist() == [0] * found.tables["ledger"]["lost"].size, seed
+    assert min(seen["held up"], seen["done"]) > 5, seen
+    assert seen["called off"] == 0
 
 
 def rooted(seed: int) -> bool:

@@ -97,6 +97,29 @@ def test_tasks_are_killed_when_the_command_ends_and_start_after_their_time() -> 
     assert plan.gate_ns is None
 
 
+def test_hosts_are_in_use_from_the_request_on_and_until_tasks_are_killed() -> None:
+    # The second rebalance leaves the new hosts when it kills, and a request that waits takes its hosts all the same.
+    events = {"go": rebalance(5000, protocol="ccr", command="2 s"), "back": rebalance(6000, "old", protocol="ccr")}
+    found, control = run(job(events, workers={"start": {"distribution": "deterministic", "value": "1 s"}}))
+    killed, killed_again = found.tables["rebalances"]["killed_ns"].tolist()
+    assert to_ns(7) < killed < to_ns(7.1) and killed + to_ns(1) < killed_again
+    names, end = control.plan.host_names, to_ns(20)
+    table = found.tables["hosts_in_use"]
+    times = list(zip(table["host"].tolist(), table["from_ns"].tolist(), table["until_ns"].tolist(), strict=True))
+    assert [(names[host], since, until) for host, since, until in times] == [
+        ("ends-0", 0, end),
+        ("old-0", 0, killed), ("old-0", killed, end), ("old-1", 0, killed), ("old-1", killed, end),
+        ("new-0", to_ns(5), killed_again), ("new-1", to_ns(5), killed_again), ("new-2", to_ns(5), killed_again),
+    ]  # fmt: skip
+
+
+def test_a_host_that_may_fail_is_in_use_as_long_as_the_run() -> None:
+    failures = {"crash": {"kind": "host-failure", "at": "15 s", "host": "new-2"}}
+    found, control = run(job({"go": rebalance(5000), **failures}))
+    assert set(found.tables["hosts_in_use"]["from_ns"].tolist()) == {0}
+    assert found.tables["hosts_in_use"]["host"].size == len(control.plan.host_names)
+
+
 def test_a_command_may_take_longer_than_the_answers_to_a_wave() -> None:
     events = {"move": rebalance(5000, command="4 s")}
     _, control = run(job(events, waves={"timeout": "2 s"}))

@@ -1,0 +1,131 @@
+"""Which value of one swept key is best, for each setting of the others: which protocol, at which rate.
+
+The best value has the lowest mean of a metric. Others are as good if the interval of their difference to it does not
+exclude zero (`analysis.comparison`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from analysis.comparison import Difference, Replications, compare, mean_over
+from analysis.runs.metrics import quantity
+from models import display
+from models.errors import InputError
+from models.scenario.scenario import Scenario
+from models.table import Column, Table
+from models.validation_messages import nearest
+from scenarios.sweeps.plan import short_names
+from scenarios.sweeps.sweep import SweepResult
+
+_MOST_VALUES = 4  # whose means are shown: a terminal has 80 characters
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The values of the key at one setting of the others.
+
+    `means` of the metric, one for each value, over the replications in which all values have it that have it in any;
+    None for the others. `best` are the positions of the lowest mean and of those that cannot be told from it, in the
+    order of the means; `lead` is the lowest of all others beside the best, None without others.
+    """
+
+    settings: Mapping[str, object]
+    means: tuple[float | None, ...]
+    best: tuple[int, ...]
+    lead: Difference | None
+
+
+def check_best(scenario: Scenario, key: str | None) -> None:
+    """Raise InputError for a key that the sweep does not vary."""
+    if key is not None and key not in scenario.sweep:
+        raise InputError.at("--best", key, "is no key of [sweep]", nearest(key, scenario.sweep))
+
+
+def choices(result: SweepResult, key: str, metric: str) -> list[Choice]:
+    """Return the choice at each setting of the other keys, in the order of the design points."""
+    groups: dict[tuple[object, ...], dict[object, int]] = {}
+    for number, point in enumerate(result.plan.points):
+        others = tuple(value for name, value in point.settings.items() if name != key)
+        groups.setdefault(others, {})[point.settings[key]] = number
+    names = [name for name in result.plan.scenario.sweep if name != key]
+    values = result.plan.scenario.sweep[key]
+    return [
+        _choice(
+            result, dict(zip(names, others, strict=True)), [points[value] for value in values], metric, key != "seed"
+        )
+        for others, points in groups.items()
+    ]
+
+
+def _choice(
+    result: SweepResult, settings: Mapping[str, object], points: Sequence[int], metric: str, same_numbers: bool
+) -> Choice:
+    runs = [_with(result.replications(number), metric) for number in points]
+    some = [one for one in runs if one]
+    if same_numbers and some:
+        common = set.intersection(*(set(one) for one in some))
+        runs = [{number: one[number] for number in one if number in common} for one in runs]
+    means = tuple(mean_over(one, metric).mean for one in runs)
+    # Ties go to the value that comes first in the file.
+    order = [place for _, place in sorted((mean, place) for place, mean in enumerate(means) if mean is not None)]
+    best, lead = order[:1], None
+    for place in order[1:]:
+        (found,) = compare(runs[order[0]], runs[place], same_numbers=same_numbers, metrics=[metric])
+        if found.shown != "higher":
+            best.append(place)
+        elif lead is None:
+            lead = found
+    return Choice(settings, means, tuple(best), lead)
+
+
+def _with(replications: Replications, metric: str) -> Replications:
+    """Return the replications that have the metric."""
+    return {number: metrics for number, metrics in replications.items() if metrics.get(metric) is not None}
+
+
+def best_table(result: SweepResult, key: str, metric: str) -> Table:
+    """Return a row for each setting of the other keys: the mean at each value of the key, and which is lowest."""
+    values = [str(value) for value in result.plan.scenario.sweep[key]]
+    shown = values if len(values) <= _MOST_VALUES else []
+    others = [name for name in result.plan.scenario.sweep if name != key]
+    form = partial(quantity, metric)
+    columns = (
+        *(Column(name, number=False) for name in short_names(others)),
+        *(Column(value, form) for value in shown),
+        Column("best", number=False),
+        Column("next"),
+    )
+    rows = [
+        (
+            *one.settings.values(),
+            *(one.means if shown else ()),
+            ", ".join(values[place] for place in one.best),
+            _lead(one, metric),
+        )
+        for one in choices(result, key, metric)
+    ]
+    name = f"best-{metric.replace('.', '-')}"
+    return Table(f"Best {short_names([key])[0]} by {metric}", columns, tuple(rows), name)
+
+
+def _lead(one: Choice, metric: str) -> str:
+    """Return by how much the next value is higher than the best."""
+    if one.lead is None:
+        return ""
+    relative = one.lead.relative
+    return f"+{quantity(metric, one.lead.difference.mean)}" if relative is None else display.change(relative)
+
+
+def best_sentence(result: SweepResult, key: str, metric: str) -> str:
+    """Return how often which value is best, or as good."""
+    found = [one for one in choices(result, key, metric) if one.best]
+    values = [str(value) for value in result.plan.scenario.sweep[key]]
+    counts = Counter(values[place] for one in found for place in one.best)
+    if not counts:
+        return f"No value of {key} has {metric}."
+    said = ", ".join(f"{value} in {count}" for value, count in counts.most_common())
+    return f"Lowest {metric}, or not told from it, in {display.count(len(found), 'setting')}: {said}."
