@@ -8,8 +8,10 @@ when the last tuple was processed, one latency later: so it is enough to count t
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 
 from models.scenario.fault_tolerance import Acker as Description
 from sim.clock import MESSAGE, channel
@@ -31,11 +33,14 @@ class Acker:
 
     `pending` has the last attempt of each root that is not done, by source in the order of emission. It outlives tasks,
     as the log does from which the source reads.
+
+    The first attempt of a source is the one that fails next: an attempt enters at the end, whatever its root.
     """
 
     def __init__(self, plane: Channels, description: Description) -> None:
         self.plane, self.description = plane, description
-        self.pending: dict[Partition, dict[int, Tree]] = {}
+        # In a plain dict, to find the first entry takes as long as entries before it have been deleted.
+        self.pending: dict[Partition, OrderedDict[int, Tree]] = {}
         self.waiting: dict[TaskView, list[WaitingAck]] = {}
 
     def is_full(self, source: Partition) -> bool:
@@ -46,7 +51,7 @@ class Acker:
     def begin(self, source: Partition, sequence: int) -> Tree:
         """Begin an attempt of the root that the source emits now."""
         tree = Tree(source, sequence, self.plane.clock.now_ns())
-        self.pending.setdefault(source, {})[sequence] = tree
+        self.pending.setdefault(source, OrderedDict())[sequence] = tree
         return tree
 
     def emitted(self, tree: Tree) -> None:
@@ -92,14 +97,15 @@ class Acker:
         late = [
             tree
             for source in self.plane.sources
-            for tree in self.pending.get(source.partition, {}).values()
-            if tree.emitted_ns < before_ns
+            for tree in takewhile(
+                lambda tree: tree.emitted_ns < before_ns, self.pending.get(source.partition, OrderedDict()).values()
+            )
         ]
         return self._fail(late)
 
     def oldest_ns(self) -> int | None:
         """Return when the root was emitted last that waits longest, or None without one."""
-        return min((tree.emitted_ns for own in self.pending.values() for tree in own.values()), default=None)
+        return min((next(iter(own.values())).emitted_ns for own in self.pending.values() if own), default=None)
 
     def _count(self) -> None:
         size = round(self.description.ack_bytes)

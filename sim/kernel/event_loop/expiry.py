@@ -44,28 +44,36 @@ def sweep(state: State) -> None:
             root = following
 
 
+# Roots of a source stand in the order in which they were emitted last, so the first one has the next deadline. A look
+# at the time-outs goes on from there, and costs as much as there is to forget and to fail.
+
+
 @kernel
 def oldest(state: State) -> int:
-    """Return when the root was emitted last that waits longest, or NONE; roots that are done are forgotten."""
-    sweep(state)
+    """Return when the root was emitted last that waits longest, or NONE; those done before it are forgotten."""
     found = NONE
     for source in range(state.pending.shape[0]):
-        root = state.pending[source].first
-        if root != NONE and (found == NONE or state.roots[root].emitted < found):
-            found = state.roots[root].emitted
+        p = state.pending[source]
+        while p.first != NONE and is_done(state, p.first):
+            free_root(state, p.first)
+        if p.first != NONE and (found == NONE or state.roots[p.first].emitted < found):
+            found = state.roots[p.first].emitted
     return found
 
 
 @kernel
 def late(state: State, before: int) -> int:
-    """Return how many roots were emitted last before that instant; roots that are done are forgotten."""
-    sweep(state)
+    """Return how many roots were emitted last before that instant; those of them that are done are forgotten."""
     n = 0
     for source in range(state.pending.shape[0]):
         root = state.pending[source].first
         while root != NONE and state.roots[root].emitted < before:
-            n += 1
-            root = state.roots[root].next
+            following = state.roots[root].next
+            if is_done(state, root):
+                free_root(state, root)
+            else:
+                n += 1
+            root = following
     return n
 
 
