@@ -33,6 +33,12 @@ def most_emitted(state: State, source: int) -> int:
 
 
 @kernel
+def roots_for(state: State) -> int:
+    """Return for how many sendings there are roots: what emits a tuple counts the most that follow from one."""
+    return state.root_pool.left * state.options.fan_out
+
+
+@kernel
 def new_root(state: State, source: int, tuple_id: Any, sequence: int, created: int, key: int) -> int:
     """Take a place for a root."""
     root = state.root_pool.free
