@@ -7,7 +7,7 @@ import numpy as np
 from sim.kernel.event_loop.channels import count_message
 from sim.kernel.event_loop.codes import ACKED, NONE, TUPLE
 from sim.kernel.event_loop.emitting import emit_arrivals, put_again
-from sim.kernel.event_loop.free_lists import new_visit
+from sim.kernel.event_loop.free_lists import free_visit, new_visit
 from sim.kernel.event_loop.roots import free_root, take_ack, unlink
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
@@ -30,6 +30,24 @@ def root_done(state: State, root: int) -> None:
     source = r.source
     free_root(state, root)
     _let_emit(state, source)
+
+
+@kernel
+def ack_comes(state: State, visit: int) -> None:
+    """An ack has come over the links, unless its sender died before it had left, or the task here has."""
+    e, root, attempt = state.visits[visit], state.anchors[visit].root, state.anchors[visit].attempt
+    origin = state.tasks[e.origin]
+    lost = not state.tasks[e.task].alive or (not origin.alive and origin.died <= e.key)
+    free_visit(state, visit)
+    r = state.roots[root]
+    if lost or r.attempt != attempt:
+        return
+    r.left -= 1
+    if r.left == 0:
+        source = r.source
+        free_root(state, root)
+        if state.acking.most > 0:
+            _let_emit(state, source)
 
 
 @kernel

@@ -22,6 +22,7 @@ from sim.kernel.event_loop.checkpoints import (
     trim_now,
 )
 from sim.kernel.event_loop.codes import (
+    ACK,
     ACT,
     ARRIVE,
     ASKED,
@@ -57,7 +58,7 @@ from sim.kernel.event_loop.codes import (
 from sim.kernel.event_loop.counting import count_arrival, count_work
 from sim.kernel.event_loop.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
 from sim.kernel.event_loop.events import FAR, OWN, event_at, first_of, remove_first, replay_vacant, task_of
-from sim.kernel.event_loop.expiry import root_done
+from sim.kernel.event_loop.expiry import ack_comes, root_done
 from sim.kernel.event_loop.fair_links import depart, fair_room
 from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.hash_tables import prefetch_position
@@ -276,6 +277,8 @@ def handle_rare_event(state: State, kind: int, ref: int, rank: int, time: int) -
         timer(state, ref, time)
     elif kind == DONE:
         root_done(state, ref)
+    elif kind == ACK:
+        ack_comes(state, ref)
     elif kind == COME:
         come(state, ref)
     elif kind == UNPAUSE:
