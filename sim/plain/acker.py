@@ -60,7 +60,7 @@ class Acker:
         """Note that the root is emitted, and its tree begun."""
         self._count()
         if not tree.left:  # nobody takes it
-            self._complete(tree, 0 if self._travels else self.plane.plan.latency_ns)
+            self._complete(tree)
 
     def processed(self, tree: Tree, task: TaskView) -> None:
         """Note that a task has processed a tuple of the tree and made all that follows from it."""
@@ -125,7 +125,7 @@ class Acker:
             return
         tree.left -= 1
         if not tree.left and self._is_last(tree):
-            self._complete(tree, self.plane.plan.latency_ns)
+            self._complete(tree)
 
     def _send(self, tree: Tree, task: TaskView) -> None:
         """Send an ack to where the source of the root is now: each task of a source has its acker beside it."""
@@ -153,10 +153,11 @@ class Acker:
         """Return whether it is the last attempt of a root that is not done."""
         return self.pending[tree.source].get(tree.sequence) is tree
 
-    def _complete(self, tree: Tree, after_ns: int) -> None:
-        """Have the root done so long from now, unless it fails before."""
+    def _complete(self, tree: Tree) -> None:
+        """Have the root done when the last ack has come, unless it fails before."""
         clock, task = self.plane.clock, tree.source.task.index
-        clock.at(clock.now_ns() + after_ns, channel(MESSAGE, task, task), lambda _: self._done(tree))
+        at_ns = clock.now_ns() + (0 if self._travels else self.plane.plan.latency_ns)
+        clock.at(at_ns, channel(MESSAGE, task, task), lambda _: self._done(tree))
 
     def _done(self, tree: Tree) -> None:
         if self._is_last(tree):

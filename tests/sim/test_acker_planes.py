@@ -241,14 +241,14 @@ def acks_of_any_attempt_count(patch: Patch) -> None:
         tree.left -= 1
         last = acker.pending[tree.source].get(tree.sequence)
         if not tree.left and last is not None:
-            acker._complete(last, acker.plane.plan.latency_ns)
+            acker._complete(last)
 
     patch.setattr(Acker, "_ack", ack)
 
 
 def acks_take_no_time(patch: Patch) -> None:
     """A root is done when its last tuple was processed."""
-    patch.setattr(Acker, "_complete", lambda acker, tree, _: acker._done(tree))
+    patch.setattr(Acker, "_complete", Acker._done)
 
 
 def a_crash_forgets_roots_that_failed(patch: Patch) -> None:
