@@ -25,6 +25,11 @@ KINDS: dict[str, dict[str, Any]] = {
     "checkpoints": {"method": "checkpoint", "guarantee": "at-least-once", "interval": "5 s", "staggered": True},
     "nothing": {"method": "none"},
     "acker": {"method": "acker", "guarantee": "at-least-once"},
+    "acker, acks over the links": {
+        "method": "acker",
+        "guarantee": "at-least-once",
+        "acker": {"transport": "links"},
+    },
     "acker, at most 1,000 pending": {"method": "acker", "guarantee": "at-least-once", "acker": {"pending": 1000}},
 }
 

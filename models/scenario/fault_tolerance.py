@@ -118,6 +118,10 @@ class Acker(Description):
     """When a task acknowledges what it has processed: `literal`: at once; `covered`: where it has state, once that is
     saved.
     """
+    transport: Literal["latency", "links"] = "latency"
+    """How acks travel: `latency`: each arrives one latency later, and occupies no link; `links`: over the links, among
+    all other messages, to the host of the source task whose root it is for, beside which the acker runs.
+    """
     ack_bytes: Bytes = Field(default=20.0, alias="ack")
     """Size of an ack."""
 

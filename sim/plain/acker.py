@@ -2,14 +2,18 @@
 
 A source tuple is the root of a tree: all that follows from it until nothing more does. In Storm every task sends the
 acker one number for each tuple that it has processed: the ids of that tuple and of the tuples it made of it, combined
-by XOR. A root is done when the XOR of its numbers is zero. As all acks take one latency and none is lost alone, that is
-when the last tuple was processed, one latency later: so it is enough to count the tuples that are not processed.
+by XOR. A root is done when the XOR of its numbers is zero: when what has come speaks of each tuple twice, as made and
+as processed. Then all of the tree has been acknowledged, so it is enough to count the tuples whose acks have not come.
+Where all acks take one latency, and none is lost alone, the last one comes one latency after the last tuple was
+processed.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import takewhile
 
 from models.scenario.fault_tolerance import Acker as Description
 from sim.clock import MESSAGE, channel
@@ -31,11 +35,14 @@ class Acker:
 
     `pending` has the last attempt of each root that is not done, by source in the order of emission. It outlives tasks,
     as the log does from which the source reads.
+
+    The first attempt of a source is the one that fails next: an attempt enters at the end, whatever its root.
     """
 
     def __init__(self, plane: Channels, description: Description) -> None:
         self.plane, self.description = plane, description
-        self.pending: dict[Partition, dict[int, Tree]] = {}
+        # In a plain dict, to find the first entry takes as long as entries before it have been deleted.
+        self.pending: dict[Partition, OrderedDict[int, Tree]] = {}
         self.waiting: dict[TaskView, list[WaitingAck]] = {}
 
     def is_full(self, source: Partition) -> bool:
@@ -46,7 +53,7 @@ class Acker:
     def begin(self, source: Partition, sequence: int) -> Tree:
         """Begin an attempt of the root that the source emits now."""
         tree = Tree(source, sequence, self.plane.clock.now_ns())
-        self.pending.setdefault(source, {})[sequence] = tree
+        self.pending.setdefault(source, OrderedDict())[sequence] = tree
         return tree
 
     def emitted(self, tree: Tree) -> None:
@@ -61,7 +68,7 @@ class Acker:
         if self.description.acks == "covered" and described.state is not None and not task.operator.is_sink:
             self.waiting.setdefault(task, []).append(WaitingAck(tree))
         else:
-            self._ack(tree)
+            self._ack(tree, task)
 
     def prepare(self, task: TaskView) -> None:
         """Mark the acks that wait at the task."""
@@ -74,7 +81,7 @@ class Acker:
         self.waiting[task] = [one for one in here if not one.prepared]
         for one in here:
             if one.prepared:
-                self._ack(one.tree)
+                self._ack(one.tree, task)
 
     def fail_waiting(self, task: TaskView) -> Failed:
         """Let the roots fail whose acks wait at the task."""
@@ -92,33 +99,64 @@ class Acker:
         late = [
             tree
             for source in self.plane.sources
-            for tree in self.pending.get(source.partition, {}).values()
-            if tree.emitted_ns < before_ns
+            for tree in takewhile(
+                lambda tree: tree.emitted_ns < before_ns, self.pending.get(source.partition, OrderedDict()).values()
+            )
         ]
         return self._fail(late)
 
     def oldest_ns(self) -> int | None:
         """Return when the root was emitted last that waits longest, or None without one."""
-        return min((tree.emitted_ns for own in self.pending.values() for tree in own.values()), default=None)
+        return min((next(iter(own.values())).emitted_ns for own in self.pending.values() if own), default=None)
 
     def _count(self) -> None:
         size = round(self.description.ack_bytes)
         self.plane.recorder.message(self.plane.clock.now_ns(), "ack", 1, size)
 
-    def _ack(self, tree: Tree) -> None:
+    @property
+    def _travels(self) -> bool:
+        """Return whether acks are sent over the links."""
+        return self.description.transport == "links"
+
+    def _ack(self, tree: Tree, task: TaskView) -> None:
         self._count()
+        if self._travels:
+            self._send(tree, task)
+            return
         tree.left -= 1
         if not tree.left and self._is_last(tree):
             self._complete(tree)
+
+    def _send(self, tree: Tree, task: TaskView) -> None:
+        """Send an ack to where the source of the root is now: each task of a source has its acker beside it."""
+        goal, latency_ns = tree.source.task, self.plane.plan.latency_ns
+        rank = channel(MESSAGE, goal.index, task.index)
+
+        def comes(arrival_ns: int) -> None:
+            # The event cannot be cancelled: an ack is void if its sender died before the last byte had left.
+            self.plane.clock.at(
+                arrival_ns,
+                rank,
+                lambda _: None if task.died_by(arrival_ns - latency_ns) else self._comes(tree, goal),
+            )
+
+        self.plane.transmit(task, goal, round(self.description.ack_bytes), comes)
+
+    def _comes(self, tree: Tree, goal: TaskView) -> None:
+        """Take in an ack, unless the task beside it has died: then its root fails in time."""
+        if goal.alive:
+            tree.left -= 1
+            if not tree.left:
+                self._done(tree)
 
     def _is_last(self, tree: Tree) -> bool:
         """Return whether it is the last attempt of a root that is not done."""
         return self.pending[tree.source].get(tree.sequence) is tree
 
     def _complete(self, tree: Tree) -> None:
-        """Have the root done one latency from now, unless it fails before."""
+        """Have the root done when the last ack has come, unless it fails before."""
         clock, task = self.plane.clock, tree.source.task.index
-        at_ns = clock.now_ns() + self.plane.plan.latency_ns
+        at_ns = clock.now_ns() + (0 if self._travels else self.plane.plan.latency_ns)
         clock.at(at_ns, channel(MESSAGE, task, task), lambda _: self._done(tree))
 
     def _done(self, tree: Tree) -> None:

@@ -121,6 +121,77 @@ def test_the_size_of_an_ack_is_counted_and_holds_no_link(plane: PlaneFactory) ->
     assert acks(rows(control)) == (27, 81)
 
 
+def over_links(**acker: Any) -> dict[str, Any]:
+    """The chain with links on which a tuple takes 1 ms, and acks of the same size that are sent over them.
+
+    A tuple that comes at t is in the map from t + 2 ms to t + 12 ms, and at the sink at t + 14 ms. The ack of the map
+    leaves behind it, at t + 14 ms; that of the sink at t + 15 ms, and comes at t + 16 ms.
+    """
+    raw = chain(**{"transport": "links", "ack": "100 B"} | acker)
+    raw["hosts"]["h"]["network"] = "100 kB/s"
+    return raw
+
+
+def test_over_the_links_a_root_is_done_when_its_last_ack_comes(plane: PlaneFactory) -> None:
+    control, found = run(over_links(), plane, *((at, oldest) for at in (100, 101, 116, 117)))
+    assert found == [None, 100 * MS, 100 * MS, None]
+    assert acks(rows(control)) == (27, 2700)
+
+
+def test_acks_wait_for_the_link_with_all_else(plane: PlaneFactory) -> None:
+    raw = over_links(ack="1 kB")
+    raw["workload"]["src"]["rate"] = "50 /s"
+    control, _ = run(raw | {"duration": "80 ms"}, plane)
+    # A tuple of 20 is at the sink at 34; its ack holds the link of the map from 33 to 43.
+    assert [at / MS for at in rows(control).tables["deliveries"]["delivered_ns"].tolist()] == [34.0, 54.0, 74.0]
+    raw["workload"]["src"]["rate"] = "100 /s"
+    control, _ = run(raw | {"duration": "80 ms"}, plane)
+    # Those of 10, 20, ... leave the map at 22, 32, ..., each behind the ack of the one before.
+    delivered = [at / MS for at in rows(control).tables["deliveries"]["delivered_ns"].tolist()]
+    assert delivered == [24.0, 35.0, 46.0, 57.0, 68.0, 79.0]
+
+
+def test_acks_of_one_host_take_no_time(plane: PlaneFactory) -> None:
+    raw = over_links()
+    raw["hosts"]["h"]["count"] = 1
+    _, found = run(raw, plane, *((at, oldest) for at in (101, 110, 111)))
+    assert found == [100 * MS, 100 * MS, None]
+
+
+def test_an_ack_that_has_not_left_when_its_host_dies_is_lost(plane: PlaneFactory) -> None:
+    raw = over_links(timeout="50 ms", expiry="exact") | {"duration": "190 ms"}
+    raw["events"] = {"crash": {"at": "113500 us", "kind": "host-failure", "host": "h-1", "repair": "1 ms"}}
+    raw["detector"] = {"heartbeat": "10 ms", "timeout": "20 ms"}
+    control, _ = run(raw, plane)
+    # The output has left at 113, so the sink has the tuple; the ack would leave at 114.
+    assert rows(control).tables["deliveries"]["delivered_ns"].tolist()[0] == 114 * MS
+    assert replays(rows(control)) == [(150.0, 1, "timeout")]
+
+
+def test_an_ack_that_comes_when_the_task_of_the_source_is_dead_is_lost(plane: PlaneFactory) -> None:
+    raw = over_links(timeout="50 ms", expiry="exact") | {"duration": "190 ms"}
+    raw["events"] = {"crash": {"at": "115500 us", "kind": "host-failure", "host": "h-0", "repair": "1 ms"}}
+    raw["detector"] = {"heartbeat": "10 ms", "timeout": "20 ms"}
+    control, _ = run(raw, plane)
+    # That of the map came at 115; that of the sink finds nobody at 116.
+    assert replays(rows(control)) == [(150.0, 1, "timeout")]
+
+
+def test_over_the_links_a_source_with_a_cap_waits_for_the_last_ack(plane: PlaneFactory) -> None:
+    raw = over_links(pending=1)
+    raw["workload"]["src"]["rate"] = "100 /s"
+    control, _ = run(raw | {"duration": "60 ms"}, plane)
+    # Emitted at 10, 26, and 42 ms; each is one more ms on the link.
+    assert emitted_ms(rows(control)) == [11.0, 27.0, 43.0]
+
+
+def test_over_the_links_a_root_that_nobody_takes_is_done_at_once(plane: PlaneFactory) -> None:
+    raw = over_links()
+    raw["operators"]["work"]["takes"] = {"src": 1e-9}
+    _, found = run(raw, plane, (101, oldest), (201, oldest))
+    assert found == [None, None]
+
+
 def test_exact_roots_fail_one_timeout_after_they_were_emitted(plane: PlaneFactory) -> None:
     # The map is paused from 150 ms on, so the roots of 200, 300, ... are not done.
     raw = chain(timeout="250 ms", expiry="exact") | {"duration": "720 ms"}

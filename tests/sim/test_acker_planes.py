@@ -17,6 +17,8 @@ from scripts import ACKS, DATAFLOWS, MOVES, VERBS, run_script, unchecked
 from small_jobs import random_job, random_joins, random_windows, storm, with_fair_links, with_timers
 from test_planes import differences
 
+from models.scenario.fault_tolerance import Acker as Description
+from sim.clock import MESSAGE, channel
 from sim.draws import mix
 from sim.engine import simulate
 from sim.kernel.event_loop.plane import CompiledPlane
@@ -52,6 +54,15 @@ def job(seed: int) -> dict[str, Any]:
         operator.pop("buffer", None)
     cores = {"cpu": draw.choice(["dedicated", "shared", "shared", "processor-sharing"]), "cores": draw.choice([1, 2])}
     raw["hosts"]["h"] = raw["hosts"]["h"] | (cores if draw.random() < 0.7 else {})
+    return over_links(Random(f"transport {seed}"), raw)
+
+
+def over_links(draw: Random, raw: dict[str, Any]) -> dict[str, Any]:
+    """The same keys, in half of the jobs with acks over the links, which are mostly slow enough for that to matter."""
+    if draw.random() < 0.5:
+        raw["fault_tolerance"]["acker"] |= {"transport": "links", "ack": draw.choice(["20 B", "7 B", "500 B", "2 kB"])}
+        if draw.random() < 0.7:
+            raw["hosts"]["h"] |= {"network": draw.choice(["1 MB/s", "60 kB/s", "20 kB/s"])}
     return raw
 
 
@@ -136,12 +147,82 @@ class Xor:
             self.values[row.tree] = self.values.get(row.tree, 0) ^ number
 
 
-def test_a_count_says_the_same_as_the_xor_of_all_numbers(monkeypatch: Patch) -> None:
-    xor = Xor(monkeypatch)
+def run_literal(transport: str) -> None:
+    """Run the first jobs with acks that are sent at once, in this way."""
     for seed in range(25):
         raw = job(seed)
-        raw["fault_tolerance"]["acker"]["acks"] = "literal"
+        raw["fault_tolerance"]["acker"] |= {"acks": "literal", "transport": transport}
         simulate(unchecked(raw), plane=PlainPlane)
+
+
+def test_a_count_says_the_same_as_the_xor_of_all_numbers(monkeypatch: Patch) -> None:
+    xor = Xor(monkeypatch)
+    run_literal("latency")
+    assert xor.compared > 5000
+    assert sum(value == 0 for value in xor.values.values()) > 1000
+    assert sum(value != 0 for value in xor.values.values()) > 10
+
+
+class Numbered:
+    """A tree with the number that an ack of it carries."""
+
+    def __init__(self, tree: Tree, number: int) -> None:
+        self.tree, self.number, self.source = tree, number, tree.source
+
+
+class TravellingXor:
+    """The same where acks travel: each carries what its task has combined, and counts when it comes.
+
+    The number of a root is there when it is emitted, as its acker is beside its source.
+    """
+
+    def __init__(self, patch: Patch) -> None:
+        self.values: dict[Tree, int] = {}
+        self.compared = 0
+        self._number: dict[Tree, int] = {}
+        made: dict[Tree, int] = {}  # since the last ack
+        offer, apply, emitted = Outbox.offer, Partition.apply, Acker.emitted
+        send, comes = Acker._send, Acker._comes
+
+        def offered(outbox: Outbox, output: Output) -> None:
+            self._combine(made, output.row, output.receiver)
+            offer(outbox, output)
+
+        def applied(partition: Partition, row: Row) -> None:
+            self._combine(made, row, partition)
+            apply(partition, row)
+
+        def began(acker: Acker, tree: Tree) -> None:
+            self.values[tree] = made.pop(tree, 0)
+            emitted(acker, tree)
+
+        def sent(acker: Acker, tree: Tree, task: TaskView) -> None:
+            send(acker, Numbered(tree, made.pop(tree)), task)  # type: ignore[arg-type]
+
+        def came(acker: Acker, numbered: Any, goal: TaskView) -> None:
+            tree = numbered.tree
+            if goal.alive:
+                self.values[tree] ^= numbered.number
+                self.compared += 1
+            comes(acker, tree, goal)
+            assert (self.values[tree] == 0) == (tree.left == 0)
+
+        patch.setattr(Outbox, "offer", offered)
+        patch.setattr(Partition, "apply", applied)
+        patch.setattr(Acker, "emitted", began)
+        patch.setattr(Acker, "_send", sent)
+        patch.setattr(Acker, "_comes", came)
+
+    def _combine(self, values: dict[Tree, int], row: Row, receiver: Partition) -> None:
+        if row.tree is not None:
+            self._number.setdefault(row.tree, len(self._number))
+            number = mix(mix(row.id ^ mix(receiver.number)) ^ self._number[row.tree])
+            values[row.tree] = values.get(row.tree, 0) ^ number
+
+
+def test_a_count_says_the_same_as_the_xor_of_all_that_came_over_the_links(monkeypatch: Patch) -> None:
+    xor = TravellingXor(monkeypatch)
+    run_literal("links")
     assert xor.compared > 5000
     assert sum(value == 0 for value in xor.values.values()) > 1000
     assert sum(value != 0 for value in xor.values.values()) > 10
@@ -155,7 +236,7 @@ def test_a_count_says_the_same_as_the_xor_of_all_numbers(monkeypatch: Patch) -> 
 def acks_of_any_attempt_count(patch: Patch) -> None:
     """A root is done when all tuples of any of its attempts are processed."""
 
-    def ack(acker: Acker, tree: Tree) -> None:
+    def ack(acker: Acker, tree: Tree, _: TaskView) -> None:
         acker._count()
         tree.left -= 1
         last = acker.pending[tree.source].get(tree.sequence)
@@ -190,7 +271,7 @@ def a_lost_tuple_is_acknowledged(patch: Patch) -> None:
     def acknowledge(plane: Channels, visit: Visit, task: TaskView, reason: str) -> None:
         drop(plane, visit, task, reason)
         if visit.row.tree and isinstance(plane.acker, Acker):
-            plane.acker._ack(visit.row.tree)
+            plane.acker._ack(visit.row.tree, task)
 
     patch.setattr(Channels, "drop", acknowledge)
 
@@ -229,7 +310,70 @@ def one_rollback_is_enough(patch: Patch) -> None:
     patch.setattr(Acker, "_fail", lambda acker, trees: fail(acker, list(trees)[:1]))
 
 
+def acks_take_no_room_on_links(patch: Patch) -> None:
+    """Acks that are sent over the links have no bytes there."""
+    transmit = PlainPlane.transmit
+
+    def lighter(plane: PlainPlane, origin: TaskView, task: TaskView, size: int, *more: Any, **named: Any) -> None:
+        transmit(plane, origin, task, size if size != round(acks_of(plane).ack_bytes) else 0, *more, **named)
+
+    patch.setattr(PlainPlane, "transmit", lighter)
+
+
+def acks_survive_their_sender(patch: Patch) -> None:
+    """An ack comes although its host died before it had left."""
+
+    def send(acker: Acker, tree: Tree, task: TaskView) -> None:
+        goal, clock = tree.source.task, acker.plane.clock
+        rank = channel(MESSAGE, goal.index, task.index)
+        comes = lambda at_ns: clock.at(at_ns, rank, lambda _: acker._comes(tree, goal))  # noqa: E731
+        acker.plane.transmit(task, goal, round(acker.description.ack_bytes), comes)
+
+    patch.setattr(Acker, "_send", send)
+
+
+def acks_count_where_the_source_died(patch: Patch) -> None:
+    """An ack counts although the task beside its acker is gone."""
+
+    def comes(acker: Acker, tree: Tree, _: TaskView) -> None:
+        tree.left -= 1
+        if not tree.left:
+            acker._done(tree)
+
+    patch.setattr(Acker, "_comes", comes)
+
+
+def acks_of_the_first_task(patch: Patch) -> None:
+    """Acks go to the task from which their root was emitted, also after the source has moved."""
+    begin, send = Acker.begin, Acker._send
+    tasks: dict[Tree, TaskView] = {}
+
+    def began(acker: Acker, source: Partition, sequence: int) -> Tree:
+        tree = begin(acker, source, sequence)
+        tasks[tree] = source.task
+        return tree
+
+    def sent(acker: Acker, tree: Tree, task: TaskView) -> None:
+        source, now = tree.source, tree.source.task
+        source.task = tasks[tree]
+        send(acker, tree, task)
+        source.task = now
+
+    patch.setattr(Acker, "begin", began)
+    patch.setattr(Acker, "_send", sent)
+
+
+def acks_of(plane: PlainPlane) -> Description:
+    """The description of the plane's acker."""
+    assert isinstance(plane.acker, Acker)
+    return plane.acker.description
+
+
 FAULTS = (
+    acks_take_no_room_on_links,
+    acks_survive_their_sender,
+    acks_count_where_the_source_died,
+    acks_of_the_first_task,
     acks_of_any_attempt_count,
     acks_take_no_time,
     a_crash_forgets_roots_that_failed,

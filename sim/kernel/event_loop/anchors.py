@@ -2,7 +2,8 @@
 
 A *root* is a source tuple that is not done. Its place in the pool is used again once it is; attempts are numbered over
 the whole run, so that what still belongs to an earlier attempt, or to an earlier root in the same place, is known by
-the number. Anchors stand beside `visits` and not in them: without an acker nobody pays for them.
+the number. It tells the source, too: the remainder by how many there are. Anchors stand beside `visits` and not in
+them: without an acker nobody pays for them.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ ACKING = np.dtype(
         ("most", "i8"),  # roots of a source that may be pending, 0: no limit
         ("bytes", "i8"),  # of an ack
         ("covered", "u1"),  # acks of tasks with a state wait until that is saved
+        ("over_links", "u1"),  # acks are sent to the host of the source, and roots done when the last one comes
     ]
 )
 

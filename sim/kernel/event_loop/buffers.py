@@ -326,6 +326,16 @@ def free_chunk(state: State, chunk: int) -> None:
 
 
 @kernel
+def room_in_logs(state: State) -> int:
+    """Return for how many applied tuples there is room at least, whatever their partitions.
+
+    Each partition can leave one chunk half empty, so few chunks for many partitions may be a tuple each.
+    """
+    chunks = state.chunk_pool.left
+    return max(chunks, (chunks - state.partitions.shape[0]) * CHUNK)
+
+
+@kernel
 def append_log(state: State, partition: int, tuple_id: int, created: int) -> None:
     """The partition applied the tuple, which was created then or before."""
     u = state.partitions[partition]

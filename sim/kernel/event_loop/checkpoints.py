@@ -96,6 +96,19 @@ def life(state: State, checkpoint_host: int) -> int:
 
 
 @kernel
+def most_checkpoints(state: State, need: int) -> int:
+    """Return how many checkpoints and trims an event with so many sendings can begin: a round one of each for all."""
+    return min(need, 2 * state.round_partitions.shape[0] + state.options.fan_out + 2)
+
+
+@kernel
+def room_for_checkpoints(state: State, need: int) -> int:
+    """Return for how many such events there is room in the transfers and in the rows of checkpoints."""
+    left = min(state.transfer_pool.left, state.checkpoint_rows.shape[0] - state.checkpointing.rows)
+    return left // most_checkpoints(state, need)
+
+
+@kernel
 def round_goes_on(state: State, ask: bool) -> bool:
     """Take the checkpoints that are due now and set the next; False if Python must choose a checkpoint host first.
 

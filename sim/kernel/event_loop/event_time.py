@@ -54,10 +54,12 @@ def room_for_windows(state: State, kind: int, ref: int, rank: int, need: int) ->
     need += state.room.burst
     return not (
         state.visit_pool.left < need
-        or state.node_pool.left < need
         or state.note_pool.left < need
         or state.queue.in_heap + need > state.heap.shape[0]
-        or state.tables.pairs + need > state.pairs.shape[0]
+        or (
+            state.options.keeps_outputs
+            and (state.node_pool.left < need or state.tables.pairs + need > state.pairs.shape[0])
+        )
         or state.cell_pool.left < state.event_time.most_windows
         or state.pane_pool.left < state.event_time.most_windows
         or not fair_room(state, need)

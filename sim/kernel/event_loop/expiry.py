@@ -7,7 +7,7 @@ import numpy as np
 from sim.kernel.event_loop.channels import count_message
 from sim.kernel.event_loop.codes import ACKED, NONE, TUPLE
 from sim.kernel.event_loop.emitting import emit_arrivals, put_again
-from sim.kernel.event_loop.free_lists import new_visit
+from sim.kernel.event_loop.free_lists import free_visit, new_visit
 from sim.kernel.event_loop.roots import free_root, take_ack, unlink
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
@@ -33,6 +33,24 @@ def root_done(state: State, root: int) -> None:
 
 
 @kernel
+def ack_comes(state: State, visit: int) -> None:
+    """An ack has come over the links, unless its sender died before it had left, or the task here has."""
+    e, root, attempt = state.visits[visit], state.anchors[visit].root, state.anchors[visit].attempt
+    origin = state.tasks[e.origin]
+    lost = not state.tasks[e.task].alive or (not origin.alive and origin.died <= e.key)
+    free_visit(state, visit)
+    r = state.roots[root]
+    if lost or r.attempt != attempt:
+        return
+    r.left -= 1
+    if r.left == 0:
+        source = r.source
+        free_root(state, root)
+        if state.acking.most > 0:
+            _let_emit(state, source)
+
+
+@kernel
 def sweep(state: State) -> None:
     """Forget the roots that are done."""
     for source in range(state.pending.shape[0]):
@@ -44,28 +62,36 @@ def sweep(state: State) -> None:
             root = following
 
 
+# Roots of a source stand in the order in which they were emitted last, so the first one has the next deadline. A look
+# at the time-outs goes on from there, and costs as much as there is to forget and to fail.
+
+
 @kernel
 def oldest(state: State) -> int:
-    """Return when the root was emitted last that waits longest, or NONE; roots that are done are forgotten."""
-    sweep(state)
+    """Return when the root was emitted last that waits longest, or NONE; those done before it are forgotten."""
     found = NONE
     for source in range(state.pending.shape[0]):
-        root = state.pending[source].first
-        if root != NONE and (found == NONE or state.roots[root].emitted < found):
-            found = state.roots[root].emitted
+        p = state.pending[source]
+        while p.first != NONE and is_done(state, p.first):
+            free_root(state, p.first)
+        if p.first != NONE and (found == NONE or state.roots[p.first].emitted < found):
+            found = state.roots[p.first].emitted
     return found
 
 
 @kernel
 def late(state: State, before: int) -> int:
-    """Return how many roots were emitted last before that instant; roots that are done are forgotten."""
-    sweep(state)
+    """Return how many roots were emitted last before that instant; those of them that are done are forgotten."""
     n = 0
     for source in range(state.pending.shape[0]):
         root = state.pending[source].first
         while root != NONE and state.roots[root].emitted < before:
-            n += 1
-            root = state.roots[root].next
+            following = state.roots[root].next
+            if is_done(state, root):
+                free_root(state, root)
+            else:
+                n += 1
+            root = following
     return n
 
 

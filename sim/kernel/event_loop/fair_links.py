@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.clock import ARRIVAL, LINK, MESSAGE, RECEIVER
-from sim.kernel.event_loop.codes import ARRIVE, AT_REMOTE, BUNDLE, COME, DEPART, MARKED, NONE, REPLAY, STORED
+from sim.kernel.event_loop.codes import ACK, ARRIVE, AT_REMOTE, BUNDLE, COME, DEPART, MARKED, NONE, REPLAY, STORED
 from sim.kernel.event_loop.events import next_serial, push
 from sim.kernel.event_loop.free_lists import free_transfer, free_visit
 from sim.kernel.event_loop.hash_tables import slot_of
@@ -289,6 +289,8 @@ def _left(state: State, kind: int, ref: int, origin: int, receiver: int) -> None
             state.visits[ref].key = state.clock.now
     elif kind == REPLAY:
         _note_arrival(state, ref, arrival)
+    elif kind == ACK:
+        state.visits[ref].key = state.clock.now
     else:
         state.transfers[ref].departure = state.clock.now
     push(state, arrival, rank + receiver * RECEIVER + origin, next_serial(state), kind, ref)
@@ -315,7 +317,7 @@ def close_link(state: State, host: int) -> None:
             if _is_upload(state.parcels[p].kind):
                 ref = state.parcels[p].ref
                 free_transfer(state, ref)
-            elif state.parcels[p].kind == COME or state.parcels[p].kind == MARKED:
+            elif state.parcels[p].kind in (ACK, COME, MARKED):
                 ref = state.parcels[p].ref
                 free_visit(state, ref)
             _free_parcel(state, p)
@@ -328,9 +330,9 @@ def close_link(state: State, host: int) -> None:
 
 @kernel
 def _has_tuples(state: State, number: int) -> bool:
-    """Return whether the message is of tuples, not a watermark or one of a protocol."""
+    """Return whether the message is of tuples, not a watermark, an ack or one of a protocol."""
     kind = state.parcels[number].kind
-    return kind != MARKED and (kind != COME or state.visits[state.parcels[number].ref].kind == BUNDLE)
+    return kind not in (ACK, MARKED) and (kind != COME or state.visits[state.parcels[number].ref].kind == BUNDLE)
 
 
 @kernel

@@ -12,8 +12,17 @@ import numpy as np
 from sim.clock import SERVICE
 from sim.kernel.event_loop.actions import come, held_back, pause_ends
 from sim.kernel.event_loop.backpressure import bounded_need, send_head
-from sim.kernel.event_loop.checkpoints import at_remote, round_goes_on, ship, stored, trim_now
+from sim.kernel.event_loop.buffers import room_in_logs
+from sim.kernel.event_loop.checkpoints import (
+    at_remote,
+    room_for_checkpoints,
+    round_goes_on,
+    ship,
+    stored,
+    trim_now,
+)
 from sim.kernel.event_loop.codes import (
+    ACK,
     ACT,
     ARRIVE,
     ASKED,
@@ -49,11 +58,12 @@ from sim.kernel.event_loop.codes import (
 from sim.kernel.event_loop.counting import count_arrival, count_work
 from sim.kernel.event_loop.event_time import let_marks_pass, mark_arrives, mark_served, room_for_windows, tick, timer
 from sim.kernel.event_loop.events import FAR, OWN, event_at, first_of, remove_first, replay_vacant, task_of
-from sim.kernel.event_loop.expiry import root_done
+from sim.kernel.event_loop.expiry import ack_comes, root_done
 from sim.kernel.event_loop.fair_links import depart, fair_room
 from sim.kernel.event_loop.free_lists import free_visit
 from sim.kernel.event_loop.hash_tables import prefetch_position
 from sim.kernel.event_loop.outbox import give, has_room, is_free, leave_place, stop_waiting, wait_for_room
+from sim.kernel.event_loop.roots import roots_for
 from sim.kernel.event_loop.rules import take_in_hand
 from sim.kernel.event_loop.service_times import take_drawn
 from sim.kernel.event_loop.sharing import ended
@@ -267,6 +277,8 @@ def handle_rare_event(state: State, kind: int, ref: int, rank: int, time: int) -
         timer(state, ref, time)
     elif kind == DONE:
         root_done(state, ref)
+    elif kind == ACK:
+        ack_comes(state, ref)
     elif kind == COME:
         come(state, ref)
     elif kind == UNPAUSE:
@@ -300,16 +312,18 @@ def room(state: State, need: int) -> bool:
     """Return True if there is room for an event that needs so much, and count for how many such events.
 
     Every pool, table and row that an event can fill is in the minimum: compiled code cannot allocate, and does not
-    look again. Tables with hashing are half empty, so that searches stay short.
+    look again. Tables with hashing are half empty, so that searches stay short. `pools.grown` makes what is asked here.
     """
-    left = min(state.visit_pool.left, state.node_pool.left, state.chunk_pool.left, state.transfer_pool.left)
-    left = min(left, state.heap.shape[0] - state.queue.in_heap, state.pairs.shape[0] - state.tables.pairs)
+    left = min(state.visit_pool.left, room_in_logs(state), state.heap.shape[0] - state.queue.in_heap)
     left = min(
         left, state.positions.shape[0] // 2 - state.tables.positions, state.keys.shape[0] // 2 - state.tables.keys
     )
-    left = min(left, state.checkpoint_rows.shape[0] - state.checkpointing.rows)
+    if state.options.keeps_outputs:
+        left = min(left, state.node_pool.left, state.pairs.shape[0] - state.tables.pairs)
     if state.extended and state.options.acks:
-        left = min(left, state.root_pool.left, state.held_ack_pool.left)
+        left = min(left, roots_for(state))
+        if state.acking.covered:
+            left = min(left, state.held_ack_pool.left)
     # A dispatch can drop all that waits; a second that is over makes up to seven rows of messages.
     drops = min(state.dropped_rows.shape[0] - state.drops.rows, state.notices.shape[0]) - state.visits.shape[0]
     if state.extended and state.event_time.keeps_tuples:
@@ -318,7 +332,7 @@ def room(state: State, need: int) -> bool:
         left = 0
     state.room.need = need
     messages = (state.message_rows.shape[0] - state.messages.rows) // 16
-    budget = 0 if drops < 0 else min(left // need, messages)
+    budget = 0 if drops < 0 else min(left // need, messages, room_for_checkpoints(state, need))
     written = state.recording
     rows = min(written.visit_room - written.visit_rows, written.delivery_room - written.delivery_rows) // need
     # Rows fill up often, and only have to be handed over: Python does no more than that if nothing else is short.

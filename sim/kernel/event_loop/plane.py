@@ -117,6 +117,7 @@ class CompiledPlane(Actions, Acks, Moves, Parcels, Answers):
         if plan.acker:
             made.acking["most"], made.acking["bytes"] = plan.acker.pending or 0, round(plan.acker.ack_bytes)
             made.acking["covered"] = plan.acker.acks == "covered"
+            made.acking["over_links"] = plan.acker.transport == "links"
             made.ids["clean"] = 0  # a tuple may come twice from the start
         made.remote_link["rate"] = plan.scenario.fault_tolerance.remote_bytes_per_s or 0.0
         return made

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sim.clock import SERVICE
-from sim.kernel.event_loop import buffers, events, expiry, fair_links, hash_tables
+from sim.kernel.event_loop import buffers, checkpoints, events, expiry, fair_links, hash_tables, roots
 from sim.kernel.event_loop.anchors import ANCHOR, HELD_ACK, HELD_ACKS, ROOT
 from sim.kernel.event_loop.buffers import CHUNK, NODE, NODES
 from sim.kernel.event_loop.codes import NEVER, NONE
@@ -113,28 +113,19 @@ def grown(state: State, need: int, burst: int = 0) -> None:
     `burst` is how many more are sent, and not processed, at the end of windows.
     """
     sent = need + burst
-    for name in ("visit", "transfer", "note"):
-        more_places(state, name, need if name == "transfer" else sent)
+    for name in ("visit", "note"):
+        more_places(state, name, sent)
     if state.options["acks"]:
         _more_roots(state, sent)
-    missing = sent - int(state.node_pool["left"])
-    if missing > 0:
-        before = state.nodes.shape[0] // NODES
-        made = longer(state.nodes, NODES * (before + missing))
-        chained(made["next"][::NODES], before, int(state.node_pool["free"]))
-        state.node_pool["free"] = before
-        state.node_pool["left"] += made.shape[0] // NODES - before
-        state.nodes = made
+    if state.options["keeps_outputs"]:
+        _more_nodes(state, sent)
+        _more_pairs(state, sent)
     if state.options["paced"] and state.services.shape[0] < state.visits.shape[0]:
         state.services = longer(state.services, state.visits.shape[0])
-    _more_chunks(state, need)
-    if int(state.queue["in_heap"]) + sent > state.heap.shape[0]:
-        state.heap = longer(state.heap, int(state.queue["in_heap"]) + sent)
-    if int(state.tables["pairs"]) + sent > state.pairs.shape[0]:
-        pairs = longer(state.pairs, int(state.tables["pairs"]) + sent)
-        index = np.full(power(2 * pairs.shape[0]), NONE, np.int32)
-        hash_tables.rehash_pairs(pairs, int(state.tables["pairs"]), index)
-        state.pairs, state.pair_index = pairs, index
+    _more_chunks(state, _chunks(state, need))
+    in_heap = int(state.queue["in_heap"])
+    if in_heap + sent > state.heap.shape[0]:
+        state.heap = longer(state.heap, in_heap + sent, max(1, in_heap))  # an empty heap shows NEVER in its first place
     more_positions(state, need)
     if 2 * (int(state.tables["keys"]) + need) > state.keys.shape[0]:
         made = _vacant(records(power(4 * (int(state.tables["keys"]) + need)), KEY))
@@ -145,13 +136,33 @@ def grown(state: State, need: int, burst: int = 0) -> None:
     _more_rows(state, need)
 
 
+def _more_nodes(state: State, need: int) -> None:
+    missing = need - int(state.node_pool["left"])
+    if missing > 0:
+        before = state.nodes.shape[0] // NODES
+        made = longer(state.nodes, NODES * (before + missing))
+        chained(made["next"][::NODES], before, int(state.node_pool["free"]))
+        state.node_pool["free"] = before
+        state.node_pool["left"] += made.shape[0] // NODES - before
+        state.nodes = made
+
+
+def _more_pairs(state: State, need: int) -> None:
+    if int(state.tables["pairs"]) + need > state.pairs.shape[0]:
+        pairs = longer(state.pairs, int(state.tables["pairs"]) + need)
+        index = np.full(power(2 * pairs.shape[0]), NONE, np.int32)
+        hash_tables.rehash_pairs(pairs, int(state.tables["pairs"]), index)
+        state.pairs, state.pair_index = pairs, index
+
+
 def _more_roots(state: State, need: int) -> None:
-    if state.root_pool["left"] < need:
+    if roots.roots_for(state) < need:
         expiry.sweep(state)
         # After a sweep there is room for many roots, so that the next one is far off.
         pending = state.roots.shape[0] - int(state.root_pool["left"])
-        more_places(state, "root", max(need, _ROOTS, pending // 2))
-    more_places(state, "held_ack", need)
+        more_places(state, "root", max(-(-need // int(state.options["fan_out"])), _ROOTS, pending // 2))
+    if state.acking["covered"]:
+        more_places(state, "held_ack", need)
     if state.anchors.shape[0] < state.visits.shape[0]:
         state.anchors = longer(state.anchors, state.visits.shape[0])
 
@@ -161,17 +172,23 @@ def forget_ids(state: State, need: int) -> None:
 
     That takes as long as all that is kept or waits is large. So there is room afterwards for a part of that.
     """
+    chunks = _chunks(state, need)
     if not state.options["forgets_ids"] or (
-        state.chunk_pool["left"] >= need and 2 * (state.tables["positions"] + need) <= len(state.positions)
+        state.chunk_pool["left"] >= chunks and 2 * (state.tables["positions"] + need) <= len(state.positions)
     ):
         return
     buffers.forget(state)
     looked_at = (
         state.visits.shape[0] + state.nodes.shape[0] + state.pairs.shape[0] + state.partitions.shape[0]
     ) // _PART
-    _more_chunks(state, need + max(state.log_next.shape[0] // 2, looked_at // CHUNK))
+    _more_chunks(state, chunks + max(state.log_next.shape[0] // 2, looked_at // CHUNK))
     if not state.ids["clean"]:
         more_positions(state, need + max(state.positions.shape[0] // 4, looked_at))
+
+
+def _chunks(state: State, need: int) -> int:
+    """Return how many chunks have room for so many applied tuples for certain (`buffers.room_in_logs`)."""
+    return min(need, -(-need // CHUNK) + int(state.partitions.shape[0]))
 
 
 def _more_chunks(state: State, need: int) -> None:
@@ -204,7 +221,7 @@ def look_ids_up(state: State) -> None:
 
 def more_log(state: State, logged: int, need: int) -> None:
     """Make room for so many tuples in one log, beside `need` in any."""
-    _more_chunks(state, logged // CHUNK + 1 + need)
+    _more_chunks(state, logged // CHUNK + 1 + _chunks(state, need))
     more_positions(state, logged + need)
 
 
@@ -219,8 +236,10 @@ def _more_lanes(state: State, need: int) -> None:
 
 
 def _more_rows(state: State, need: int) -> None:
-    if int(state.checkpointing["rows"]) + need > state.checkpoint_rows.shape[0]:
-        state.checkpoint_rows = longer(state.checkpoint_rows, int(state.checkpointing["rows"]) + need)
+    saved = int(checkpoints.most_checkpoints(state, need))
+    more_places(state, "transfer", saved)
+    if int(state.checkpointing["rows"]) + saved > state.checkpoint_rows.shape[0]:
+        state.checkpoint_rows = longer(state.checkpoint_rows, int(state.checkpointing["rows"]) + saved)
     if int(state.messages["rows"]) + 16 > state.message_rows.shape[0]:
         state.message_rows = longer(state.message_rows, 0)
     visits, dropped, told = state.visits.shape[0], int(state.drops["rows"]), int(state.told["count"])

@@ -1,7 +1,8 @@
 """Attempts of roots: begun, acknowledged, and done one latency after their last tuple was processed.
 
 An ack has no event of its own. That a root is done is asked where somebody wants to know; only where a source may have
-so many roots and no more an event says that it can go on.
+so many roots and no more an event says that it can go on. Where acks are sent over the links, each is a visit that
+comes to the task of the source (`expiry.ack_comes`).
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from sim.clock import MESSAGE, RECEIVER
-from sim.kernel.event_loop.channels import count_message
-from sim.kernel.event_loop.codes import ACKED, DONE, NO_STATE, NONE
+from sim.kernel.event_loop.channels import count_message, departure
+from sim.kernel.event_loop.codes import ACK, ACKED, DONE, NO_STATE, NONE, RECEIPT
 from sim.kernel.event_loop.events import next_serial, push
+from sim.kernel.event_loop.fair_links import post
+from sim.kernel.event_loop.free_lists import new_visit
 from sim.kernel.tools.cache import kernel
 from sim.kernel.tools.pointer import State
 
@@ -30,6 +33,12 @@ def most_emitted(state: State, source: int) -> int:
     if state.acking.most == 0:
         return waiting
     return min(waiting, max(0, state.acking.most - state.pending[source].count))
+
+
+@kernel
+def roots_for(state: State) -> int:
+    """Return for how many sendings there are roots: what emits a tuple counts the most that follow from one."""
+    return state.root_pool.left * state.options.fan_out
 
 
 @kernel
@@ -54,7 +63,7 @@ def begin_attempt(state: State, root: int) -> None:
     r, p = state.roots[root], state.pending[state.roots[root].source]
     state.acking.attempts += 1
     state.acking.root = root
-    state.acking.attempt = r.attempt = state.acking.attempts
+    state.acking.attempt = r.attempt = state.acking.attempts * state.sources.shape[0] + r.source
     r.emitted = state.clock.now
     r.left = 0
     r.done = NONE
@@ -81,7 +90,7 @@ def end_attempt(state: State) -> None:
 @kernel
 def _complete(state: State, root: int) -> None:
     r = state.roots[root]
-    r.done = state.clock.now + state.options.latency
+    r.done = state.clock.now + (0 if state.acking.over_links else state.options.latency)
     if state.acking.most > 0:
         task = state.partitions[state.sources[r.source].partition].task
         push(state, r.done, MESSAGE + task * RECEIVER + task, next_serial(state), DONE, root)
@@ -128,17 +137,45 @@ def processed(state: State, visit: int, task: int) -> None:
     if state.acking.covered and op.state_model != NO_STATE and not op.is_sink:
         _hold_ack(state, a.root, a.attempt, task)
     else:
-        _acknowledge(state, a.root, a.attempt)
+        _acknowledge(state, a.root, a.attempt, task)
 
 
 @kernel
-def _acknowledge(state: State, root: int, attempt: int) -> None:
+def _acknowledge(state: State, root: int, attempt: int, task: int) -> None:
     count_message(state, ACKED, 1, state.acking.bytes)
+    if state.acking.over_links:
+        _send_ack(state, root, attempt, task)
+        return
     r = state.roots[root]
     if r.attempt == attempt:
         r.left -= 1
         if r.left == 0:
             _complete(state, root)
+
+
+@kernel
+def _send_ack(state: State, root: int, attempt: int, task: int) -> None:
+    """Send an ack to where the source of the root is now; its `key` is when it left its host, as of a message."""
+    visit = new_visit(state)
+    e, a, host = state.visits[visit], state.anchors[visit], state.tasks[task].host
+    a.root = root
+    a.attempt = attempt
+    e.kind = RECEIPT
+    e.origin = task
+    e.task = state.partitions[state.sources[attempt % state.sources.shape[0]].partition].task
+    e.key = state.clock.now
+    e.next = NONE
+    e.wire = 0
+    e.arrived = 0
+    e.replayed = 0
+    arrival = state.clock.now
+    if state.tasks[e.task].host != host:
+        if state.hosts[host].fair:
+            post(state, host, task, e.task, state.acking.bytes, ACK, visit, 0)
+            return
+        e.key = departure(state, host, state.acking.bytes, 0)
+        arrival = e.key + state.options.latency
+    push(state, arrival, MESSAGE + e.task * RECEIVER + task, next_serial(state), ACK, visit)
 
 
 @kernel
@@ -186,7 +223,7 @@ def commit(state: State, task: int) -> None:
     while state.acks_at[task].prepared > 0:
         state.acks_at[task].prepared -= 1
         one = state.held_acks[take_ack(state, task)]
-        _acknowledge(state, one.root, one.attempt)
+        _acknowledge(state, one.root, one.attempt, task)
 
 
 @kernel

@@ -145,6 +145,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
         "free_lists",
         "loop",
         "outbox",
+        "roots",
         "rules",
         "service_times",
         "sharing",
@@ -197,7 +198,7 @@ ALSO_WRITTEN_BY: dict[str, tuple[str, ...]] = {
     # A tuple that is sent belongs to the root of what it follows from.
     "acking": ("anchors",),
     "roots": ("anchors", "expiry"),
-    "anchors": ("carrying", "expiry"),
+    "anchors": ("carrying", "expiry", "roots"),
     "held_acks": ("roots",),
     "acks_at": ("expiry", "roots"),
 }

@@ -426,6 +426,10 @@ BROKEN: list[tuple[dict[str, object], list[str]]] = [
         ["fault_tolerance.acker.pending = 0: must be at least 1"],
     ),
     (
+        {"fault_tolerance": ACKER | {"acker": {"transport": "link"}}},
+        ["fault_tolerance.acker.transport = link: must be latency or links"],
+    ),
+    (
         {"fault_tolerance": {"guarantee": "exactly-once"}},
         ['fault_tolerance.guarantee = exactly-once: cannot be kept by the method none (write method = "checkpoint")'],
     ),
