@@ -332,8 +332,6 @@ class _Linked(JITCodeLibrary):
         """Leave it as it is."""
 
     def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
         self._finalized = True
 
     @property
