@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import typer
@@ -47,8 +48,9 @@ class LazyGroup(TyperGroup):
         return name, stand_in and _click_command(self.table[args[0]].load(), args[0]), rest
 
 
+@cache
 def _click_command(found: Any, name: str) -> Any:
-    """Return the click command of a function, or of an application."""
+    """Return the click command of a function, or of an application; made once, for processes that give many."""
     app = found
     if not isinstance(found, typer.Typer):
         app = typer.Typer(add_completion=False, rich_markup_mode=None)

@@ -6,6 +6,7 @@ Each of the two kernels is compiled in a process, by runs that use it in both of
 
 from __future__ import annotations
 
+import gc
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any
@@ -29,6 +30,7 @@ RUNS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 def compile_by(kernel: str) -> set[str]:
     """Make the runs of a kernel; return the kernels they had."""
+    gc.set_threshold(100_000)  # the compiler makes millions of objects, and few of them are garbage in cycles
     found: list[Any] = []
     for name, *changes in RUNS[kernel]:
         result = run(read_scenario(path_of(name), changes).scenario)

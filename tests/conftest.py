@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections import Counter
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from analysis.spark.session import spark_session
+from analysis.spark.session import setup, spark_session
 
 MARKERS = {"spark": "spark", "install": "wheel"}
 """Markers of tests that share a process, whatever file they are in: a Java machine takes seconds, as does a wheel."""
@@ -49,6 +50,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in background jobs o
 # How long an example takes is a matter of the machine.
 settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tests")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Collect without looking for garbage, and later look for none among modules and tests, which stay."""
+    gc.disable()
+    yield
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
@@ -90,6 +101,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """One Spark session for all tests with the marker `spark`: starting one takes seconds."""
-    with spark_session("tests") as session:
+    """One Spark session for all tests with the marker `spark`, with the Java options of small files.
+
+    Starting one takes seconds.
+    """
+    with spark_session("tests", java_options=setup(1, 1).java) as session:
         yield session

@@ -9,8 +9,9 @@ rest.
 
 A function that is called from Python is compiled with all that it calls, once, and kept. A function that is called from
 compiled code only is compiled for one kind of numbers, 64-bit integers, whatever narrower ones come, and without the
-wrappers for calls from Python, each of which would hold a copy of it. A type of arguments may carry constants, as
-`state.extended`: a branch that such a constant rules out is gone before anything behind it is compiled.
+wrappers for calls from Python, each of which would hold a copy of it. Nor is it optimised or made into machine code by
+itself, which would take as long again as all the rest. A type of arguments may carry constants, as `state.extended`: a
+branch that such a constant rules out is gone before anything behind it is compiled.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ import numba
 from numba import njit, types
 from numba.core import event, ir, lowering
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
+from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.environment import lookup_environment
 from numba.core.ir_utils import build_definitions, get_definition, guard
 from numba.core.typed_passes import NativeLowering
 from numba.core.untyped_passes import RewriteSemanticConstants
@@ -318,13 +321,65 @@ def _known(state: Any, value: Any) -> bool | None:
     return constants.get(value.attr)
 
 
+class _Linked(JITCodeLibrary):
+    """Code that callers take in.
+
+    It is optimised as a part of what is called from Python, once, and not in each function on the way there. Nobody
+    calls it by itself, so that there is no machine code of it.
+    """
+
+    def _optimize_final_module(self) -> None:
+        """Leave it as it is."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalized = True
+
+    @property
+    def codegen(self) -> Any:
+        """Return what sets no environment of the function: the machine code of its callers holds that."""
+        return _NoEnvironments
+
+
+class _NoEnvironments:
+    """In the place of the code generator of a function without machine code."""
+
+    @staticmethod
+    def set_env(name: str, environment: object) -> None:
+        """Set nothing."""
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lower(NativeLowering):
+    """Numba's lowering, in which functions that only compiled code calls are left to their callers."""
+
+    _name = "holdfast_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        """Lower a function."""
+        codegen = state.targetctx.codegen()
+        linked = state.flags.no_cpython_wrapper and state.flags.no_cfunc_wrapper
+        if linked:
+            state.library = _Linked(codegen, state.func_id.func_qualname)
+        super().run_pass(state)
+        if not linked:  # its own environment, and those of functions that it has taken in
+            for variable in state.library._final_module.global_variables:
+                environment = lookup_environment(variable.name)
+                if environment is not None:
+                    codegen.set_env(variable.name, environment)
+        return True
+
+
 class _Compiler(CompilerBase):
     """Numba's own, with constants put before it looks for branches that are never taken."""
 
+    native_lowering: type[NativeLowering] = _Lower
+
     def define_pipelines(self) -> list[Any]:
-        """Return Numba's passes with the constants put in."""
+        """Return Numba's passes with the constants put in, and our lowering."""
         builder = DefaultPassBuilder.define_nopython_pipeline(self.state)
         builder.add_pass_after(_PutConstants, RewriteSemanticConstants)
+        own = self.native_lowering
+        builder.passes = [(own if made is NativeLowering else made, why) for made, why in builder.passes]
         builder.finalize()
         return [builder]
 
@@ -339,8 +394,8 @@ class _NeverInlined(lowering.Lower):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _LowerNoinline(NativeLowering):
-    """The last pass, with `_NeverInlined` in place of Numba's lowering."""
+class _LowerNoinline(_Lower):
+    """The same with `_NeverInlined`."""
 
     _name = "holdfast_noinline"
 
@@ -352,9 +407,4 @@ class _LowerNoinline(NativeLowering):
 class _NoinlineCompiler(_Compiler):
     """The compiler of functions that are not to be inlined."""
 
-    def define_pipelines(self) -> list[Any]:
-        """Return the same passes with a lowering that marks the function for LLVM."""
-        (builder,) = super().define_pipelines()
-        builder.passes = [(_LowerNoinline if made is NativeLowering else made, why) for made, why in builder.passes]
-        builder.finalize()
-        return [builder]
+    native_lowering = _LowerNoinline

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from other_processes import marked, processes, until
+from squares import Killed, Square, made, results, squares
 
 from models.errors import InputError, WorkerLost
 from scenarios.runs.execute import COMPILING
@@ -22,45 +21,6 @@ from scenarios.studies.reproduce.flight_rates import Airline
 from scenarios.studies.reproduce.query_workloads import Variant
 from scenarios.studies.reproduce.selective_replication import Points
 from scenarios.studies.reproduce.tasks import RESULTS, TMP, TaskRunner, check_directory
-
-
-@dataclass(frozen=True)
-class Square:
-    """A piece that says in a file that it was made."""
-
-    number: int
-    log: str
-    gate: str = ""
-    cost_s: float = 1.0
-
-    @property
-    def label(self) -> str:
-        return f"square-{self.number}"
-
-    def run(self) -> Any:
-        until(lambda: not self.gate or Path(self.gate).exists())
-        with Path(self.log).open("a", encoding="utf-8") as file:
-            file.write(f"{self.number}\n")
-        return {"square": self.number**2, "pair": (self.number, 0.5)}
-
-
-@dataclass(frozen=True)
-class Killed(Square):
-    def run(self) -> Any:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def squares(folder: Path, count: int = 6, gate: str = "", free: int = 0) -> list[Square]:
-    """Pieces of which all but the first `free` wait for a file, the gate."""
-    return [Square(number, str(folder / "log"), gate if number >= free else "") for number in range(count)]
-
-
-def results(count: int = 6) -> list[Any]:
-    return [{"square": number**2, "pair": [number, 0.5]} for number in range(count)]
-
-
-def made(folder: Path) -> list[int]:
-    return sorted(int(line) for line in (folder / "log").read_text().split())
 
 
 def runner(folder: Path, **changes: Any) -> TaskRunner:
@@ -187,18 +147,18 @@ def test_a_worker_that_was_killed_is_one_line(tmp_path: Path) -> None:
 
 
 PROGRAM = """
-import sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
-from test_reproduce_tasks import runner, squares
+from scenarios.studies.reproduce.tasks import TaskRunner, check_directory
+from squares import squares
 if __name__ == "__main__":
-    runner(Path({folder!r}), workers=2).make("", squares(Path({folder!r}), 8, {gate!r}, free=3))
+    check_directory(Path({folder!r}) / "out")
+    TaskRunner(Path({folder!r}) / "out", workers=2).make("", squares(Path({folder!r}), 8, {gate!r}, free=3))
 """
 
 
 def test_a_driver_that_was_killed_takes_its_workers_along_and_the_next_one_goes_on(tmp_path: Path) -> None:
     gate = str(tmp_path / "gate")
-    program = PROGRAM.format(tests=str(Path(__file__).parents[2]), folder=str(tmp_path), gate=gate)
+    program = PROGRAM.format(folder=str(tmp_path), gate=gate)
     environment = marked(tmp_path) | {"PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     (tmp_path / "program.py").write_text(program)
     driver = subprocess.Popen([sys.executable, str(tmp_path / "program.py")], env=environment)

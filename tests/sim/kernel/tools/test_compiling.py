@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
+from numba.core.caching import NullCache
+from numba.core.codegen import JITCodeLibrary
 from numba.core.errors import TypingError
 
 from sim.kernel.event_loop.state import ARRAYS, LoopState
-from sim.kernel.tools.cache import kernel
+from sim.kernel.tools.cache import allocating, kernel
 
 
 @kernel
@@ -42,6 +45,18 @@ def guarded(s: LoopState) -> int:
     if s.extended and s.clock.now >= 0:
         return nonsense(s)
     return 1
+
+
+@allocating
+def at_most_three(number: int) -> int:
+    if number > 3:
+        raise ValueError("too many", number)
+    return number
+
+
+@allocating
+def next_of(number: int) -> int:
+    return at_most_three(number) + 1
 
 
 def state() -> LoopState:
@@ -77,3 +92,24 @@ def _type_of(value: Any) -> Any:
     from numba import typeof  # noqa: PLC0415
 
     return typeof(value)
+
+
+def test_only_what_is_called_from_python_becomes_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    finalize = JITCodeLibrary._finalize_specific
+
+    def noted(library: JITCodeLibrary) -> None:
+        made.append(library.name)
+        finalize(library)
+
+    monkeypatch.setattr(JITCodeLibrary, "_finalize_specific", noted)
+    compiled: Any = allocating(next_of.py_func)  # type: ignore[attr-defined]
+    compiled._cache = NullCache()
+    assert compiled(1) == 2
+    assert [name for name in made if name in ("next_of", "at_most_three")] == ["next_of"]
+
+
+def test_an_error_of_what_compiled_code_calls_arrives_with_its_values() -> None:
+    assert next_of(3) == 4
+    with pytest.raises(ValueError, match=re.escape("('too many', 5)")):
+        next_of(5)
