@@ -97,7 +97,10 @@ def recovery(
     suspected: bool = False,
 ) -> Recovery:
     """A recovery with the lengths of its phases and the total [s]."""
-    return Recovery(replication, host, failed_s, *phases, "suspicion" if suspected else "crash", 1, 0, 0)
+    detect_s, *others = phases
+    return Recovery(
+        replication, host, failed_s, detect_s, 0.0, 0.0, *others, "suspicion" if suspected else "crash", 1, 0, 0
+    )
 
 
 def migration(

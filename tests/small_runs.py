@@ -78,7 +78,7 @@ def random_records(seed: int, replication: int = 0) -> RunRecords:
         "lag": [(at * S, 0, int(draw.integers(0, 9))) for at in range(10)],
         "checkpoints": [(1, 0, 0, 1, 4 * S, 5 * S, 100, True), (1, 1, 1, -1, 9 * S, -1, 50, False)],
         "failures": [(1, 5 * S, 6 * S, -1, 1, 9 * S, "crash")],
-        "recoveries": [(1, 1, 1, 0, 5 * S, 6 * S, 7 * S, 8 * S, 9 * S, 12, 345)],
+        "recoveries": [(1, 1, 1, 0, 5 * S, 6 * S, 6 * S, 6 * S, 7 * S, 8 * S, 9 * S, 12, 345)],
         "cpu": [(0, 3 * S, 3 * S), (1, 4 * S, 1 * S)],
         "decisions": [(6 * S, "restore", "count[1]", "", "worker-0", "done", "it holds the checkpoint <b>")],
         "ledger": [(1, 60, 1, 2), (2, 60, 3, 4)],

@@ -11,6 +11,7 @@ from analysis.report.figure import PHASES, Figure, Spec, is_wide, log_ticks, rat
 from analysis.report.parts import Design
 from analysis.report.tables import rate_of_bytes
 from analysis.report.text import style
+from analysis.runs.run_summary import shown_phases
 
 _MOST, _MOST_BEHIND = 40, 150
 _CLOSE = 0.6  # the least of what is close to the greatest, as a share of it
@@ -197,6 +198,7 @@ def recoveries(designs: Sequence[Design]) -> Figure | None:
         return None
     shown = known[:_MOST]
     totals = [sum(_phase(one, phase) for phase in PHASES) for _, one in shown]
+    names = shown_phases({phase: _phase(one, phase) for phase in PHASES} for _, one in shown)
     unit, size = time_unit(totals)
     data: list[Spec] = [
         {
@@ -212,7 +214,7 @@ def recoveries(designs: Sequence[Design]) -> Figure | None:
             "textposition": "none",
             "hovertemplate": "%{text}<extra></extra>",
         }
-        for phase, said in PHASES.items()
+        for phase, said in ((phase, PHASES[phase]) for phase in names)
     ]
     layout = {
         "barmode": "stack",
@@ -221,14 +223,14 @@ def recoveries(designs: Sequence[Design]) -> Figure | None:
         "showlegend": True,
     }
     rows = tuple(
-        (str(number), *(text.seconds(one.of(f"{phase}_s").mean) for phase in PHASES), text.seconds(total))
+        (str(number), *(text.seconds(one.of(f"{phase}_s").mean) for phase in names), text.seconds(total))
         for (number, one), total in zip(shown, totals, strict=True)
     )
     left = f" The first {len(shown)} of {len(known)} designs are drawn." if len(known) > len(shown) else ""
     ended = [pair for pair in known if pair[1].of("recovery_s").mean is not None]
     caption = f"{_verdicts(ended, 'recovery_s')} " if len(ended) > 1 else ""
     caption += _recovery_caption(shown, totals) + left
-    height, heads = 130 + 34 * len(shown), ("design", *PHASES.values(), "all phases")
+    height, heads = 130 + 34 * len(shown), ("design", *(PHASES[phase] for phase in names), "all phases")
     return Figure("designs-recovery", "Phases of a recovery, means", caption, data, layout, height, heads, rows)
 
 

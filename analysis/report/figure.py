@@ -21,7 +21,14 @@ from analysis.report import text
 from analysis.report.placement import BeforeAfter
 from models.table import Table
 
-PHASES = {"detect": "detect", "restore": "restore", "replay": "replay", "catch_up": "catch up"}
+PHASES = {
+    "detect": "detect",
+    "allocate": "allocate",
+    "restart": "restart",
+    "restore": "restore",
+    "replay": "replay",
+    "catch_up": "catch up",
+}
 Spec = dict[str, Any]
 
 
@@ -29,7 +36,8 @@ Spec = dict[str, Any]
 class Figure:
     """A plotly figure: title, caption (what the data say; may be empty), specification, height [px].
 
-    `heads` and `rows` are its numbers as text, shown on request. `phases` adds a legend of the phases of a recovery.
+    `heads` and `rows` are its numbers as text, shown on request. `phases` of a recovery
+    that are shaded get a legend.
     """
 
     name: str
@@ -40,7 +48,7 @@ class Figure:
     height: int
     heads: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
-    phases: bool = False
+    phases: tuple[str, ...] = ()
     shading: tuple[tuple[str, str], ...] = ()  # (what, colour) of other areas, such as ("drain", "c2")
     events: tuple[tuple[str, str], ...] = ()  # (when, what) of the marks, for those who do not see them
     events_left: int = 0

@@ -13,7 +13,7 @@ import numpy as np
 from analysis.report import text
 from analysis.report.content import AllocationRow, Correlation, KeyGroupLoad
 from analysis.report.figure import PHASES, Figure, Spec, fit, plain_list, plain_matrix, reading
-from analysis.runs.run_summary import Recovery
+from analysis.runs.run_summary import Recovery, shown_phases
 
 _MOST_BINS, _MOST_GROUPS, _MOST_BARS = 400, 200, 12
 
@@ -172,8 +172,8 @@ def _allocation_caption(rows: Sequence[AllocationRow]) -> str:
 def phases(recoveries: Sequence[Recovery]) -> Figure | None:
     """Draw stacked bars of the phases of each recovery that began; None when none has a phase that ended.
 
-    The phases are those of `PHASES`: detect, restore, replay and catch up. A phase that did not end within the run has
-    no bar. At most 12 recoveries are drawn, in the order that is given.
+    The phases are those of `PHASES`, without allocation and restart where they take no time. A phase that did not end
+    within the run has no bar. At most 12 recoveries are drawn, in the order that is given.
     """
     known = [one for one in recoveries if one.ends()][:_MOST_BARS]
     if not known:
@@ -193,7 +193,7 @@ def phases(recoveries: Sequence[Recovery]) -> Figure | None:
             "marker": {"color": f"var:--phase-{phase}"},
             "hovertemplate": f"%{{y}}<br>{said}: {took}<extra></extra>",
         }
-        for phase, said in PHASES.items()
+        for phase, said in _said(known).items()
     ]
     return Figure(
         name="phases",
@@ -209,8 +209,14 @@ def phases(recoveries: Sequence[Recovery]) -> Figure | None:
     )
 
 
+def _said(known: Sequence[Recovery]) -> dict[str, str]:
+    """Return the phases that are shown, and how they are named."""
+    shown = shown_phases({phase: one.length_s(phase) for phase in PHASES} for one in known)
+    return {phase: PHASES[phase] for phase in shown}
+
+
 def _phases_caption(known: Sequence[Recovery]) -> str:
-    sums = {said: sum(getattr(one, f"{phase}_s") or 0.0 for one in known) for phase, said in PHASES.items()}
+    sums = {said: sum(one.length_s(phase) or 0.0 for one in known) for phase, said in _said(known).items()}
     total = sum(sums.values())
     if total <= 0:
         return ""

@@ -15,10 +15,10 @@ import numpy as np
 
 from analysis.report import text
 from analysis.report.content import Latency, Lines
-from analysis.report.figure import Figure, Spec, header, log_ticks, plain_list, reading
+from analysis.report.figure import PHASES, Figure, Spec, header, log_ticks, plain_list, reading
 from analysis.report.gantt import heat
 from analysis.report.text import styles
-from analysis.runs.run_summary import Recovery
+from analysis.runs.run_summary import Recovery, shown_phases
 
 _MOST_ROWS = 240
 _MOST_LINES = 8  # that can be told apart
@@ -60,7 +60,7 @@ def latency(line: Latency, recoveries: Sequence[Recovery], *, around: Recovery |
     title = "Latency over time" if around is None else f"Latency around the failure of {text.plain(around.host)}"
     caption = _latency_caption(line, recoveries) if around is None else _around_caption(around)
     name = "latency" if around is None else "latency-around"
-    return Figure(name, title, caption, data, layout, 400, heads, rows, phases=bool(recoveries))
+    return Figure(name, title, caption, data, layout, 400, heads, rows, phases=_shaded(recoveries))
 
 
 def _latency_caption(line: Latency, recoveries: Sequence[Recovery]) -> str:
@@ -154,7 +154,7 @@ def lines(
     }
     heads = ("at [s]", *(text.clip(text.plain(who), 24) for who in given.names))
     rows = _sampled(at, np.ones(at.size, bool), tuple(values))
-    return Figure(name, title, caption, data, layout, 340, heads, rows, phases=bool(recoveries))
+    return Figure(name, title, caption, data, layout, 340, heads, rows, phases=_shaded(recoveries))
 
 
 def with_failures(figure: Figure, recoveries: Sequence[Recovery]) -> Figure:
@@ -206,6 +206,13 @@ def _steps(at: np.ndarray, values: np.ndarray, length: float) -> tuple[np.ndarra
 
 def _spacing(at: np.ndarray) -> float:
     return float(at[1] - at[0]) if at.size > 1 else 1.0
+
+
+def _shaded(recoveries: Sequence[Recovery]) -> tuple[str, ...]:
+    """Return the phases in the legend; all of them where one has begun, but for allocation and restart."""
+    if not recoveries:
+        return ()
+    return tuple(shown_phases({phase: one.length_s(phase) for phase in PHASES} for one in recoveries))
 
 
 def _phase_shapes(recoveries: Sequence[Recovery]) -> list[Spec]:

@@ -195,14 +195,14 @@ def recovery_section(recoveries: Sequence[Recovery]) -> Section | None:
     """Return the phases of each recovery; None without any."""
     if not recoveries:
         return None
-    drawn = figures.phases(recoveries)
+    drawn, listed = figures.phases(recoveries), recoveries_table(recoveries)
     return Section(
         "recovery",
         "Recovery",
         "Recovery",
         figures=(drawn,) if drawn else (),
-        tables=(tables.cut(recoveries_table(recoveries)),),
-        definitions=tables.MEANING,
+        tables=(tables.cut(listed),),
+        definitions={head: said for head, said in tables.MEANING.items() if head in listed.heads},
     )
 
 

@@ -13,6 +13,8 @@ from models.table import Table, columns_of
 
 MEANING = {
     "detect": "from the failure until the detector suspects the host",
+    "allocate": "until a host is chosen for the last of what was lost",
+    "restart": "until the last of its tasks is up",
     "restore": "until the state of the last key group is installed at its new task",
     "replay": "until the last replayed tuple is processed or recognised as a duplicate",
     "catch up": "until every task, from those that took over down to the sinks, has caught up in turn",

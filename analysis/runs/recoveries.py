@@ -7,21 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from analysis.runs.run_summary import Outages, Recovery, Replica, Replicas
+from analysis.runs.run_summary import PHASES, Outages, Recovery, Replica, Replicas
 from analysis.statistics import seconds
 from models.records.tables import NEVER, RunRecords
 
 _Table = Mapping[str, np.ndarray]
+_ENDS = ("allocated_ns", "started_ns", "restored_ns", "replayed_ns")  # of phases, as the rows have them
 
 
 def recoveries(records: Sequence[RunRecords]) -> tuple[Recovery, ...]:
     """Return one entry for each failure of a host, by replication, time and host; an instant that never came is None.
 
-    `detect_s` = detected - failed, `restore_s` = last restored - detected, `replay_s` = last replayed - last
-    restored, `catch_up_s` = from then until the last task downstream of the recovered ones has caught up, each at
-    least 0; `total_s` is their sum. A phase that ended for some key groups only has not ended. A host that had
-    nothing on it is recovered when its failure is detected. `key_groups` counts what was lost with the host. `cause` is
-    crash, or suspicion where the host lived and was fenced.
+    `detect_s` = detected - failed, `allocate_s` = last allocated - detected, `restart_s` = last started - last
+    allocated, `restore_s` = last restored - last started, `replay_s` = last replayed - last restored, `catch_up_s` =
+    from then until the last task downstream of the recovered ones has caught up, each at least 0; `total_s` is their
+    sum. A phase that ended for some key groups only has not ended. A host that had nothing on it is recovered when its
+    failure is detected. `key_groups` counts what was lost with the host. `cause` is crash, or suspicion where the host
+    lived and was fenced.
     """
     return tuple(entry for one in records for entry in _of_replication(one))
 
@@ -41,11 +43,11 @@ def _recovery(one: RunRecords, host: int, failed: int, failure: _Table, rows: _T
     groups = len(rows["failed_ns"])
     detected = _last(failure["detected_ns"])
     if groups < failure["lost_partitions"].sum():
-        ends = [detected, None, None, None]  # nobody has taken over some of what was lost
+        ends = [detected, *[None] * 5]  # nobody has taken over some of what was lost
     elif not groups:
-        ends = [detected] * 4  # nothing was lost
+        ends = [detected] * 6  # nothing was lost
     else:
-        ends = [detected, _last(rows["restored_ns"]), _last(rows["replayed_ns"]), _last(failure["caught_up_ns"])]
+        ends = [detected, *(_last(rows[name]) for name in _ENDS), _last(failure["caught_up_ns"])]
     lengths: list[int | None] = []
     before: int | None = failed
     for end in ends:
@@ -54,15 +56,17 @@ def _recovery(one: RunRecords, host: int, failed: int, failure: _Table, rows: _T
         # A phase that ends before the one in front of it has length 0: time does not run backwards.
         before = max(before, end) if known else None  # type: ignore[type-var]
     total = None if None in lengths else sum(length for length in lengths if length is not None)
-    detect_s, restore_s, replay_s, catch_up_s = (None if length is None else seconds(length) for length in lengths)
+    by_phase = dict(zip(PHASES, (None if length is None else seconds(length) for length in lengths), strict=True))
     return Recovery(
         one.replication,
         one.hosts[host],
         seconds(failed),
-        detect_s,
-        restore_s,
-        replay_s,
-        catch_up_s,
+        by_phase["detect"],
+        by_phase["allocate"],
+        by_phase["restart"],
+        by_phase["restore"],
+        by_phase["replay"],
+        by_phase["catch_up"],
         None if total is None else seconds(total),
         cause="suspicion" if (failure["cause"] == "suspicion").all() else "crash",
         key_groups=int(failure["lost_partitions"].sum()),

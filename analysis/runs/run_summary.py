@@ -6,14 +6,15 @@ stands for what was not seen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Annotated
 
 from models.steady_state.checkpoint_traffic import LinkSharing
 
 Interval = tuple[float, float]
-PHASES = ("detect", "restore", "replay", "catch_up")
+PHASES = ("detect", "allocate", "restart", "restore", "replay", "catch_up")
+_MAY_BE_MISSING = ("allocate", "restart")  # phases that most scenarios do not have
 REBALANCE_PHASES = ("wait", "drain", "command", "start", "initialise", "settle")
 
 
@@ -324,15 +325,18 @@ class HostsInUse:
 class Recovery:
     """The phases [s] of the recovery from one failure of a host; None for what did not end.
 
-    The phases follow each other, so `total_s` is their sum: detect (failure to suspicion), restore (until state is
-    installed), replay (until the last replayed tuple is processed) and catch up (until every affected task is idle in
-    turn). `key_groups` were lost with the host, and `replayed` tuples were sent again.
+    The phases follow each other, so `total_s` is their sum: detect (failure to suspicion), allocate (until hosts are
+    chosen), restart (until tasks are up), restore (until state is installed), replay (until the last replayed tuple is
+    processed) and catch up (until every affected task is idle in turn). `key_groups` were lost with the host, and
+    `replayed` tuples were sent again.
     """
 
     replication: int
     host: str
     failed_s: float
     detect_s: float | None
+    allocate_s: float | None
+    restart_s: float | None
     restore_s: float | None
     replay_s: float | None
     catch_up_s: float | None
@@ -355,7 +359,7 @@ class Recovery:
     def ends(self) -> tuple[tuple[str, float, float], ...]:
         """Return (phase, begin, end) [s] of the phases that ended.
 
-        >>> one = Recovery(0, "a", 10.0, 1.0, 2.0, None, None, None, "crash", 4, 0, 0)
+        >>> one = Recovery(0, "a", 10.0, 1.0, 0.0, 0.0, 2.0, None, None, None, "crash", 4, 0, 0)
         >>> one.ends()
         (('detect', 10.0, 11.0), ('restore', 11.0, 13.0))
         """
@@ -364,9 +368,19 @@ class Recovery:
             length = self.length_s(phase)
             if length is None:
                 break
-            found.append((phase, begin, begin + length))
+            if length or phase not in _MAY_BE_MISSING:
+                found.append((phase, begin, begin + length))
             begin += length
         return tuple(found)
+
+
+def shown_phases(lengths: Iterable[Mapping[str, float | None]]) -> list[str]:
+    """Return the `PHASES` that are worth showing: without allocation and restart where these take no time.
+
+    `lengths` are those of each recovery by phase.
+    """
+    known = list(lengths)
+    return [phase for phase in PHASES if phase not in _MAY_BE_MISSING or any(one[phase] for one in known)]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis.runs.migration_kinds import ClassifiedMigration, MigrationGroup
 from analysis.runs.run_summary import (
+    PHASES,
     Guarantee,
     HostCheckpoints,
     Migration,
@@ -16,6 +17,7 @@ from analysis.runs.run_summary import (
     Replica,
     UploadDelay,
     Verdict,
+    shown_phases,
 )
 from analysis.statistics import Mean
 from models import display
@@ -47,14 +49,12 @@ def operators_table(operators: Mapping[str, OperatorSummary]) -> Table:
 
 def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspected)") -> Table:
     """Return the phases of each recovery; `suspected` marks a host that lived and was fenced."""
+    shown = shown_phases({phase: one.length_s(phase) for phase in PHASES} for one in recoveries)
     columns = (
         Column("host", number=False),
         Column("replication", of="replication"),
         Column("failed at", display.instant, "failed_s"),
-        Column("detect", display.duration, "detect_s"),
-        Column("restore", display.duration, "restore_s"),
-        Column("replay", display.duration, "replay_s"),
-        Column("catch up", display.duration, "catch_up_s"),
+        *(Column(phase.replace("_", " "), display.duration, f"{phase}_s") for phase in shown),
         Column("total", display.duration, "total_s"),
     )
     names = (one.host + suspected * one.suspected for one in recoveries)

@@ -144,6 +144,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column("target", "int32", "", "index into `hosts`: where the group resumed"),
         _time("failed_ns", "the host died"),
         _time("detected_ns", "the failure was noticed and recovery began"),
+        _time("allocated_ns", "a host was chosen where it is to resume, or its replica took over"),
+        _time("started_ns", "its task was up there"),
         _time("restored_ns", "state installed"),
         _time("replayed_ns", "last replayed tuple processed or recognised as a duplicate"),
         _time("caught_up_ns", "its task has caught up: nothing to do, and nothing of the outage on its way to it"),

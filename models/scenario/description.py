@@ -21,7 +21,7 @@ from models.scenario.events import (
 )
 from models.scenario.fault_tolerance import Detector, FaultTolerance
 from models.scenario.job import Operator
-from models.scenario.runtime import StateStore, Waves, Workers
+from models.scenario.runtime import RecoveryTimes, StateStore, Waves, Workers
 from models.scenario.workload import SourceWorkload
 from models.schema_types import Count, Description, NamedMap, PositiveSeconds, ReadOnlyMap, Seconds, Seed, frozen
 
@@ -57,6 +57,8 @@ class ScenarioDescription(Description):
     """The network between hosts."""
     placement: Placement = Placement()
     """Where tasks start."""
+    recovery: RecoveryTimes = RecoveryTimes()
+    """What comes between the detection of a failure and the restore."""
     workers: Workers = Workers()
     """Worker processes, which a rebalance kills and starts."""
     state_store: StateStore = StateStore()

@@ -22,6 +22,15 @@ class Workers(Description):
     """
 
 
+class RecoveryTimes(Description):
+    """What comes between the detection of a failure and the restore: its tasks get slots, and their processes start."""
+
+    allocate: TimeDistribution | None = None
+    """Time until slots are allocated to what a host has lost; without it none."""
+    restart: TimeDistribution | None = None
+    """Time from then until its tasks are up; without it none."""
+
+
 class StateStore(Description):
     """A store for states outside of all hosts, such as Redis: tasks write their states to it in a wave."""
 

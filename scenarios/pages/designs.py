@@ -32,6 +32,8 @@ _PATHS = {
     "output_s": "rebalances.restore_s.mean",
     "recovery_s": "recoveries.total_s.mean",
     "detect_s": "recoveries.detect_s.mean",
+    "allocate_s": "recoveries.allocate_s.mean",
+    "restart_s": "recoveries.restart_s.mean",
     "restore_s": "recoveries.restore_s.mean",
     "replay_s": "recoveries.replay_s.mean",
     "catch_up_s": "recoveries.catch_up_s.mean",

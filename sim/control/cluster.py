@@ -258,6 +258,8 @@ class LostPartition(NamedTuple):
     host: int
     failed_ns: int
     failure: int  # row in the table of failures
+    detected_ns: int | None = None  # None: just now
+    allocated_ns: int | None = None  # None: just now
 
 
 @dataclass

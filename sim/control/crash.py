@@ -10,13 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from models.distributions import TimeDistribution
+from sim.clock import Process
 from sim.control.catch_up import CatchUps
 from sim.control.cluster import LostPartition
 from sim.control.instances import Outages
-from sim.control.recovery import Recovery
+from sim.control.recovery import PartitionRecovery, Recovery
 from sim.control.replicas import Replicas
 from sim.control.run_state import StateOn
 from sim.data_plane import RecoverablePlane
+from sim.draws import code_of, delays_ns, uniforms
 from sim.migration.moves import Migrations
 
 
@@ -104,20 +109,71 @@ class CrashCoordinator:
         # 2. Replicas take over, before anything is assigned: what they answer for is not restored.
         instead += self.replicas.fail_over(losses)
         taken = [self.recovery.take_over(*one) for one in instead]
-        # 3. Everything else is assigned to a live host. All of it before one goes on: a source that is restored emits
-        #    what has waited there, and none of that may be sent to a task that is dead.
+        successors = [(before[loss.partition], entry.task) for (loss, _), entry in zip(instead, taken, strict=True)]
         losses = [loss for loss in losses if self._is_lost(loss)]
+        if self._takes_time and losses:
+            self.catch_ups.redirect(successors)
+            if taken or returns:
+                self.recovery.watch([*taken, *returns])
+            self.state.clock.process(self._start_later(losses))
+            self.migrations.renew_replicas()
+        else:
+            self._start(losses, successors, [*taken, *returns])
+
+    def _start_later(self, losses: Sequence[LostPartition]) -> Process:
+        """Allocate slots to what is lost and start its tasks, which takes time; then recover it.
+
+        What waited for a host, as none could take it, has its slots at once when there is one.
+        """
+        clock, times, recovery = self.state.clock, self.state.plan.scenario.recovery, self.recovery
+        detected = [loss._replace(detected_ns=loss.detected_ns or clock.now_ns()) for loss in losses]
+        recovery.starting += detected
+        if any(loss.detected_ns is None for loss in losses):
+            yield clock.sleep(clock.now_ns() + self._draw_ns(times.allocate, "allocate", losses[0]))
+        found = [loss for loss in map(recovery.allocate, filter(self._is_lost, detected)) if loss]
+        for loss in detected:
+            recovery.starting.remove(loss)
+        recovery.starting += found
+        yield clock.sleep(clock.now_ns() + self._draw_ns(times.restart, "restart", losses[0]))
+        for loss in found:
+            recovery.starting.remove(loss)
+        self._start([loss for loss in found if self._is_lost(loss)], [], [])
+
+    @property
+    def _takes_time(self) -> bool:
+        times = self.state.plan.scenario.recovery
+        return times.allocate is not None or times.restart is not None
+
+    def _draw_ns(self, law: TimeDistribution | None, what: str, loss: LostPartition) -> int:
+        """Return a time [ns] that is drawn for the failure."""
+        if law is None:
+            return 0
+        code = code_of(self.state.plan.scenario.seed, self.state.plan.replication, "recovery", what)
+        (delay_ns,) = delays_ns(law, uniforms(np.array([loss.failure], np.uint64), code)).tolist()
+        return int(delay_ns)
+
+    def _start(
+        self,
+        losses: Sequence[LostPartition],
+        successors: Sequence[tuple[int, int]],
+        others: Sequence[PartitionRecovery],
+    ) -> None:
+        """Recover what is lost from checkpoints elsewhere; `others` go on already, the tasks in `successors` do.
+
+        `successors` are (task before, task now).
+        """
+        before = {loss.partition: self.cluster.partition_task[loss.partition] for loss in losses}
+        # 3. Everything is assigned to a live host. All of it before one goes on: a source that is restored emits what
+        #    has waited there, and none of that may be sent to a task that is dead.
         begun = [entry for entry in map(self.recovery.assign, losses) if entry]
         # 4. A host that was chosen may be dead as well, and nobody has detected: what was sent there is lost once more.
         for host in sorted({self.cluster.task_host[entry.task] for entry in begun}):
             if not self.cluster.host_alive[host]:
                 self.lose_once_more(host)
         # 5. Earlier outages that await a dead task now await its successors; then this one is awaited itself.
-        successors = [(before[entry.partition], entry.task) for entry in begun]
-        successors += [(before[loss.partition], entry.task) for (loss, _), entry in zip(instead, taken, strict=True)]
-        self.catch_ups.redirect(successors)
-        if begun or taken or returns:
-            self.recovery.watch([*begun, *taken, *returns])
+        self.catch_ups.redirect([*((before[entry.partition], entry.task) for entry in begun), *successors])
+        if begun or others:
+            self.recovery.watch([*begun, *others])
         # 6. Live upstream partitions replay before anything is restored: one that is restored sends what it keeps by
         #    itself, and would send it twice.
         for entry in begun:

@@ -37,12 +37,21 @@ class PartitionRecovery:
     failure: int  # row in the table of failures
     failed_ns: int
     detected_ns: int
+    allocated_ns: int
+    started_ns: int
     restored_ns: int = NEVER
     replayed_ns: int = NEVER
     caught_up_ns: int = NEVER
     pending: int = 0  # replayed tuples that are on their way or in the queue
     replayed: int = 0
     bytes: int = 0
+
+    @classmethod
+    def of(cls, loss: LostPartition, partition: int, task: int, now_ns: int) -> PartitionRecovery:
+        """Return the recovery of a loss by a partition whose task is up now."""
+        detected = now_ns if loss.detected_ns is None else loss.detected_ns
+        allocated = now_ns if loss.allocated_ns is None else loss.allocated_ns
+        return cls(loss.host, partition, task, loss.failure, loss.failed_ns, detected, allocated, now_ns)
 
     def note(self, pending: int, processed_ns: int) -> None:
         """Note the plane's counts of replayed tuples; no replay ends before the restore."""
@@ -69,13 +78,12 @@ class Recovery:
         self._open: dict[int, PartitionRecovery] = {}  # partition -> recovery that is not over
         self._taken_back: dict[int, PartitionRecovery] = {}  # partition -> recovery by a run that has its state
         self._orphans: list[LostPartition] = []  # while no host is alive
+        self.starting: list[LostPartition] = []  # slots are being allocated to them, or their tasks start
 
     def take_over(self, loss: LostPartition, replica: int) -> PartitionRecovery:
         """Return the recovery by another instance: there is nothing to restore, unless that one is dead itself."""
         now = self.clock.now_ns()
-        recovery = PartitionRecovery(
-            loss.host, replica, self.cluster.partition_task[replica], loss.failure, loss.failed_ns, now
-        )
+        recovery = PartitionRecovery.of(loss, replica, self.cluster.partition_task[replica], now)
         recovery.restored_ns = now if self.cluster.partition_live[replica] else NEVER
         self.recoveries.append(recovery)
         self._open[replica] = recovery
@@ -84,7 +92,7 @@ class Recovery:
     def taken_back(self, loss: LostPartition) -> PartitionRecovery:
         """Return the recovery of a partition that a run of a protocol brings back from its own copy."""
         task = self.cluster.partition_task[loss.partition]
-        recovery = PartitionRecovery(loss.host, loss.partition, task, loss.failure, loss.failed_ns, self.clock.now_ns())
+        recovery = PartitionRecovery.of(loss, loss.partition, task, self.clock.now_ns())
         self.recoveries.append(recovery)
         self._taken_back[loss.partition] = recovery
         return recovery
@@ -98,7 +106,7 @@ class Recovery:
     @property
     def busy(self) -> bool:
         """Return True if a recovery is not over."""
-        return bool(self._open or self.catch_ups or self._orphans)
+        return bool(self._open or self.catch_ups or self._orphans or self.starting)
 
     def is_recovering(self, partition: int) -> bool:
         """Return whether the partition is assigned to a task and not caught up with."""
@@ -112,11 +120,10 @@ class Recovery:
 
     def assign(self, loss: LostPartition) -> PartitionRecovery | None:
         """Give the partition to a live host, which holds what comes for it; None where no host can take it."""
-        now, partition = self.clock.now_ns(), loss.partition
+        partition = loss.partition
         target, why = self._target(partition)
         if target is None:
-            self.state.decide(Action.RESTORE, self.cluster.partition_name(partition), why, verdict=Verdict.REFUSED)
-            self._orphans.append(loss)
+            self._refuse(loss, why)
             return None
         self.state.decide(
             Action.RESTORE, self.cluster.partition_name(partition), why, target=self.plan.host_names[target]
@@ -125,10 +132,24 @@ class Recovery:
         task = self.migrations.instances.task_on(self.cluster.partition_operator[partition], target)
         self.cluster.partition_task[partition] = task
         self.state.plane.assign(partition, task)
-        recovery = PartitionRecovery(loss.host, partition, task, loss.failure, loss.failed_ns, now)
+        recovery = PartitionRecovery.of(loss, partition, task, self.clock.now_ns())
         self.recoveries.append(recovery)
         self._open[partition] = recovery
         return recovery
+
+    def _refuse(self, loss: LostPartition, why: str) -> None:
+        """Have the partition wait for a host that can take it."""
+        name = self.cluster.partition_name(loss.partition)
+        self.state.decide(Action.RESTORE, name, why, verdict=Verdict.REFUSED)
+        self._orphans.append(loss._replace(allocated_ns=None))
+
+    def allocate(self, loss: LostPartition) -> LostPartition | None:
+        """Return the loss with the instant at which it has a host; None where no host can take it."""
+        target, why = self._target(loss.partition)
+        if target is None:
+            self._refuse(loss, why)
+            return None
+        return loss._replace(allocated_ns=self.clock.now_ns())
 
     def watch(self, begun: list[PartitionRecovery]) -> None:
         """Note when the tasks of these recoveries have caught up, and when the last task downstream of them has."""
@@ -176,7 +197,7 @@ class Recovery:
         """Write the end into the rows of the failures that have nothing left open or lost again."""
         for failure in sorted({recovery.failure for recovery in begun}):
             own = [recovery for recovery in self.recoveries if recovery.failure == failure]
-            waits = any(loss.failure == failure for loss in self._orphans)
+            waits = any(loss.failure == failure for loss in (*self._orphans, *self.starting))
             if not waits and all(recovery.caught_up_ns != NEVER for recovery in own):
                 self.recorder.revise("failures", failure, caught_up_ns=self.clock.now_ns())
 
@@ -337,6 +358,8 @@ class Recovery:
                 self.cluster.task_host[recovery.task],
                 recovery.failed_ns,
                 recovery.detected_ns,
+                recovery.allocated_ns,
+                recovery.started_ns,
                 recovery.restored_ns,
                 NEVER if recovery.pending and recovery.caught_up_ns == NEVER else recovery.replayed_ns,
                 recovery.caught_up_ns,

@@ -32,6 +32,8 @@ def faults(scenario: Scenario, broken: Collection[str]) -> Iterator[InputFault]:
             yield InputFault(where, units.show(service.low_s, "s"), "must be shorter than high")
     laws = {
         "detector.delay": scenario.detector.delay,
+        "recovery.allocate": scenario.recovery.allocate,
+        "recovery.restart": scenario.recovery.restart,
         "workers.start": scenario.workers.start,
         "waves.step": scenario.waves.step,
     }

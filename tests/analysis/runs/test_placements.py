@@ -26,8 +26,8 @@ def test_the_last_move_that_came_to_its_host_counts() -> None:
 
 def test_recoveries_move_key_groups_too_and_tasks_without_any_are_left_out() -> None:
     rows = [
-        (0, 1, 1, 1, 4 * S, 5 * S, 6 * S, 7 * S, 8 * S, 0, 0),
-        (0, 2, 0, 1, 4 * S, 5 * S, 6 * S, 7 * S, 8 * S, 0, 0),
+        (0, 1, 1, 1, 4 * S, 5 * S, 5 * S, 5 * S, 6 * S, 7 * S, 8 * S, 0, 0),
+        (0, 2, 0, 1, 4 * S, 5 * S, 5 * S, 5 * S, 6 * S, 7 * S, 8 * S, 0, 0),
     ]
     found = last_placement(small_scenario(), small_records(recoveries=rows, migrations=[moved(1, 0, 9 * S)]))
     assert found == FIRST

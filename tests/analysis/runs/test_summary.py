@@ -114,8 +114,8 @@ def test_the_phases_of_a_recovery_end_with_the_last_key_group(make):
         4,
         failures=[(1, 3 * S, 4 * S, -1, 2, 9 * S, "crash")],
         recoveries=[
-            (1, 1, 0, 0, 3 * S, 4 * S, 5 * S, 7 * S, 8 * S, 10, 100),
-            (1, 1, 2, 0, 3 * S, 4 * S, 6 * S, 6 * S, 8 * S, 5, 50),
+            (1, 1, 0, 0, 3 * S, 4 * S, 4 * S, 4 * S, 5 * S, 7 * S, 8 * S, 10, 100),
+            (1, 1, 2, 0, 3 * S, 4 * S, 4 * S, 4 * S, 6 * S, 6 * S, 8 * S, 5, 50),
         ],
     )
     assert summarise(make.scenario(), [one])["recoveries"] == [
@@ -124,6 +124,8 @@ def test_the_phases_of_a_recovery_end_with_the_last_key_group(make):
             "host": "worker-1",
             "failed_s": 3.0,
             "detect_s": 1.0,
+            "allocate_s": 0.0,
+            "restart_s": 0.0,
             "restore_s": 2.0,
             "replay_s": 1.0,
             "catch_up_s": 2.0,
@@ -140,8 +142,8 @@ def test_a_phase_that_one_key_group_did_not_end_is_none_and_so_is_what_follows(m
     one = make.records(
         failures=[(1, 3 * S, 4 * S, -1, 2, -1, "crash")],
         recoveries=[
-            (1, 1, 0, 0, 3 * S, 4 * S, 5 * S, 7 * S, 8 * S, 10, 100),
-            (1, 1, 2, 0, 3 * S, 4 * S, 6 * S, -1, -1, 5, 50),
+            (1, 1, 0, 0, 3 * S, 4 * S, 4 * S, 4 * S, 5 * S, 7 * S, 8 * S, 10, 100),
+            (1, 1, 2, 0, 3 * S, 4 * S, 4 * S, 4 * S, 6 * S, -1, -1, 5, 50),
         ],
     )
     (found,) = summarise(make.scenario(), [one])["recoveries"]
@@ -167,7 +169,7 @@ def test_a_failure_that_was_not_detected_or_not_wholly_taken_over_has_no_end(mak
     undetected = make.records(failures=[(1, 3 * S, -1, -1, 2, -1, "crash")])
     half = make.records(
         failures=[(1, 3 * S, 4 * S, -1, 2, -1, "crash")],
-        recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 5 * S, 5 * S, 6 * S, 1, 1)],
+        recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 4 * S, 4 * S, 5 * S, 5 * S, 6 * S, 1, 1)],
     )
     for one in (undetected, half):
         summary = summarise(make.scenario(targets={"recovery_s": 100.0}), [one])
@@ -188,8 +190,8 @@ def test_two_failures_of_one_host_are_two_recoveries(make):
     one = make.records(
         failures=[(1, 3 * S, 4 * S, 5 * S, 1, 6 * S, "crash"), (1, 7 * S, 8 * S, -1, 1, 9 * S, "crash")],
         recoveries=[
-            (1, 1, 0, 0, 3 * S, 4 * S, 5 * S, 5 * S, 6 * S, 1, 1),
-            (1, 1, 0, 0, 7 * S, 8 * S, 9 * S, 9 * S, 9 * S, 1, 1),
+            (1, 1, 0, 0, 3 * S, 4 * S, 4 * S, 4 * S, 5 * S, 5 * S, 6 * S, 1, 1),
+            (1, 1, 0, 0, 7 * S, 8 * S, 8 * S, 8 * S, 9 * S, 9 * S, 9 * S, 1, 1),
         ],
     )
     assert [entry["total_s"] for entry in summarise(make.scenario(), [one])["recoveries"]] == [3.0, 2.0]
@@ -198,7 +200,7 @@ def test_two_failures_of_one_host_are_two_recoveries(make):
 def test_a_phase_is_never_negative(make):
     one = make.records(
         failures=[(1, 3 * S, 4 * S, -1, 1, 5 * S, "crash")],
-        recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 6 * S, 5 * S, 5 * S, 0, 0)],
+        recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 4 * S, 4 * S, 6 * S, 5 * S, 5 * S, 0, 0)],
     )
     (found,) = summarise(make.scenario(), [one])["recoveries"]
     assert (found["replay_s"], found["catch_up_s"], found["total_s"]) == (0.0, 0.0, 3.0)
@@ -282,7 +284,7 @@ def test_targets_are_highest_values(make):
 def test_a_recovery_that_did_not_end_misses_its_target(make):
     one = make.records(
         failures=[(1, 3 * S, 4 * S, -1, 1, -1, "crash")],
-        recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 5 * S, -1, -1, 0, 0)],
+        recoveries=[(1, 1, 0, 0, 3 * S, 4 * S, 4 * S, 4 * S, 5 * S, -1, -1, 0, 0)],
     )
     verdict = summarise(make.scenario(targets={"recovery_s": 100.0}), [one])["targets"]["recovery_s"]
     assert verdict == {"limit": 100.0, "value": None, "met": False}
