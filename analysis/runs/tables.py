@@ -47,14 +47,21 @@ def operators_table(operators: Mapping[str, OperatorSummary]) -> Table:
     return Table("What each operator did", named, cells, "operators", brief_title="Operators")
 
 
+_FEW_PHASES = 4  # that fit a terminal beside the instant of the failure; of more, not all are shown there
+
+
 def recoveries_table(recoveries: Sequence[Recovery], suspected: str = " (suspected)") -> Table:
     """Return the phases of each recovery; `suspected` marks a host that lived and was fenced."""
     shown = shown_phases({phase: one.length_s(phase) for phase in PHASES} for one in recoveries)
+    many = len(shown) > _FEW_PHASES
     columns = (
         Column("host", number=False),
-        Column("replication", of="replication"),
-        Column("failed at", display.instant, "failed_s"),
-        *(Column(phase.replace("_", " "), display.duration, f"{phase}_s") for phase in shown),
+        Column("run" if many else "replication", of="replication"),
+        Column("failed at", display.instant, "failed_s", wide=many),
+        *(
+            Column(phase.replace("_", " "), display.duration, f"{phase}_s", wide=many and phase == "replay")
+            for phase in shown
+        ),
         Column("total", display.duration, "total_s"),
     )
     names = (one.host + suspected * one.suspected for one in recoveries)

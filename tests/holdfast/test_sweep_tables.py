@@ -11,6 +11,8 @@ import pytest
 from rich.console import Console
 
 from analysis.comparison import Difference, compare
+from analysis.runs.run_summary import Recovery
+from analysis.runs.tables import recoveries_table
 from analysis.statistics import Mean
 from holdfast.sweep_tables import comparison_table, sweep_line, with_interval
 from holdfast.terminal import printed
@@ -73,3 +75,12 @@ def test_one_is_not_many(count: int, shown: str) -> None:
     many = [None] * count
     result: Any = SimpleNamespace(plan=SimpleNamespace(points=many), rows=many, directory="out", digest="0" * 64)
     assert sweep_line(result).startswith(shown)
+
+
+def test_the_phases_of_a_recovery_fit_a_terminal_with_allocation_and_restart() -> None:
+    recovery = Recovery(12, "worker-12", 1234.5, 12.5, 12.5, 12.5, 12.5, 12.5, 12.5, 75.0, "crash", 4, 0, 0)
+    out = io.StringIO()
+    Console(file=out, width=80).print(printed(recoveries_table([recovery]).brief))
+    (row,) = [line for line in out.getvalue().splitlines() if "worker-12" in line]
+    assert row.split() == ["worker-12", "12", *["12.5", "s"] * 5, "75", "s"]
+    assert max(map(len, out.getvalue().splitlines())) <= 80
