@@ -13,9 +13,10 @@ from models.records.tables import NEVER
 from sim.clock import LINK
 from sim.control.assembly import Control
 from sim.control.cluster import Cluster, RunPlan
-from sim.data_plane import NO_HOST, Listener
+from sim.data_plane import CONTROL, NO_HOST, Listener
+from sim.migration.protocol import Message
 from sim.plain.channels import Source
-from sim.plain.partition import Message
+from sim.plain.partition import Message as Letter
 from sim.plain.plane import PlainPlane
 
 
@@ -58,7 +59,7 @@ class LabWorld(PlainPlane):
         self, plan: RunPlan, cluster: Cluster, clock: Scheduler, listener: Listener, job: Job, stepped: bool
     ) -> None:
         self.job = job
-        self.letters: dict[int, Message] = {}  # by token, of messages that have left their task
+        self.letters: dict[int, Letter] = {}  # by token, of messages that have left their task
         super().__init__(plan, cluster, clock, listener)
         for host in self.hosts:
             host._new_link = lambda index=host.index: SteppedLink(clock, index, stepped)  # type: ignore[misc]
@@ -85,19 +86,26 @@ class LabWorld(PlainPlane):
             self.saver.take(owner)
             self.tell()
 
-    def send_message(self, message: Message, task: Any, size_bytes: int) -> None:
+    def send_message(self, message: Letter, task: Any, size_bytes: int) -> None:
         self.letters[message.token] = message
         super().send_message(message, task, size_bytes)
 
 
+REPEATED = ("again", "unanswered", "timeout")
+"""Messages of a timer by which waves ask again, as often as time passes."""
+
+
 class Laboratory(Control):
-    """A job under a scheduler, before the first step."""
+    """A job under a scheduler, before the first step.
+
+    So often as `early` says waves ask again while an answer may still come; else only when nothing else can come.
+    """
 
     clock: Scheduler
     plane: LabWorld
 
-    def __init__(self, job: Job, chooser: Chooser, stepped_links: bool = True) -> None:
-        self.job = job
+    def __init__(self, job: Job, chooser: Chooser, stepped_links: bool = True, early: int = 0) -> None:
+        self.job, self.early = job, early
         super().__init__(
             plan_of(job),
             lambda plan, cluster, clock, listener: LabWorld(plan, cluster, clock, listener, job, stepped_links),
@@ -106,6 +114,36 @@ class Laboratory(Control):
         # When tasks have caught up after an outage is a matter of time, and decides nothing.
         self.recovery.watch = lambda begun: None  # type: ignore[method-assign]
         self.stops = Stops(self.state, self.coordinator)
+        runtime = self.coordinator.runtime
+        timer = runtime.timer
+
+        def starts(message: Message, delay_ns: int) -> None:
+            if message.kind in REPEATED:
+                self._wait(message)
+            else:
+                timer(message, delay_ns)
+
+        runtime.timer = starts  # type: ignore[method-assign]
+
+    def _wait(self, message: Message) -> None:
+        self.clock.add_timer(lambda _: self._rings(message), late=not self.early)
+
+    def _rings(self, message: Message) -> None:
+        """Ask again, or wait once more; a wave that is over needs nothing."""
+        if self._is_over(message):
+            return
+        if self.clock.lanes:
+            if not self.early:
+                self._wait(message)
+                return
+            self.early -= 1
+        if message.to == CONTROL or self.cluster.task_alive[message.to]:
+            self.coordinator.runtime.deliver(message)
+
+    def _is_over(self, message: Message) -> bool:
+        run = self.coordinator.runtime.runs[message.run]
+        periodic = run.protocol is self.checkpoint_source.protocol and message.kind == "timeout"
+        return run.over or (periodic and message.note != run.at(CONTROL).wave)
 
     @cached_property
     def groups(self) -> range:

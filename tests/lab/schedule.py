@@ -52,6 +52,7 @@ class Schedule:
     crashes: tuple[Crash, ...]
     saves: tuple[int, ...]  # after how many steps of protocols each group takes one more checkpoint, or later
     choices: tuple[int, ...] | None = None
+    early: int = 0  # how often waves ask again while an answer may still come
 
     def text(self) -> str:
         """Return one line that `python -m lab` replays."""
@@ -90,7 +91,7 @@ def run(
     if chooser is None:
         chooser = Seeded(schedule.seed) if schedule.choices is None else Listed(schedule.choices)
     noted = Noted(chooser)
-    lab = Laboratory(schedule.job, noted if note else chooser, stepped_links=bool(schedule.crashes))
+    lab = Laboratory(schedule.job, noted if note else chooser, bool(schedule.crashes), early=schedule.early)
     result = Runner(schedule, lab, tamper, coverage or Coverage()).run()
     result.choices = noted.choices
     return result

@@ -1,7 +1,8 @@
 """A clock that is a scheduler: any step that could come next may come next; time only counts steps.
 
 A *place* is what keeps an order: a channel between two tasks, a task (the end of its service, the next arrival at a
-source), the link of a host, a timer of control, a fault that is to come. The first step of each place is enabled.
+source), the link of a host, a timer of control, a fault that is to come. The first step of each place is enabled, but
+for *late* places: those come when there is nothing else.
 """
 
 from __future__ import annotations
@@ -107,6 +108,8 @@ class Scheduler(Clock):
         super().__init__()
         self.chooser = chooser
         self.lanes: dict[Place, deque[Step]] = {}
+        self.late: dict[Place, deque[Step]] = {}
+        self.late_steps = 0  # so far
         self.last: Place | None = None
         self._added = 0
 
@@ -118,6 +121,11 @@ class Scheduler(Clock):
         self._added += 1
         lane.append((self._added, call))
 
+    def add_timer(self, call: Callable[[Any], None], late: bool) -> None:
+        """Add a step at a place of its own."""
+        self._added += 1
+        (self.late if late else self.lanes)["timer", self._added, 0] = deque([(self._added, call)])
+
     def at(self, time_ns: int, rank: int, call: Callable[[Any], None]) -> None:
         """Add the step, whatever the time; watermarks have no meaning without one, and are left out."""
         if not TICKS <= rank < CREDIT:
@@ -128,19 +136,20 @@ class Scheduler(Clock):
         if until_ns <= self._now:
             return self.timeout(0)
         event = simpy.Event(self)
-        self._added += 1
-        self.lanes["timer", self._added, 0] = deque([(self._added, event.succeed)])
+        self.add_timer(event.succeed, late=False)
         return event
 
     def take(self) -> bool:
         """Do the next step, and all that control does at once because of it; return False if none is left."""
-        if not self.lanes:
+        lanes = self.lanes or self.late
+        if not lanes:
             return False
-        place = self.last = self.chooser.choose(self.lanes)
-        lane = self.lanes[place]
+        self.late_steps += not self.lanes
+        place = self.last = self.chooser.choose(lanes)
+        lane = lanes[place]
         _, call = lane.popleft()
         if not lane:
-            del self.lanes[place]
+            del lanes[place]
         self._now += 1
         call(None)
         self.settle()

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 from lab.invariants import NothingWaits, OneLives, Seen
 from lab.job import random_job
@@ -31,8 +31,6 @@ Tamper = Callable[[Laboratory], None]
 class SteppedWaves(CheckpointWaves):
     """Periodic waves that begin at steps."""
 
-    lab: ClassVar[Storm]
-
     def start(self, ctx: PeriodicContext) -> None:
         """Do nothing."""
 
@@ -41,15 +39,6 @@ class SteppedWaves(CheckpointWaves):
         if not self.open:
             self.open = True
             self.on_step(ctx, message._replace(note="prepare"))
-
-    def on_timeout(self, ctx: PeriodicContext, message: Message) -> None:
-        """Give the wave up: only so often before nothing else can come, for each time it is sent once more."""
-        if message.note == self.wave and self.lab.lab.clock.lanes:
-            self.lab.premature -= 1
-            if self.lab.premature < 0:
-                ctx.at_timeout("timeout", message.note)
-                return
-        super().on_timeout(ctx, message)
 
 
 class Storm:
@@ -67,12 +56,12 @@ class Storm:
         job = random_job(draw.randrange(24), draw.choice([1, 2]), draw.choice([1, 2]), draw.choice([1, 2]), (4, 6, 10))
         job = replace(job, shape=ACKED[seed % len(ACKED)], acks=acks, works=seed % 3 == 0)
         many = draw.choice([0, 1, 1, 2]) if crashes else 0
-        self.lab = Laboratory(job, Seeded(seed), stepped_links=many > 0)
+        early = draw.choice([0, 0, 1, 3])  # time-outs of waves that come too early
+        self.lab = Laboratory(job, Seeded(seed), stepped_links=many > 0, early=early)
         self.seen, self.faults, self.acts = Seen(self.lab, many), Counter[str](), 0
         self.told = 0  # steps of protocols
-        self.premature = draw.choice([0, 0, 1, 3])  # time-outs of waves that may come too early
         self.covered, self.met = acks == "covered", Counter[str]()
-        own = type("Own", (SteppedWaves, waves) if waves is not CheckpointWaves else (SteppedWaves,), {"lab": self})
+        own = type("Own", (SteppedWaves, waves) if waves is not CheckpointWaves else (SteppedWaves,), {})
         self.source = self.lab.checkpoint_source
         self.source.protocol = own
         if tamper:
@@ -166,7 +155,7 @@ class Storm:
             self._steps()
             self._add_due(everything=True)
             self._steps()
-            self.premature = 0
+            self.lab.early = 0
             for _ in range(ROUNDS):
                 self._wave()
                 self._steps()

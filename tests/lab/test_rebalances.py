@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lab.campaigns import drawn, drawn_shaped
+from lab.campaigns import EARLY, drawn, drawn_shaped
 from lab.coverage import Coverage
 from lab.invariants import AppliedOnce, InOrder, Invariant, Ledger, MovesEnd, NothingWaits, OneLives, SameAsCalm, Seen
 from lab.job import random_job
@@ -34,7 +34,8 @@ from sim.migration.rebalance import PAUSE, Phase, RebalanceContext, RebalancePro
 from sim.migration.waves import COMMIT, INIT, PREPARE, Address, Wave, WaveProtocol
 from sim.plain.audit import ledger
 
-MOST_STEPS = 12_000
+MOST_STEPS = 6_000
+MOST_ROUNDS = 12  # of INIT when nothing else can come any more
 EVERY = 10  # steps of protocols between two looks at the ledger
 AT_REST: tuple[Invariant, ...] = (
     AppliedOnce(),
@@ -115,7 +116,7 @@ class Rebalanced:
         shape = [CHAIN, *SHAPES][seed % (1 + len(SHAPES))]
         job = random_job(draw.randrange(24), draw.choice([1, 2]), draw.choice([1, 2]), draw.choice([1, 2]), (4, 6, 10))
         job = replace(job, shape=shape, saved=draw.random() < 0.5, works=seed % 3 == 0)
-        self.lab = Laboratory(job, Seeded(seed), stepped_links=False)
+        self.lab = Laboratory(job, Seeded(seed), stepped_links=False, early=draw.choice(EARLY))
         self.seen = Seen(self.lab, crashes=0)
         self.faults: Counter[str] = Counter()
         self.acts = 0  # of protocols since the last check
@@ -152,9 +153,9 @@ class Rebalanced:
             while clock.take():
                 if self.acts >= EVERY:
                     self._check()
-                if clock.now_ns() > MOST_STEPS:
+                if clock.late_steps > MOST_ROUNDS or clock.now_ns() > MOST_STEPS:
                     # INIT is repeated for ever where the store never answers.
-                    if self.store.silent < 0:
+                    if self.store.silent < 0 or clock.now_ns() > MOST_STEPS:
                         self.faults["does not come to rest"] += 1
                     break
         except Exception as error:  # a verb that refuses, or fails, is a fault
