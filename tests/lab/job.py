@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from random import Random
 from typing import Any
 
@@ -137,8 +137,13 @@ def _operator(job: Job, node: Node) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def plan_of(job: Job) -> RunPlan:
-    """Return everything about the job that no schedule changes."""
-    return RunPlan.of(scenario_of(job), RunInputs(), 0)
+    """Return everything about the job that no schedule changes; what a tuple makes is worked out once."""
+    plan = RunPlan.of(scenario_of(job), RunInputs(), 0)
+    for operator in plan.operators:
+        operator.outputs = cache(operator.outputs)  # type: ignore[method-assign]
+        for edge in operator.edges:
+            edge.targets = cache(edge.targets)
+    return plan
 
 
 @lru_cache(maxsize=1024)

@@ -129,7 +129,8 @@ class Runner:
         return Result([*self.faults], lab.clock.now_ns(), sum(map(len, self.seen.losses.destroyed.values())))
 
     def _blame(self, found: Sequence[str]) -> None:
-        self.faults.update(dict.fromkeys(found))
+        if found:
+            self.faults.update(dict.fromkeys(found))
 
     # -- what is to happen
 

@@ -8,20 +8,22 @@ for *late* places: those come when there is nothing else.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import accumulate, islice
 from random import Random
 from typing import Any
 
-import simpy
-
-from sim.clock import ARRIVAL, CREDIT, MESSAGE, RECEIVER, SERVICE, TICKS, Clock
+from sim.clock import ARRIVAL, CREDIT, MESSAGE, RECEIVER, SERVICE, TICKS, Clock, Process
 
 CLASS = ARRIVAL - SERVICE
 SPEEDS = (0.003, 0.03, 0.3, 1.0, 1.0)  # of a place in a schedule: some crawl
 Place = tuple[str, int, int]
 
 
+@lru_cache(maxsize=1 << 16)
 def place_of(rank: int) -> Place:
     """Return the place at which a step has to keep its order."""
     kind, rest = divmod(rank, CLASS)
@@ -51,18 +53,16 @@ class Seeded(Chooser):
         self._speed: dict[Place, float] = {}
 
     def choose(self, lanes: dict[Place, deque[Step]]) -> Place:
-        speed, places = self._speed, list(lanes)
-        if len(places) == 1:
-            return places[0]
-        for place in places:
-            if place not in speed:
-                speed[place] = self._draw.choice(SPEEDS)
-        at = self._draw.random() * sum([speed[place] for place in places])
-        for place in places:
-            at -= speed[place]
-            if at < 0:
-                return place
-        return places[-1]
+        speed = self._speed
+        if len(lanes) == 1:
+            return next(iter(lanes))
+        if not speed.keys() >= lanes.keys():
+            for place in lanes:
+                if place not in speed:
+                    speed[place] = self._draw.choice(SPEEDS)
+        sums = [*accumulate(map(speed.__getitem__, lanes))]
+        at = bisect_right(sums, self._draw.random() * sums[-1])
+        return next(islice(lanes, min(at, len(sums) - 1), None))
 
 
 def in_order(lanes: dict[Place, deque[Step]]) -> list[Place]:
@@ -99,10 +99,15 @@ class Noted(Chooser):
 
 
 Step = tuple[int, Callable[[Any], None]]  # its number and what it does
+NOW = object()  # what a control process yields that goes on at once
 
 
 class Scheduler(Clock):
-    """Only for the plain plane, whose every step is an event of its clock."""
+    """Only for the plain plane, whose every step is an event of its clock.
+
+    Control processes yield nothing but what `sleep` returns, so nothing of SimPy runs. As there, those that begin go
+    before those that go on.
+    """
 
     def __init__(self, chooser: Chooser) -> None:
         super().__init__()
@@ -112,6 +117,8 @@ class Scheduler(Clock):
         self.late_steps = 0  # so far
         self.last: Place | None = None
         self._added = 0
+        self._begin: deque[Process] = deque()  # control processes of this instant
+        self._go_on: deque[Process] = deque()
 
     def add(self, place: Place, call: Callable[[Any], None]) -> None:
         """Add a step that may come at any time from now on, behind the others at its place."""
@@ -131,13 +138,13 @@ class Scheduler(Clock):
         if not TICKS <= rank < CREDIT:
             self.add(place_of(rank), call)
 
+    def process(self, process: Process) -> Any:
+        """Begin a control process in this instant."""
+        self._begin.append(process)
+
     def sleep(self, until_ns: int) -> Any:
-        """Return the event that a control process yields: a step of its own, or at once if the time has come."""
-        if until_ns <= self._now:
-            return self.timeout(0)
-        event = simpy.Event(self)
-        self.add_timer(event.succeed, late=False)
-        return event
+        """Return what a control process yields: it goes on at a step of its own, or at once if the time has come."""
+        return NOW if until_ns <= self._now else None
 
     def take(self) -> bool:
         """Do the next step, and all that control does at once because of it; return False if none is left."""
@@ -157,5 +164,13 @@ class Scheduler(Clock):
 
     def settle(self) -> None:
         """Run the control processes of this instant."""
-        while self._queue:
-            self.step()
+        while self._begin or self._go_on:
+            process = self._begin.popleft() if self._begin else self._go_on.popleft()
+            try:
+                event = next(process)
+            except StopIteration:
+                continue
+            if event is NOW:
+                self._go_on.append(process)
+            else:
+                self.add_timer(lambda _, process=process: self._go_on.append(process), late=False)  # type: ignore[misc]

@@ -202,7 +202,7 @@ class Storm:
             self.faults["is not quiet"] += 1
         for invariant in (OneLives(), NothingWaits()):
             self.faults.update(invariant.check(self.seen))
-        for partition in (*self.seen.sinks(), *(self.seen.owners() if self.covered else ())):
+        for partition in (*self.seen.sinks, *(self.seen.owners() if self.covered else ())):
             if self.seen.lacks(partition):
                 self.faults[f"{partition.name} lacks something"] += 1
         stored = {parcel.number for kept in self.lab.coordinator.runtime.store._kept.values() for parcel in kept}
