@@ -57,11 +57,14 @@ class _Input(NamedTuple):
 
 
 _KNOWN: dict[Job, Lineage] = {}
+_MOST = 1024
 
 
 def lineage_of(job: Job, plane: PlainPlane) -> Lineage:
     """Return the lineage, which is worked out once for each job."""
     if job not in _KNOWN:
+        if len(_KNOWN) >= _MOST:
+            _KNOWN.clear()
         _KNOWN[job] = _worked_out(plane)
     return _KNOWN[job]
 

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from lab.invariants import NothingWaits, OneLives, Seen
-from lab.job import random_job
+from lab.job import small_job
 from lab.laboratory import Laboratory
 from lab.scheduler import Place, Seeded
 from lab.shapes import CHAIN, SHAPES
@@ -53,8 +53,7 @@ class Storm:
         crashes: bool = True,
     ) -> None:
         self.draw = draw = Random(f"storm {seed}")
-        job = random_job(draw.randrange(24), draw.choice([1, 2]), draw.choice([1, 2]), draw.choice([1, 2]), (4, 6, 10))
-        job = replace(job, shape=ACKED[seed % len(ACKED)], acks=acks, works=seed % 3 == 0)
+        job = replace(small_job(seed, ACKED), acks=acks)
         many = draw.choice([0, 1, 1, 2]) if crashes else 0
         early = draw.choice([0, 0, 1, 3])  # time-outs of waves that come too early
         self.lab = Laboratory(job, Seeded(seed), stepped_links=many > 0, early=early)

@@ -18,7 +18,7 @@ import pytest
 from lab.campaigns import EARLY, drawn, drawn_shaped
 from lab.coverage import Coverage
 from lab.invariants import AppliedOnce, InOrder, Invariant, Ledger, MovesEnd, NothingWaits, OneLives, SameAsCalm, Seen
-from lab.job import random_job
+from lab.job import small_job
 from lab.laboratory import Laboratory
 from lab.report import failure
 from lab.schedule import run
@@ -113,9 +113,7 @@ class Rebalanced:
 
     def __init__(self, seed: int, protocol: type[RebalanceProtocol], forgets: bool) -> None:
         draw = Random(f"rebalance {seed}")
-        shape = [CHAIN, *SHAPES][seed % (1 + len(SHAPES))]
-        job = random_job(draw.randrange(24), draw.choice([1, 2]), draw.choice([1, 2]), draw.choice([1, 2]), (4, 6, 10))
-        job = replace(job, shape=shape, saved=draw.random() < 0.5, works=seed % 3 == 0)
+        job = replace(small_job(seed, [CHAIN, *SHAPES]), saved=draw.random() < 0.5)
         self.lab = Laboratory(job, Seeded(seed), stepped_links=False, early=draw.choice(EARLY))
         self.seen = Seen(self.lab, crashes=0)
         self.faults: Counter[str] = Counter()
