@@ -10,7 +10,7 @@ from lab.job import Job, keys_of, plan_of
 from lab.scheduler import Chooser, Scheduler
 from lab.stops import Stops
 from models.records.tables import NEVER
-from sim.clock import LINK
+from sim.clock import LINK, Process
 from sim.control.assembly import Control
 from sim.control.cluster import Cluster, RunPlan
 from sim.data_plane import CONTROL, NO_HOST, Listener
@@ -124,6 +124,15 @@ class Laboratory(Control):
                 timer(message, delay_ns)
 
         runtime.timer = starts  # type: ignore[method-assign]
+        runtime.restarts._gate = self._gate  # type: ignore[attr-defined]
+
+    def _gate(self, task: int, every_ns: int) -> Process:
+        """Look at the gate of a started task."""
+        alive = self.cluster.task_alive
+        there: Callable[[int], bool] = self.coordinator.runtime.restarts._receivers_are_there  # type: ignore[attr-defined]
+        while alive[task] and not there(task):
+            yield self.clock.when(lambda: not alive[task] or there(task))
+        self.plane.unpause(task)
 
     def _wait(self, message: Message) -> None:
         self.clock.add_timer(lambda _: self._rings(message), late=not self.early)

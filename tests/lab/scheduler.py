@@ -100,6 +100,7 @@ class Noted(Chooser):
 
 Step = tuple[int, Callable[[Any], None]]  # its number and what it does
 NOW = object()  # what a control process yields that goes on at once
+Condition = Callable[[], bool]
 
 
 class Scheduler(Clock):
@@ -119,6 +120,7 @@ class Scheduler(Clock):
         self._added = 0
         self._begin: deque[Process] = deque()  # control processes of this instant
         self._go_on: deque[Process] = deque()
+        self._waiting: list[tuple[Condition, Process]] = []  # control processes that look again and again
 
     def add(self, place: Place, call: Callable[[Any], None]) -> None:
         """Add a step that may come at any time from now on, behind the others at its place."""
@@ -146,6 +148,13 @@ class Scheduler(Clock):
         """Return what a control process yields: it goes on at a step of its own, or at once if the time has come."""
         return NOW if until_ns <= self._now else None
 
+    def when(self, holds: Condition) -> Any:
+        """Return what a control process yields that looks again and again: it may go on at a step once that holds.
+
+        Looks that find nothing change nothing, and are left out.
+        """
+        return holds
+
     def take(self) -> bool:
         """Do the next step, and all that control does at once because of it; return False if none is left."""
         lanes = self.lanes or self.late
@@ -172,5 +181,15 @@ class Scheduler(Clock):
                 continue
             if event is NOW:
                 self._go_on.append(process)
+            elif event is None:
+                self._sleeps(process)
             else:
-                self.add_timer(lambda _, process=process: self._go_on.append(process), late=False)  # type: ignore[misc]
+                self._waiting.append((event, process))
+        if self._waiting:
+            ready = [process for holds, process in self._waiting if holds()]
+            self._waiting = [one for one in self._waiting if one[1] not in ready]
+            for process in ready:
+                self._sleeps(process)
+
+    def _sleeps(self, process: Process) -> None:
+        self.add_timer(lambda _: self._go_on.append(process), late=False)
