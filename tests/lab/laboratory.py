@@ -91,21 +91,22 @@ class LabWorld(PlainPlane):
         super().send_message(message, task, size_bytes)
 
 
-REPEATED = ("again", "unanswered", "timeout")
-"""Messages of a timer by which waves ask again, as often as time passes."""
+TIMEOUTS = ("again", "unanswered", "timeout", "too_late")
+"""Messages of a timer by which waves ask again, as often as time passes, or give up."""
 
 
 class Laboratory(Control):
     """A job under a scheduler, before the first step.
 
-    So often as `early` says waves ask again while an answer may still come; else only when nothing else can come.
+    Each time-out comes so often as `early` says while an answer may still come; else only when nothing else can come.
     """
 
     clock: Scheduler
     plane: LabWorld
 
     def __init__(self, job: Job, chooser: Chooser, stepped_links: bool = True, early: int = 0) -> None:
-        self.job, self.early = job, early
+        self.job, self.early = job, dict.fromkeys(TIMEOUTS, early)
+        self.early["too_late"] = early // 2  # else hardly any run with a time-out would come to its INIT
         super().__init__(
             plan_of(job),
             lambda plan, cluster, clock, listener: LabWorld(plan, cluster, clock, listener, job, stepped_links),
@@ -118,7 +119,7 @@ class Laboratory(Control):
         timer = runtime.timer
 
         def starts(message: Message, delay_ns: int) -> None:
-            if message.kind in REPEATED:
+            if message.kind in TIMEOUTS:
                 self._wait(message)
             else:
                 timer(message, delay_ns)
@@ -134,18 +135,22 @@ class Laboratory(Control):
             yield self.clock.when(lambda: not alive[task] or there(task))
         self.plane.unpause(task)
 
+    def be_patient(self) -> None:
+        """Let time-outs come only when nothing else can come any more."""
+        self.early = dict.fromkeys(TIMEOUTS, 0)
+
     def _wait(self, message: Message) -> None:
-        self.clock.add_timer(lambda _: self._rings(message), late=not self.early)
+        self.clock.add_timer(lambda _: self._rings(message), late=not self.early[message.kind])
 
     def _rings(self, message: Message) -> None:
-        """Ask again, or wait once more; a wave that is over needs nothing."""
+        """Deliver a time-out, or wait once more; a wave that is over needs none."""
         if self._is_over(message):
             return
         if self.clock.lanes:
-            if not self.early:
+            if not self.early[message.kind]:
                 self._wait(message)
                 return
-            self.early -= 1
+            self.early[message.kind] -= 1
         if message.to == CONTROL or self.cluster.task_alive[message.to]:
             self.coordinator.runtime.deliver(message)
 

@@ -130,6 +130,11 @@ class Scheduler(Clock):
         self._added += 1
         lane.append((self._added, call))
 
+    def add_fault(self, what: str, do: Callable[[], None]) -> None:
+        """Add something that is asked for, or that happens, at any time from now on."""
+        self._added += 1
+        self.lanes[what, self._added, 0] = deque([(self._added, lambda _: do())])
+
     def add_timer(self, call: Callable[[Any], None], late: bool) -> None:
         """Add a step at a place of its own."""
         self._added += 1

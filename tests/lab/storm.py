@@ -154,7 +154,7 @@ class Storm:
             self._steps()
             self._add_due(everything=True)
             self._steps()
-            self.lab.early = 0
+            self.lab.be_patient()
             for _ in range(ROUNDS):
                 self._wave()
                 self._steps()

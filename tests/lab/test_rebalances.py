@@ -1,30 +1,20 @@
 """DCR and CCR under every order of steps and crashes that a scheduler finds: nothing is lost, nothing comes twice.
 
-Steps beside those of a move: a rebalance is asked for, a task starts, its gate is looked at, the store answers, or
-never does, INIT is repeated, a run is called off in time. Oracles: `invariants.py`; without crashes also the ledger in
+Oracles: `invariants.py`; without crashes also the ledger in
 between, and jobs in which no checkpoints are taken and upstream keeps nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
-from dataclasses import replace
-from random import Random
-from typing import Any
 
 import pytest
 
-from lab.campaigns import EARLY, drawn, drawn_shaped
+from lab.campaigns import drawn, drawn_shaped
 from lab.coverage import Coverage
-from lab.invariants import AppliedOnce, InOrder, Invariant, Ledger, MovesEnd, NothingWaits, OneLives, SameAsCalm, Seen
-from lab.job import small_job
-from lab.laboratory import Laboratory
+from lab.rebalancing import Rebalancing
 from lab.report import failure
 from lab.schedule import run
-from lab.scheduler import Seeded
-from lab.shapes import CHAIN, SHAPES
-from sim.control.state_store import StateStore
 from sim.data_plane import Parcel
 from sim.migration.protocol import Message
 from sim.migration.protocols import REBALANCE_PROTOCOLS
@@ -32,20 +22,7 @@ from sim.migration.protocols.ccr import CCR
 from sim.migration.protocols.dcr import DCR
 from sim.migration.rebalance import PAUSE, Phase, RebalanceContext, RebalanceProtocol, SavingProtocol
 from sim.migration.waves import COMMIT, INIT, PREPARE, Address, Wave, WaveProtocol
-from sim.plain.audit import ledger
 
-MOST_STEPS = 6_000
-MOST_ROUNDS = 12  # of INIT when nothing else can come any more
-EVERY = 10  # steps of protocols between two looks at the ledger
-AT_REST: tuple[Invariant, ...] = (
-    AppliedOnce(),
-    OneLives(),
-    MovesEnd(),
-    NothingWaits(),
-    SameAsCalm(),
-    Ledger(),
-    InOrder(),
-)
 CRASHES, CALM, SILENT = range(500), range(700), range(300)
 """Schedules of each protocol, 2,000 in all: with crashes, on chains and as many on other shapes; without; with a store
 that does not answer once."""
@@ -85,108 +62,11 @@ def test_nothing_is_lost_whoever_dies_in_many_schedules(protocol: str) -> None:
 # -- without crashes, at every step
 
 
-FAR = 10**15
-
-
-class Forgetful(StateStore):
-    """A store that does not answer the request with this number."""
-
-    silent = -1
-
-    def __init__(self, state: Any) -> None:
-        super().__init__(state)
-        self.asked = 0
-
-    def _is_silent(self) -> bool:
-        self.asked += 1
-        return self.asked - 1 == self.silent
-
-    def persist(
-        self,
-        name: Hashable,
-        parcels: tuple[Parcel, ...],
-        task: int,
-        wanted: Callable[[], bool],
-        answered: Callable[[], None],
-    ) -> None:
-        super().persist(name, parcels, task, wanted, (lambda: None) if self._is_silent() else answered)
-
-    def fetch(self, name: Hashable, task: int, answered: Callable[[tuple[Parcel, ...]], None]) -> None:
-        super().fetch(name, task, (lambda _: None) if self._is_silent() else answered)
-
-
-class Rebalanced:
-    """One laboratory in which the dataflow is rebalanced."""
-
-    def __init__(self, seed: int, protocol: type[RebalanceProtocol], forgets: bool) -> None:
-        draw = Random(f"rebalance {seed}")
-        job = replace(small_job(seed, [CHAIN, *SHAPES]), saved=draw.random() < 0.5)
-        self.lab = Laboratory(job, Seeded(seed), stepped_links=False, early=draw.choice(EARLY))
-        self.seen = Seen(self.lab, crashes=0)
-        self.faults: Counter[str] = Counter()
-        self.acts = 0  # of protocols since the last check
-        runtime = self.lab.coordinator.runtime
-        self.store = runtime.store = Forgetful(self.lab.state)
-        if forgets:
-            self.store.silent = draw.randrange(12)
-        deliver = runtime.deliver
-
-        def delivers(message: Message) -> None:
-            self.acts += 1
-            deliver(message)
-
-        runtime.deliver = delivers  # type: ignore[method-assign]
-        self.kind = self.lab.rebalances
-        self.kind.protocols = {"this": protocol}
-        partitions = range(len(self.lab.cluster.partition_task))
-        hosts = {one: draw.randrange(job.hosts) for one in partitions}
-        starts = {one: draw.choice([0, 1]) for one in partitions}
-        timeout_ns = FAR if forgets and draw.random() < 0.5 else None
-        for number in range(draw.choice([1, 1, 2])):
-            self.lab.clock.add(
-                ("rebalance", number, 0), lambda _: self.kind.request("this", hosts, starts, timeout_ns=timeout_ns)
-            )
-        for partition in self.lab.saved_partitions if self.lab.job.saved else ():
-            for again in range(2):
-                self.lab.clock.add(("save", partition, again), lambda _, one=partition: self.lab.plane.save(one))  # type: ignore[misc]
-
-    def run(self) -> list[str]:
-        """Take all steps; return what is wrong."""
-        clock = self.lab.clock
-        try:
-            clock.settle()
-            while clock.take():
-                if self.acts >= EVERY:
-                    self._check()
-                if clock.late_steps > MOST_ROUNDS or clock.now_ns() > MOST_STEPS:
-                    # INIT is repeated for ever where the store never answers.
-                    if self.store.silent < 0 or clock.now_ns() > MOST_STEPS:
-                        self.faults["does not come to rest"] += 1
-                    break
-        except Exception as error:  # a verb that refuses, or fails, is a fault
-            self.faults[f"raises {type(error).__name__}: {error}"] += 1
-            return [*self.faults]
-        self._check()
-        if all(run.over for run in self.kind.runs) and not self.lab.moving:
-            for invariant in AT_REST:
-                self.faults.update(invariant.check(self.seen))
-        return [*self.faults]
-
-    def _check(self) -> None:
-        """Conservation: whatever was emitted is in a state, on its way, or in a parcel."""
-        self.acts = 0
-        for operator, _, lost, duplicated in ledger(self.lab.plane):
-            if lost or duplicated:
-                self.faults[f"operator {operator}: {lost} lost, {duplicated} twice"] += 1
-        reasons = {row[5] for row in self.lab.plane.recorder.rows["dropped"]} - {"duplicate"}
-        self.faults.update(f"dropped: {reason}" for reason in reasons)
-
-
 def calm(protocol: str, seeds: range, forgets: bool = False) -> Counter[str]:
     """Run schedules without crashes; return how many runs have ended, were called off, and are stuck."""
     found: Counter[str] = Counter()
     for seed in seeds:
-        one = Rebalanced(seed, REBALANCE_PROTOCOLS[protocol], forgets)
+        one = Rebalancing.drawn(seed, REBALANCE_PROTOCOLS[protocol], forgets)
         assert one.run() == [], f"seed {seed} of {protocol}, shape {one.lab.job.shape}"
         ended = [run.completed_ns is not None for run in one.kind.runs]
         over = [run.over for run in one.kind.runs]
@@ -376,7 +256,7 @@ MUTANTS: tuple[type[RebalanceProtocol], ...] = (
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[one.__name__ for one in MUTANTS])
 def test_a_wrong_protocol_is_found(mutant: type[RebalanceProtocol]) -> None:
-    assert any(Rebalanced(seed, mutant, False).run() for seed in range(150))
+    assert any(Rebalancing.drawn(seed, mutant).run() for seed in range(150))
 
 
 class SequentialCapture(CCR):
@@ -395,4 +275,4 @@ class NoCapture(CCR):
 
 @pytest.mark.parametrize("harmless", [SequentialCapture, BothWays, NoCapture])
 def test_what_changes_times_alone_is_not_blamed(harmless: type[RebalanceProtocol]) -> None:
-    assert [seed for seed in range(40) if Rebalanced(seed, harmless, False).run()] == []
+    assert [seed for seed in range(40) if Rebalancing.drawn(seed, harmless).run()] == []
