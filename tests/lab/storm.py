@@ -7,15 +7,15 @@ All of them may come at any time, too early as well: then something is done twic
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any
 
 from lab.invariants import NothingWaits, OneLives, Seen
-from lab.job import small_job
+from lab.job import Job, small_job
 from lab.laboratory import Laboratory
-from lab.scheduler import Place, Seeded
+from lab.scheduler import Chooser, Seeded
 from lab.shapes import CHAIN, SHAPES
 from sim.data_plane import CONTROL
 from sim.migration.checkpoint_source import CheckpointWaves, PeriodicContext
@@ -46,27 +46,28 @@ class Storm:
 
     def __init__(
         self,
-        seed: int,
-        acks: str,
+        job: Job,
+        chooser: Chooser,
+        draw: Random,
+        crashes: int = 0,
+        early: int = 0,
         waves: type[CheckpointWaves] = CheckpointWaves,
         tamper: Tamper | None = None,
-        crashes: bool = True,
     ) -> None:
-        self.draw = draw = Random(f"storm {seed}")
-        job = replace(small_job(seed, ACKED), acks=acks)
-        many = draw.choice([0, 1, 1, 2]) if crashes else 0
-        early = draw.choice([0, 0, 1, 3])  # time-outs of waves that come too early
-        self.lab = Laboratory(job, Seeded(seed), stepped_links=many > 0, early=early)
-        self.seen, self.faults, self.acts = Seen(self.lab, many), Counter[str](), 0
+        self.draw = draw
+        self.lab = Laboratory(job, chooser, stepped_links=crashes > 0, early=early)
+        self.seen, self.faults, self.acts = Seen(self.lab, crashes), Counter[str](), 0
         self.told = 0  # steps of protocols
-        self.covered, self.met = acks == "covered", Counter[str]()
-        own = type("Own", (SteppedWaves, waves) if waves is not CheckpointWaves else (SteppedWaves,), {})
+        self.later: list[tuple[int, str, Callable[[], None]]] = []  # steps that come after so many of protocols
+        self.healer: Chooser = chooser  # of the steps at the end
+        self.covered, self.met = job.acks == "covered", Counter[str]()
         self.source = self.lab.checkpoint_source
-        self.source.protocol = own
+        self.source.protocol = type(
+            "Own", (SteppedWaves, waves) if waves is not CheckpointWaves else (SteppedWaves,), {}
+        )
         if tamper:
             tamper(self.lab)
         self.source.start()
-        self._enable(many)
         runtime = self.lab.coordinator.runtime
         deliver = runtime.deliver
 
@@ -78,40 +79,64 @@ class Storm:
 
         runtime.deliver = delivers  # type: ignore[method-assign]
 
+    @classmethod
+    def drawn(
+        cls,
+        seed: int,
+        acks: str,
+        waves: type[CheckpointWaves] = CheckpointWaves,
+        tamper: Tamper | None = None,
+    ) -> Storm:
+        """Return that of a seed."""
+        draw = Random(f"storm {seed}")
+        crashes, early = draw.choice([0, 1, 1, 2]), draw.choice([0, 0, 1, 3])
+        job = replace(small_job(seed, ACKED), acks=acks)
+        one = cls(job, Seeded(seed), draw, crashes, early, waves, tamper)
+        one._enable(crashes)
+        return one
+
     def _enable(self, crashes: int) -> None:
-        draw, add, later = self.draw, self.lab.clock.add, list[tuple[int, Place, Callable[[], None]]]()
-        for number in range(draw.choice([2, 4, 8])):
-            add(("wave", number, 0), lambda _: self._wave())
-        for number in range(draw.choice([0, 1, 3])):
+        draw, add, later = self.draw, self.lab.clock.add_fault, list[tuple[int, str, Callable[[], None]]]()
+        for _ in range(draw.choice([2, 4, 8])):
+            add("wave", self.wave)
+        for _ in range(draw.choice([0, 1, 3])):
             back = draw.choice([0, 0, 20, 100])
-            add(("tick", number, 0), lambda _, back=back: self._tick(back))  # type: ignore[misc]
+            add("tick", lambda back=back: self.tick(back))  # type: ignore[misc]
         # After so many steps of protocols, or later: waves have to store something before all is lost.
-        for number in range(draw.choice([1, 1, 2])):
-            later.append((draw.choice([0, 50, 100, 200]), ("rebalance", number, 0), self._rebalance))
-        for number in range(draw.choice([0, 0, 1, 2])):
-            later.append((draw.choice([0, 50, 100, 200]), ("kill", number, 0), self._kill))
-        for number in range(crashes):
-            later.append((draw.choice([0, 20, 50, 100, 150]), ("crash", number, 0), self._crash))
+        for _ in range(draw.choice([1, 1, 2])):
+            later.append((draw.choice([0, 50, 100, 200]), "rebalance", self._rebalance))
+        for _ in range(draw.choice([0, 0, 1, 2])):
+            later.append((draw.choice([0, 50, 100, 200]), "kill", self._kill))
+        for _ in range(crashes):
+            later.append((draw.choice([0, 20, 50, 100, 150]), "crash", self._crash))
         self.later = sorted(later, key=lambda one: one[0])
 
     def _add_due(self, everything: bool = False) -> None:
         while self.later and (everything or self.later[0][0] <= self.told):
-            _, place, do = self.later.pop(0)
-            self.lab.clock.add(place, lambda _, do=do: do())  # type: ignore[misc]
+            _, what, do = self.later.pop(0)
+            self.lab.clock.add_fault(what, do)
 
     # -- steps
+
+    def rebalance(
+        self, hosts: Mapping[int, int], starts: Mapping[int, int], command_ns: int, gate_ns: int | None
+    ) -> None:
+        """Ask for a rebalance."""
+        self.lab.rebalances.request("dsm", hosts, starts, command_ns, gate_ns=gate_ns)
 
     def _rebalance(self) -> None:
         partitions = range(len(self.lab.cluster.partition_task))
         hosts = {one: self.draw.randrange(self.lab.job.hosts) for one in partitions}
         starts = {one: self.draw.choice([0, 1]) for one in partitions}
-        self.lab.rebalances.request("dsm", hosts, starts, self.draw.choice([0, 1]), gate_ns=self.draw.choice([None, 1]))
+        self.rebalance(hosts, starts, self.draw.choice([0, 1]), self.draw.choice([None, 1]))
 
-    def _wave(self) -> None:
+    def wave(self) -> None:
+        """Begin a periodic wave, unless one is open."""
         assert self.source.run is not None
         self.lab.coordinator.runtime.deliver(Message(self.source.run.number, "due", CONTROL, CONTROL))
 
-    def _tick(self, back: int) -> None:
+    def tick(self, back: int) -> None:
+        """Let the roots fail that were emitted so many steps ago, or earlier."""
         self.lab.timeouts._expire(max(0, self.lab.clock.now_ns() + 1 - back))
 
     def _kill(self) -> None:
@@ -155,12 +180,13 @@ class Storm:
             self._add_due(everything=True)
             self._steps()
             self.lab.be_patient()
+            self.lab.clock.chooser = self.healer
             for _ in range(ROUNDS):
-                self._wave()
+                self.wave()
                 self._steps()
                 if self._is_quiet():
                     break
-                self._tick(0)
+                self.tick(0)
                 self._steps()
         except Exception as error:  # a verb that refuses, or fails, is a fault
             self.faults[f"raises {type(error).__name__}: {error}"] += 1

@@ -26,7 +26,7 @@ def campaign(acks: str, seeds: range) -> Counter[str]:
     """Run the schedules of these seeds; return what they have met."""
     met = Counter[str]()
     for seed in seeds:
-        one = Storm(seed, acks)
+        one = Storm.drawn(seed, acks)
         assert one.run() == [], f"seed {seed}, {acks}, shape {one.lab.job.shape}"
         met.update(one.met)
         met.update(f"wave {wave.kind}" for _, wave in one.source.run.sent)  # type: ignore[union-attr]
@@ -149,17 +149,17 @@ MUTANTS = (NotRestored, EagerAcks, LateAcks, NotRefused, Once)
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=[one.__name__ for one in MUTANTS])
 def test_wrong_waves_are_found(mutant: type[CheckpointWaves]) -> None:
-    assert any(Storm(seed, "covered", mutant).run() for seed in range(100))
+    assert any(Storm.drawn(seed, "covered", mutant).run() for seed in range(100))
 
 
 @pytest.mark.parametrize("mutant", TAMPERED, ids=[one.__name__ for one in TAMPERED])
 def test_a_wrong_acker_or_start_is_found(mutant: Callable[[Laboratory], None]) -> None:
-    assert any(Storm(seed, "covered", tamper=mutant).run() for seed in range(100))
+    assert any(Storm.drawn(seed, "covered", tamper=mutant).run() for seed in range(100))
 
 
 @pytest.mark.parametrize("mutant", [no_replay, closed_early], ids=["no_replay", "closed_early"])
 def test_a_message_that_is_lost_is_found_with_literal_acks(mutant: Callable[[Laboratory], None]) -> None:
-    faults = [fault for seed in range(100) for fault in Storm(seed, "literal", tamper=mutant).run()]
+    faults = [fault for seed in range(100) for fault in Storm.drawn(seed, "literal", tamper=mutant).run()]
     assert any(fault.startswith("messages lost") for fault in faults)
 
 
@@ -209,4 +209,4 @@ HARMLESS = (FirstAnswer, AnyAnswer, FirstInput, NoRollbackOfAcks)
 
 @pytest.mark.parametrize("harmless", HARMLESS, ids=[one.__name__ for one in HARMLESS])
 def test_waves_that_only_come_at_other_times_are_not_blamed(harmless: type[CheckpointWaves]) -> None:
-    assert [seed for seed in range(60) if Storm(seed, "covered", harmless).run()] == []
+    assert [seed for seed in range(60) if Storm.drawn(seed, "covered", harmless).run()] == []
