@@ -3,14 +3,16 @@
 Stateless exploration with sleep sets (Godefroid, Partial-Order Methods for the Verification of Concurrent Systems,
 1996, chapter 5): of the orders that differ only by swapping neighbours which are independent just one is run to its
 end. A step touches one task, or everything: what control, a checkpoint, a trim and a verb that names several tasks do.
-What comes to a sink is done at once: it sends nothing, and is judged by what it has, in whatever order.
+In a move what comes to a sink is done at once: it sends nothing, and is judged by what it has, in whatever order. In a
+rebalance sinks are restarted, too.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from lab.coverage import Coverage
 from lab.job import Job
@@ -21,6 +23,8 @@ from lab.shapes import CHAIN
 from sim.clock import HOST_RECEIVER
 
 EVERYTHING = -1  # in place of the one task that a step touches
+NOTHING = -2
+ASKED_FOR = ("save", "move", "rebalance", "wave", "tick")
 WIDE = (
     "own",
     "retire",
@@ -53,8 +57,8 @@ class Node:
 class Exploring(Chooser):
     """Takes the first way at each new choice, and on the ways before what it has been told."""
 
-    def __init__(self, prune: bool, deviations: int | None) -> None:
-        self.prune, self.deviations = prune, deviations
+    def __init__(self, prune: bool, deviations: int | None, sinks_at_once: bool = True) -> None:
+        self.prune, self.deviations, self.sinks_at_once = prune, deviations, sinks_at_once
         self.path: list[Node] = []
         self.lab: Laboratory | None = None
         self.warm = 0  # arrivals at each source that come before all else
@@ -88,15 +92,15 @@ class Exploring(Chooser):
             self._warming = False
         else:
             self._note()
-        for place in lanes:
+        for place in lanes if self.sinks_at_once else ():
             if self._at_sink(place):
-                self._last = -2  # touches nothing
+                self._last = NOTHING
                 return place
         return self._next(in_order(lanes))
 
     def _note(self) -> None:
         """Note what the step of the last choice has touched."""
-        if self._last != -2 and self._depth:
+        if self._last != NOTHING and self._depth:
             self.path[self._depth - 1].touched = EVERYTHING if self._wide else self._last
 
     def _next(self, enabled: list[Place]) -> Place:
@@ -145,7 +149,7 @@ class Exploring(Chooser):
                 if self._arrived.get(place, 0) < self.warm:
                     self._arrived[place] = self._arrived.get(place, 0) + 1
                     return place
-            elif place[0] not in ("save", "move"):
+            elif place[0] not in ASKED_FOR:
                 return place
         return next((place for place in places if place[0] == "save"), None)
 
@@ -191,6 +195,27 @@ def _away_from(job: Job, group: int) -> int:
     return (lab.cluster.host_of(lab.movable[group]) + 1) % job.hosts
 
 
+class Explorable(Protocol):
+    """A laboratory with all that is to happen in it, before the first step."""
+
+    lab: Laboratory
+
+    def run(self) -> Sequence[str]:
+        """Take all steps; return what is wrong."""
+
+
+class Scheduled:
+    """A laboratory in which a schedule is run."""
+
+    def __init__(self, schedule: Schedule, chooser: Chooser, tamper: Tamper | None) -> None:
+        self.lab = Laboratory(schedule.job, chooser, stepped_links=False)
+        self._runner = lambda: Runner(schedule, self.lab, tamper, Coverage())
+
+    def run(self) -> Sequence[str]:
+        """Return its faults."""
+        return self._runner().run().faults
+
+
 def explore(
     schedule: Schedule,
     warm: int = 0,
@@ -200,21 +225,26 @@ def explore(
     tamper: Tamper | None = None,
 ) -> Explored:
     """Run all schedules of a job, or those with so many `deviations` from the order of age; `most` at most."""
-    chooser, found = Exploring(prune, deviations), Explored()
+    chooser = Exploring(prune, deviations)
     chooser.warm = warm
+    return explored(chooser, lambda: Scheduled(schedule, chooser, tamper), most)
+
+
+def explored(chooser: Exploring, begin: Callable[[], Explorable], most: int = 10**6) -> Explored:
+    """Run what `begin` returns in all ways of the chooser, `most` at most; the first fault ends it."""
+    found = Explored()
     while found.schedules + found.cut < most:
-        lab = Laboratory(schedule.job, chooser, stepped_links=False)
-        chooser.enter(lab)
-        runner = Runner(schedule, lab, tamper, Coverage())
+        one = begin()
+        chooser.enter(one.lab)
         try:
-            result = runner.run()
+            faults = one.run()
         except Redundant:
             found.cut += 1
         else:
             found.schedules += 1
-            found.ends.add(_end(lab))
-            if result.faults:
-                found.faults = result.faults
+            found.ends.add(_end(one.lab))
+            if faults:
+                found.faults = [*faults]
                 return found
         if not chooser.back():
             found.complete = True
