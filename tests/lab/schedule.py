@@ -70,6 +70,11 @@ class Schedule:
         return cls(**raw)
 
 
+def listed(digits: str) -> tuple[int, ...]:
+    """Return the choices of a schedule, each written as a hexadecimal digit."""
+    return tuple(int(digit, 16) for digit in digits)
+
+
 @dataclass
 class Result:
     """The outcome of a schedule."""

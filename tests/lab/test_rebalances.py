@@ -1,7 +1,7 @@
 """DCR and CCR under every order of steps and crashes that a scheduler finds: nothing is lost, nothing comes twice.
 
-Oracles: `invariants.py`; without crashes also the ledger in
-between, and jobs in which no checkpoints are taken and upstream keeps nothing.
+Oracles: `invariants.py`; without crashes also the ledger in between, and jobs in which no checkpoints are taken and
+upstream keeps nothing.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import pytest
 
 from lab.campaigns import drawn, drawn_shaped
 from lab.coverage import Coverage
+from lab.job import Job
 from lab.rebalancing import Rebalancing
 from lab.report import failure
-from lab.schedule import run
+from lab.schedule import Ask, Crash, Schedule, listed, run
 from sim.data_plane import Parcel
 from sim.migration.protocol import Message
 from sim.migration.protocols import REBALANCE_PROTOCOLS
@@ -57,6 +58,57 @@ def test_nothing_is_lost_whoever_dies(protocol: str) -> None:
 def test_nothing_is_lost_whoever_dies_in_many_schedules(protocol: str) -> None:
     coverage = with_crashes(protocol, more(CRASHES))
     assert coverage.missing(REBALANCE_PROTOCOLS[protocol], protocol) == []
+
+
+# -- found by the laboratory
+
+
+JOB = Job(seed=23, sources=2, stages=2, groups=1, tuples=8, hosts=4)
+FOUND = {
+    # The checkpoint of stage1 dies, then its host. Upstream is not initialised: it comes back with the state in its
+    # parcel, which has made and forgotten the lost tuple, so it does not make it again.
+    "upstream comes back from a parcel": (
+        Schedule(
+            "ccr",
+            0,
+            JOB,
+            (Ask(0, 2, to_checkpoint_host=True),),
+            (Crash("old owner", 3, 30, "never"), Crash("old owner", 0, 42, "before it is detected")),
+            (0, 0),
+            listed(
+                "060777777766676835375347477646077150038387378000000000000000000000000000000000000000000000000000"
+                "00000000000000000000000000000000000000000000006000000000000000000000100000000001"
+            ),
+            early=1,
+        ),
+        1,
+    ),
+    # Checkpoint and owner die in one crash. The run says that it has lost two tuples, since upstream has no more than
+    # what is in its parcel; that still has them.
+    "upstream has kept in its parcel": (
+        Schedule(
+            "ccr",
+            0,
+            JOB,
+            (Ask(0, 2, to_checkpoint_host=True),),
+            (Crash("old owner", 0, 42, "before it is detected"),),
+            (0, 0),
+            listed(
+                "04421232044381674767764656655277738887878000000013333325543322300022002000000011011105342332200000011"
+            ),
+            early=1,
+        ),
+        0,
+    ),
+}
+"""Schedules under which the judge was wrong, with the number of tuples that they destroy."""
+
+
+@pytest.mark.parametrize("title", FOUND)
+def test_what_upstream_has_in_a_parcel_is_what_it_sends_again(title: str) -> None:
+    schedule, destroyed = FOUND[title]
+    result = run(schedule)
+    assert (result.faults, result.destroyed) == ([], destroyed)
 
 
 # -- without crashes, at every step
