@@ -39,6 +39,12 @@ WIDE = (
 )
 
 
+WIDE_IN_REBALANCES = ("kill", "assign", "install", "replay", "emit_again")
+"""What control does when it starts tasks, and after a crash."""
+AT_TASK = ("unpause", "put")
+"""Verbs of a task, which control uses as well, such as a gate; their last argument is the task."""
+
+
 class Redundant(BaseException):  # not a finding
     """Everything that could come next was run at an equal place before."""
 
@@ -57,8 +63,10 @@ class Node:
 class Exploring(Chooser):
     """Takes the first way at each new choice, and on the ways before what it has been told."""
 
-    def __init__(self, prune: bool, deviations: int | None, sinks_at_once: bool = True) -> None:
-        self.prune, self.deviations, self.sinks_at_once = prune, deviations, sinks_at_once
+    wide: Sequence[str] = WIDE
+
+    def __init__(self, prune: bool, deviations: int | None) -> None:
+        self.prune, self.deviations = prune, deviations
         self.path: list[Node] = []
         self.lab: Laboratory | None = None
         self.warm = 0  # arrivals at each source that come before all else
@@ -72,7 +80,7 @@ class Exploring(Chooser):
         """Another run from the beginning."""
         self.lab = lab
         self._begin()
-        for name in WIDE:
+        for name in self.wide:
             self._watch(lab.plane, name)
 
     def _watch(self, plane: Any, name: str) -> None:
@@ -92,7 +100,7 @@ class Exploring(Chooser):
             self._warming = False
         else:
             self._note()
-        for place in lanes if self.sinks_at_once else ():
+        for place in lanes:
             if self._at_sink(place):
                 self._last = NOTHING
                 return place
@@ -153,6 +161,10 @@ class Exploring(Chooser):
                 return place
         return next((place for place in places if place[0] == "save"), None)
 
+    def history(self) -> str:
+        """Return what tells orders apart beside their end."""
+        return ""
+
     def back(self) -> bool:
         """Go to the last choice that has another way; False if there is none."""
         self._note()
@@ -163,6 +175,58 @@ class Exploring(Chooser):
                 node.current = node.left.pop(0)
                 return True
             self.path.pop()
+        return False
+
+
+class ExploringWaves(Exploring):
+    """The same for rebalances without checkpoints: sinks are subtasks, and answers commute.
+
+    A step of control that only hears of an answer touches nothing of another step: whatever the order, all that have
+    answered are known, and the last answer sends. A step of the store gives one task its answer. No run is called off.
+    """
+
+    wide = WIDE_IN_REBALANCES
+
+    def __init__(self, prune: bool = True, deviations: int | None = None) -> None:
+        super().__init__(prune, deviations)
+        self._history: dict[int, list[tuple[Any, ...]]] = {}
+
+    def enter(self, lab: Laboratory) -> None:
+        super().enter(lab)
+        self._history = {}
+        for name in AT_TASK:
+            self._watch_control(lab.plane, name)
+        self._watch(lab.coordinator.runtime, "done")
+        self._watch(lab, "_rings")
+
+    def choose(self, lanes: dict[Place, deque[Step]]) -> Place:
+        place = super().choose(lanes)
+        if place[0] in ("channel", "task", "trim"):
+            self._history.setdefault(place[1], []).append(place)
+        return place
+
+    def history(self) -> str:
+        """Return what came to each task, in order: orders that differ in nothing else are one."""
+        return repr(sorted(self._history.items()))
+
+    def _watch_control(self, plane: Any, name: str) -> None:
+        verb = getattr(plane, name)
+
+        def noted(*arguments: int) -> Any:
+            if self._last < NOTHING:
+                self._last = arguments[-1]
+            self._history.setdefault(arguments[-1], []).append((name,))
+            return verb(*arguments)
+
+        setattr(plane, name, noted)
+
+    def _touches(self, place: Place) -> int:
+        kind, where, _ = place
+        if kind == "timer":
+            return NOTHING - 1 - where
+        return where if kind == "trim" else super()._touches(place)
+
+    def _at_sink(self, place: Place) -> bool:
         return False
 
 
@@ -242,7 +306,7 @@ def explored(chooser: Exploring, begin: Callable[[], Explorable], most: int = 10
             found.cut += 1
         else:
             found.schedules += 1
-            found.ends.add(_end(one.lab))
+            found.ends.add(_end(one.lab) + chooser.history())
             if faults:
                 found.faults = [*faults]
                 return found

@@ -178,6 +178,11 @@ class Laboratory(Control):
         """The planned partitions that take periodic checkpoints: those with a state, and sinks, which acknowledge."""
         return range(self.groups.start, self.plan.first_partition[-1])
 
+    def next_hosts(self) -> dict[int, int]:
+        """Return, by partition, the host behind its own."""
+        partitions = range(len(self.cluster.partition_task))
+        return {one: (self.cluster.host_of(one) + 1) % self.job.hosts for one in partitions}
+
     def save(self, group: int) -> None:
         """Take the periodic checkpoint of a group, and of its replica."""
         self.plane.save(group)

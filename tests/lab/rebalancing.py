@@ -105,6 +105,14 @@ class Rebalancing:
             one.ask(hosts, starts, timeout_ns)
         return one
 
+    @classmethod
+    def tiny(cls, chooser: Chooser, protocol: type[RebalanceProtocol], tuples: int, delayed: bool) -> Rebalancing:
+        """Return that of a source, a keyed task and a sink; tasks start at once, or, if `delayed`, at steps."""
+        job = Job(seed=1, sources=1, stages=1, groups=1, tuples=tuples, hosts=4, saved=False)
+        one = cls(job, chooser, protocol)
+        one.ask(one.lab.next_hosts(), dict.fromkeys(one.lab.next_hosts(), int(delayed)), None)
+        return one
+
     def ask(self, hosts: Mapping[int, int], starts: Mapping[int, int], timeout_ns: int | None) -> None:
         """Have the dataflow rebalanced at some step."""
         clock = self.lab.clock

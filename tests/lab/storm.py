@@ -15,7 +15,7 @@ from typing import Any
 from lab.invariants import NothingWaits, OneLives, Seen
 from lab.job import Job, small_job
 from lab.laboratory import Laboratory
-from lab.scheduler import Chooser, Seeded
+from lab.scheduler import Chooser, Listed, Seeded
 from lab.shapes import CHAIN, SHAPES
 from sim.data_plane import CONTROL
 from sim.migration.checkpoint_source import CheckpointWaves, PeriodicContext
@@ -93,6 +93,20 @@ class Storm:
         job = replace(small_job(seed, ACKED), acks=acks)
         one = cls(job, Seeded(seed), draw, crashes, early, waves, tamper)
         one._enable(crashes)
+        return one
+
+    @classmethod
+    def tiny(cls, chooser: Chooser, acks: str, waves: int, delayed: bool) -> Storm:
+        """Return that of a source with one tuple, a keyed task and a sink, with a rebalance and so many periodic waves.
+
+        Tasks start at once, or, if `delayed`, at steps. At the end, when all is healed, steps come by age.
+        """
+        one = cls(Job(seed=1, sources=1, stages=1, groups=1, tuples=1, hosts=4, acks=acks), chooser, Random(0))
+        one.healer, hosts = Listed(()), one.lab.next_hosts()
+        starts = dict.fromkeys(hosts, int(delayed))
+        for _ in range(waves):
+            one.lab.clock.add_fault("wave", one.wave)
+        one.lab.clock.add_fault("rebalance", lambda: one.rebalance(hosts, starts, command_ns=0, gate_ns=1))
         return one
 
     def _enable(self, crashes: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from lab.exploring import Explored, ExploringWaves, explored
 from lab.laboratory import Laboratory
 from lab.storm import Storm
 from sim.migration.checkpoint_source import CheckpointWaves, PeriodicContext
@@ -20,6 +21,7 @@ from sim.plain.acker import Acker
 from sim.plain.partition import Partition, Tree
 
 SEEDS, MORE = range(2_000), range(2_000, 22_000)  # of each reading of acks
+every_reading = pytest.mark.parametrize("acks", ["covered", "literal"])
 
 
 def campaign(acks: str, seeds: range) -> Counter[str]:
@@ -36,14 +38,14 @@ def campaign(acks: str, seeds: range) -> Counter[str]:
     return met
 
 
-@pytest.mark.parametrize("acks", ["covered", "literal"])
+@every_reading
 def test_dsm_loses_no_message_and_no_covered_state(acks: str) -> None:
     met = campaign(acks, SEEDS)
     assert min(met[what] for what in ("rebalanced", "replayed", "wave rollback", "wave init")) > 500, met
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("acks", ["covered", "literal"])
+@every_reading
 def test_dsm_loses_no_message_and_no_covered_state_in_many_schedules(acks: str) -> None:
     met = campaign(acks, MORE)
     phases = [f"crash, wave {kind}" for kind in ("none", "prepare", "commit", "rollback", "init")]
@@ -210,3 +212,45 @@ HARMLESS = (FirstAnswer, AnyAnswer, FirstInput, NoRollbackOfAcks)
 @pytest.mark.parametrize("harmless", HARMLESS, ids=[one.__name__ for one in HARMLESS])
 def test_waves_that_only_come_at_other_times_are_not_blamed(harmless: type[CheckpointWaves]) -> None:
     assert [seed for seed in range(60) if Storm.drawn(seed, "covered", harmless).run()] == []
+
+
+# -- all schedules of a tiny job
+
+
+def explored_all(acks: str, waves: int, deviations: int | None = None, most: int = 10**6) -> Explored:
+    """Run all orders of a tiny job, but for those that swap steps of different tasks; `most` at most.
+
+    With `deviations` run those with so many from the order of age.
+    """
+    chooser = ExploringWaves(prune=deviations is None, deviations=deviations)
+    return explored(chooser, lambda: Storm.tiny(chooser, acks, waves, delayed=True), most)
+
+
+@pytest.mark.parametrize(("acks", "schedules"), [("covered", 171), ("literal", 199)])
+def test_all_schedules_of_a_tuple_and_a_rebalance(acks: str, schedules: int) -> None:
+    found = explored_all(acks, waves=0)
+    assert found.complete
+    assert found.faults == []
+    assert found.schedules == schedules
+
+
+@every_reading
+def test_a_tuple_a_rebalance_and_a_wave_up_to_two_deviations(acks: str) -> None:
+    found = explored_all(acks, waves=1, deviations=2)
+    assert found.complete
+    assert found.faults == []
+    assert found.schedules == 618
+
+
+@pytest.mark.slow
+@every_reading
+def test_a_tuple_a_rebalance_and_a_wave_up_to_three_deviations(acks: str) -> None:
+    found = explored_all(acks, waves=1, deviations=3)
+    assert found.complete
+    assert found.faults == []
+
+
+@pytest.mark.slow
+@every_reading
+def test_many_schedules_of_a_tuple_a_rebalance_and_a_wave(acks: str) -> None:
+    assert explored_all(acks, waves=1, most=100_000).faults == []

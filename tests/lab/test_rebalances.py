@@ -12,6 +12,7 @@ import pytest
 
 from lab.campaigns import drawn, drawn_shaped
 from lab.coverage import Coverage
+from lab.exploring import Explored, ExploringWaves, explored
 from lab.job import Job
 from lab.rebalancing import Rebalancing
 from lab.report import failure
@@ -328,3 +329,56 @@ class NoCapture(CCR):
 @pytest.mark.parametrize("harmless", [SequentialCapture, BothWays, NoCapture])
 def test_what_changes_times_alone_is_not_blamed(harmless: type[RebalanceProtocol]) -> None:
     assert [seed for seed in range(40) if Rebalancing.drawn(seed, harmless).run()] == []
+
+
+# -- all schedules of tiny jobs
+
+
+def explored_all(
+    protocol: type[RebalanceProtocol], tuples: int, delayed: bool, prune: bool = True, most: int = 10**6
+) -> Explored:
+    """Run all orders of a tiny job, but for those that swap steps of different tasks; `most` at most."""
+    chooser = ExploringWaves(prune)
+    return explored(chooser, lambda: Rebalancing.tiny(chooser, protocol, tuples, delayed), most)
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("protocol", "tuples", "delayed", "schedules"),
+    [
+        ("dcr", 1, False, 626),
+        ("ccr", 1, False, 1_004),
+        ("dcr", 0, True, 146),
+        ("ccr", 0, True, 112),
+        pytest.param("dcr", 1, True, 7_214, marks=SLOW),
+    ],
+)
+def test_all_schedules_of_a_tiny_job(protocol: str, tuples: int, delayed: bool, schedules: int) -> None:
+    found = explored_all(REBALANCE_PROTOCOLS[protocol], tuples, delayed)
+    assert found.complete
+    assert found.faults == []
+    assert found.schedules == schedules
+
+
+@SLOW
+def test_many_schedules_of_a_tuple_and_tasks_that_start_later() -> None:
+    assert explored_all(REBALANCE_PROTOCOLS["ccr"], 1, True, most=100_000).faults == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "delayed"),
+    [("dcr", False), pytest.param("ccr", False, marks=SLOW), pytest.param("dcr", True, marks=SLOW)],
+)
+def test_what_is_left_out_is_like_something_that_is_not(protocol: str, delayed: bool) -> None:
+    pruned, everything = (explored_all(REBALANCE_PROTOCOLS[protocol], 0, delayed, prune) for prune in (True, False))
+    assert pruned.complete
+    assert everything.complete
+    assert pruned.ends == everything.ends
+    assert 40 * pruned.schedules < everything.schedules
+
+
+@pytest.mark.parametrize("mutant", [NotPaused, NotSaved, StateLost, PutTwice])
+def test_a_wrong_protocol_is_noticed_in_a_tiny_job(mutant: type[RebalanceProtocol]) -> None:
+    assert explored_all(mutant, 1, delayed=False).faults
