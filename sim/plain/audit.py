@@ -8,8 +8,8 @@ audited: their inputs depend on watermarks as well. A timer is a source: its out
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sim.draws import source_id
@@ -38,7 +38,8 @@ def ledger(plane: PlaneState) -> list[tuple[int, int, int, int]]:
 def accounts(plane: PlaneState) -> dict[int, Account]:
     """Return the account of each operator but the sources, by its index."""
     coming = _coming(plane)
-    final = {partition: _final_ids(partition) for partition in _owners(plane)}
+    applied = {partition: _final_ids(partition) for partition in _owners(plane)}
+    final = {partition: set(ids) for partition, ids in applied.items()}
     found = {plan.index: Account() for plan in plane.plan.operators if not plan.is_source and plan.reckoned}
     unfinished = _unfinished(plane)
     for begin in _begun(plane):
@@ -60,9 +61,9 @@ def accounts(plane: PlaneState) -> dict[int, Account]:
                 account.lost.add((partition.index, tuple_id))
             for child, child_key in _made(partition.operator, tuple_id, key):
                 todo += _receivers(plane, partition, child, child_key)
-    for partition, ids in final.items():
+    for partition, ids in applied.items():
         if partition.operator.index in found:
-            found[partition.operator.index].duplicated += ids.total() - len(ids)
+            found[partition.operator.index].duplicated += len(ids) - len(final[partition])
     return found
 
 
@@ -107,12 +108,12 @@ def _owners(plane: PlaneState) -> list[Partition]:
     return [partition.owner for partition in plane.all_partitions()]
 
 
-def _final_ids(partition: Partition) -> Counter[int]:
+def _final_ids(partition: Partition) -> Sequence[int]:
     """Return the ids in the state, or in the checkpoint from which a partition that is down will come back."""
     if partition.live or partition.operator.is_sink:
-        return Counter(partition.applied)
+        return partition.applied
     checkpoint = partition.checkpoint
-    return Counter(checkpoint.applied[: checkpoint.count] if checkpoint else ())
+    return checkpoint.applied[: checkpoint.count] if checkpoint else ()
 
 
 def _coming(plane: PlaneState) -> defaultdict[Partition, set[int]]:

@@ -20,7 +20,7 @@ from sim.migration.waves import PREPARE, ROLLBACK, Address, WaveProtocol
 from sim.plain.acker import Acker
 from sim.plain.partition import Partition, Tree
 
-SEEDS, MORE = range(2_000), range(2_000, 22_000)  # of each reading of acks
+SEEDS, MORE = range(1_000), range(1_000, 21_000)  # of each reading of acks
 every_reading = pytest.mark.parametrize("acks", ["covered", "literal"])
 
 
@@ -41,7 +41,7 @@ def campaign(acks: str, seeds: range) -> Counter[str]:
 @every_reading
 def test_dsm_loses_no_message_and_no_covered_state(acks: str) -> None:
     met = campaign(acks, SEEDS)
-    assert min(met[what] for what in ("rebalanced", "replayed", "wave rollback", "wave init")) > 500, met
+    assert min(met[what] for what in ("rebalanced", "replayed", "wave rollback", "wave init")) > 300, met
 
 
 @pytest.mark.slow
@@ -234,7 +234,7 @@ def test_all_schedules_of_a_tuple_and_a_rebalance(acks: str, schedules: int) -> 
     assert found.schedules == schedules
 
 
-@every_reading
+@pytest.mark.parametrize("acks", ["covered", pytest.param("literal", marks=pytest.mark.slow)])
 def test_a_tuple_a_rebalance_and_a_wave_up_to_two_deviations(acks: str) -> None:
     found = explored_all(acks, waves=1, deviations=2)
     assert found.complete
